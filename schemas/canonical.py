@@ -1,0 +1,37 @@
+"""Canonical JSON, and the digest cut from it.
+
+Canonical means: UTF-8, keys sorted by code point, no white space, shortest float that reads back
+equal (orjson with `OPT_SORT_KEYS`). Two summaries with equal canonical bytes are the same answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+NOT_DIGESTED = frozenset(
+    {"epoch", "state_version", "last_event_at", "superseded", "conflicts", "digest"}
+)
+"""Fields that tell how a summary came about rather than what it says."""
+
+
+def canonical_json(value: Any) -> bytes:
+    """Canonical bytes of a JSON value.
+
+    >>> canonical_json({"b": 1.0, "a": None})
+    b'{"a":null,"b":1.0}'
+    """
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+def sha256_hex(data: bytes) -> str:
+    """SHA-256 in hexadecimal, 64 characters."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def digest_of(summary: Mapping[str, Any]) -> str:
+    """The digest that a summary must carry, recomputed from the summary itself."""
+    return sha256_hex(canonical_json({k: v for k, v in summary.items() if k not in NOT_DIGESTED}))

@@ -1,0 +1,41 @@
+"""Names and keys: the agent:model label, percent-encoding, topic keys.
+
+>>> agent_model_label("terminus", "openai/gpt-5")
+'terminus:openai/gpt-5'
+>>> agent_model_label("pkg:Agent", "m")
+'pkg%3AAgent:m'
+>>> encode_id("a|b:c")
+'a%7Cb%3Ac'
+>>> decode_id('a%7Cb%3Ac')
+'a|b:c'
+"""
+
+from __future__ import annotations
+
+from urllib.parse import unquote
+
+_RESERVED = {ord(c): f"%{ord(c):02X}" for c in "%|:{}/"}
+_RESERVED_IN_AGENT = {ord(c): f"%{ord(c):02X}" for c in "%:"}
+
+UNKNOWN = "unknown"
+"""Agent or model that a harness does not name (D4)."""
+
+
+def encode_id(text: str) -> str:
+    """Percent-encode the characters that separate parts of keys: `% | : { } /`."""
+    return text.translate(_RESERVED)
+
+
+def decode_id(text: str) -> str:
+    """Inverse of :func:`encode_id`."""
+    return unquote(text)
+
+
+def agent_model_label(agent: str, model: str) -> str:
+    """The label `agent:model` (R7). A colon in the agent's name is percent-encoded, so labels never collide."""
+    return f"{agent.translate(_RESERVED_IN_AGENT)}:{model}"
+
+
+def agent_model_key(agent: str, model: str) -> str:
+    """The label with both parts percent-encoded, as it stands in topic and Redis keys."""
+    return f"{encode_id(agent)}:{encode_id(model)}"

@@ -1,0 +1,1 @@
+"""Live, exact, replayable results for LLM-agent benchmarks."""

@@ -1,0 +1,1 @@
+"""Run state: slots, groups, the run; and what changed. Pure."""
