@@ -1,0 +1,92 @@
+"""Settings of every command and of the worker: `STREAMER_*` variables, or a TOML file, or arguments.
+
+The first that says something wins: arguments, environment, the file named by `STREAMER_CONFIG`
+(default `streamer.toml` in the working directory, if it exists), the discovery file of a running
+`streamer up`, the defaults.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, SecretStr
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+DEFAULT_CONFIG_FILE = "streamer.toml"
+
+
+class Settings(BaseSettings):
+    """Where the broker and Redis are, and how the worker behaves. Secrets never print themselves."""
+
+    model_config = SettingsConfigDict(env_prefix="STREAMER_", extra="forbid", frozen=True)
+
+    bootstrap: str = Field(default="127.0.0.1:9092", description="Kafka bootstrap servers, comma-separated host:port.")
+    redis: str = Field(default="redis://127.0.0.1:6379/0", description="Redis URL; rediss:// for TLS.")
+    redis_password: SecretStr | None = Field(default=None, description="Redis password, if not in the URL.")
+    redis_cafile: Path | None = Field(default=None, description="CA certificates to trust for Redis.")
+    redis_expire_seconds: int | None = Field(default=None, ge=1, description="Expiry of a run's keys; null: never.")
+    namespace: str = Field(
+        default="", pattern=r"^[A-Za-z0-9._-]{0,64}$", description="Prefix of topics, group and keys."
+    )
+    partitions: int = Field(default=8, ge=1, le=10_000, description="Partitions of each topic, fixed for ever.")
+    replication: int = Field(default=1, ge=1, le=32, description="Replicas of each topic that is created.")
+    embedded: bool = Field(default=False, description="True against the embedded broker (its facts differ).")
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
+    sasl_username: str | None = None
+    sasl_password: SecretStr | None = None
+    ssl_cafile: Path | None = Field(default=None, description="CA certificates to trust for Kafka.")
+    ssl_certfile: Path | None = Field(default=None, description="Client certificate for Kafka.")
+    ssl_keyfile: Path | None = Field(default=None, description="Key of the client certificate.")
+    session_timeout_seconds: float = Field(default=10.0, ge=1, description="Consumer group session timeout.")
+    data_dir: Path | None = Field(default=None, description="Where `up` keeps its journal; null: the user's data dir.")
+    prices_file: Path | None = Field(default=None, description="TOML price table of the user (R2).")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    epoch: int | None = Field(default=None, ge=1, description="Overrides the epoch kept in streamer-meta.")
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, **sources: Any
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        file = os.environ.get("STREAMER_CONFIG", DEFAULT_CONFIG_FILE)
+        toml = TomlConfigSettingsSource(settings_cls, toml_file=file)
+        return (init_settings, sources["env_settings"], toml)
+
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """TLS context for Kafka, or None where the protocol has none."""
+        if not self.security_protocol.endswith("SSL"):
+            return None
+        context = ssl.create_default_context(cafile=str(self.ssl_cafile) if self.ssl_cafile else None)
+        if self.ssl_certfile:
+            context.load_cert_chain(str(self.ssl_certfile), str(self.ssl_keyfile) if self.ssl_keyfile else None)
+        return context
+
+    def kafka_options(self) -> dict[str, Any]:
+        """Connection arguments for any aiokafka client."""
+        options: dict[str, Any] = {
+            "bootstrap_servers": self.bootstrap.split(","),
+            "security_protocol": self.security_protocol,
+            "ssl_context": self.ssl_context(),
+        }
+        if self.security_protocol.startswith("SASL"):
+            options["sasl_mechanism"] = self.sasl_mechanism
+            options["sasl_plain_username"] = self.sasl_username
+            options["sasl_plain_password"] = self.sasl_password.get_secret_value() if self.sasl_password else None
+        return options
+
+    def redis_options(self) -> dict[str, Any]:
+        """Keyword arguments for `redis.Redis.from_url(settings.redis, ...)`, sync or async."""
+        options: dict[str, Any] = {}
+        if self.redis_password:
+            options["password"] = self.redis_password.get_secret_value()
+        if self.redis.startswith("rediss://") and self.redis_cafile:
+            options["ssl_ca_certs"] = str(self.redis_cafile)
+        return options
