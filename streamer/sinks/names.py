@@ -1,0 +1,167 @@
+"""Names of topics, of the consumer group and of Redis keys.
+
+>>> names = Names()
+>>> names.trial_events, names.group
+('trial-events', 'streamer')
+>>> names.agent_model("run/1", "pkg:Agent", "openai/gpt-5")
+'streamer:{run%2F1}:agent_model:pkg%3AAgent:openai%2Fgpt-5'
+>>> Names("team-a").trial_events, Names("team-a").runs
+('team-a.trial-events', 'team-a:streamer:runs')
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from schemas.identity import agent_model_key, encode_id
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """All names of one namespace ("" is the default one).
+
+    The namespace stands in front: `NAMESPACE.topic` and `NAMESPACE:streamer:...`; no topic of ours holds a
+    dot and no namespace a colon, so two namespaces never share a name. All keys of a run carry the hash tag
+    `{RUN}` and therefore lie in one cluster slot. Ids are percent-encoded (`schemas.identity.encode_id`).
+    """
+
+    namespace: str = ""
+
+    # Kafka
+
+    def topic(self, name: str) -> str:
+        """Name of the topic `name` in this namespace."""
+        return f"{self.namespace}.{name}" if self.namespace else name
+
+    @property
+    def trial_events(self) -> str:
+        """What harnesses publish; the log everything is rebuilt from (retention.ms=-1)."""
+        return self.topic("trial-events")
+
+    @property
+    def trial_rejections(self) -> str:
+        """Records that were not folded, with the reason."""
+        return self.topic("trial-rejections")
+
+    @property
+    def scored_trials(self) -> str:
+        """Each slot's winner, scored (compacted)."""
+        return self.topic("scored-trials")
+
+    @property
+    def grade_changes(self) -> str:
+        """News: grades that moved, trials that were re-scored."""
+        return self.topic("grade-changes")
+
+    @property
+    def agent_model_summaries(self) -> str:
+        """Summaries of agent:models (compacted); changelog of the table of that name."""
+        return self.topic("agent-model-summaries")
+
+    @property
+    def tier_summaries(self) -> str:
+        """Summaries of tiers, and of agent:models within them (compacted); changelog likewise."""
+        return self.topic("tier-summaries")
+
+    @property
+    def run_summaries(self) -> str:
+        """Summaries of runs (compacted); changelog likewise."""
+        return self.topic("run-summaries")
+
+    @property
+    def trials_changelog(self) -> str:
+        """State pages, the changelog of the table `trials` (compacted)."""
+        return self.topic("trials-changelog")
+
+    @property
+    def streamer_meta(self) -> str:
+        """The epoch (compacted)."""
+        return self.topic("streamer-meta")
+
+    @property
+    def group(self) -> str:
+        """Consumer group of the workers."""
+        return self.topic("streamer")
+
+    # Redis, keys of one run
+
+    @property
+    def _root(self) -> str:
+        return f"{self.namespace}:streamer" if self.namespace else "streamer"
+
+    def of_run(self, run_id: str, suffix: str) -> str:
+        """Key of a run from its suffix, such as `run`, `tier:T0` or `versions`."""
+        return f"{self._root}:{{{encode_id(run_id)}}}:{suffix}"
+
+    def run(self, run_id: str) -> str:
+        """String: the run's summary."""
+        return self.of_run(run_id, "run")
+
+    def agent_model(self, run_id: str, agent: str, model: str) -> str:
+        """String: summary of an agent:model over the run."""
+        return self.of_run(run_id, agent_model_suffix(agent, model))
+
+    def tier(self, run_id: str, tier: str) -> str:
+        """String: summary of a tier, pooled over the run's agents."""
+        return self.of_run(run_id, tier_suffix(tier))
+
+    def tier_agent_model(self, run_id: str, tier: str, agent: str, model: str) -> str:
+        """String: summary of an agent:model within a tier."""
+        return self.of_run(run_id, tier_suffix(tier, agent, model))
+
+    def board(self, run_id: str, metric: str) -> str:
+        """Sorted set: `AGENT:MODEL` by the metric, within the run."""
+        return self.of_run(run_id, f"board:{metric}")
+
+    def agent_models(self, run_id: str) -> str:
+        """Set: `AGENT:MODEL` of every agent:model that has a summary."""
+        return self.of_run(run_id, "agent_models")
+
+    def tiers(self, run_id: str) -> str:
+        """Set: `TIER` of every tier that has a summary."""
+        return self.of_run(run_id, "tiers")
+
+    def tier_agent_models(self, run_id: str, tier: str) -> str:
+        """Set: `AGENT:MODEL` of every agent:model that has a summary within the tier."""
+        return self.of_run(run_id, f"{tier_suffix(tier)}:agent_models")
+
+    def history(self, run_id: str) -> str:
+        """Stream: one entry per emission, capped."""
+        return self.of_run(run_id, "history")
+
+    def versions(self, run_id: str) -> str:
+        """Hash: key suffix to `epoch:state_version`, the guard against older writers."""
+        return self.of_run(run_id, "versions")
+
+    # Redis, keys across runs
+
+    @property
+    def runs(self) -> str:
+        """Sorted set: `RUN` by last event time, Unix seconds."""
+        return f"{self._root}:runs"
+
+    def benchmark_board(self, benchmark: str, metric: str) -> str:
+        """Sorted set: `RUN|AGENT:MODEL` by the metric, over all runs of a benchmark."""
+        return f"{self._root}:board:{encode_id(benchmark)}:{metric}"
+
+    @property
+    def updates(self) -> str:
+        """Pub/sub channel: one message per emission."""
+        return f"{self._root}:updates"
+
+    @property
+    def workers(self) -> str:
+        """Hash: worker id to its last heartbeat."""
+        return f"{self._root}:workers"
+
+
+def agent_model_suffix(agent: str, model: str) -> str:
+    """Suffix of an agent:model's key within its run."""
+    return f"agent_model:{agent_model_key(agent, model)}"
+
+
+def tier_suffix(tier: str, agent: str | None = None, model: str | None = None) -> str:
+    """Suffix of a tier's key within its run; with agent and model: of that agent:model within the tier."""
+    if agent is None or model is None:
+        return f"tier:{encode_id(tier)}"
+    return f"tier:{encode_id(tier)}:{agent_model_key(agent, model)}"
