@@ -1,0 +1,27 @@
+"""One trial group to scored trials. Pure: no clock, no environment, no event loop."""
+
+from streamer.score.cross_tier import cost_delta, cost_of_pass, tier_delta, tier_uplift, variance_of_medians
+from streamer.score.model_names import model_for_pricing, model_for_reporting
+from streamer.score.prices import Price, PriceTable, PriceTableError
+from streamer.score.profiles import GradingProfile, UnknownProfile, grading_profile
+from streamer.score.trial import Scored, group_resolved, score_trial, score_trial_group
+
+__all__ = [
+    "GradingProfile",
+    "Price",
+    "PriceTable",
+    "PriceTableError",
+    "Scored",
+    "UnknownProfile",
+    "cost_delta",
+    "cost_of_pass",
+    "grading_profile",
+    "group_resolved",
+    "model_for_pricing",
+    "model_for_reporting",
+    "score_trial",
+    "score_trial_group",
+    "tier_delta",
+    "tier_uplift",
+    "variance_of_medians",
+]

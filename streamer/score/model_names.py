@@ -1,0 +1,37 @@
+"""The two spellings of a model's name: for reports, and for looking up its price."""
+
+from __future__ import annotations
+
+PRICING_PREFIXES = frozenset({"openai", "anthropic", "google", "fireworks"})
+"""Providers whose prefix is dropped for pricing (E9). Others (`gemini/`, `openrouter/`) stay."""
+
+FIREWORKS_PATH = "accounts/fireworks/models/"
+
+
+def model_for_reporting(name: str) -> str:
+    """The name that reports and slots use (E10): no leading "@", a provider prefix is kept.
+
+    So `openai/gpt-5` and `gpt-5` are different models in reports, though they cost the same.
+
+    >>> model_for_reporting("@openai/gpt-5")
+    'openai/gpt-5'
+    >>> model_for_reporting("accounts/fireworks/models/kimi-k2")
+    'fireworks/accounts/fireworks/models/kimi-k2'
+    """
+    name = name.lstrip("@")
+    return f"fireworks/{name}" if name.startswith(FIREWORKS_PATH) else name
+
+
+def model_for_pricing(name: str) -> str:
+    """The name that prices are looked up by (E9): no leading "@", no prefix of a known provider.
+
+    Case-sensitive; white space stays; one prefix only is dropped.
+
+    >>> model_for_pricing("@openai/gpt-5")
+    'gpt-5'
+    >>> model_for_pricing("openrouter/openai/gpt-5")
+    'openrouter/openai/gpt-5'
+    """
+    name = name.lstrip("@")
+    provider, slash, rest = name.partition("/")
+    return rest if slash and provider in PRICING_PREFIXES else name

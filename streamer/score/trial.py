@@ -1,0 +1,169 @@
+"""One trial, or one group of sub-trials, to scored trials: the specification's per-run metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from schemas.events import SnapshotCounts, TestCounts, TrialResult
+from streamer.score.cross_tier import cost_of_pass
+from streamer.score.prices import PriceTable
+from streamer.score.profiles import GradingProfile
+
+CostSource = Literal["reported", "estimated"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """The numbers of one trial. None means unknown, never 0 (R1).
+
+    Attributes:
+        resolved: the harness's verdict; None: no verdict (R19).
+        success: from tests and snapshot where there are any, else `resolved is True` (R20).
+        pass_rate: 1.0 or 0.0, from `success`.
+        impl_rate: the judge's weighted score in [0, 1]; None while the judge is awaited (R13).
+        composite: weighted mean of both rates; None while the judge is awaited (R13).
+        cost_usd: US dollars.
+        cost_source: whether the harness reported the cost or it is tokens x price (R2).
+        cost_of_pass: cost_usd / pass_rate: US dollars, Infinity where the trial failed (R14).
+        duration_seconds: as reported, else from start to end; a negative difference is missing.
+    """
+
+    resolved: bool | None
+    success: bool
+    pass_rate: float
+    impl_rate: float | None
+    composite: float | None
+    cost_usd: float | None
+    cost_source: CostSource | None
+    cost_of_pass: float | None
+    duration_seconds: float | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cache_read_tokens: int | None
+    cache_write_tokens: int | None
+    trajectory_length: int | None
+    failure_mode: str | None
+
+
+def score_trial(event: TrialResult, profile: GradingProfile, prices: PriceTable) -> Scored:
+    """Score a trial of its own (R10): its tests and snapshot are judged absolutely."""
+    return _score(event, _succeeded(event, None), profile, prices)
+
+
+def score_trial_group(
+    events: Sequence[TrialResult],
+    profile: GradingProfile,
+    prices: PriceTable,
+    is_baseline: Callable[[str], bool],
+) -> list[Scored]:
+    """Score the sub-trials of one trial (R10), in the order given; the order changes no score.
+
+    Test failures are judged relative to the oracle's, if the group has one (D8, D11, R9).
+    """
+    allowed = _oracle_failures(events)
+    return [_score(event, _succeeded(event, allowed), profile, prices) for event in events]
+
+
+def group_resolved(events: Sequence[TrialResult], is_baseline: Callable[[str], bool]) -> bool | None:
+    """Verdict of a multi-agent trial (R10, D2); None: no verdict, or no sub-trials.
+
+    It is that of the sub-trial with the highest agent index that is no baseline or, where all are
+    baselines, the highest of them.
+    """
+    last = max(events, key=lambda e: (not is_baseline(e.agent), *_position(e)), default=None)
+    return None if last is None else last.resolved
+
+
+def _score(event: TrialResult, success: bool, profile: GradingProfile, prices: PriceTable) -> Scored:
+    pass_rate = 1.0 if success else 0.0
+    impl_rate = None if event.score is None else _clamp(event.score)
+    cost, source = _cost(event, prices)
+    return Scored(
+        resolved=event.resolved,
+        success=success,
+        pass_rate=pass_rate,
+        impl_rate=impl_rate,
+        composite=None if impl_rate is None else profile.composite(pass_rate, impl_rate),
+        cost_usd=cost,
+        cost_source=source,
+        cost_of_pass=cost_of_pass(cost, pass_rate),
+        duration_seconds=_duration_seconds(event),
+        input_tokens=event.input_tokens,
+        output_tokens=event.output_tokens,
+        cache_read_tokens=event.cache_read_tokens,
+        cache_write_tokens=event.cache_write_tokens,
+        trajectory_length=event.trajectory_length,
+        failure_mode=event.failure_mode,
+    )
+
+
+def _succeeded(event: TrialResult, allowed_failures: int | None) -> bool:
+    """R20: an absent section does not apply; with no section at all the harness's verdict decides."""
+    if event.tests is None and event.snapshot is None:
+        return event.resolved is True
+    if event.tests is not None and _tests_failed(event.tests, allowed_failures):
+        return False
+    return event.snapshot is None or not _snapshot_failed(event.snapshot)
+
+
+def _tests_failed(tests: TestCounts, allowed_failures: int | None) -> bool:
+    """`allowed_failures` is the oracle's count (equal is fine, D8); None: there is no oracle."""
+    if tests.status in ("missing", "unparsable"):
+        return True  # (R5), in a group too (differs from D9)
+    if tests.failed is None and tests.error is None:
+        return tests.status == "failed"
+    if allowed_failures is None:
+        return tests.status == "failed" or _failures(tests) > 0  # (B7)
+    return _failures(tests) > allowed_failures
+
+
+def _snapshot_failed(snapshot: SnapshotCounts) -> bool:
+    """Absolute, never relative to the oracle's snapshot (D10)."""
+    return snapshot.status != "passed" or (snapshot.pass_to_fail or 0.0) > 0
+
+
+def _failures(tests: TestCounts) -> int:
+    return (tests.failed or 0) + (tests.error or 0)
+
+
+def _oracle_failures(events: Sequence[TrialResult]) -> int | None:
+    """Failed and errored tests of the group's oracle (D8): 0 without counts; None: there is no oracle."""
+    oracle = min((e for e in events if e.agent.startswith("oracle")), key=_position, default=None)
+    if oracle is None:
+        return None
+    return 0 if oracle.tests is None else _failures(oracle.tests)
+
+
+def _position(event: TrialResult) -> tuple[int, str, str]:
+    """Place in the trial; names break the tie of a mistaken equal index, so that order never matters."""
+    return event.agent_index or 0, event.agent, event.model
+
+
+def _clamp(score: float) -> float:
+    """The judge's score within [0, 1] (R13, S2)."""
+    return 0.0 if score <= 0 else 1.0 if score >= 1 else score
+
+
+def _cost(event: TrialResult, prices: PriceTable) -> tuple[float | None, CostSource | None]:
+    """Reported, else tokens x price, else unknown (R2). A reported 0.0 is a value (R1)."""
+    if event.cost_usd is not None:
+        return event.cost_usd, "reported"
+    estimate = prices.cost(
+        event.model,
+        event.input_tokens,
+        event.output_tokens,
+        event.cache_read_tokens,
+        event.cache_write_tokens,
+    )
+    return (None, None) if estimate is None else (estimate, "estimated")
+
+
+def _duration_seconds(event: TrialResult) -> float | None:
+    if event.duration_seconds is not None:
+        return event.duration_seconds
+    if event.started_at is None or event.finished_at is None:
+        return None
+    seconds = (event.finished_at - event.started_at).total_seconds()
+    return seconds if seconds >= 0 else None
