@@ -1,0 +1,103 @@
+"""The metrics that boards show: where each stands in an agent:model summary, and which direction is better.
+
+>>> BOARD_METRICS["mean_cost"].value({"mean_cost": 0.25})
+0.25
+>>> BOARD_METRICS["cost_of_pass"].value({"cost_of_pass": "Infinity"})
+inf
+>>> BOARD_METRICS["mean_speedup"].value({"formulacode": None}) is None
+True
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class BoardMetric:
+    """One METRIC of the boards.
+
+    Attributes:
+        name: the METRIC in `streamer:{RUN}:board:METRIC`.
+        path: fields to follow from the agent:model summary to the number.
+        higher_is_better: direction of the board.
+        unit: unit of the number; "1" for a plain ratio.
+        description: what it is, for people.
+    """
+
+    name: str
+    path: tuple[str, ...]
+    higher_is_better: bool
+    unit: str
+    description: str
+
+    def value(self, summary: Mapping[str, Any]) -> float | None:
+        """The number in a summary (as parsed from JSON); None where it is unknown, absent or NaN (R14)."""
+        found: Any = summary
+        for step in self.path:
+            found = found.get(step) if isinstance(found, Mapping) else None
+        if found is None or math.isnan(float(found)):
+            return None
+        return float(found)
+
+
+BOARD_METRICS: dict[str, BoardMetric] = {
+    metric.name: metric
+    for metric in (
+        BoardMetric("accuracy", ("accuracy",), True, "1", "Share of trials that the harness calls resolved."),
+        BoardMetric(
+            "pass_rate",
+            ("statistics", "pass_rate", "mean"),
+            True,
+            "1",
+            "Share of successes (tests, else verdict).",
+        ),
+        BoardMetric(
+            "impl_rate", ("statistics", "impl_rate", "mean"), True, "1", "Mean of the judge's score, 0 to 1."
+        ),
+        BoardMetric(
+            "composite_score",
+            ("statistics", "composite_score", "median"),
+            True,
+            "1",
+            "Median composite of pass rate and judge's score; the grade rests on it.",
+        ),
+        BoardMetric(
+            "cost_of_pass", ("cost_of_pass",), False, "USD", "Known cost per pass; inf with no pass."
+        ),
+        BoardMetric("mean_cost", ("mean_cost",), False, "USD", "Mean known cost of a trial."),
+        BoardMetric("total_cost", ("total_cost",), False, "USD", "Sum of the known costs."),
+        BoardMetric(
+            "mean_duration",
+            ("statistics", "duration_seconds", "mean"),
+            False,
+            "seconds",
+            "Mean duration of a trial.",
+        ),
+        BoardMetric(
+            "mean_speedup",
+            ("formulacode", "mean_speedup"),
+            True,
+            "1",
+            "Mean task speedup over the unchanged code (FormulaCode).",
+        ),
+        BoardMetric(
+            "agent_advantage",
+            ("formulacode", "agent_advantage"),
+            True,
+            "1",
+            "Mean advantage over the human solution (FormulaCode).",
+        ),
+    )
+}
+"""METRIC to its definition, in the order in which boards are listed."""
+
+
+def board_values(summary: Mapping[str, Any]) -> dict[str, float | None]:
+    """METRIC to value for one agent:model summary; None is not on the board, baselines never are (R4)."""
+    if summary["baseline"]:
+        return dict.fromkeys(BOARD_METRICS)
+    return {name: metric.value(summary) for name, metric in BOARD_METRICS.items()}
