@@ -1,0 +1,56 @@
+"""Exact arithmetic on floats: rounding once, at the end."""
+
+from __future__ import annotations
+
+from math import inf, isfinite, isqrt
+
+JsonNumber = float | str | None
+"""A float as it travels in JSON: `"Infinity"`, `"-Infinity"`, `"NaN"` for what is not finite (R14)."""
+
+_ROOT_BITS = 2 * 53 + 3
+"""Bits of the radicand that leave the integer root two bits more than a float holds."""
+
+
+def json_number(value: float | None) -> JsonNumber:
+    """The value as it travels in JSON (R14); None (unknown) stays None.
+
+    >>> json_number(0.5), json_number(float("inf")), json_number(float("nan")), json_number(None)
+    (0.5, 'Infinity', 'NaN', None)
+    """
+    if value is None or isfinite(value):
+        return value
+    if value != value:
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def quotient(numerator: int, denominator: int) -> float:
+    """The float nearest to the fraction; beyond the range of floats: infinite; never -0.0.
+
+    >>> quotient(1, 3), quotient(10**400, 1), quotient(-1, 2**1080)
+    (0.3333333333333333, inf, 0.0)
+    """
+    try:
+        return numerator / denominator + 0.0
+    except OverflowError:
+        return inf if numerator > 0 else -inf
+
+
+def root_of_quotient(numerator: int, denominator: int) -> float:
+    """The float nearest to the square root of the fraction (both >= 0); beyond the range: infinite.
+
+    The integer root is rounded to odd, which makes the second rounding, to a float, the only one that
+    counts (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+
+    >>> root_of_quotient(2, 1), root_of_quotient(10**600, 1)
+    (1.4142135623730951, 1e+300)
+    """
+    scale = (numerator.bit_length() - denominator.bit_length() - _ROOT_BITS) // 2
+    if scale >= 0:
+        return quotient(_root_to_odd(numerator, denominator << 2 * scale) << scale, 1)
+    return quotient(_root_to_odd(numerator << -2 * scale, denominator), 1 << -scale)
+
+
+def _root_to_odd(numerator: int, denominator: int) -> int:
+    root = isqrt(numerator // denominator)
+    return root | (root * root * denominator != numerator)
