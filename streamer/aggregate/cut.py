@@ -1,0 +1,209 @@
+"""Cutting summaries from the state of a run: only what changed, all from one consistent state."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from schemas.base import SEMANTICS_VERSION
+from schemas.canonical import canonical_json, sha256_hex
+from schemas.identity import agent_model_key, agent_model_label, encode_id
+from streamer.aggregate.changes import Cut, SummaryChange, SummaryKind
+from streamer.aggregate.cross_tier import cross_tier, delta, uplift
+from streamer.aggregate.denominators import Denominators
+from streamer.aggregate.group import GroupState, number
+from streamer.aggregate.news import grade_change, rescored
+from streamer.aggregate.run_state import GroupId, RunState
+from streamer.aggregate.scored import scored_change
+from streamer.aggregate.slots import microseconds, rfc3339
+
+RUN: GroupId = (None, None, None)
+"""Stands for the run itself among the groups."""
+
+
+class Cutter:
+    """Remembers what was last cut from a run and cuts what has changed since."""
+
+    def __init__(self, run: RunState, epoch: int) -> None:
+        self.run = run
+        self.epoch = epoch
+        self._published: dict[GroupId, tuple[str, int, int]] = {}
+        self._grades: dict[GroupId, str | None] = {}
+        self._shape: tuple[int, int] = (0, 0)
+
+    def cut(self, *, news: bool = True) -> Cut:
+        """Drain the changes; without `news`, grades move silently (after a recovery)."""
+        run, cut = self.run, Cut(self.run.run_id)
+        for change in self._summaries(self._due()):
+            known = self._published.get(_group_id(change))
+            mark = _mark(change)
+            if mark == known or (mark is None and known is None):
+                continue
+            cut.summaries.append(change)
+            if mark is not None:
+                self._published[_group_id(change)] = mark
+            else:
+                self._published.pop(_group_id(change), None)
+        graded = [item for change in cut.summaries if (item := self._grade_moved(change)) is not None]
+        for key in run.rescored:
+            cut.scored.append(scored_change(run, key, self.epoch))
+        if news:
+            cut.news = graded + [rescored(run, item, self.epoch) for item in run.rescorings]
+        run.dirty, run.rescored, run.rescorings = set(), set(), []
+        return cut
+
+    def everything(self) -> list[SummaryChange]:
+        """Every summary as it stands; drains nothing."""
+        return [change for change in self._summaries({*self.run.groups, RUN}) if change.value is not None]
+
+    def _due(self) -> set[GroupId]:
+        """Dirty groups, and those that a change elsewhere in the run can move."""
+        run = self.run
+        shape = (len(run.groups), sum(len(group.subtests) for group in run.groups.values()))
+        due = set(run.dirty)
+        if shape != self._shape:
+            self._shape = shape
+            due.update(run.groups)
+        for tier, agent, model in list(due):
+            if tier == run.plan.baseline_tier:
+                due.update(g for g in run.groups if g[0] is not None and g[1:] == (agent, model))
+        return due | {RUN}
+
+    def _summaries(self, due: set[GroupId]) -> list[SummaryChange]:
+        planned = Denominators(self.run)
+        return [self._summary(group_id, planned) for group_id in sorted(due, key=_order)]
+
+    def _summary(self, group_id: GroupId, planned: Denominators) -> SummaryChange:
+        tier, agent, model = group_id
+        if group_id == RUN:
+            return self._finish(group_id, "run", self._run_body(planned) if self.run.exists else None, self.run)
+        group = self.run.groups.get(group_id)
+        if tier is None:
+            body = self._agent_model_body(group, agent or "", model or "", planned) if group else None
+            return self._finish(group_id, "agent_model", body, group)
+        body = self._tier_body(group, group_id, planned) if group else None
+        return self._finish(group_id, "tier", body, group)
+
+    def _finish(
+        self, group_id: GroupId, kind: SummaryKind, body: dict[str, Any] | None, counted: GroupState | RunState | None
+    ) -> SummaryChange:
+        """Seal a body: canonical bytes, digest, and the fields that tell the way."""
+        run, (tier, agent, model) = self.run, group_id
+        key = summary_key(run.run_id, group_id)
+        version = run.state_version
+        if body is None or counted is None:
+            return SummaryChange(kind, run.run_id, tier, agent, model, key, None, None, self.epoch, version, "")
+        body |= {"type": f"{kind}_summary", "run_id": run.run_id, "semantics_version": SEMANTICS_VERSION}
+        digested = canonical_json(body)
+        digest = sha256_hex(digested)
+        way = {
+            "superseded": counted.superseded,
+            "conflicts": counted.conflicts,
+            "epoch": self.epoch,
+            "state_version": version,
+            "last_event_at": rfc3339(run.last_event_at),
+            "digest": digest,
+        }
+        value = digested[:-1] + b"," + canonical_json(way)[1:]
+        return SummaryChange(
+            kind, run.run_id, tier, agent, model, key, value, body | way, self.epoch, version, digest
+        )
+
+    def _agent_model_body(self, group: GroupState, agent: str, model: str, planned: Denominators) -> dict[str, Any]:
+        plan = self.run.plan
+        count = planned.agent_model(agent, model)
+        return group.body(self.run.profile, count, plan.attempts, plan.task_count) | {
+            "agent_model": agent_model_label(agent, model),
+            "agent": agent,
+            "model": model,
+            "baseline": self.run.is_baseline(agent),
+            "formulacode": None,
+        }
+
+    def _tier_body(self, group: GroupState, group_id: GroupId, planned: Denominators) -> dict[str, Any]:
+        run, (tier, agent, model) = self.run, group_id
+        name = tier or ""
+        count = planned.tier(name) if agent is None else planned.agent_model_in_tier(name)
+        baseline_tier = run.plan.baseline_tier
+        baseline = run.groups.get((baseline_tier, agent, model)) if tier != baseline_tier else None
+        return group.body(run.profile, count, run.plan.attempts, run.plan.task_count) | {
+            "tier": name,
+            "agent_model": None if agent is None else agent_model_label(agent, model or ""),
+            "runs_completed": group.trials,
+            "baseline_tier": baseline_tier,
+            "tier_uplift": number(uplift(group, baseline)),
+            "tier_delta": number(delta(group, baseline)),
+        }
+
+    def _run_body(self, planned: Denominators) -> dict[str, Any]:
+        run, plan = self.run, self.run.plan
+        tiers = {tier: group for (tier, agent, _), group in sorted(run.groups.items(), key=str) if tier and not agent}
+        agents = {g: group for g, group in run.groups.items() if g[0] is None}
+        total = planned.run()
+        finished = plan.finished
+        missing = [run.groups[(tier, None, None)].trials < (planned.tier(tier) or 0) for tier in tiers]
+        return run.totals.body(plan.attempts, plan.task_count) | {
+            **{name: plan.get(name) for name in ("harness", "project", "benchmark", "benchmark_version")},
+            "display_name": plan.get("display_name"),
+            "labels": plan.labels,
+            "status": finished and (finished.status or "finished"),
+            "started_at": _instant(plan.get("started_at")),
+            "finished_at": _instant(finished.finished_at) if finished else None,
+            "grading_profile": run.profile.name,
+            "cost_by_agent_model": {
+                agent_model_label(agent or "", model or ""): _cost(group) for (_, agent, model), group in agents.items()
+            },
+            "agent_models": len(agents),
+            "tiers": len(tiers),
+            "cross_tier": cross_tier(tiers, plan.baseline_tier, run.profile.ddof),
+            "progress": {"done": run.totals.slots, "planned": total},
+            "provisional": run.totals.slots < total if total is not None else any(missing),
+        }
+
+    def _grade_moved(self, change: SummaryChange) -> Any:
+        group_id = _group_id(change)
+        if group_id == RUN:
+            return None
+        before = self._grades.get(group_id)
+        after = change.summary["grade"] if change.summary else None
+        self._grades[group_id] = after
+        return grade_change(change, before, after) if before != after and change.summary else None
+
+
+def summary_key(run_id: str, group_id: GroupId) -> str:
+    """Topic key of a summary, ids percent-encoded.
+
+    >>> summary_key("r", (None, "a", "m")), summary_key("r", ("T0", "a", "m")), summary_key("r", ("T0", None, None))
+    ('r|a:m', 'r|T0|a:m', 'r|T0')
+    """
+    tier, agent, model = group_id
+    parts = [run_id and encode_id(run_id)]
+    if tier is not None:
+        parts.append(encode_id(tier))
+    if agent is not None:
+        parts.append(agent_model_key(agent, model or ""))
+    return "|".join(parts)
+
+
+def _group_id(change: SummaryChange) -> GroupId:
+    return (change.tier, change.agent, change.model)
+
+
+def _mark(change: SummaryChange) -> tuple[str, int, int] | None:
+    if change.summary is None:
+        return None
+    return (change.digest, change.summary["superseded"], change.summary["conflicts"])
+
+
+def _order(group_id: GroupId) -> tuple[bool, str, str, str]:
+    """Agents and tiers by name, the run last."""
+    return (group_id == RUN, group_id[0] or "", group_id[1] or "", group_id[2] or "")
+
+
+def _cost(group: GroupState) -> float | str | None:
+    cost = group.distributions["cost_usd"]
+    return number(cost.total()) if cost.count else None
+
+
+def _instant(moment: datetime | None) -> str | None:
+    return rfc3339(microseconds(moment)) if moment is not None else None

@@ -1,0 +1,58 @@
+"""How many trials are planned: for an agent:model, a tier, an agent:model within a tier, the run (R26)."""
+
+from __future__ import annotations
+
+from streamer.aggregate.plan import RUNS_PER_TIER
+from streamer.aggregate.run_state import RunState
+
+
+class Denominators:
+    """Planned trials of each group of a run, from its plan and, where that is silent, from what was seen.
+
+    A tiered run whose plan says nothing is held to the specification's 10 runs per tier (R26); an
+    untiered one has no denominator (None).
+    """
+
+    def __init__(self, run: RunState) -> None:
+        self._run = run
+        self._each = run.plan.trials_per_subtest()
+        seen_tiers = {tier for tier, _, _ in run.groups if tier is not None}
+        self._tiers = set(run.plan.get("tiers") or seen_tiers)
+        self.labels = set(run.plan.get("agent_models") or ())
+        self._seen = {(agent, model) for tier, agent, model in run.groups if tier is None and agent is not None}
+
+    def agent_model_in_tier(self, tier: str) -> int | None:
+        """One agent:model within one tier."""
+        return RUNS_PER_TIER if self._each is None else self._each * self._subtests(tier)
+
+    def tier(self, tier: str) -> int | None:
+        """One tier, pooled over the agents that are compared."""
+        if self._each is None:
+            return RUNS_PER_TIER
+        compared = [agent for agent, _ in self._planned() if not self._run.is_baseline(agent)]
+        return self._each * self._subtests(tier) * max(1, len(compared))
+
+    def agent_model(self, agent: str | None, model: str | None) -> int | None:
+        """One agent:model over the whole run."""
+        if self._each is not None:
+            return self._each * self._places()
+        tiers = sum(1 for tier, *owner in self._run.groups if tier is not None and owner == [agent, model])
+        return RUNS_PER_TIER * tiers or None
+
+    def run(self) -> int | None:
+        """All slots of the run, those of baselines included; None where the plan does not say."""
+        if self._each is None or not self._planned():
+            return None
+        return self._each * self._places() * len(self._planned())
+
+    def _planned(self) -> set[tuple[str, str]]:
+        if self.labels:
+            return {(label.partition(":")[0], label.partition(":")[2]) for label in self.labels}
+        return {(agent, model or "") for agent, model in self._seen if agent is not None}
+
+    def _places(self) -> int:
+        return sum(self._subtests(tier) for tier in self._tiers) if self._tiers else 1
+
+    def _subtests(self, tier: str) -> int:
+        pooled = self._run.groups.get((tier, None, None))
+        return self._run.plan.subtests(tier, len(pooled.subtests) if pooled else 0)

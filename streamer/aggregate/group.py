@@ -1,0 +1,173 @@
+"""Running aggregate of one group of trials: an agent:model, a tier, an agent:model within a tier."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any, TypeVar
+
+from streamer.aggregate.slots import SlotKey
+from streamer.score import GradingProfile, Scored, cost_of_pass
+from streamer.stats import Distribution, ExactSum, PassAtK
+
+T = TypeVar("T")
+
+COMPOSITE = "composite_score"
+
+_DISTRIBUTED = {
+    "pass_rate": "pass_rate",
+    "impl_rate": "impl_rate",
+    COMPOSITE: "composite",
+    "cost_usd": "cost_usd",
+    "cost_of_pass": "cost_of_pass",
+    "duration_seconds": "duration_seconds",
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+}
+"""Metric with statistics -> attribute of a scored trial."""
+
+_SUMMED = ("cache_read_tokens", "cache_write_tokens", "trajectory_length")
+"""Metrics of which only sum and count are kept."""
+
+
+class GroupState:
+    """State of one group. `add` and `remove` are inverse; `body` is what its summary says."""
+
+    def __init__(self) -> None:
+        self.trials = 0
+        self.resolved = 0
+        self.no_verdict = 0
+        self.superseded = 0
+        self.conflicts = 0
+        self.passes_with_cost = 0
+        self.failure_modes: Counter[str] = Counter()
+        self.subtests: Counter[str] = Counter()
+        self.pass_at_k = PassAtK()
+        self.distributions = {metric: Distribution() for metric in _DISTRIBUTED}
+        self.sums = {metric: ExactSum() for metric in _SUMMED}
+
+    def add(self, key: SlotKey, scored: Scored) -> None:
+        """Count a trial."""
+        self._count(key, scored, 1)
+        self.pass_at_k.add(key[1], scored.resolved is True)
+        for metric, attribute in _DISTRIBUTED.items():
+            value = getattr(scored, attribute)
+            if value is not None:
+                self.distributions[metric].add(float(value))
+        for metric in _SUMMED:
+            value = getattr(scored, metric)
+            if value is not None:
+                self.sums[metric].add(float(value))
+
+    def remove(self, key: SlotKey, scored: Scored) -> None:
+        """Take back exactly what :meth:`add` counted."""
+        self._count(key, scored, -1)
+        self.pass_at_k.remove(key[1], scored.resolved is True)
+        for metric, attribute in _DISTRIBUTED.items():
+            value = getattr(scored, attribute)
+            if value is not None:
+                self.distributions[metric].remove(float(value))
+        for metric in _SUMMED:
+            value = getattr(scored, metric)
+            if value is not None:
+                self.sums[metric].remove(float(value))
+
+    def _count(self, key: SlotKey, scored: Scored, sign: int) -> None:
+        self.trials += sign
+        self.resolved += sign * (scored.resolved is True)
+        self.no_verdict += sign * (scored.resolved is None)
+        self.passes_with_cost += sign * (scored.cost_usd is not None and scored.success)
+        tally(self.failure_modes, scored.failure_mode, sign)
+        tally(self.subtests, key[6], sign)
+
+    def median(self, metric: str) -> float | None:
+        """Median of a metric with statistics, None where no trial has it."""
+        return self.composite().median() if metric == COMPOSITE else self.distributions[metric].median()
+
+    def composite(self) -> Distribution:
+        """Composite scores: of the judged trials, or the pass rates where none is judged (R13)."""
+        return self.distributions[COMPOSITE if self.judged else "pass_rate"]
+
+    @property
+    def judged(self) -> bool:
+        return self.distributions["impl_rate"].count > 0
+
+    def cost_of_pass(self) -> float | None:
+        """Known cost per pass, USD: infinite without a pass, None without a known cost (R14)."""
+        cost = self.distributions["cost_usd"]
+        return cost_of_pass(cost.total(), self.passes_with_cost) if cost.count else None
+
+    def body(
+        self,
+        profile: GradingProfile,
+        planned: int | None,
+        planned_attempts: int | None,
+        planned_tasks: int | None,
+    ) -> dict[str, Any]:
+        """Everything that the summaries of all groups have in common."""
+        statistics = {metric: held.summary(profile.ddof) for metric, held in self.distributions.items()}
+        statistics[COMPOSITE] = self.composite().summary(profile.ddof)
+        cost = self.distributions["cost_usd"]
+        return {
+            "trials": self.trials,
+            "tasks": self.pass_at_k.tasks,
+            "resolved": self.resolved,
+            "unresolved": self.trials - self.resolved,
+            "no_verdict": self.no_verdict,
+            "runs_planned": planned,
+            "provisional": planned is not None and self.trials < planned,
+            "accuracy": self.resolved / self.trials if self.trials else None,
+            "pass_at_k": self.pass_at_k.summary(planned_attempts, planned_tasks),
+            "total_cost": number(cost.total()) if cost.count else None,
+            "mean_cost": number(cost.mean()),
+            "cost_of_pass": number(self.cost_of_pass()),
+            "tokens": self.tokens(),
+            "mean_trajectory_length": number(self.sums["trajectory_length"].mean()),
+            "statistics": statistics,
+            "coverage": self.coverage(),
+            "failure_modes": dict(self.failure_modes),
+            "grade": profile.grade(self.composite().median()),
+            "grading_profile": profile.name,
+            "composite_basis": ("judged" if self.judged else "pass_only") if self.trials else None,
+        }
+
+    def coverage(self) -> dict[str, int]:
+        """How many trials had each metric (R1)."""
+        held = {metric: distribution.count for metric, distribution in self.distributions.items()}
+        held[COMPOSITE] = self.composite().count
+        return held | {metric: total.count for metric, total in self.sums.items()}
+
+    def tokens(self) -> dict[str, int | None]:
+        """Token totals; None where no trial reports that kind."""
+        return {
+            "input": _whole(self.distributions["input_tokens"]),
+            "output": _whole(self.distributions["output_tokens"]),
+            "cache_read": _whole(self.sums["cache_read_tokens"]),
+            "cache_write": _whole(self.sums["cache_write_tokens"]),
+        }
+
+
+def number(value: float | None) -> float | str | None:
+    """A float as it travels in JSON (R14).
+
+    >>> number(float("inf")), number(1.5), number(None)
+    ('Infinity', 1.5, None)
+    """
+    if value is None or math.isfinite(value):
+        return value
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def _whole(held: Distribution | ExactSum) -> int | None:
+    return int(held.total()) if held.count else None
+
+
+def tally(counter: Counter[T], item: T | None, sign: int) -> None:
+    """Count an item up or down; None is not counted, and nothing is kept at zero."""
+    if item is None:
+        return
+    counter[item] += sign
+    if not counter[item]:
+        del counter[item]

@@ -1,0 +1,74 @@
+"""News: grades that moved, trials that were scored again. Which ones appear depends on batching."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from schemas.base import SEMANTICS_VERSION
+from schemas.canonical import canonical_json, sha256_hex
+from schemas.identity import agent_model_label, encode_id
+from streamer.aggregate.changes import NewsItem, SummaryChange
+from streamer.aggregate.group import number
+from streamer.aggregate.run_state import Rescoring, RunState
+from streamer.aggregate.slots import SlotKey, rfc3339
+from streamer.score import Scored
+
+_ID_CHARACTERS = 32
+
+
+def grade_change(change: SummaryChange, before: str | None, after: str | None) -> NewsItem:
+    """The grade of a group moved from `before` to `after`; None stands for no grade."""
+    summary = change.summary or {}
+    label = agent_model_label(change.agent, change.model or "") if change.agent is not None else None
+    content = {
+        "type": "grade_change",
+        "run_id": change.run_id,
+        "semantics_version": SEMANTICS_VERSION,
+        "epoch": change.epoch,
+        "state_version": change.state_version,
+        "last_event_at": summary["last_event_at"],
+        "digest": change.digest,
+        "agent_model": label,
+        "tier": change.tier,
+        "from_grade": before,
+        "to_grade": after,
+        "provisional": summary["provisional"],
+        "median_composite": summary["statistics"]["composite_score"]["median"],
+    }
+    return _sealed(change.run_id, content)
+
+
+def rescored(run: RunState, item: Rescoring, epoch: int) -> NewsItem:
+    """A late event moved the score of a trial that had been counted (R9)."""
+    slot = run.slots.get(item.key)
+    content = {
+        "type": "rescored",
+        "run_id": run.run_id,
+        "semantics_version": SEMANTICS_VERSION,
+        "epoch": epoch,
+        "state_version": run.state_version,
+        "last_event_at": rfc3339(run.last_event_at),
+        "digest": sha256_hex(canonical_json(_numbers(item.after))),
+        "trial": _place(item.key) | {"fingerprint": slot.winner[2] if slot and slot.winner else None},
+        "because": _place(item.because),
+        "before": _numbers(item.before),
+        "after": _numbers(item.after),
+    }
+    return _sealed(run.run_id, content)
+
+
+def _sealed(run_id: str, content: dict[str, Any]) -> NewsItem:
+    news_id = sha256_hex(canonical_json(content))[:_ID_CHARACTERS]
+    return NewsItem(run_id, encode_id(run_id), canonical_json(content | {"id": news_id}))
+
+
+def _place(key: SlotKey) -> dict[str, Any]:
+    names = ("shard", "task_id", "attempt", "agent", "model", "tier", "subtest")
+    return dict(zip(names, key, strict=True))
+
+
+def _numbers(scored: Scored) -> dict[str, Any]:
+    return {
+        name: number(value) if isinstance(value, float) else value for name, value in asdict(scored).items()
+    }

@@ -1,0 +1,97 @@
+"""Totals of a run, over trials in the sense of R10 and over slots."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from streamer.aggregate.group import number, tally
+from streamer.score import Scored
+from streamer.stats import ExactSum, PassAtK
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Outcome of one trial: a slot of its own, or all sub-trials of a trial group (R10).
+
+    Attributes:
+        task_id: the task.
+        resolved: the verdict, None without one (R19).
+        failure_mode: of the sub-trial that decides.
+        compared: False if only baselines took part; such a trial is left out of pass@k (R4).
+    """
+
+    task_id: str
+    resolved: bool | None
+    failure_mode: str | None
+    compared: bool
+
+
+_SUMMED = {
+    "cost_usd": "cost_usd",
+    "input_tokens": "input",
+    "output_tokens": "output",
+    "cache_read_tokens": "cache_read",
+    "cache_write_tokens": "cache_write",
+}
+_COVERED = ("impl_rate", "duration_seconds", "trajectory_length")
+
+
+class RunTotals:
+    """What the run summary counts. Every `add_*` has its inverse."""
+
+    def __init__(self) -> None:
+        self.trials = 0
+        self.resolved = 0
+        self.no_verdict = 0
+        self.slots = 0
+        self.failure_modes: Counter[str] = Counter()
+        self.tasks: Counter[str] = Counter()
+        self.covered: Counter[str] = Counter()
+        self.pass_at_k = PassAtK()
+        self.sums = {metric: ExactSum() for metric in _SUMMED}
+
+    def count_outcome(self, outcome: Outcome, sign: int) -> None:
+        """Count a trial (`sign` 1) or take it back (-1)."""
+        self.trials += sign
+        self.resolved += sign * (outcome.resolved is True)
+        self.no_verdict += sign * (outcome.resolved is None)
+        tally(self.failure_modes, outcome.failure_mode, sign)
+        tally(self.tasks, outcome.task_id, sign)
+        if outcome.compared:
+            change = self.pass_at_k.add if sign > 0 else self.pass_at_k.remove
+            change(outcome.task_id, outcome.resolved is True)
+
+    def count_slot(self, scored: Scored, sign: int) -> None:
+        """Count what a slot spends (`sign` 1) or take it back (-1)."""
+        self.slots += sign
+        for metric, held in self.sums.items():
+            value = getattr(scored, metric)
+            if value is not None:
+                (held.add if sign > 0 else held.remove)(float(value))
+        for metric in _COVERED:
+            if getattr(scored, metric) is not None:
+                tally(self.covered, metric, sign)
+
+    def body(self, planned_attempts: int | None, planned_tasks: int | None) -> dict[str, Any]:
+        """The run summary's fields that come from these totals."""
+        cost = self.sums["cost_usd"]
+        return {
+            "trials": self.trials,
+            "tasks": len(self.tasks),
+            "resolved": self.resolved,
+            "unresolved": self.trials - self.resolved,
+            "no_verdict": self.no_verdict,
+            "accuracy": self.resolved / self.trials if self.trials else None,
+            "pass_at_k": self.pass_at_k.summary(planned_attempts, planned_tasks),
+            "total_cost": number(cost.total()) if cost.count else None,
+            "tokens": {
+                name: int(self.sums[metric].total()) if self.sums[metric].count else None
+                for metric, name in _SUMMED.items()
+                if name != metric
+            },
+            "failure_modes": dict(self.failure_modes),
+            "coverage": {metric: held.count for metric, held in self.sums.items()}
+            | {metric: self.covered[metric] for metric in _COVERED},
+        }

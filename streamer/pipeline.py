@@ -1,0 +1,197 @@
+"""The whole flow on one page: bytes -> events -> run state -> what changed. Pure.
+
+One pipeline folds one partition of the event topic in a worker, or a whole file in `streamer fold`.
+Records may come in any order, any number of times: the answer is the same.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from schemas.base import SEMANTICS_VERSION
+from schemas.canonical import canonical_json
+from schemas.decode import Reason, decode
+from schemas.events import AnyEvent, RunStarted
+from schemas.identity import encode_id
+from streamer.aggregate.changes import Cut, PageWrite, SummaryChange
+from streamer.aggregate.cut import Cutter
+from streamer.aggregate.pages import PageBook, join_page, run_of_page
+from streamer.aggregate.run_state import Effect, RunState
+from streamer.score import PriceTable, UnknownProfile, grading_profile
+
+MAX_KEPT_BYTES = 2 * 1024 * 1024
+"""A rejected record larger than this is reported without its bytes: they would not fit a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record of the event topic; `timestamp_ms` in Unix milliseconds."""
+
+    value: bytes | None
+    offset: int
+    partition: int = 0
+    timestamp_ms: int | None = None
+    key: bytes | None = None
+    topic: str = "trial-events"
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A record for the rejection topic: `value` is a `Rejection` as JSON."""
+
+    key: bytes | None
+    value: bytes
+
+
+@dataclass(slots=True)
+class Folded:
+    """What a batch of records did."""
+
+    touched: set[str] = field(default_factory=set)
+    rejections: list[Rejected] = field(default_factory=list)
+    misplaced: list[tuple[Record, str]] = field(default_factory=list)
+    records: int = 0
+    counted: int = 0
+    duplicates: int = 0
+    superseded: int = 0
+    ignored: int = 0
+    unknown_fields: int = 0
+
+    def count(self, effect: Effect) -> None:
+        """Count one event by what it did."""
+        match effect:
+            case Effect.COUNTED:
+                self.counted += 1
+            case Effect.DUPLICATE:
+                self.duplicates += 1
+            case Effect.SUPERSEDED:
+                self.superseded += 1
+            case Effect.IGNORED:
+                self.ignored += 1
+
+
+class Pipeline:
+    """Folds records into run states; cuts what changed.
+
+    Args:
+        epoch: see DESIGN.md, State; the one that every summary is published under.
+        writer: name of this worker process in page keys; None where no pages are kept.
+        prices: price table (R2), the default one if None.
+        owns: tells whether a run belongs to this partition; records of other runs are handed back
+            as misplaced. None: every run does.
+    """
+
+    def __init__(
+        self,
+        *,
+        epoch: int = 1,
+        writer: str | None = None,
+        prices: PriceTable | None = None,
+        owns: Callable[[str], bool] | None = None,
+    ) -> None:
+        self.as_of = -1
+        self._epoch = epoch
+        self._writer = writer
+        self._prices = prices or PriceTable.default()
+        self._owns = owns
+        self._runs: dict[str, RunState] = {}
+        self._cutters: dict[str, Cutter] = {}
+        self._books: dict[str, PageBook] = {}
+
+    def fold(self, records: Iterable[Record]) -> Folded:
+        """Fold a batch. Never raises on bad input: that becomes a rejection."""
+        folded = Folded()
+        for record in records:
+            folded.records += 1
+            self.as_of = max(self.as_of, record.offset)
+            event = self._readable(record)
+            if isinstance(event, Reason):
+                folded.rejections.append(reject(record, event))
+            elif self._owns is not None and not self._owns(event.run_id):
+                folded.misplaced.append((record, event.run_id))
+            else:
+                folded.unknown_fields += len(event.model_extra or ())
+                raw = record.value or b""
+                folded.count(self._run(event.run_id).apply(event, raw, record.offset, record.timestamp_ms))
+                folded.touched.add(event.run_id)
+        return folded
+
+    def cut(self, run_id: str, *, news: bool = True) -> Cut:
+        """Drain what changed in a run; without `news`, grades move silently (after a recovery)."""
+        return self._cutters[run_id].cut(news=news)
+
+    def page_writes(self, run_id: str) -> list[PageWrite]:
+        """Drain the state pages of a run that are out of date: values first, then tombstones.
+
+        The values must be acknowledged before the tombstones are sent.
+        """
+        return self._books[run_id].writes()
+
+    def load_page(self, key: str, value: bytes) -> None:
+        """Join a state page of any writer, in any order, any number of times."""
+        run_id = run_of_page(key)
+        run = self._run(run_id)
+        slots = join_page(run, key, value)
+        self.as_of = max(self.as_of, run.state_version)
+        if run_id in self._books:
+            self._books[run_id].note_foreign(key, slots)
+
+    def recovered(self) -> None:
+        """All pages are loaded: they are saved already, so nothing of them is out of date."""
+        for run in self._runs.values():
+            run.unsaved, run.plan_unsaved, run.pages_outdated = set(), False, False
+
+    def runs(self) -> list[str]:
+        """Ids of the runs that this pipeline knows, deleted ones included."""
+        return list(self._runs)
+
+    def run(self, run_id: str) -> RunState:
+        """State of a run, for reading."""
+        return self._runs[run_id]
+
+    def all_summaries(self, run_id: str) -> list[SummaryChange]:
+        """Every summary of a run as it stands; drains nothing."""
+        return self._cutters[run_id].everything()
+
+    def _run(self, run_id: str) -> RunState:
+        run = self._runs.get(run_id)
+        if run is None:
+            run = self._runs[run_id] = RunState(run_id, self._prices)
+            self._cutters[run_id] = Cutter(run, self._epoch)
+            if self._writer is not None:
+                self._books[run_id] = PageBook(run, self._writer)
+        return run
+
+    def _readable(self, record: Record) -> AnyEvent | Reason:
+        event = decode(record.value)
+        if isinstance(event, RunStarted) and event.grading_profile is not None:
+            try:
+                grading_profile(event.grading_profile)
+            except UnknownProfile as error:
+                return Reason("unknown_grading_profile", str(error))
+        return event
+
+
+def reject(record: Record, reason: Reason, run_id: str | None = None) -> Rejected:
+    """The rejection of a record, with its bytes."""
+    value = record.value or b""
+    kept = value if len(value) <= MAX_KEPT_BYTES else None
+    rejection = {
+        "type": "rejection",
+        "code": reason.code,
+        "message": reason.message,
+        "run_id": run_id,
+        "semantics_version": SEMANTICS_VERSION,
+        "source_topic": record.topic,
+        "source_partition": record.partition,
+        "source_offset": record.offset,
+        "source_timestamp_ms": record.timestamp_ms,
+        "source_key_base64": None if record.key is None else b64encode(record.key).decode(),
+        "source_value_base64": None if record.value is None or kept is None else b64encode(kept).decode(),
+        "source_value_bytes": len(value),
+    }
+    key = record.key if run_id is None else encode_id(run_id).encode()
+    return Rejected(key, canonical_json(rejection))
