@@ -1,10 +1,26 @@
-"""What every message on a wire has in common: identifiers, numbers and strictness."""
+"""What every message on a wire has in common: identifiers, numbers, times and strictness."""
 
 from __future__ import annotations
 
+import math
+import re
+from datetime import UTC, datetime
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StringConstraints,
+    WithJsonSchema,
+    WrapValidator,
+)
+from pydantic_core import PydanticCustomError
+
+from schemas.identity import UNKNOWN
 
 EVENT_SCHEMA_VERSION = 1
 """Version of the event schema that this code writes; it reads every version up to this one."""
@@ -18,17 +34,80 @@ MAX_BENCHMARKS_PER_TRIAL = 10_000
 MAX_COUNT = 2**53
 """Largest count (tokens, steps) accepted: the largest integer that every JSON reader keeps exact."""
 
+NO_CONTROL_CHARACTERS = r"^[^\p{Cc}]*$"
+RFC_3339 = (
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]([01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}(\.[0-9]+)?"
+    r"([Zz]|[+-][0-9]{2}:[0-9]{2})$"
+)
+_SHOWN_CHARACTERS = 80
+_is_rfc_3339 = re.compile(RFC_3339.removesuffix("$")).fullmatch
+
 Id = Annotated[
     str,
-    StringConstraints(min_length=1, max_length=MAX_ID_CHARACTERS, pattern=r"^[^\p{Cc}]*$"),
+    StringConstraints(min_length=1, max_length=MAX_ID_CHARACTERS, pattern=NO_CONTROL_CHARACTERS),
     Field(description="1 to 512 characters, no control characters."),
 ]
-Shard = Annotated[str, StringConstraints(max_length=MAX_ID_CHARACTERS, pattern=r"^[^\p{Cc}]*$")]
+Shard = Annotated[str, StringConstraints(max_length=MAX_ID_CHARACTERS, pattern=NO_CONTROL_CHARACTERS)]
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+SignedCount = Annotated[int, Field(ge=-MAX_COUNT, le=MAX_COUNT)]
+"""A count as a harness wrote it, nonsense included: what a negative one means is for scoring to say."""
+
 Revision = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
+
+Name = Annotated[
+    Id,
+    BeforeValidator(lambda value: UNKNOWN if value is None else value, json_schema_input_type=Id | None),
+]
+"""An agent or a model; null is "unknown" (D4)."""
 
 Number = float | Literal["Infinity", "-Infinity", "NaN"]
 """A float as it travels in JSON: what is not finite is a string (R14)."""
+
+
+def _instant(value: object, _: object) -> datetime:
+    if isinstance(value, str) and _is_rfc_3339(value):
+        value = datetime.fromisoformat(value.upper())
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        raise ValueError("a time must be RFC 3339 with a zone, as 2026-01-31T09:30:00Z")
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("a time must lie within the years 1 to 9999 in UTC") from None
+
+
+Instant = Annotated[
+    datetime,
+    WrapValidator(_instant),
+    WithJsonSchema({"type": "string", "format": "date-time", "pattern": RFC_3339}),
+]
+"""A point in time: RFC 3339 with a zone, kept in UTC, so that equal instants are equal content (R17)."""
+
+
+def _is_safe(value: JsonValue) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**63
+    if isinstance(value, dict):
+        return all(map(_is_safe, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_safe, value))
+    return True
+
+
+def _only_safe_numbers(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    for key, value in values.items():
+        if not _is_safe(value):
+            raise PydanticCustomError(
+                "finite_number",
+                "Entry {key} holds a number that is not finite or exceeds 64 bits; write null instead",
+                {"key": ascii(key)[:_SHOWN_CHARACTERS]},
+            )
+    return values
+
+
+JsonObject = Annotated[dict[str, JsonValue], AfterValidator(_only_safe_numbers)]
+"""Free JSON by name; its numbers are finite and fit 64 bits (JsonValue alone lets NaN through)."""
 
 
 class Message(BaseModel):
