@@ -4,19 +4,56 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
-from schemas.base import Message, Number
+from schemas.base import Instant, Message, Number
 
 Grade = Literal["S", "A", "B", "C", "D", "F"]
 CompositeBasis = Literal["judged", "pass_only"]
-Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the canonical JSON.")]
+Digest = Annotated[
+    str,
+    Field(
+        pattern=r"^[0-9a-f]{64}$",
+        description="SHA-256, hexadecimal, of the canonical JSON without the fields that tell the way.",
+    ),
+]
+RunId = Annotated[str, Field(description="The benchmark run or experiment.")]
+AgentModel = Annotated[str, Field(description="Label `agent:model`; a colon in the agent is %3A (R7).")]
+Agent = Annotated[str, Field(description="The LLM agent under test.")]
+Model = Annotated[str, Field(description="The model behind the agent, normalised (E10, R24).")]
+GradingProfile = Annotated[str, Field(description="Profile that grades and weighs, as `specified` (R12).")]
+SemanticsVersion = Annotated[int, Field(ge=1, description="Version of what the numbers mean.")]
+Epoch = Annotated[int, Field(ge=0, description="Grows with every rebuild from the log.")]
+StateVersion = Annotated[
+    int, Field(ge=-1, description="Offset of the last event folded into the run; -1: none.")
+]
+LastEventAt = Annotated[
+    Instant | None, Field(description="Greatest event time folded into the run, UTC; null: none known.")
+]
+PassAtKs = Annotated[
+    dict[str, "PassAtK"],
+    Field(description="k, from 1, as text, to pass@k; baselines left out of the run's (R4, R11)."),
+]
+FailureModes = Annotated[
+    dict[str, int], Field(description="Failure mode to how many trials ended with it (R19).")
+]
+Coverage = Annotated[dict[str, int], Field(description="Metric to how many trials had it (R1).")]
+Trials = Annotated[int, Field(ge=0, description="Slots filled.")]
+Superseded = Annotated[int, Field(ge=0, description="Results that lost their slot (R17); not digested.")]
+Conflicts = Annotated[
+    int, Field(ge=0, description="Slots decided by the fingerprint alone (R17); not digested.")
+]
+NewsId = Annotated[str, Field(description="Equal for equal news, 32 hexadecimal digits.")]
+
+
+def _kind(what: str) -> Any:
+    return Field(description=f"Which message this is: {what}.")
 
 
 class Statistics(Message):
     """Statistics of one metric over the trials that have it; of nothing: count 0 and null (R16)."""
 
-    median: Number | None = Field(description="Middle value; mean of the two middle ones.")
+    median: Number | None = Field(description="Middle value, or the mean of the two middle ones.")
     mean: Number | None = Field(description="Exact mean, rounded once (R18).")
     mode: Number | None = Field(description="Most frequent value after rounding to 6 decimals (R15).")
     min: Number | None = Field(description="Smallest value.")
@@ -45,48 +82,53 @@ class Tokens(Message):
 class Published(Message):
     """What every summary carries about where it stands in the stream."""
 
-    run_id: str
-    semantics_version: int = Field(ge=1, description="Meaning of the numbers.")
-    epoch: int = Field(ge=0, description="Grows with every rebuild from the log.")
-    state_version: int = Field(ge=-1, description="Offset of the last event folded into the run.")
-    last_event_at: AwareDatetime | None = Field(description="Greatest event time folded into the run.")
+    run_id: RunId
+    semantics_version: SemanticsVersion
+    epoch: Epoch
+    state_version: StateVersion
+    last_event_at: LastEventAt
     digest: Digest
 
 
 class Group(Published):
     """Numbers that every group of trials has: an agent:model, a tier, an agent:model within a tier."""
 
-    trials: int = Field(ge=0, description="Slots filled.")
+    trials: Trials
     tasks: int = Field(ge=0, description="Distinct task ids.")
     resolved: int = Field(ge=0, description="Trials that the harness calls resolved.")
     unresolved: int = Field(ge=0, description="All others, those without a verdict included (R19).")
     no_verdict: int = Field(ge=0, description="Trials without a verdict, counted apart (R19).")
     runs_planned: int | None = Field(ge=0, description="Trials planned, null if nobody said (R26).")
     provisional: bool = Field(description="True while planned trials are missing (R26).")
-    accuracy: float | None = Field(ge=0, le=1, description="resolved / trials.")
-    pass_at_k: dict[str, PassAtK]
-    total_cost: Number | None = Field(description="Sum of the known costs in USD.")
-    mean_cost: Number | None = Field(description="Mean of the known costs in USD.")
-    cost_of_pass: Number | None = Field(description="Known cost per pass among trials with known cost, USD (R14).")
-    tokens: Tokens
-    mean_trajectory_length: Number | None = Field(description="Mean interactions per trial.")
-    statistics: dict[str, Statistics]
-    coverage: dict[str, int] = Field(description="Metric to how many trials had it (R1).")
-    failure_modes: dict[str, int]
+    accuracy: float | None = Field(ge=0, le=1, description="resolved / trials; null: no trials.")
+    pass_at_k: PassAtKs
+    total_cost: Number | None = Field(description="Sum of the known costs in USD, >= 0; null: none known.")
+    mean_cost: Number | None = Field(description="Mean of the known costs in USD, >= 0; null: none known.")
+    cost_of_pass: Number | None = Field(description="Known cost over passes, USD; no pass: Infinity (R14).")
+    tokens: Tokens = Field(description="Token totals.")
+    mean_trajectory_length: Number | None = Field(
+        description="Mean interactions of a trial, >= 0; null: none known."
+    )
+    statistics: dict[str, Statistics] = Field(
+        description="Metric to its statistics: pass_rate, impl_rate, composite_score in 0 to 1; cost_usd and "
+        "cost_of_pass in USD; duration_seconds in seconds; input_tokens and output_tokens in tokens."
+    )
+    coverage: Coverage
+    failure_modes: FailureModes
     grade: Grade | None = Field(description="From the median composite score (S5).")
-    grading_profile: str
+    grading_profile: GradingProfile
     composite_basis: CompositeBasis | None = Field(description="What the composite rests on (R13).")
-    superseded: int = Field(ge=0, description="Results that lost their slot; not digested.")
-    conflicts: int = Field(ge=0, description="Slots decided by the fingerprint alone; not digested.")
+    superseded: Superseded
+    conflicts: Conflicts
 
 
 class AgentModelSummary(Group):
     """One agent:model over the whole run."""
 
-    type: Literal["agent_model_summary"]
-    agent_model: str
-    agent: str
-    model: str
+    type: Literal["agent_model_summary"] = _kind("one agent:model over the run")
+    agent_model: AgentModel
+    agent: Agent
+    model: Model
     baseline: bool = Field(description="True for nop, oracle and what the plan names so (R10).")
     formulacode: dict[str, Any] | None = Field(description="FormulaCode's metrics, null where not measured.")
 
@@ -94,26 +136,36 @@ class AgentModelSummary(Group):
 class TierSummary(Group):
     """One tier: pooled over the run's agents (`agent_model` null), or one agent:model within it."""
 
-    type: Literal["tier_summary"]
-    tier: str
-    agent_model: str | None
+    type: Literal["tier_summary"] = _kind("one tier of the run")
+    tier: str = Field(description="Prompt tier.")
+    agent_model: AgentModel | None = Field(description="Null for the pooled summary of the tier.")
     runs_completed: int = Field(ge=0, description="Trials in; the specification's name for `trials`.")
-    baseline_tier: str
-    tier_uplift: Number | None = Field(description="(median composite - T0's) / T0's; null if T0's <= 0 (R23).")
-    tier_delta: Number | None = Field(description="Median composite minus the baseline tier's.")
+    baseline_tier: str = Field(description="Tier that uplift and delta are measured from.")
+    tier_uplift: Number | None = Field(
+        description="Median composite over the baseline tier's, minus 1; null if that is <= 0 (R23)."
+    )
+    tier_delta: Number | None = Field(
+        description="Median composite minus the baseline tier's, -1 to 1 (R23)."
+    )
 
 
 class CrossTier(Message):
     """The specification's comparison of the tiers of a run."""
 
-    tier_uplift: dict[str, Number | None]
-    tier_delta: dict[str, Number | None]
-    pass_rate_variance: Number | None
-    impl_rate_variance: Number | None
-    cost_variance: Number | None = Field(description="USD squared.")
-    cost_delta: Number | None = Field(description="Dearest minus cheapest median cost, USD.")
-    frontier_cost_of_pass: Number | None = Field(description="Lowest cost of pass among the tiers, USD.")
-    frontier_tier: str | None
+    tier_uplift: dict[str, Number | None] = Field(
+        description="Tier to its uplift over the baseline tier (R23)."
+    )
+    tier_delta: dict[str, Number | None] = Field(
+        description="Tier to its difference from the baseline tier (R23)."
+    )
+    pass_rate_variance: Number | None = Field(description="Variance of the tiers' pass rates, >= 0.")
+    impl_rate_variance: Number | None = Field(description="Variance of the tiers' judge scores, >= 0.")
+    cost_variance: Number | None = Field(description="Variance of the tiers' costs, USD squared, >= 0.")
+    cost_delta: Number | None = Field(description="Dearest minus cheapest median cost of a tier, USD, >= 0.")
+    frontier_cost_of_pass: Number | None = Field(
+        description="Lowest cost of pass among the tiers, USD, >= 0."
+    )
+    frontier_tier: str | None = Field(description="Tier with that cost of pass; null: no tier passes.")
 
 
 class Progress(Message):
@@ -126,132 +178,138 @@ class Progress(Message):
 class RunSummary(Published):
     """The run as a whole."""
 
-    type: Literal["run_summary"]
-    harness: str | None
-    project: str | None
-    benchmark: str | None
-    benchmark_version: str | None
-    display_name: str | None
-    labels: dict[str, str]
+    type: Literal["run_summary"] = _kind("the run as a whole")
+    harness: str | None = Field(description="Which harness runs it, from the plan.")
+    project: str | None = Field(description="Project the run belongs to, from the plan.")
+    benchmark: str | None = Field(description="Benchmark, from the plan; names the board across runs.")
+    benchmark_version: str | None = Field(description="Version of the benchmark, from the plan.")
+    display_name: str | None = Field(description="Name for people, from the plan.")
+    labels: dict[str, str] = Field(description="Free labels of the run, from the plan.")
     status: str | None = Field(description="What run_finished said; null while it runs.")
-    started_at: AwareDatetime | None
-    finished_at: AwareDatetime | None
-    grading_profile: str
+    started_at: Instant | None = Field(description="Start of the run, UTC, from the plan.")
+    finished_at: Instant | None = Field(description="End of the run, UTC, from run_finished.")
+    grading_profile: GradingProfile
     trials: int = Field(ge=0, description="Trials in the sense of R10: the sub-trials of one are one.")
-    tasks: int = Field(ge=0)
-    resolved: int = Field(ge=0)
+    tasks: int = Field(ge=0, description="Distinct task ids.")
+    resolved: int = Field(ge=0, description="Trials that the harness calls resolved.")
     unresolved: int = Field(ge=0, description="All others, those without a verdict included (R19).")
-    no_verdict: int = Field(ge=0)
-    accuracy: float | None = Field(ge=0, le=1)
-    pass_at_k: dict[str, PassAtK] = Field(description="Over trials, baselines left out (R4, R11).")
-    total_cost: Number | None
-    cost_by_agent_model: dict[str, Number | None]
-    tokens: Tokens
-    failure_modes: dict[str, int]
-    coverage: dict[str, int]
+    no_verdict: int = Field(ge=0, description="Trials without a verdict, counted apart (R19).")
+    accuracy: float | None = Field(ge=0, le=1, description="resolved / trials; null: no trials.")
+    pass_at_k: PassAtKs
+    total_cost: Number | None = Field(description="Sum of the known costs in USD, >= 0; null: none known.")
+    cost_by_agent_model: dict[str, Number | None] = Field(
+        description="Label to the sum of its known costs in USD; null: none known."
+    )
+    tokens: Tokens = Field(description="Token totals.")
+    failure_modes: FailureModes
+    coverage: Coverage
     agent_models: int = Field(ge=0, description="How many agent:models have results.")
-    tiers: int = Field(ge=0)
-    cross_tier: CrossTier | None
-    progress: Progress
-    provisional: bool
-    superseded: int = Field(ge=0)
-    conflicts: int = Field(ge=0)
+    tiers: int = Field(ge=0, description="How many tiers have results.")
+    cross_tier: CrossTier | None = Field(description="Comparison of the tiers; null: no tiers.")
+    progress: Progress = Field(description="Slots filled and planned.")
+    provisional: bool = Field(description="True while planned trials are missing (R26).")
+    superseded: Superseded
+    conflicts: Conflicts
 
 
 class ScoredTrial(Message):
     """The specification's per-run numbers of one slot's winner."""
 
-    type: Literal["scored_trial"]
-    run_id: str
-    shard: str
-    task_id: str
-    attempt: int
-    agent: str
-    model: str
-    agent_model: str
-    agent_index: int | None
-    tier: str | None
-    subtest: str | None
-    semantics_version: int
-    epoch: int
-    state_version: int
-    last_event_at: AwareDatetime | None
+    type: Literal["scored_trial"] = _kind("one slot, scored")
+    run_id: RunId
+    shard: str = Field(description='Original run inside a pooled one; "" otherwise.')
+    task_id: str = Field(description="The problem.")
+    attempt: int = Field(ge=1, description="n-th repeat of the task, from 1.")
+    agent: Agent
+    model: Model
+    agent_model: AgentModel
+    agent_index: int | None = Field(description="Position in a multi-agent trial, from 1 (R10); else null.")
+    tier: str | None = Field(description="Prompt tier; null where there is none.")
+    subtest: str | None = Field(description="Variant inside the tier; null where there is none.")
+    semantics_version: SemanticsVersion
+    epoch: Epoch
+    state_version: StateVersion
+    last_event_at: LastEventAt
     digest: Digest
-    revision: int
-    fingerprint: str
-    resolved: bool | None
+    revision: int = Field(description="Revision of the slot's winner (R17).")
+    fingerprint: str = Field(description="Digest of the winner's content, hexadecimal (R17).")
+    resolved: bool | None = Field(description="The harness's verdict; null: no verdict (R19).")
     success: bool = Field(description="From tests and snapshot where present, else the verdict (R20).")
-    failure_mode: str | None
-    pass_rate: float
-    impl_rate: float | None
-    composite_score: float | None = Field(description="Null while the judge is awaited (R13).")
-    grade: Grade | None
-    cost_usd: float | None
-    cost_source: Literal["reported", "estimated"] | None
-    cost_of_pass: Number | None
-    duration_seconds: float | None
-    input_tokens: int | None
-    output_tokens: int | None
-    trajectory_length: int | None
-    formulacode: dict[str, Any] | None
+    failure_mode: str | None = Field(description="Why it ended early, as the harness says.")
+    pass_rate: float = Field(description="1 for a success, 0 otherwise (R20).")
+    impl_rate: float | None = Field(description="The judge's score, 0 to 1; null: not judged (R13).")
+    composite_score: float | None = Field(description="0 to 1; null while the judge is awaited (R13).")
+    grade: Grade | None = Field(description="From the composite score; null without one (R12).")
+    cost_usd: float | None = Field(description="Cost in US dollars, >= 0; null: unknown (R2).")
+    cost_source: Literal["reported", "estimated"] | None = Field(
+        description="Where the cost comes from (R2)."
+    )
+    cost_of_pass: Number | None = Field(description="Cost over pass rate in USD; no pass: Infinity (R14).")
+    duration_seconds: float | None = Field(description="Wall time in seconds, >= 0; null: unknown.")
+    input_tokens: int | None = Field(description="Fresh input tokens; null: unknown.")
+    output_tokens: int | None = Field(description="Output tokens; null: unknown.")
+    trajectory_length: int | None = Field(description="Interactions of the agent; null: unknown.")
+    formulacode: dict[str, Any] | None = Field(description="FormulaCode's metrics, null where not measured.")
 
 
 class GradeChange(Message):
     """News: a group's grade moved. Which ones appear depends on batching."""
 
-    type: Literal["grade_change"]
-    id: str = Field(description="Equal for equal news.")
-    run_id: str
-    semantics_version: int
-    epoch: int
-    state_version: int
-    last_event_at: AwareDatetime | None
+    type: Literal["grade_change"] = _kind("a grade moved")
+    id: NewsId
+    run_id: RunId
+    semantics_version: SemanticsVersion
+    epoch: Epoch
+    state_version: StateVersion
+    last_event_at: LastEventAt
     digest: Digest = Field(description="Digest of the summary that has the new grade.")
-    agent_model: str | None
-    tier: str | None
-    from_grade: Grade | None
-    to_grade: Grade | None
-    provisional: bool
-    median_composite: Number | None
+    agent_model: AgentModel | None = Field(description="Null for the pooled summary of a tier.")
+    tier: str | None = Field(description="Prompt tier; null for an agent:model over the run.")
+    from_grade: Grade | None = Field(description="Grade before; null: none.")
+    to_grade: Grade | None = Field(description="Grade now; null: none.")
+    provisional: bool = Field(description="True while planned trials are missing (R26).")
+    median_composite: Number | None = Field(
+        description="Median composite score, 0 to 1, that gives the grade."
+    )
 
 
 class Rescored(Message):
     """News: a late event changed the score of trials that were already counted (R9)."""
 
-    type: Literal["rescored"]
-    id: str
-    run_id: str
-    semantics_version: int
-    epoch: int
-    state_version: int
-    last_event_at: AwareDatetime | None
-    digest: Digest
+    type: Literal["rescored"] = _kind("a trial was scored again")
+    id: NewsId
+    run_id: RunId
+    semantics_version: SemanticsVersion
+    epoch: Epoch
+    state_version: StateVersion
+    last_event_at: LastEventAt
+    digest: Digest = Field(description="SHA-256 of the canonical JSON of `after`.")
     trial: dict[str, Any] = Field(description="The slot that moved.")
     because: dict[str, Any] = Field(description="The slot whose event moved it.")
-    before: dict[str, Any]
-    after: dict[str, Any]
+    before: dict[str, Any] = Field(description="The slot's per-run numbers as they were.")
+    after: dict[str, Any] = Field(description="The slot's per-run numbers as they are.")
 
 
 class Rejection(Message):
     """A record that was not folded, with its bytes and the way to mend it."""
 
-    type: Literal["rejection"]
+    type: Literal["rejection"] = _kind("a record was not folded")
     code: str = Field(description="Stable reason code, for programs.")
     message: str = Field(description="What is wrong, where, what is allowed, what to do.")
     run_id: str | None = Field(description="If the record named one.")
-    semantics_version: int
-    source_topic: str
-    source_partition: int
-    source_offset: int
-    source_timestamp_ms: int | None
-    source_key_base64: str | None
-    source_value_base64: str | None = Field(description="The original bytes.")
-    source_value_bytes: int = Field(ge=0, description="Size of the original value.")
+    semantics_version: SemanticsVersion
+    source_topic: str = Field(description="Topic of the record.")
+    source_partition: int = Field(description="Partition of the record.")
+    source_offset: int = Field(description="Offset of the record in its partition.")
+    source_timestamp_ms: int | None = Field(description="The record's timestamp, Unix milliseconds.")
+    source_key_base64: str | None = Field(description="The original key, base64; null: it had none.")
+    source_value_base64: str | None = Field(
+        description="The original bytes, base64; null: it had none, or they are too many to repeat."
+    )
+    source_value_bytes: int = Field(ge=0, description="Size of the original value in bytes.")
 
 
-AnySummary = (
-    AgentModelSummary | TierSummary | RunSummary | ScoredTrial | GradeChange | Rescored | Rejection
-)
+AnySummary = AgentModelSummary | TierSummary | RunSummary | ScoredTrial | GradeChange | Rescored | Rejection
 SUMMARY: TypeAdapter[AnySummary] = TypeAdapter(Annotated[AnySummary, Field(discriminator="type")])
 SUMMARY_TYPES: tuple[type[Message], ...] = (
     AgentModelSummary,
