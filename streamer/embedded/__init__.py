@@ -1,0 +1,1 @@
+"""Broker and Redis in one process tree, for one machine: what `streamer up` runs."""
