@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from fractions import Fraction
+
+from streamer.stats import ExactSum
 
 
 def cost_of_pass(total_known_cost: float | None, passes: float) -> float | None:
@@ -57,15 +58,11 @@ def variance_of_medians(medians: Iterable[float], ddof: int) -> float | None:
     >>> variance_of_medians([0.5], ddof=1), variance_of_medians([], ddof=0)
     (0.0, None)
     """
-    exact = [Fraction(m) for m in medians if math.isfinite(m)]
-    n = len(exact)
-    if n < 2:
-        return 0.0 if n else None
-    squares = n * sum(x * x for x in exact) - sum(exact) ** 2
-    try:
-        return float(squares / (n * (n - ddof)))
-    except OverflowError:
-        return math.inf
+    finite = ExactSum()
+    for median in medians:
+        if math.isfinite(median):
+            finite.add(median)
+    return finite.variance(ddof)
 
 
 def cost_delta(median_costs: Iterable[float]) -> float | None:

@@ -55,7 +55,7 @@ def read_price_file(text: str, source: str) -> tuple[Entry, ...]:
     """Entries of a price table, in file order; `source` is that of entries that name none."""
     try:
         document = tomllib.loads(text, parse_float=Decimal)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, ArithmeticError) as error:  # also numbers too long to read
         raise PriceTableError(f"price table: not valid TOML: {error}; mend the file") from error
     models = document.pop("models", {})
     if document or not isinstance(models, dict):
@@ -130,7 +130,7 @@ def _check_unique(entries: tuple[Entry, ...]) -> None:
         for name in entry.names:
             if name in seen:
                 raise PriceTableError(
-                    f"price table: the name {name!r} stands for both [models.\"{seen[name]}\"] and "
+                    f'price table: the name {name!r} stands for both [models."{seen[name]}"] and '
                     f'[models."{entry.names[0]}"] (a leading @ and a provider prefix do not count); keep one'
                 )
             seen[name] = entry.names[0]

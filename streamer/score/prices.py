@@ -27,14 +27,12 @@ class _Tariff:
     @classmethod
     def of(cls, price: Price) -> _Tariff:
         """A cache price that nobody knows is the input price."""
-        rates = [
-            price.input,
-            price.output,
-            price.input if price.cache_read is None else price.cache_read,
-            price.input if price.cache_write is None else price.cache_write,
-        ]
+        cache_read = price.input if price.cache_read is None else price.cache_read
+        cache_write = price.input if price.cache_write is None else price.cache_write
+        rates = (price.input, price.output, cache_read, cache_write)
         denominator = math.lcm(*(rate.denominator for rate in rates))
-        return cls(*(int(rate * denominator) for rate in rates), denominator=denominator)
+        fresh, output, read, write = (int(rate * denominator) for rate in rates)
+        return cls(fresh, output, read, write, denominator)
 
 
 class PriceTable:
