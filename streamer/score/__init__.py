@@ -4,7 +4,7 @@ from streamer.score.cross_tier import cost_delta, cost_of_pass, tier_delta, tier
 from streamer.score.model_names import model_for_pricing, model_for_reporting
 from streamer.score.prices import Price, PriceTable, PriceTableError
 from streamer.score.profiles import GradingProfile, UnknownProfile, grading_profile
-from streamer.score.trial import Scored, group_resolved, score_trial, score_trial_group
+from streamer.score.trial import Scored, deciding_sub_trial, group_resolved, score_trial, score_trial_group
 
 __all__ = [
     "GradingProfile",
@@ -15,6 +15,7 @@ __all__ = [
     "UnknownProfile",
     "cost_delta",
     "cost_of_pass",
+    "deciding_sub_trial",
     "grading_profile",
     "group_resolved",
     "model_for_pricing",

@@ -60,20 +60,28 @@ def score_trial_group(
 ) -> list[Scored]:
     """Score the sub-trials of one trial (R10), in the order given; the order changes no score.
 
-    Test failures are judged relative to the oracle's, if the group has one (D8, D11, R9).
+    Test failures are judged relative to the oracle's, if the group has one (D8, D11, R9). The oracle is
+    known by its name alone: `is_baseline` decides nothing here, and is taken as in the functions below.
     """
     allowed = _oracle_failures(events)
     return [_score(event, _succeeded(event, allowed), profile, prices) for event in events]
 
 
 def group_resolved(events: Sequence[TrialResult], is_baseline: Callable[[str], bool]) -> bool | None:
-    """Verdict of a multi-agent trial (R10, D2); None: no verdict, or no sub-trials.
+    """Verdict of a multi-agent trial: that of the deciding sub-trial; None: no verdict, or no sub-trials."""
+    decider = deciding_sub_trial(events, is_baseline)
+    return None if decider is None else decider.resolved
 
-    It is that of the sub-trial with the highest agent index that is no baseline or, where all are
-    baselines, the highest of them.
+
+def deciding_sub_trial(
+    events: Sequence[TrialResult], is_baseline: Callable[[str], bool]
+) -> TrialResult | None:
+    """The sub-trial that stands for the whole trial (R10, D2), whatever the order; None: there is none.
+
+    It is the one with the highest agent index that is no baseline or, where all are baselines, the
+    highest of them.
     """
-    last = max(events, key=lambda e: (not is_baseline(e.agent), *_position(e)), default=None)
-    return None if last is None else last.resolved
+    return max(events, key=lambda e: (not is_baseline(e.agent), *_position(e)), default=None)
 
 
 def _score(event: TrialResult, success: bool, profile: GradingProfile, prices: PriceTable) -> Scored:

@@ -12,6 +12,7 @@ from schemas.events import TrialResult
 from streamer.score import (
     PriceTable,
     Scored,
+    deciding_sub_trial,
     grading_profile,
     group_resolved,
     score_trial,
@@ -167,6 +168,7 @@ def test_a_group_of_one_agent_scores_like_a_trial_of_its_own() -> None:
 def test_no_sub_trials_have_no_scores_and_no_verdict() -> None:
     assert score_trial_group([], PROFILE, PRICES, is_baseline) == []
     assert group_resolved([], is_baseline) is None
+    assert deciding_sub_trial([], is_baseline) is None
 
 
 # Verdict of a group
@@ -181,6 +183,7 @@ def test_the_last_agent_that_is_no_baseline_gives_the_verdict(verdict: bool | No
         a_trial(agent="nop", agent_index=1, resolved=not verdict),
     ]
     assert group_resolved(group, is_baseline) is verdict
+    assert deciding_sub_trial(group, is_baseline) is group[1]
 
 
 def test_with_baselines_only_the_highest_of_them_gives_the_verdict() -> None:
