@@ -115,7 +115,7 @@ class ExactSum:
 
     def _spread(self, ddof: int) -> tuple[int, int]:
         """The variance as numerator and denominator."""
-        if self.count < 2:
+        if self.count <= max(ddof, 1):
             return 0, 1
         numerator = self.count * self._squares - self._sum * self._sum
         return numerator, self.count * (self.count - ddof) << 2 * self._shift

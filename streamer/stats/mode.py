@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from heapq import heapify, heappop, heappush
 
 import numpy as np
@@ -99,14 +100,21 @@ class ModeCounter:
             self._top_count = 0
 
     def merge(self, *others: ModeCounter) -> None:
-        """Count in all that the others hold; they stay as they are."""
+        """Count in all that the others hold; they stay as they are. Several at once is faster."""
         self._settle()
+        repeated: list[tuple[float, int]] = []
+        once: array[float] = array("d")
         for other in others:
             other._settle()
-            repeated, once = list(other._counts.items()), other._once.to_array().tolist()
-            for value, count in repeated:
-                self._raise(value, count)
-            self._raise_each(once)
+            repeated.extend(other._counts.items())
+            once.extend(other._once.to_array())
+        distinct, counts = np.unique(np.frombuffer(once, dtype=np.float64), return_counts=True)
+        again = counts > 1
+        for value, count in repeated:
+            self._raise(value, count)
+        for value, count in zip(distinct[again].tolist(), counts[again].tolist(), strict=True):
+            self._raise(value, count)
+        self._raise_each(distinct[~again].tolist())
 
     def mode(self) -> float | None:
         """The most frequent rounded value, of several the smallest; None of nothing."""

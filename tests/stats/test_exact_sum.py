@@ -1,0 +1,112 @@
+"""The sums: exact inside, rounded once."""
+
+from __future__ import annotations
+
+import itertools
+from math import inf, nan
+
+import pytest
+
+from streamer.stats import ExactSum, StatsError
+from streamer.stats.numbers import quotient, root_of_quotient
+
+
+def sum_of(*values: float) -> ExactSum:
+    result = ExactSum()
+    for value in values:
+        result.add(value)
+    return result
+
+
+def test_of_nothing_the_sum_is_zero_and_the_rest_unknown() -> None:
+    nothing = ExactSum()
+    assert (nothing.count, nothing.total()) == (0, 0.0)
+    assert (nothing.mean(), nothing.variance(), nothing.std_dev()) == (None, None, None)
+
+
+@pytest.mark.parametrize("ddof", [0, 1])
+def test_of_one_value_variance_and_deviation_are_zero(ddof: int) -> None:
+    one = sum_of(0.1)
+    assert (one.variance(ddof), one.std_dev(ddof)) == (0.0, 0.0)
+
+
+def test_population_and_sample_divide_by_n_and_n_minus_one() -> None:
+    # 2, 4, 4, 4, 5, 5, 7, 9: mean 5, squared deviations 9+1+1+1+0+0+4+16 = 32
+    values = sum_of(2, 4, 4, 4, 5, 5, 7, 9)
+    assert (values.variance(), values.std_dev()) == (32 / 8, 2.0)
+    assert (values.variance(ddof=1), values.std_dev(ddof=1)) == (32 / 7, 2.138089935299395)
+
+
+def test_equal_values_have_no_deviation_where_floats_would_show_one() -> None:
+    assert sum_of(*[0.1] * 10).std_dev() == 0.0
+    assert sum_of(*[0.1] * 10).total() == 1.0
+
+
+def test_cancelling_sums_lose_nothing() -> None:
+    for order in itertools.permutations([1e300, 1.0, -1e300, 5e-324]):
+        assert sum_of(*order).total() == 1.0
+
+
+def test_a_sum_beyond_the_floats_is_infinite_and_comes_back() -> None:
+    huge = sum_of(1.7e308, 1.7e308)
+    assert (huge.total(), huge.mean(), huge.variance()) == (inf, 1.7e308, 0.0)
+    huge.add(-1.7e308)
+    assert huge.total() == 1.7e308
+    assert sum_of(-1.7e308, -1.7e308).total() == -inf
+
+
+def test_a_variance_beyond_the_floats_is_infinite_but_its_root_is_not() -> None:
+    assert (sum_of(1e300, -1e300).variance(), sum_of(1e300, -1e300).std_dev()) == (inf, 1e300)
+    assert sum_of(1.7e308, -1.7e308).std_dev(ddof=1) == inf
+
+
+def test_the_smallest_floats_keep_their_deviation() -> None:
+    # 0 and 2u: mean u, deviation u, with u = 2^-1074; the variance u^2 is below all floats
+    tiny = sum_of(0.0, 1e-323)
+    assert (tiny.mean(), tiny.std_dev(), tiny.variance()) == (5e-324, 5e-324, 0.0)
+
+
+def test_no_result_is_a_negative_zero() -> None:
+    assert repr(sum_of(-0.0).total()) == "0.0"
+    assert repr(sum_of(-5e-324, 0.0, 0.0).mean()) == "0.0"
+
+
+@pytest.mark.parametrize("value", [inf, -inf, nan])
+def test_what_is_not_finite_is_refused(value: float) -> None:
+    held = sum_of(1.0)
+    with pytest.raises(StatsError, match="takes finite floats"):
+        held.add(value)
+    with pytest.raises(StatsError, match="takes finite floats"):
+        held.remove(value)
+    assert (held.count, held.total()) == (1, 1.0)
+
+
+def test_a_removal_that_leaves_an_impossible_remainder_is_refused() -> None:
+    held = sum_of(1.0, 1.0)
+    with pytest.raises(StatsError, match="does not hold"):
+        held.remove(5.0)
+    assert held.summary() == sum_of(1.0, 1.0).summary()
+
+
+def test_a_hostile_value_that_left_costs_nothing_once_all_left() -> None:
+    held = sum_of(5e-324, 1.0)
+    held.remove(5e-324)
+    held.remove(1.0)
+    assert (held._shift, held._scale, held._sum, held._squares) == (0, 1.0, 0, 0)
+
+
+def test_values_finer_than_any_scale_of_floats_are_exact_after_each_other() -> None:
+    assert sum_of(5e-324, 2.5e-7, 3.0, 0.1).total() == 3.10000025
+
+
+@pytest.mark.parametrize("bits", [1, 2, 53, 54, 107, 900])
+def test_roots_are_rounded_to_nearest_next_to_a_tie(bits: int) -> None:
+    # (2^53 + 1) is halfway between two floats: just below it rounds down, just above rounds up
+    tie = (2**53 + 1) << bits
+    assert root_of_quotient(tie * tie - 1, 1) == float(2**53 << bits)
+    assert root_of_quotient(tie * tie + 1, 1) == float((2**53 + 2) << bits)
+    assert root_of_quotient(tie * tie, 1) == float(2**53 << bits)
+
+
+def test_a_quotient_beyond_the_floats_has_a_sign() -> None:
+    assert (quotient(10**400, 1), quotient(-(10**400), 3)) == (inf, -inf)
