@@ -1,0 +1,1 @@
+"""Harness connectors: run directories on disk to events."""

@@ -1,0 +1,115 @@
+"""What a harness connector is: the interface, and the values that pass through it.
+
+A connector knows one harness's directories and nothing else. Which run an event ends up in, what is
+a copy and what fits the schema is decided once for all of them, in :mod:`streamer.sources.convert`.
+A new harness is one new module with one class, and one line in :mod:`streamer.sources.registry`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertOptions:
+    """What the user asked for.
+
+    Attributes:
+        run_id: pool every run into this one; the original runs become shards. None: runs stay apart.
+        agent: name of the agent where the files name none.
+        model: name of the model where the files name none.
+        trial_files_only: leave out trials that exist only in run-level files (crashed ones, H2).
+        harness: "auto", or the name of the only connector to use.
+    """
+
+    run_id: str | None = None
+    agent: str | None = None
+    model: str | None = None
+    trial_files_only: bool = False
+    harness: str = AUTO
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A file that gave nothing, and why."""
+
+    path: Path
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One trial as its files tell it.
+
+    Attributes:
+        path: the file it was read from.
+        event: a `trial_result` without `run_id` and `shard`; may hold values that do not fit the schema.
+        from_run_file: it stands only in the run-level file.
+        other_run: the run its own name claims, if that is not the run whose directory it lies in.
+        nested: it lies deeper than the harness writes, as copies do.
+        replaced: a better copy of the same slot lies in the same run.
+    """
+
+    path: Path
+    event: dict[str, Any]
+    from_run_file: bool = False
+    other_run: str | None = None
+    nested: bool = False
+    replaced: bool = False
+
+
+@dataclass(slots=True)
+class RunPlan:
+    """What a run directory says about the run as a whole.
+
+    Attributes:
+        run_id: name of the run: that of its directory (G5).
+        aliases: other names the files give the run (H4); never used as its id.
+        uuids: the harness's own ids of the run; copies of a run share one.
+        agent: None if neither the files nor the options name it.
+        model: likewise.
+        started: a `run_started` event without `run_id`.
+        finished: a `run_finished` event without `run_id`; None while the run goes on.
+        problems: files of the run that could not be read.
+    """
+
+    run_id: str
+    aliases: frozenset[str] = frozenset()
+    uuids: frozenset[str] = frozenset()
+    agent: str | None = None
+    model: str | None = None
+    started: dict[str, Any] | None = None
+    finished: dict[str, Any] | None = None
+    problems: list[Unreadable] = field(default_factory=list)
+
+    @property
+    def tells_something(self) -> bool:
+        """Whether the files say anything about the run besides its existence."""
+        return bool((self.started or {}).keys() - {"type", "harness", "revision"})
+
+
+class Source(Protocol):
+    """A harness connector. It never raises on what it finds in files, and follows no symbolic link."""
+
+    name: str
+
+    def detect(self, path: Path) -> bool:
+        """Whether this directory or file is a run of the harness, itself and not something below it."""
+        ...
+
+    def skip(self, directory: Path) -> bool:
+        """Whether a directory inside a run holds no results of the harness (logs, workspaces)."""
+        ...
+
+    def plan(self, path: Path, options: ConvertOptions) -> RunPlan:
+        """What the run says of itself."""
+        ...
+
+    def trials(self, path: Path, plan: RunPlan, options: ConvertOptions) -> Iterator[Found | Unreadable]:
+        """The trials of the run, those of runs nested in it left out, in a stable order."""
+        ...

@@ -1,0 +1,195 @@
+"""Harness run directories to events: the whole of `streamer convert` but its command line.
+
+Decisions, for all harnesses alike:
+
+- A run's id is the name of its directory (G5). Different runs of one name in one call are kept apart
+  by the folders above them, and the report says so; a copy (same harness id, or a run of the same
+  name nested in another) is the same run.
+- With `--run-id` every run becomes a shard of that run, and their plans become one.
+- A trial whose content was already sent in this call is a duplicate: counted, not sent again. Trials
+  with an id of the harness are recognised across runs, so a partial copy of one run inside another
+  (H5) adds nothing.
+- A trial that lies deeper in a run than the harness writes, names another run and is no duplicate
+  is left aside and reported: it belongs to a run that was not converted.
+- A field that does not fit the schema is left out and reported; a file that cannot be read is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from schemas.canonical import canonical_json, sha256_hex
+from streamer.sources.base import ConvertOptions, Found, Unreadable
+from streamer.sources.discover import Run, discover
+from streamer.sources.fit import fit_event
+from streamer.sources.pool import pooled_finished, pooled_started
+from streamer.sources.registry import sources_for
+
+_WHERE = frozenset({"run_id", "shard", "agent", "model"})
+"""What a copy of a trial takes from the run that it lies in, rather than from its own file."""
+
+
+@dataclass
+class ConvertReport:
+    """What a conversion did, and what it could not.
+
+    Attributes:
+        runs: ids of the runs that events were made for (shards, if pooled).
+        trials: trial results sent.
+        run_file_trials: those of them that stood only in run-level files.
+        duplicates: trial files left out because their content was sent already.
+        unreadable: (path, reason) of each file, or entry of a file, that gave nothing.
+        left_out: (path, field, reason) of each value that does not fit the schema.
+        notes: what the user should know besides.
+    """
+
+    runs: list[str] = field(default_factory=list)
+    trials: int = 0
+    run_file_trials: int = 0
+    duplicates: int = 0
+    unreadable: list[tuple[Path, str]] = field(default_factory=list)
+    left_out: list[tuple[Path, str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def convert(
+    paths: Sequence[Path], options: ConvertOptions, report: ConvertReport
+) -> Iterator[dict[str, Any]]:
+    """Events of all runs at, below or around the paths, each ready for JSON and valid by the schema.
+
+    Args:
+        paths: run directories, folders of any depth that hold some, run-level files, or parts of runs.
+        options: see :class:`ConvertOptions`.
+        report: filled while the events are drawn.
+
+    Raises:
+        ValueError: at once, if `options.harness` names no connector.
+    """
+    sources = sources_for(options.harness)
+
+    def events() -> Iterator[dict[str, Any]]:
+        runs, problems, notes = discover(paths, sources, options)
+        report.notes.extend(notes)
+        _note_unreadable(report, problems)
+        yield from _Conversion(options, report).events(runs)
+
+    return events()
+
+
+def _note_unreadable(report: ConvertReport, problems: Sequence[Unreadable]) -> None:
+    report.unreadable.extend((problem.path, problem.reason) for problem in problems)
+
+
+class _Conversion:
+    """One call of :func:`convert`: remembers what was sent."""
+
+    def __init__(self, options: ConvertOptions, report: ConvertReport) -> None:
+        self._options = options
+        self._report = report
+        self._sent: set[str] = set()
+
+    def events(self, runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
+        pooled = self._options.run_id is not None
+        whole = _without_copies(runs)
+        if pooled and whole:
+            yield from self._plan_event(whole[0], pooled_started([run.plan for run in whole]))
+        doubtful: list[tuple[Run, Found]] = []
+        for run in runs:
+            yield from self._run_events(run, doubtful, with_plan=not pooled)
+        for run, found in doubtful:
+            yield from self._doubtful_event(run, found)
+        if pooled and whole and (finished := pooled_finished([run.plan for run in whole])):
+            yield from self._plan_event(whole[0], finished)
+
+    def _run_events(
+        self, run: Run, doubtful: list[tuple[Run, Found]], with_plan: bool
+    ) -> Iterator[dict[str, Any]]:
+        """Plan, trials and end of one run; nothing if all its trials are copies of others'."""
+        _note_unreadable(self._report, run.plan.problems)
+        trials: list[dict[str, Any]] = []
+        copies = 0
+        for item in run.source.trials(run.path, run.plan, self._options):
+            if not item.path.is_relative_to(run.only):
+                continue
+            if isinstance(item, Unreadable):
+                _note_unreadable(self._report, [item])
+            elif item.other_run is not None:
+                doubtful.append((run, item))
+            else:
+                sent = self._trial_event(run, item)
+                copies += sent is None
+                trials.extend([sent] if sent else [])
+        if not trials and (copies or not run.plan.tells_something):
+            return
+        self._report.runs.extend([] if run.run_id in self._report.runs else [run.run_id])
+        if with_plan and run.plan.started:
+            yield from self._plan_event(run, run.plan.started)
+        yield from trials
+        if with_plan and run.plan.finished:
+            yield from self._plan_event(run, run.plan.finished)
+
+    def _doubtful_event(self, run: Run, found: Found) -> Iterator[dict[str, Any]]:
+        """A trial that names another run: sent after all others, if it is neither a copy nor a stray."""
+        if not found.nested:
+            sent = self._trial_event(run, found)
+            yield from [sent] if sent else []
+        elif self._is_sent(fit_event(self._addressed(run, found.event))[0] or {}):
+            self._report.duplicates += 1
+        else:
+            reason = f"belongs to run {found.other_run!r} by its name, and that run is not among the paths"
+            self._report.unreadable.append((found.path, reason))
+
+    def _trial_event(self, run: Run, found: Found) -> dict[str, Any] | None:
+        """The event to send for a trial, None if there is none to send."""
+        event = self._fit(found.path, self._addressed(run, found.event))
+        if event is None:
+            return None
+        if found.replaced or self._is_sent(event):
+            self._report.duplicates += not found.from_run_file
+            return None
+        self._sent.add(_content(event))
+        self._report.trials += 1
+        self._report.run_file_trials += found.from_run_file
+        return event
+
+    def _plan_event(self, run: Run, event: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        fitted = self._fit(run.path, {"run_id": self._options.run_id or run.run_id, **event})
+        yield from [fitted] if fitted else []
+
+    def _addressed(self, run: Run, event: dict[str, Any]) -> dict[str, Any]:
+        """The event with its run, and with its shard if runs are pooled."""
+        if self._options.run_id is None:
+            return {"run_id": run.run_id, **event}
+        return {"run_id": self._options.run_id, "shard": run.run_id, **event}
+
+    def _fit(self, path: Path, event: dict[str, Any]) -> dict[str, Any] | None:
+        fitted, misfits = fit_event(event)
+        if fitted is None:
+            reasons = "; ".join(f"{name} {reason}" for name, reason in misfits.items())
+            self._report.unreadable.append((path, f"makes no valid event: {reasons}"))
+        else:
+            self._report.left_out.extend((path, name, reason) for name, reason in misfits.items())
+        return fitted
+
+    def _is_sent(self, event: dict[str, Any]) -> bool:
+        return _content(event) in self._sent
+
+
+def _content(event: dict[str, Any]) -> str:
+    """Digest of what a trial says, without where it lies if the harness gave it an id of its own."""
+    ignored = {"revision"} | (_WHERE if "trial_id" in event else frozenset())
+    return sha256_hex(canonical_json({name: value for name, value in event.items() if name not in ignored}))
+
+
+def _without_copies(runs: Sequence[Run]) -> list[Run]:
+    """The first of each group of runs with one id or with a harness id in common; none that is nested."""
+    kept: dict[str, Run] = {}
+    uuids: set[str] = set()
+    for run in runs:
+        if not run.nested and not uuids & run.plan.uuids:
+            kept.setdefault(run.run_id, run)
+            uuids |= run.plan.uuids
+    return list(kept.values())

@@ -1,0 +1,124 @@
+"""Reading what harnesses leave on disk: dirty JSON, endless links, odd names."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from streamer.sources.base import Unreadable
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+class FileError(Exception):
+    """A file cannot be read; the text says why and is meant for the user."""
+
+
+def read_json(path: Path) -> Any:
+    """Content of a JSON file. Raises FileError; NaN and Infinity pass as floats."""
+    try:
+        if not path.is_file():
+            raise FileError("not a regular file")
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise FileError(f"cannot be read: {error.strerror or error}") from error
+    except RecursionError as error:
+        raise FileError("not usable JSON: nested too deeply") from error
+    except ValueError as error:
+        raise FileError(f"not valid JSON ({error}); it may be cut off, or still being written") from error
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Content of a JSON file that holds an object. Raises FileError."""
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise FileError(f"holds a JSON {type(value).__name__} where an object belongs")
+    return value
+
+
+def read_optional(path: Path, problems: list[Unreadable]) -> dict[str, Any]:
+    """Content of a file that may be missing: empty then, and (noted as a problem) if it cannot be read."""
+    if not path.exists():
+        return {}
+    try:
+        return read_object(path)
+    except FileError as error:
+        problems.append(Unreadable(path, str(error)))
+        return {}
+
+
+def part(value: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """The object under a key, empty if there is none."""
+    found = value.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def text(value: Any) -> str | None:
+    """A text that says something, else None."""
+    return value if isinstance(value, str) and value else None
+
+
+def known(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields without those that are None: a missing value is missing (R1)."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def mtime_ns(path: Path) -> int:
+    """Time of the last write in Unix nanoseconds (R17); 0 if the file is gone."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def time_of(value: Any) -> datetime | None:
+    """A time with zone from ISO 8601 text, else None."""
+    try:
+        time = datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return None
+    return time if time.tzinfo else None
+
+
+def clean_name(path: Path) -> str:
+    """Name of a file or directory as an id: what UTF-8 or an id cannot hold becomes U+FFFD."""
+    return _CONTROL.sub("�", os.fsencode(path.name).decode("utf-8", "replace"))
+
+
+def entries(directory: Path, problem: Callable[[Path, str], None] | None = None) -> list[os.DirEntry[str]]:
+    """What a directory holds, by name; nothing (and a problem reported) if it cannot be listed."""
+    try:
+        with os.scandir(directory) as listing:
+            return sorted(listing, key=lambda entry: entry.name)
+    except OSError as error:
+        if problem:
+            problem(directory, f"cannot be listed: {error.strerror or error}")
+        return []
+
+
+def subdirectories(directory: Path) -> list[Path]:
+    """Directories in a directory, by name; symbolic links are not followed."""
+    return [Path(e.path) for e in entries(directory) if e.is_dir(follow_symlinks=False)]
+
+
+def walk(
+    root: Path, skip: Callable[[Path], bool], problem: Callable[[Path, str], None] | None = None
+) -> Iterator[Path]:
+    """The directory and all below it, outer ones first, by name; symbolic links are not followed.
+
+    Args:
+        root: where to start; never skipped itself.
+        skip: asked for each directory below; true leaves it and all below it out.
+        problem: told of directories that cannot be listed.
+    """
+    pending = [root]
+    while pending:
+        directory = pending.pop()
+        yield directory
+        below = [Path(e.path) for e in entries(directory, problem) if e.is_dir(follow_symlinks=False)]
+        pending.extend(path for path in reversed(below) if not skip(path))

@@ -1,0 +1,69 @@
+"""Make an event fit the schema: what does not fit is left out and named, never guessed at."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import orjson
+from pydantic import ValidationError
+
+from schemas.events import EVENT
+
+_SHOWN = 60
+
+
+def fit_event(event: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, str]]:
+    """The event with only the fields that fit, and field to reason for those that do not.
+
+    None instead of the event if a field without which it means nothing (its task, say) does not fit.
+
+    >>> fit_event({"type": "trial_result", "run_id": "r", "task_id": "t", "input_tokens": -5})[0]
+    {'type': 'trial_result', 'run_id': 'r', 'task_id': 't'}
+    """
+    misfits = {name: reason for name, value in event.items() if (reason := _not_json(value))}
+    kept = {name: value for name, value in event.items() if name not in misfits}
+    while errors := _schema_errors(kept):
+        misfits.update(errors)
+        if not errors.keys() <= kept.keys():
+            return None, misfits
+        kept = {name: value for name, value in kept.items() if name not in errors}
+    return kept, misfits
+
+
+def _schema_errors(event: dict[str, Any]) -> dict[str, str]:
+    """Top-level field to what the schema says against it."""
+    try:
+        EVENT.validate_json(orjson.dumps(event))
+    except ValidationError as error:
+        found: dict[str, str] = {}
+        for problem in error.errors(include_url=False, include_context=False):
+            location = problem["loc"]
+            name = str(location[1]) if len(location) > 1 else "type"
+            found.setdefault(name, f"{_shown(event.get(name))}: {problem['msg']}")
+        return found
+    return {}
+
+
+def _not_json(value: Any) -> str | None:
+    """Why a value cannot travel as JSON, or None if it can."""
+    if _holds_non_finite(value):
+        return f"{_shown(value)}: not a finite number"
+    try:
+        orjson.dumps(value)
+    except (TypeError, ValueError) as error:
+        return f"{_shown(value)}: {error}"
+    return None
+
+
+def _holds_non_finite(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_holds_non_finite, value.values()))
+    if isinstance(value, list):
+        return any(map(_holds_non_finite, value))
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+def _shown(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "..."

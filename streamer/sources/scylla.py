@@ -1,0 +1,222 @@
+"""ProjectScylla experiment directories (semantics S10 to S16).
+
+<timestamp>-<test>/                      the run's name is that of its directory
+  config/experiment.json  checkpoint.json
+  [in_progress/ or completed/]T<k>/<subtest>/run_<n>/run_result.json, agent/, judge/
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from schemas.identity import UNKNOWN, agent_model_label
+from streamer.score.model_names import model_for_reporting
+from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable
+from streamer.sources.files import (
+    FileError,
+    clean_name,
+    known,
+    mtime_ns,
+    part,
+    read_object,
+    read_optional,
+    subdirectories,
+    text,
+    time_of,
+    walk,
+)
+
+RESULT = "run_result.json"
+CONFIG = Path("config", "experiment.json")
+CHECKPOINT = "checkpoint.json"
+IN_PROGRESS = "in_progress"
+COMPLETED = "completed"
+DEFAULT_AGENT = "claude-code"
+"""The agent framework of every experiment that does not say otherwise."""
+
+_TIER = re.compile(r"T\d+")
+_RUN = re.compile(r"run_0*([1-9]\d*)")
+_TIMESTAMP = re.compile(r"^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-")
+_MODEL = re.compile(r"^\*\*Model\*\*:\s*(\S+)", re.MULTILINE)
+
+
+class Scylla:
+    """Connector for ProjectScylla."""
+
+    name = "scylla"
+
+    def detect(self, path: Path) -> bool:
+        if not path.is_dir():
+            return False
+        if (path / CONFIG).is_file():
+            return True
+        return _has_tiers(path) and not any((parent / CONFIG).is_file() for parent in path.parents[:4])
+
+    def skip(self, directory: Path) -> bool:
+        return bool(_RUN.fullmatch(directory.parent.name)) or directory.name == "repo"
+
+    def plan(self, path: Path, options: ConvertOptions) -> RunPlan:
+        plan = RunPlan(run_id=clean_name(path))
+        config = read_optional(path / CONFIG, plan.problems)
+        checkpoint = read_optional(path / CHECKPOINT, plan.problems)
+        models = [model for model in _list(config, "models") if text(model)]
+        plan.agent = options.agent or DEFAULT_AGENT
+        plan.model = models[0] if len(models) == 1 else None
+        labels = [agent_model_label(plan.agent, model_for_reporting(model)) for model in models]
+        tiers = [tier for tier in _list(config, "tiers_to_run") if text(tier)]
+        plan.started = known(
+            {
+                "type": "run_started",
+                "harness": self.name,
+                "revision": max(mtime_ns(path / CONFIG), mtime_ns(path / CHECKPOINT)),
+                "started_at": checkpoint.get("started_at"),
+                "tasks": [_task(path, config)],
+                "attempts": config.get("runs_per_subtest"),
+                "agent_models": labels or None,
+                "tiers": tiers or None,
+                "subtests": dict.fromkeys(tiers, 1) if tiers and config.get("max_subtests") == 1 else None,
+            }
+        )
+        if checkpoint.get("status") == COMPLETED:
+            plan.finished = known(
+                {
+                    "type": "run_finished",
+                    "revision": mtime_ns(path / CHECKPOINT),
+                    "finished_at": checkpoint.get("last_updated_at"),
+                    "status": COMPLETED,
+                }
+            )
+        return plan
+
+    def trials(self, path: Path, plan: RunPlan, options: ConvertOptions) -> Iterator[Found | Unreadable]:
+        task_id = _task(path, read_optional(path / CONFIG, []))
+        files = [d / RESULT for d in walk(path, self.skip) if (d / RESULT).is_file()]
+        completed: set[tuple[str, ...]] = set()
+        for file in sorted(files, key=lambda file: (_in_progress(path, file), file)):
+            place = _place(path, file)
+            if place is None:
+                yield Unreadable(file, "its directory is not T<k>/<subtest>/run_<n>, so its slot is unknown")
+                continue
+            try:
+                result = read_object(file)
+            except FileError as error:
+                yield Unreadable(file, str(error))
+                continue
+            problems: list[Unreadable] = []
+            event = self._event(file, result, task_id, place, plan, options, problems)
+            yield from problems
+            yield Found(file, event, replaced=_in_progress(path, file) and place in completed)
+            completed.add(place)
+
+    def _event(
+        self,
+        file: Path,
+        result: dict[str, Any],
+        task_id: str,
+        place: tuple[str, str, str],
+        plan: RunPlan,
+        options: ConvertOptions,
+        problems: list[Unreadable],
+    ) -> dict[str, Any]:
+        tier, subtest, run = place
+        tokens = part(result, "token_stats")
+        output = tokens.get("output_tokens")
+        started_at, finished_at = _times(file.parent, problems)
+        return known(
+            {
+                "type": "trial_result",
+                "harness": self.name,
+                "task_id": task_id,
+                "attempt": int(run),
+                "agent": plan.agent,
+                "model": plan.model or _model_of(file.parent) or options.model or UNKNOWN,
+                "tier": tier,
+                "subtest": subtest,
+                "revision": mtime_ns(file),
+                "trial_name": "/".join((tier, subtest, clean_name(file.parent))),
+                "resolved": result.get("judge_passed"),
+                "failure_mode": _failure_mode(result.get("exit_code")),
+                "score": result.get("judge_score"),
+                "input_tokens": tokens.get("input_tokens"),
+                "output_tokens": result.get("tokens_output") if output is None else output,
+                "cache_read_tokens": tokens.get("cache_read_tokens"),
+                "cache_write_tokens": tokens.get("cache_creation_tokens"),
+                "cost_usd": result.get("cost_usd"),
+                "duration_seconds": result.get("duration_seconds"),
+                "started_at": started_at,
+                "finished_at": finished_at,
+            }
+        )
+
+
+def _times(trial: Path, problems: list[Unreadable]) -> tuple[str | None, str | None]:
+    """Start and end of a trial: `measured_at` is when the agent, then the judge ended."""
+    agent = read_optional(trial / "agent" / "timing.json", problems)
+    judge = read_optional(trial / "judge" / "timing.json", problems)
+    agent_end = time_of(agent.get("measured_at"))
+    took = agent.get("agent_duration_seconds")
+    started_at = None
+    if agent_end and isinstance(took, int | float) and 0 <= took < timedelta.max.total_seconds():
+        try:
+            started_at = (agent_end - timedelta(seconds=took)).isoformat()
+        except OverflowError:
+            started_at = None
+    return started_at, judge.get("measured_at") or agent.get("measured_at")
+
+
+def _failure_mode(exit_code: Any) -> str | None:
+    """How the agent ended; "unset" if normally (as G6). None: not known."""
+    if not isinstance(exit_code, int) or isinstance(exit_code, bool):
+        return None
+    return "unset" if exit_code == 0 else f"exit_code_{exit_code}"
+
+
+def _model_of(trial: Path) -> str | None:
+    """The model that agent/MODEL.md names."""
+    try:
+        match = _MODEL.search((trial / "agent" / "MODEL.md").read_text("utf-8", "replace"))
+    except OSError:
+        return None
+    return match[1] if match else None
+
+
+def _task(path: Path, config: dict[str, Any]) -> str:
+    """The experiment is one task: its id, or the directory's name without the timestamp."""
+    name = clean_name(path)
+    return text(config.get("experiment_id")) or _TIMESTAMP.sub("", name) or name
+
+
+def _place(run: Path, file: Path) -> tuple[str, str, str] | None:
+    """Tier, subtest and run number from the directories a result lies in (S12)."""
+    parts = file.parent.relative_to(run).parts[-3:]
+    if len(parts) < 3 or not _TIER.fullmatch(parts[0]):
+        return None
+    match = _RUN.fullmatch(parts[2])
+    return (parts[0], clean_name(Path(parts[1])), match[1]) if match else None
+
+
+def _in_progress(run: Path, file: Path) -> bool:
+    return IN_PROGRESS in file.relative_to(run).parts
+
+
+def _has_tiers(path: Path) -> bool:
+    """Whether the layout alone says experiment directory."""
+    if path.name in (IN_PROGRESS, COMPLETED):
+        return False
+    return any(
+        (run / RESULT).is_file()
+        for home in (path, path / IN_PROGRESS, path / COMPLETED)
+        for tier in subdirectories(home)
+        if _TIER.fullmatch(tier.name)
+        for subtest in subdirectories(tier)
+        for run in subdirectories(subtest)
+    )
+
+
+def _list(value: dict[str, Any], key: str) -> list[Any]:
+    found = value.get(key)
+    return found if isinstance(found, list) else []

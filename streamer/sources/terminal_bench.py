@@ -1,0 +1,223 @@
+"""Terminal-Bench run directories (semantics G and H); the layout is in `terminal_bench_layout`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from schemas.identity import UNKNOWN, agent_model_label
+from streamer.score.model_names import model_for_reporting
+from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable
+from streamer.sources.files import (
+    FileError,
+    clean_name,
+    known,
+    mtime_ns,
+    part,
+    read_object,
+    read_optional,
+    text,
+)
+from streamer.sources.terminal_bench_layout import (
+    FC_EVAL_LOCK,
+    LOCK,
+    LOG_DIRECTORIES,
+    METADATA,
+    RESULTS,
+    TRIAL_DEPTH,
+    attempt_and_run,
+    depth,
+    is_run_file,
+    is_run_place,
+    run_name,
+    trial_files,
+)
+
+
+class TerminalBench:
+    """Connector for Terminal-Bench. An fc-eval run is read only when asked for: without its speedups."""
+
+    name = "terminal-bench"
+
+    def detect(self, path: Path) -> bool:
+        return is_run_file(path) if path.is_file() else is_run_place(path)
+
+    def skip(self, directory: Path) -> bool:
+        return directory.name in LOG_DIRECTORIES
+
+    def plan(self, path: Path, options: ConvertOptions) -> RunPlan:
+        plan = RunPlan(run_id=run_name(path))
+        home = path if path.is_dir() else path.parent
+        has_lock = path.is_dir() or path.name == RESULTS
+        lock_file = home / (FC_EVAL_LOCK if (home / FC_EVAL_LOCK).is_file() else LOCK)
+        lock = read_optional(lock_file, plan.problems) if has_lock else {}
+        metadata = read_optional(home / METADATA, plan.problems) if has_lock else {}
+        own_results = path if path.is_file() else path / RESULTS
+        agent = part(lock, "agent")
+        plan.agent = (
+            text(agent.get("name"))
+            or text(metadata.get("agent_name"))
+            or _import_path(agent.get("import_path"))
+            or options.agent
+        )
+        plan.model = text(agent.get("model_name")) or text(metadata.get("model_name")) or options.model
+        names = (metadata.get("run_id"), part(lock, "local_config").get("run_id"))
+        plan.aliases = frozenset(filter(None, map(text, names))) - {plan.run_id}
+        uuids = (metadata.get("uuid"), read_optional(own_results, []).get("id"))
+        plan.uuids = frozenset(filter(None, map(text, uuids)))
+        files = (home / METADATA, lock_file) if has_lock else ()
+        revision = max(mtime_ns(file) for file in (*files, own_results))
+        plan.started = _run_started(lock, metadata, plan, revision)
+        if text(metadata.get("end_time")):
+            plan.finished = {
+                "type": "run_finished",
+                "revision": mtime_ns(home / METADATA),
+                "finished_at": metadata["end_time"],
+                "status": "completed",
+            }
+        return plan
+
+    def trials(self, path: Path, plan: RunPlan, options: ConvertOptions) -> Iterator[Found | Unreadable]:
+        if path.is_dir() and (path / FC_EVAL_LOCK).is_file() and options.harness != self.name:
+            yield Unreadable(
+                path,
+                f"an fc-eval run ({FC_EVAL_LOCK}); --harness {self.name} reads verdicts, tokens and times "
+                "without its speedups",
+            )
+            return
+        seen: set[_Identity] = set()
+        for item in self._trials_of_files(path, plan):
+            if isinstance(item, Found):
+                seen.add(_identity(item.event))
+            yield item
+        if not options.trial_files_only:
+            yield from self._trials_of_run_file(path, plan, seen)
+
+    def _trials_of_files(self, run: Path, plan: RunPlan) -> Iterator[Found | Unreadable]:
+        """Trials with a file of their own, those in their proper place first."""
+        files = sorted(trial_files(run), key=lambda file: (depth(run, file), file))
+        read = [(file, self._read_trial(file, plan)) for file in files]
+        claims = Counter(
+            trial.run for file, trial in read if isinstance(trial, _Trial) and depth(run, file) == TRIAL_DEPTH
+        )
+        own_names = {None, plan.run_id, *plan.aliases, *(name for name, _ in claims.most_common(1))}
+        for file, trial in read:
+            if isinstance(trial, Unreadable):
+                yield trial
+                continue
+            yield Found(
+                file,
+                trial.event,
+                other_run=None if trial.run in own_names else trial.run,
+                nested=depth(run, file) != TRIAL_DEPTH,
+            )
+
+    def _trials_of_run_file(
+        self, path: Path, plan: RunPlan, seen: set[_Identity]
+    ) -> Iterator[Found | Unreadable]:
+        """Trials that stand only in the run-level file: crashed ones, or all of them (H2, H6)."""
+        file = path if path.is_file() else path / RESULTS
+        if not file.exists():
+            return
+        try:
+            results = read_object(file).get("results")
+        except FileError as error:
+            yield Unreadable(file, str(error))
+            return
+        if not isinstance(results, list):
+            yield Unreadable(file, "not a run-level results file: it has no list under `results`")
+            return
+        revision = mtime_ns(file)
+        for number, result in enumerate(results):
+            trial = self._trial(result, "", plan, revision)
+            if isinstance(trial, str):
+                yield Unreadable(file, f"results[{number}]: {trial}")
+            elif _identity(trial.event) not in seen:
+                seen.add(_identity(trial.event))
+                yield Found(file, trial.event, from_run_file=True)
+
+    def _read_trial(self, file: Path, plan: RunPlan) -> _Trial | Unreadable:
+        try:
+            trial = self._trial(read_object(file), clean_name(file.parent), plan, mtime_ns(file))
+        except FileError as error:
+            return Unreadable(file, str(error))
+        return Unreadable(file, trial) if isinstance(trial, str) else trial
+
+    def _trial(self, result: Any, place: str, plan: RunPlan, revision: int) -> _Trial | str:
+        """The trial that a result describes, or why it describes none."""
+        if not isinstance(result, dict):
+            return f"a trial result is an object, this is a JSON {type(result).__name__}"
+        task_id = text(result.get("task_id"))
+        if task_id is None:
+            return f"not a trial result: `task_id` is {result.get('task_id')!r}, a text is needed"
+        trial_name = text(result.get("trial_name")) or place
+        attempt, run = attempt_and_run(task_id, trial_name)
+        event = {
+            "type": "trial_result",
+            "harness": self.name,
+            "task_id": task_id,
+            "attempt": attempt,
+            "agent": plan.agent or UNKNOWN,
+            "model": plan.model or UNKNOWN,
+            "revision": revision,
+            "trial_id": result.get("id") or result.get("uuid"),
+            "trial_name": trial_name or None,
+            "resolved": result.get("is_resolved"),
+            "failure_mode": result.get("failure_mode"),
+            "input_tokens": result.get("total_input_tokens"),
+            "output_tokens": result.get("total_output_tokens"),
+            "cost_usd": _cost(result),
+            "started_at": result.get("trial_started_at"),
+            "finished_at": result.get("trial_ended_at"),
+        }
+        return _Trial(known(event), run)
+
+
+_Identity = tuple[str, str | None]
+
+
+def _identity(event: dict[str, Any]) -> _Identity:
+    """What the harness itself tells trials of a run apart by (F11)."""
+    return event["task_id"], event.get("trial_name")
+
+
+class _Trial(NamedTuple):
+    event: dict[str, Any]
+    run: str | None
+    """The run that the trial's name ends with (G2); None if it names none (H4)."""
+
+
+def _cost(result: dict[str, Any]) -> Any:
+    """The reported cost; 0.0 beside tokens is what the harness writes when it does not know (R2)."""
+    cost = result.get("total_cost")
+    tokens = (result.get("total_input_tokens"), result.get("total_output_tokens"))
+    return None if cost == 0 and any(isinstance(count, int) and count > 0 for count in tokens) else cost
+
+
+def _run_started(
+    lock: dict[str, Any], metadata: dict[str, Any], plan: RunPlan, revision: int
+) -> dict[str, Any]:
+    dataset = part(lock, "dataset")
+    tasks = dataset.get("task_ids") or metadata.get("task_ids") or metadata.get("dataset_size")
+    label = agent_model_label(plan.agent, model_for_reporting(plan.model or UNKNOWN)) if plan.agent else None
+    return known(
+        {
+            "type": "run_started",
+            "harness": TerminalBench.name,
+            "revision": revision,
+            "started_at": metadata.get("start_time") or lock.get("created_at"),
+            "tasks": tasks,
+            "attempts": part(lock, "run_config").get("n_attempts") or metadata.get("n_attempts"),
+            "agent_models": [label] if label else None,
+            "benchmark": dataset.get("name") or metadata.get("dataset_name"),
+            "benchmark_version": dataset.get("version") or metadata.get("dataset_version"),
+        }
+    )
+
+
+def _import_path(value: Any) -> str | None:
+    """Label of an agent known by its import path (D4)."""
+    path = text(value)
+    return path.replace(":", ".") if path else None

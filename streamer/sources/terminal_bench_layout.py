@@ -1,0 +1,128 @@
+"""Where the Terminal-Bench family of harnesses keeps its files (semantics G1, G2, H2).
+
+<run>/                                   the run's name is that of its directory (G5, H4)
+  tb.lock  run_metadata.json  results.json         any of them may be missing
+  <task>/<task>.<attempt>-of-<n>[.<run>]/results.json
+<run>_results.json, <run>__results.json  run-level files without a directory
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from streamer.sources.files import FileError, clean_name, read_object, subdirectories, walk
+
+RESULTS = "results.json"
+METADATA = "run_metadata.json"
+LOCK = "tb.lock"
+FC_EVAL_LOCK = "fc.lock"
+MARKERS = (METADATA, LOCK, FC_EVAL_LOCK)
+LOG_DIRECTORIES = frozenset({"sessions", "panes", "agent-logs"})
+TRIAL_DEPTH = 2
+"""Directories between a run and its trials: the task's and the trial's own."""
+
+_ATTEMPT = re.compile(r"\.([0-9]{1,9})-of-[0-9]+(?:\.(.*))?\Z", re.DOTALL)
+_ATTEMPT_ANYWHERE = re.compile(r"\.([0-9]{1,9})-of-[0-9]+(?:\.(.*))?", re.DOTALL)
+_SUB_TRIAL = re.compile(r"\.agent-\d+-")
+_RUN_FILE_SUFFIX = re.compile(r"_{1,2}results\.json$|\.json$")
+_SEARCHED_UPWARDS = 3
+"""How far above a directory without any run-level file the run is looked for that it may be part of."""
+
+
+def attempt_and_run(task_id: str, trial_name: str) -> tuple[int, str | None]:
+    """Attempt and run id in a trial's name, `<task>.<attempt>-of-<n>[.<run>]` (G2); attempt 1 if unsaid.
+
+    Both the task and the run may hold dots, and the run anything at all.
+
+    >>> attempt_and_run("raman-fitting.easy", "raman-fitting.easy.2-of-5.my.3-of-4.run")
+    (2, 'my.3-of-4.run')
+    >>> attempt_and_run("oom", "oom.4-of-5")
+    (4, None)
+    """
+    if trial_name.startswith(f"{task_id}."):
+        match = _ATTEMPT.match(trial_name, len(task_id))
+    else:
+        match = _ATTEMPT_ANYWHERE.search(trial_name)
+    return (int(match[1]), match[2] or None) if match else (1, None)
+
+
+def run_name(path: Path) -> str:
+    """Name of the run at a directory or a run-level file."""
+    if path.is_dir():
+        return clean_name(path)
+    return clean_name(path.parent) if path.name == RESULTS else _RUN_FILE_SUFFIX.sub("", clean_name(path))
+
+
+def is_run_file(path: Path) -> bool:
+    """A run-level results file; a broken one counts if it is named like one, so that it gets reported."""
+    try:
+        content = read_object(path)
+    except FileError:
+        return path.name.endswith("_results.json")
+    results = content.get("results")
+    if not isinstance(results, list):
+        return False
+    return "n_resolved" in content or any(isinstance(r, dict) and "trial_name" in r for r in results)
+
+
+def is_run_directory(path: Path) -> bool:
+    """Whether a directory has a run-level file of its own."""
+    if any((path / marker).is_file() for marker in MARKERS):
+        return True
+    return not _is_trial_directory(path) and (path / RESULTS).is_file() and is_run_file(path / RESULTS)
+
+
+def _is_trial_directory(path: Path) -> bool:
+    return path.name.startswith(f"{path.parent.name}.") and bool(
+        _ATTEMPT.match(path.name, len(path.parent.name))
+    )
+
+
+def _holds_trials(path: Path) -> bool:
+    """Whether the layout alone says run directory: <task>/<task>.<attempt>-of-<n>.../results.json."""
+    return any(
+        _is_trial_directory(trial) and (trial / RESULTS).is_file()
+        for task in subdirectories(path)
+        for trial in subdirectories(task)
+    )
+
+
+def _has_broken_results(path: Path) -> bool:
+    if _is_trial_directory(path) or not (path / RESULTS).is_file():
+        return False
+    try:
+        read_object(path / RESULTS)
+    except FileError:
+        return True
+    return False
+
+
+def is_run_place(path: Path) -> bool:
+    """Whether a directory is a run: by a file of its own, or by its layout if no run above has it."""
+    if is_run_directory(path):
+        return True
+    above = path.parents[:_SEARCHED_UPWARDS]
+    return (_holds_trials(path) or _has_broken_results(path)) and not any(
+        is_run_directory(parent) or _holds_trials(parent) for parent in above
+    )
+
+
+def trial_files(run: Path) -> Iterator[Path]:
+    """Results of trials at any depth below a run; neither nested runs' nor sub-trials' (G2)."""
+    if not run.is_dir():
+        return
+
+    def skip(directory: Path) -> bool:
+        name = directory.name
+        return name in LOG_DIRECTORIES or bool(_SUB_TRIAL.search(name)) or is_run_directory(directory)
+
+    for directory in walk(run, skip):
+        if directory != run and (directory / RESULTS).is_file():
+            yield directory / RESULTS
+
+
+def depth(run: Path, file: Path) -> int:
+    """Directories from the run to the one a file lies in."""
+    return len(file.parent.relative_to(run).parts)
