@@ -13,8 +13,9 @@ from streamer.aggregate.cross_tier import cross_tier, delta, uplift
 from streamer.aggregate.denominators import Denominators
 from streamer.aggregate.group import GroupState, number
 from streamer.aggregate.news import grade_change, rescored
-from streamer.aggregate.run_state import GroupId, RunState
+from streamer.aggregate.run_state import RunState
 from streamer.aggregate.scored import scored_change
+from streamer.aggregate.scored_slots import GroupId
 from streamer.aggregate.slots import microseconds, rfc3339
 
 RUN: GroupId = (None, None, None)
@@ -76,7 +77,9 @@ class Cutter:
     def _summary(self, group_id: GroupId, planned: Denominators) -> SummaryChange:
         tier, agent, model = group_id
         if group_id == RUN:
-            return self._finish(group_id, "run", self._run_body(planned) if self.run.exists else None, self.run)
+            return self._finish(
+                group_id, "run", self._run_body(planned) if self.run.exists else None, self.run
+            )
         group = self.run.groups.get(group_id)
         if tier is None:
             body = self._agent_model_body(group, agent or "", model or "", planned) if group else None
@@ -85,14 +88,20 @@ class Cutter:
         return self._finish(group_id, "tier", body, group)
 
     def _finish(
-        self, group_id: GroupId, kind: SummaryKind, body: dict[str, Any] | None, counted: GroupState | RunState | None
+        self,
+        group_id: GroupId,
+        kind: SummaryKind,
+        body: dict[str, Any] | None,
+        counted: GroupState | RunState | None,
     ) -> SummaryChange:
         """Seal a body: canonical bytes, digest, and the fields that tell the way."""
         run, (tier, agent, model) = self.run, group_id
         key = summary_key(run.run_id, group_id)
         version = run.state_version
         if body is None or counted is None:
-            return SummaryChange(kind, run.run_id, tier, agent, model, key, None, None, self.epoch, version, "")
+            return SummaryChange(
+                kind, run.run_id, tier, agent, model, key, None, None, self.epoch, version, ""
+            )
         body |= {"type": f"{kind}_summary", "run_id": run.run_id, "semantics_version": SEMANTICS_VERSION}
         digested = canonical_json(body)
         digest = sha256_hex(digested)
@@ -109,7 +118,9 @@ class Cutter:
             kind, run.run_id, tier, agent, model, key, value, body | way, self.epoch, version, digest
         )
 
-    def _agent_model_body(self, group: GroupState, agent: str, model: str, planned: Denominators) -> dict[str, Any]:
+    def _agent_model_body(
+        self, group: GroupState, agent: str, model: str, planned: Denominators
+    ) -> dict[str, Any]:
         plan = self.run.plan
         count = planned.agent_model(agent, model)
         return group.body(self.run.profile, count, plan.attempts, plan.task_count) | {
@@ -137,12 +148,16 @@ class Cutter:
 
     def _run_body(self, planned: Denominators) -> dict[str, Any]:
         run, plan = self.run, self.run.plan
-        tiers = {tier: group for (tier, agent, _), group in sorted(run.groups.items(), key=str) if tier and not agent}
+        tiers = {
+            tier: group
+            for (tier, agent, _), group in sorted(run.groups.items(), key=str)
+            if tier and not agent
+        }
         agents = {g: group for g, group in run.groups.items() if g[0] is None}
         total = planned.run()
         finished = plan.finished
         missing = [run.groups[(tier, None, None)].trials < (planned.tier(tier) or 0) for tier in tiers]
-        return run.totals.body(plan.attempts, plan.task_count) | {
+        body: dict[str, Any] = {
             **{name: plan.get(name) for name in ("harness", "project", "benchmark", "benchmark_version")},
             "display_name": plan.get("display_name"),
             "labels": plan.labels,
@@ -151,7 +166,8 @@ class Cutter:
             "finished_at": _instant(finished.finished_at) if finished else None,
             "grading_profile": run.profile.name,
             "cost_by_agent_model": {
-                agent_model_label(agent or "", model or ""): _cost(group) for (_, agent, model), group in agents.items()
+                agent_model_label(agent or "", model or ""): _cost(group)
+                for (_, agent, model), group in agents.items()
             },
             "agent_models": len(agents),
             "tiers": len(tiers),
@@ -159,6 +175,7 @@ class Cutter:
             "progress": {"done": run.totals.slots, "planned": total},
             "provisional": run.totals.slots < total if total is not None else any(missing),
         }
+        return run.totals.body(plan.attempts, plan.task_count) | body
 
     def _grade_moved(self, change: SummaryChange) -> Any:
         group_id = _group_id(change)
@@ -173,8 +190,10 @@ class Cutter:
 def summary_key(run_id: str, group_id: GroupId) -> str:
     """Topic key of a summary, ids percent-encoded.
 
-    >>> summary_key("r", (None, "a", "m")), summary_key("r", ("T0", "a", "m")), summary_key("r", ("T0", None, None))
-    ('r|a:m', 'r|T0|a:m', 'r|T0')
+    >>> summary_key("r", (None, "a", "m")), summary_key("r", ("T0", "a", "m"))
+    ('r|a:m', 'r|T0|a:m')
+    >>> summary_key("r", ("T0", None, None)), summary_key("r", (None, None, None))
+    ('r|T0', 'r')
     """
     tier, agent, model = group_id
     parts = [run_id and encode_id(run_id)]

@@ -19,7 +19,9 @@ class Denominators:
         seen_tiers = {tier for tier, _, _ in run.groups if tier is not None}
         self._tiers = set(run.plan.get("tiers") or seen_tiers)
         self.labels = set(run.plan.get("agent_models") or ())
-        self._seen = {(agent, model) for tier, agent, model in run.groups if tier is None and agent is not None}
+        self._seen = {
+            (agent, model) for tier, agent, model in run.groups if tier is None and agent is not None
+        }
 
     def agent_model_in_tier(self, tier: str) -> int | None:
         """One agent:model within one tier."""

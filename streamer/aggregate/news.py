@@ -10,7 +10,8 @@ from schemas.canonical import canonical_json, sha256_hex
 from schemas.identity import agent_model_label, encode_id
 from streamer.aggregate.changes import NewsItem, SummaryChange
 from streamer.aggregate.group import number
-from streamer.aggregate.run_state import Rescoring, RunState
+from streamer.aggregate.run_state import RunState
+from streamer.aggregate.scored_slots import Rescoring
 from streamer.aggregate.slots import SlotKey, rfc3339
 from streamer.score import Scored
 

@@ -72,7 +72,10 @@ class PageBook:
         """
         run, tombstones = self.run, []
         if run.pages_outdated or self._scattered():
-            tombstones = [*self._foreign, *(self._key(number) for number in self._pages if number != RUN_PAGE)]
+            tombstones = [
+                *self._foreign,
+                *(self._key(number) for number in self._pages if number != RUN_PAGE),
+            ]
             self._foreign, self._pages = {}, {}
             for slot in run.slots.values():
                 slot.page = None
@@ -159,9 +162,13 @@ def join_page(run: RunState, key: str, value: bytes) -> int:
         header = orjson.loads(head)
         version = header["v"]
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-        raise PageError(f"state page {key} is not readable: {error}. Rebuild the state from the event topic.") from error
+        raise PageError(
+            f"state page {key} is not readable: {error}. Rebuild the state from the event topic."
+        ) from error
     if version != PAGE_VERSION:
-        raise PageError(f"state page {key} has version {version}, this worker reads {PAGE_VERSION}. Upgrade the worker.")
+        raise PageError(
+            f"state page {key} has version {version}, this worker reads {PAGE_VERSION}. Upgrade the worker."
+        )
     run.state_version = max(run.state_version, header["as_of"])
     run.last_event_at = max(run.last_event_at, header["at"])
     if header.get("deleted_to") is not None:

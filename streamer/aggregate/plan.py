@@ -32,7 +32,7 @@ class Plan:
         return bool(self._fields or self._labels or self._finished)
 
     def join(self, event: RunStarted, fingerprint: str) -> bool:
-        """Take in a plan event; True if it changed anything."""
+        """Take in a plan event; True if it now decides a field, be it with the same value."""
         standing = (event.revision, fingerprint)
         changed = False
         for name in event.model_fields_set - _NOT_PLAN:
@@ -105,4 +105,4 @@ def _join(fields: dict[str, Any], name: str, standing: Standing, value: Any) -> 
     if held and held[0] >= standing:
         return False
     fields[name] = (standing, value)
-    return held is None or held[1] != value
+    return True

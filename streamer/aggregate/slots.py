@@ -109,7 +109,7 @@ class Slot:
         return self.winner is not None and self.winner[:2] in self.losers.values()
 
     def offer(self, standing: Standing, raw: bytes, agent_index: int | None) -> bool:
-        """Offer a result; True if it (or a higher revision of the same content) changed what the slot knows."""
+        """Offer a result; True if it changed what the slot knows, be it only the revision."""
         if self.floor is not None and standing[0] <= self.floor:
             return False
         if self.winner is None:

@@ -1,0 +1,148 @@
+"""The same set of events gives the same digests, whatever the order, the duplicates, the pages (R17, R18)."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamer.pipeline import Pipeline
+from tests.support.events import a_deletion, a_plan, a_retraction, a_trial, digests, folded, records
+
+maybe = st.none
+costs = st.sampled_from([0.0, 0.1, 0.25, 1e300, 1e-320, 3.3, 7.0])
+stamps = st.sampled_from([None, "2026-01-01T00:00:00Z", "2026-01-01T01:00:00+01:00", "2026-01-02T00:00:00Z"])
+
+identities = st.fixed_dictionaries(
+    {
+        "task_id": st.sampled_from(["t1", "t2"]),
+        "attempt": st.integers(1, 2),
+        "agent": st.sampled_from(["alpha", "nop", "oracle", "beta"]),
+        "tier": st.sampled_from([None, "T0", "T1"]),
+    }
+)
+contents = st.fixed_dictionaries(
+    {
+        "revision": st.integers(0, 2),
+        "resolved": st.sampled_from([True, False, None]),
+        "score": maybe() | st.sampled_from([0.2, 0.9, 1.3]),
+        "cost_usd": maybe() | costs,
+        "duration_seconds": maybe() | st.floats(0, 1e5),
+        "input_tokens": maybe() | st.integers(0, 10**6),
+        "finished_at": stamps,
+        "agent_index": st.sampled_from([None, None, 1, 2, 3]),
+        "tests": st.sampled_from([None, {"status": "failed", "failed": 1}, {"status": "ok", "passed": 3}]),
+        "failure_mode": st.sampled_from([None, "unset", "agent_timeout"]),
+    }
+)
+trials = st.builds(lambda who, what: a_trial(**who, **what), identities, contents)
+retractions = st.builds(
+    lambda who, revision: a_retraction(**who, revision=revision), identities, st.integers(0, 2)
+)
+plans = st.builds(
+    a_plan,
+    revision=st.integers(0, 3),
+    tasks=st.sampled_from([None, 2, ["t1", "t2", "t3"]]),
+    attempts=st.sampled_from([None, 2]),
+    grading_profile=st.sampled_from([None, "specified", "scylla-2026", "specified@0.7:0.3"]),
+    baselines=st.sampled_from([None, ["beta"]]),
+    baseline_tier=st.sampled_from([None, "T1"]),
+    labels=st.sampled_from([None, {"a": "1"}, {"a": "2", "b": "3"}]),
+)
+finishes = st.builds(
+    lambda revision, status: {
+        "type": "run_finished",
+        "run_id": "run-1",
+        "revision": revision,
+        "status": status,
+    },
+    st.integers(0, 2),
+    st.sampled_from([None, "done", "failed"]),
+)
+deletions = st.builds(a_deletion, revision=st.integers(-1, 1))
+events = st.lists(st.one_of(trials, trials, trials, retractions, plans, finishes, deletions), max_size=14)
+
+
+@settings(max_examples=150, deadline=None)
+@given(events, st.randoms(use_true_random=False))
+def test_any_order_and_any_duplicates_give_the_same_digests(
+    arrived: list[dict[str, Any]], rng: random.Random
+) -> None:
+    shuffled = arrived + rng.sample(arrived, len(arrived) // 2)
+    rng.shuffle(shuffled)
+    assert digests(folded(shuffled)[0]) == digests(folded(arrived)[0])
+
+
+@settings(max_examples=100, deadline=None)
+@given(events, st.randoms(use_true_random=False))
+def test_pages_of_several_writers_join_to_the_same_state(
+    arrived: list[dict[str, Any]], rng: random.Random
+) -> None:
+    pages: list[tuple[str, bytes]] = []
+    cuts = sorted(rng.randrange(len(arrived) + 1) for _ in range(2))
+    for number, part in enumerate((arrived[: cuts[1]], arrived[cuts[0] :])):
+        writer = Pipeline(writer=f"w{number}")
+        for record in records(part):
+            for run_id in writer.fold([record]).touched:
+                held = dict(pages)
+                for write in writer.page_writes(run_id):
+                    if write.value is None:
+                        held.pop(write.key, None)
+                    else:
+                        held[write.key] = write.value
+                pages = list(held.items())
+    joined = Pipeline(writer="w9")
+    repeated = pages + pages
+    rng.shuffle(repeated)
+    for key, value in repeated:
+        joined.load_page(key, value)
+    assert digests(joined) == digests(folded(arrived)[0])
+
+
+@settings(max_examples=100, deadline=None)
+@given(events)
+def test_what_was_cut_along_the_way_ends_as_what_stands(arrived: list[dict[str, Any]]) -> None:
+    pipeline = Pipeline()
+    published: dict[tuple[str, str], bytes] = {}
+    scored: dict[str, bytes] = {}
+    for record in records(arrived):
+        for run_id in pipeline.fold([record]).touched:
+            cut = pipeline.cut(run_id)
+            for change in cut.summaries:
+                if change.value is None:
+                    del published[change.kind, change.key]
+                else:
+                    published[change.kind, change.key] = change.value
+            for trial in cut.scored:
+                if trial.value is None:
+                    scored.pop(trial.key, None)
+                else:
+                    scored[trial.key] = trial.value
+    at_once = folded(arrived)[0]
+    standing = {
+        (change.kind, change.key): change.digest
+        for run_id in at_once.runs()
+        for change in at_once.all_summaries(run_id)
+    }
+    assert {key: json.loads(value)["digest"] for key, value in published.items()} == standing
+    whole = {
+        trial.key: json.loads(trial.value)["digest"]
+        for run_id in at_once.runs()
+        for trial in at_once.cut(run_id).scored
+        if trial.value is not None
+    }
+    assert {key: json.loads(value)["digest"] for key, value in scored.items()} == whole
+
+
+@settings(max_examples=60, deadline=None)
+@given(events)
+def test_nothing_changed_means_nothing_is_cut(arrived: list[dict[str, Any]]) -> None:
+    pipeline, result = folded(arrived)
+    for run_id in result.touched:
+        pipeline.cut(run_id)
+    again = pipeline.fold(records(arrived))
+    for run_id in again.touched:
+        assert pipeline.cut(run_id).summaries == []

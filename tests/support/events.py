@@ -1,0 +1,80 @@
+"""Builders of events, and short ways to fold them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from schemas.canonical import digest_of
+from streamer.pipeline import Folded, Pipeline, Record
+
+Event = dict[str, Any]
+
+
+def a_trial(**fields: Any) -> Event:
+    """A resolved trial of one agent; override what the test is about."""
+    return {
+        "type": "trial_result",
+        "run_id": "run-1",
+        "task_id": "task-1",
+        "agent": "terminus",
+        "model": "gpt-5",
+        "resolved": True,
+    } | fields
+
+
+def a_plan(**fields: Any) -> Event:
+    """A run_started event."""
+    return {"type": "run_started", "run_id": "run-1"} | fields
+
+
+def a_retraction(**fields: Any) -> Event:
+    """A retraction of the slot that `a_trial` fills."""
+    return {
+        "type": "trial_retracted",
+        "run_id": "run-1",
+        "task_id": "task-1",
+        "agent": "terminus",
+        "model": "gpt-5",
+        "revision": 0,
+    } | fields
+
+
+def a_deletion(**fields: Any) -> Event:
+    """A run_deleted event."""
+    return {"type": "run_deleted", "run_id": "run-1", "revision": 0} | fields
+
+
+def records(events: Iterable[Event | bytes]) -> list[Record]:
+    """Records at offsets 0, 1, 2, ... with a fixed broker time."""
+    values = (event if isinstance(event, bytes) else json.dumps(event).encode() for event in events)
+    return [Record(value, offset, timestamp_ms=1_700_000_000_000) for offset, value in enumerate(values)]
+
+
+def folded(events: Iterable[Event | bytes], **pipeline: Any) -> tuple[Pipeline, Folded]:
+    """A pipeline that has folded the events, and what the fold reported."""
+    built = Pipeline(**pipeline)
+    return built, built.fold(records(events))
+
+
+def summaries(pipeline: Pipeline) -> dict[str, dict[str, Any]]:
+    """Topic key and kind -> summary, of every run."""
+    found = {}
+    for run_id in pipeline.runs():
+        for change in pipeline.all_summaries(run_id):
+            assert change.summary is not None
+            assert json.loads(change.value or b"") == change.summary
+            assert digest_of(change.summary) == change.digest == change.summary["digest"]
+            found[f"{change.kind} {change.key}"] = change.summary
+    return found
+
+
+def digests(pipeline: Pipeline) -> dict[str, str]:
+    """Topic key and kind -> digest: the answer, and nothing of the way to it."""
+    return {key: summary["digest"] for key, summary in summaries(pipeline).items()}
+
+
+def summarised(events: Iterable[Event | bytes]) -> dict[str, dict[str, Any]]:
+    """Summaries of the events folded in this order."""
+    return summaries(folded(events)[0])
