@@ -1,0 +1,72 @@
+"""A sink that remembers instead of writing, for tests of whatever calls one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from streamer.aggregate.changes import Cut, SummaryChange
+
+
+class Sink(Protocol):
+    """What the worker needs of the place that holds current state."""
+
+    @property
+    def unsent(self) -> int:
+        """Keys that the place does not have yet."""
+
+    @property
+    def away(self) -> bool:
+        """True while the place does not take writes."""
+
+    async def write(self, cuts: Sequence[Cut]) -> None:
+        """Send what changed."""
+
+    async def reconcile(self, changes: Iterable[SummaryChange]) -> None:
+        """Send silently what the place lacks."""
+
+    async def heartbeat(self, worker_id: str, status: Mapping[str, Any], *, at: datetime) -> None:
+        """Say that a worker is alive."""
+
+    async def close(self) -> None:
+        """Send what can be sent and let go."""
+
+
+@dataclass
+class RecordingSink:
+    """Keeps every call, in order; `state` is what Redis would hold."""
+
+    cuts: list[Cut] = field(default_factory=list)
+    reconciled: list[list[SummaryChange]] = field(default_factory=list)
+    heartbeats: dict[str, dict[str, Any]] = field(default_factory=dict)
+    state: dict[str, SummaryChange] = field(default_factory=dict)
+    unsent: int = 0
+    away: bool = False
+    closed: bool = False
+
+    async def write(self, cuts: Sequence[Cut]) -> None:
+        """Remember the cuts."""
+        self.cuts += cuts
+        for cut in cuts:
+            self._keep(cut.summaries)
+
+    async def reconcile(self, changes: Iterable[SummaryChange]) -> None:
+        """Remember the changes."""
+        self.reconciled.append(list(changes))
+        self._keep(self.reconciled[-1])
+
+    async def heartbeat(self, worker_id: str, status: Mapping[str, Any], *, at: datetime) -> None:
+        """Remember the last heartbeat of each worker."""
+        self.heartbeats[worker_id] = {**status, "at": at}
+
+    async def close(self) -> None:
+        """Remember that it was closed."""
+        self.closed = True
+
+    def _keep(self, changes: Iterable[SummaryChange]) -> None:
+        for change in changes:
+            known = self.state.get(change.key)
+            if known is None or (known.epoch, known.state_version) <= (change.epoch, change.state_version):
+                self.state[change.key] = change

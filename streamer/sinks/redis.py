@@ -1,0 +1,312 @@
+"""Summaries to Redis: guarded, never in the way, converging after whatever happens to Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from importlib.resources import files
+from typing import Any, Self
+
+import orjson
+from redis.asyncio import Redis
+from redis.asyncio.connection import AbstractConnection
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from schemas.metrics import BOARD_METRICS
+from streamer.aggregate.changes import Cut, SummaryChange
+from streamer.settings import Settings
+from streamer.sinks.across_runs import AcrossRuns
+from streamer.sinks.entry import RUN_SUFFIX, Entry, entry_of
+from streamer.sinks.names import Names
+from streamer.sinks.reconcile import by_run, lacking
+from streamer.sinks.unsent import Unsent
+
+log = logging.getLogger(__name__)
+
+SCRIPT = files("streamer.sinks").joinpath("write_run.lua").read_text(encoding="utf-8")
+HISTORY_LENGTH = 10_000
+"""Entries kept of a run's history, about."""
+MAX_UNSENT_KEYS = 100_000
+"""At about 4 KiB a summary, 400 MiB of memory in the worst outage."""
+ENTRIES_PER_ROUND_TRIP = 500
+"""About 2 MiB a pipeline."""
+FIRST_RETRY_SECONDS = 0.05
+LAST_RETRY_SECONDS = 5.0
+UNREACHABLE = (RedisError, OSError, TimeoutError)
+"""Every way in which Redis can fail to take a write, its own refusals (read-only, out of memory) included."""
+
+
+class RedisSink:
+    """Keeps Redis at what the workers publish.
+
+    Nothing here raises because of Redis: what it did not take is kept, the latest per key, and sent when it
+    is back. Use it from one event loop; calls may overlap.
+
+    Args:
+        url: Redis URL.
+        names: key names.
+        current: everything this worker owns as it stands, runs together; asked after every reconnect, and
+            iterated piecemeal between awaits.
+        options: further arguments of the redis-py client.
+        expire_seconds: expiry of a run's keys after its last write; None: never.
+        timeout_seconds: how long one round trip may take before Redis counts as away.
+        max_unsent: most keys remembered while Redis is away; what is dropped is mended by a reconcile.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        names: Names,
+        current: Callable[[], Iterable[SummaryChange]],
+        options: Mapping[str, Any] | None = None,
+        expire_seconds: int | None = None,
+        timeout_seconds: float = 5.0,
+        max_unsent: int = MAX_UNSENT_KEYS,
+    ) -> None:
+        self._client = Redis.from_url(
+            url,
+            protocol=2,
+            retry=Retry(NoBackoff(), 0),
+            socket_timeout=timeout_seconds,
+            socket_connect_timeout=timeout_seconds,
+            redis_connect_func=self._connected,
+            **(options or {}),
+        )
+        self._names = names
+        self._current = current
+        self._across = AcrossRuns(self._client, names, expire_seconds)
+        self._unsent = Unsent(max_unsent)
+        self._lock = asyncio.Lock()
+        self._away = False
+        self._connections = 0
+        self._reconcile_due = False
+        self._rewrite_due: defaultdict[str, set[str]] = defaultdict(set)
+        self._refused: set[str] = set()
+        self._recovery: asyncio.Task[None] | None = None
+        self._heartbeats: set[str] = set()
+        self._header = orjson.dumps(
+            {
+                "expire_seconds": expire_seconds or 0,
+                "history_length": HISTORY_LENGTH,
+                "channel": names.updates,
+                "metrics": list(BOARD_METRICS),
+            }
+        )
+
+    @classmethod
+    def from_settings(cls, settings: Settings, current: Callable[[], Iterable[SummaryChange]]) -> Self:
+        """The sink that the settings describe."""
+        return cls(
+            settings.redis,
+            names=Names(settings.namespace),
+            current=current,
+            options=settings.redis_options(),
+            expire_seconds=settings.redis_expire_seconds,
+        )
+
+    @property
+    def unsent(self) -> int:
+        """Keys that Redis does not have yet."""
+        return len(self._unsent)
+
+    @property
+    def away(self) -> bool:
+        """True while Redis does not take writes."""
+        return self._away
+
+    async def write(self, cuts: Sequence[Cut]) -> None:
+        """Send what changed, with history and news: one script per run, one round trip.
+
+        On return Redis has it, or its keys are unsent and a background task sees to them.
+        """
+        for cut in cuts:
+            for change in cut.summaries:
+                self._unsent.put(entry_of(change, news=True))
+        runs = [run_id for run_id in dict.fromkeys(cut.run_id for cut in cuts) if run_id not in self._refused]
+        if runs and not self._away:
+            await self._attempt(self._flush(runs))
+
+    async def reconcile(self, changes: Iterable[SummaryChange]) -> None:
+        """Send, silently, what Redis lacks of `changes` or has in a lower version.
+
+        `changes` names runs completely: a key of such a run that is older than the run and not among them is
+        removed. If Redis is away, it is done with `current()` when Redis is back.
+        """
+        if self._away or not await self._attempt(self._reconcile(changes)):
+            self._reconcile_due = True
+
+    async def heartbeat(self, worker_id: str, status: Mapping[str, Any], *, at: datetime) -> None:
+        """Say that a worker is alive: field `worker_id` of `streamer:workers`, JSON of `status` and `at`.
+
+        The field of a worker that was killed stays; its old `at` tells. A field that vanished tells that
+        Redis lost its data: everything is reconciled.
+        """
+        if not self._away:
+            value = orjson.dumps({**status, "at": at})
+            await self._attempt(self._beat(worker_id, value))
+
+    async def close(self) -> None:
+        """One last attempt to send, the heartbeats removed, connections closed."""
+        if self._recovery:
+            self._recovery.cancel()
+            await asyncio.gather(self._recovery, return_exceptions=True)
+        try:
+            await self._flush(None)
+            for worker_id in self._heartbeats:
+                await self._client.hdel(self._names.workers, worker_id)
+        except UNREACHABLE as error:
+            log.warning(
+                "Redis: %d keys are not there yet (%s); the next worker sends them", self.unsent, error
+            )
+        await self._client.aclose()
+
+    async def _attempt(self, work: Awaitable[None]) -> bool:
+        """Do it; where Redis fails, note that and let the background task go on. True if it worked."""
+        try:
+            await work
+        except UNREACHABLE as error:
+            self._recover_from(error)
+            return False
+        if self._is_due():
+            self._start_recovery()
+        return True
+
+    async def _flush(self, runs: Collection[str] | None) -> None:
+        """Send what is unsent of some runs, or of all.
+
+        A run one of whose keys somebody made a key of another type does not keep back the others.
+
+        Raises:
+            ResponseError: Redis takes no writes at all: it is read-only, out of memory and the like.
+        """
+        async with self._lock:
+            for batch in self._unsent.batches(runs, ENTRIES_PER_ROUND_TRIP):
+                refusals = await self._send(batch)
+                self._refused = (self._refused - batch.keys()) | refusals.keys()
+                for run_id, refusal in refusals.items():
+                    if "WRONGTYPE" not in str(refusal):
+                        raise refusal
+                    log.warning(
+                        "Redis refuses run %s (%s): remove the foreign key; trying again", run_id, refusal
+                    )
+            if self._rewrite_due:
+                await self._rewrite()
+
+    async def _send(self, batch: Mapping[str, list[Entry]]) -> dict[str, Exception]:
+        """One round trip; the runs that Redis refused, and why."""
+        pipe = self._client.pipeline(transaction=False)
+        sent = []
+        for run_id, entries in batch.items():
+            start, known = len(pipe), self._across.benchmark(run_id)
+            arguments = [part for entry in entries for part in entry.script_arguments(self._names)]
+            pipe.execute_command("EVAL", SCRIPT, 1, self._names.versions(run_id), self._header, *arguments)
+            for command in self._across.commands(run_id, entries):
+                pipe.execute_command(*command)
+            sent.append((run_id, entries, known, slice(start, len(pipe))))
+        replies = await pipe.execute(raise_on_error=False)
+        refusals = {}
+        for run_id, entries, known, span in sent:
+            refusal = next((reply for reply in replies[span] if isinstance(reply, Exception)), None)
+            if refusal:
+                refusals[run_id] = refusal
+            else:
+                self._sent(run_id, entries, replies[span.start], known)
+        return refusals
+
+    def _sent(self, run_id: str, entries: Sequence[Entry], reply: list[Any], known: str | None) -> None:
+        """Redis has these entries, or newer ones: see whether the keys across runs may say something else."""
+        refusals, before = int(reply[0]), reply[1].decode()
+        for entry in entries:
+            self._unsent.discard(entry)
+        names_run = any(entry.suffix == RUN_SUFFIX for entry in entries)
+        now = self._across.benchmark(run_id)
+        moved = names_run and (before or None, known or now) != (now, now)
+        if refusals or moved or not self._across.knows(run_id):
+            self._rewrite_due[run_id] |= {name for name in (before, known, now) if name}
+
+    async def _rewrite(self) -> None:
+        due, self._rewrite_due = self._rewrite_due, defaultdict(set)
+        try:
+            await self._across.rewrite(due)
+        except BaseException:
+            for run_id, benchmarks in due.items():
+                self._rewrite_due[run_id] |= benchmarks
+            raise
+
+    def _is_due(self) -> bool:
+        """Whether something remains that no write sees to."""
+        return bool(self._reconcile_due or self._unsent.dropped or self._rewrite_due or self._refused)
+
+    async def _reconcile(self, changes: Iterable[SummaryChange]) -> None:
+        for runs in by_run(changes, ENTRIES_PER_ROUND_TRIP):
+            async with self._lock:
+                entries = await lacking(self._client, self._names, runs)
+            for entry in entries:
+                self._unsent.put(entry)
+            for run_id in runs:
+                benchmark = self._across.benchmark(run_id)
+                self._rewrite_due[run_id] |= {benchmark} if benchmark else set()
+            await self._flush(runs)
+
+    async def _beat(self, worker_id: str, value: bytes) -> None:
+        async with self._lock:
+            added = await self._client.hset(self._names.workers, worker_id, value)
+        if added and worker_id in self._heartbeats:
+            log.warning("Redis lost its data; sending everything again")
+            self._reconcile_due = True
+        self._heartbeats.add(worker_id)
+
+    async def _connected(self, connection: AbstractConnection) -> None:
+        """Redis may have restarted, empty or older: every connection but the first asks for a reconcile."""
+        await connection.on_connect()
+        self._connections += 1
+        if self._connections > 1:
+            self._reconcile_due = True
+
+    def _recover_from(self, error: Exception) -> None:
+        if not self._away:
+            log.warning(
+                "Redis does not take writes (%s); the latest of each key is kept until it does", error
+            )
+        self._away = True
+        self._start_recovery()
+
+    def _start_recovery(self) -> None:
+        if self._recovery is None or self._recovery.done():
+            self._recovery = asyncio.create_task(self._recover())
+
+    async def _recover(self) -> None:
+        """Until Redis has everything: what is unsent with its news, then whatever else it lacks."""
+        delay = FIRST_RETRY_SECONDS
+        while True:
+            try:
+                await self._catch_up()
+            except UNREACHABLE as error:
+                self._away = True
+                log.debug("Redis is still away: %s", error)
+            except Exception:
+                log.exception("Could not reconcile Redis; trying again")
+            if not (self._away or self._is_due()):
+                return
+            await asyncio.sleep(delay)
+            delay = min(2 * delay, LAST_RETRY_SECONDS)
+
+    async def _catch_up(self) -> None:
+        await self._flush(None)
+        if self._away:
+            log.warning("Redis takes writes again")
+            self._away = False
+            await self._flush(None)  # what came during the first one
+        if self._reconcile_due or self._unsent.dropped:
+            self._reconcile_due, self._unsent.dropped = False, 0
+            try:
+                await self._reconcile(self._current())
+            except BaseException:
+                self._reconcile_due = True
+                raise

@@ -1,0 +1,133 @@
+-- Writes what changed in one run, all or nothing of each change, older versions never over newer ones.
+--
+-- KEYS[1]  streamer:{RUN}:versions. Every other key shares its prefix and its hash tag, hence its slot.
+-- ARGV[1]  JSON {expire_seconds (0: never), history_length, channel, metrics: [METRIC]}
+-- then, for each change, three arguments:
+--   suffix   of the key: run | agent_model:A:M | tier:T | tier:T:A:M
+--   plan     JSON {version: "epoch:state_version", deleted: bool, board: {METRIC: score or false},
+--                  history: [field, value, ...], update: message}; history and update only for news
+--   value    the summary's bytes; "" for a tombstone
+-- Reply: {changes refused because something newer was seen,
+--         the run's benchmark before, if the changes name the run itself ("" for none)}
+
+local options = cjson.decode(ARGV[1])
+local versions = KEYS[1]
+local prefix = string.sub(versions, 1, -#'versions' - 1)
+local DELETED = 'deleted' -- field of versions: when the run was deleted; what is older stays out
+
+local function older(one, other)
+  local epoch, offset = string.match(one, '^(%d+):(%-?%d+)$')
+  local other_epoch, other_offset = string.match(other, '^(%d+):(%-?%d+)$')
+  if epoch ~= other_epoch then return tonumber(epoch) < tonumber(other_epoch) end
+  return tonumber(offset) < tonumber(other_offset)
+end
+
+local function refused(suffix, version)
+  local seen = redis.call('HMGET', versions, suffix, DELETED)
+  return (seen[1] and older(version, seen[1])) or (seen[2] and older(version, seen[2]))
+end
+
+-- The index set that lists a key, and the member it is listed as.
+local function index_of(suffix)
+  local label = string.match(suffix, '^agent_model:(.*)$')
+  if label then return 'agent_models', label end
+  local tier, within = string.match(suffix, '^tier:([^:]*):(.*)$')
+  if tier then return 'tier:' .. tier .. ':agent_models', within end
+  tier = string.match(suffix, '^tier:(.*)$')
+  if tier then return 'tiers', tier end
+  return nil, nil
+end
+
+local function remove(suffix)
+  redis.call('DEL', prefix .. suffix)
+  local index, member = index_of(suffix)
+  if not index then return end
+  redis.call('SREM', prefix .. index, member)
+  if index ~= 'agent_models' then return end
+  for _, metric in ipairs(options.metrics) do
+    redis.call('ZREM', prefix .. 'board:' .. metric, member)
+  end
+end
+
+local function store(suffix, value, board)
+  redis.call('SET', prefix .. suffix, value)
+  local index, member = index_of(suffix)
+  if not index then return end
+  redis.call('SADD', prefix .. index, member)
+  for metric, score in pairs(board) do
+    if score then
+      redis.call('ZADD', prefix .. 'board:' .. metric, score, member)
+    else
+      redis.call('ZREM', prefix .. 'board:' .. metric, member)
+    end
+  end
+end
+
+-- A deleted run takes along whatever it still has, named by its writer or not.
+local function remove_run(version)
+  for _, suffix in ipairs(redis.call('HKEYS', versions)) do
+    if suffix ~= DELETED and not older(version, redis.call('HGET', versions, suffix)) then
+      remove(suffix)
+      redis.call('HDEL', versions, suffix)
+    end
+  end
+  redis.call('DEL', prefix .. 'history')
+  redis.call('HSET', versions, DELETED, version)
+end
+
+local function same_as_stored(suffix, version, value)
+  if redis.call('HGET', versions, suffix) ~= version then return false end
+  return (redis.call('GET', prefix .. suffix) or '') == value
+end
+
+local function announce(plan)
+  local run_deleted_now = redis.call('HGET', versions, DELETED) == plan.version
+  if plan.history and not run_deleted_now then
+    redis.call('XADD', prefix .. 'history', 'MAXLEN', '~', options.history_length, '*', unpack(plan.history))
+  end
+  if plan.update then redis.call('PUBLISH', options.channel, plan.update) end
+end
+
+local function apply(suffix, plan, value)
+  local known = same_as_stored(suffix, plan.version, value)
+  if plan.deleted then
+    remove(suffix)
+    if suffix == 'run' then remove_run(plan.version) end
+  else
+    store(suffix, value, plan.board)
+  end
+  redis.call('HSET', versions, suffix, plan.version)
+  if not known then announce(plan) end
+end
+
+local function postpone_expiry()
+  local suffixes = { 'versions', 'history', 'agent_models', 'tiers' }
+  for _, metric in ipairs(options.metrics) do table.insert(suffixes, 'board:' .. metric) end
+  for _, suffix in ipairs(redis.call('HKEYS', versions)) do
+    table.insert(suffixes, suffix)
+    local index = index_of(suffix)
+    if index then table.insert(suffixes, index) end
+  end
+  for _, suffix in ipairs(suffixes) do redis.call('EXPIRE', prefix .. suffix, options.expire_seconds) end
+end
+
+local function benchmark_of_stored_run()
+  local stored = redis.call('GET', prefix .. 'run')
+  local readable, run = pcall(cjson.decode, stored or '{}')
+  if readable and type(run) == 'table' and type(run.benchmark) == 'string' then return run.benchmark end
+  return ''
+end
+
+local before = ''
+local refusals = 0
+for at = 2, #ARGV, 3 do
+  local suffix, plan, value = ARGV[at], cjson.decode(ARGV[at + 1]), ARGV[at + 2]
+  if suffix == 'run' then before = benchmark_of_stored_run() end
+  if refused(suffix, plan.version) then
+    refusals = refusals + 1
+  else
+    apply(suffix, plan, value)
+  end
+end
+if options.expire_seconds > 0 then postpone_expiry() end
+return { refusals, before }

@@ -1,0 +1,166 @@
+"""Small builders of summaries as the core cuts them: valid, canonical, with the numbers a test names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schemas.base import SEMANTICS_VERSION
+from schemas.canonical import canonical_json, digest_of
+from schemas.identity import agent_model_key, agent_model_label, encode_id
+from schemas.summaries import SUMMARY
+from streamer.aggregate.changes import Cut, SummaryChange
+
+METRICS = (
+    "pass_rate",
+    "impl_rate",
+    "composite_score",
+    "cost_usd",
+    "cost_of_pass",
+    "duration_seconds",
+    "input_tokens",
+    "output_tokens",
+)
+LAST_EVENT_AT = "2026-01-02T03:04:05Z"
+
+
+def statistics_of(value: float | str | None) -> dict[str, Any]:
+    """Statistics of one value; of None: of nothing."""
+    names = ("median", "mean", "mode", "min", "max", "std_dev")
+    return dict.fromkeys(names, value) | {"count": 0 if value is None else 1}
+
+
+def an_agent_model_change(
+    run: str = "r1",
+    agent: str = "claude",
+    model: str = "opus",
+    *,
+    version: int = 0,
+    epoch: int = 1,
+    means: dict[str, Any] | None = None,
+    deleted: bool = False,
+    **fields: Any,
+) -> SummaryChange:
+    """An agent:model's summary; `means` sets statistics by metric, `fields` any field of the summary."""
+    summary = _group(means) | {
+        "type": "agent_model_summary",
+        "agent_model": agent_model_label(agent, model),
+        "agent": agent,
+        "model": model,
+        "baseline": agent in ("nop", "oracle"),
+        "formulacode": None,
+        **fields,
+    }
+    key = f"{encode_id(run)}|{agent_model_key(agent, model)}"
+    body = None if deleted else summary
+    return _change("agent_model", run, None, agent, model, key, body, epoch, version)
+
+
+def a_tier_change(
+    run: str = "r1",
+    tier: str = "T0",
+    agent: str | None = None,
+    model: str | None = None,
+    *,
+    version: int = 0,
+    epoch: int = 1,
+    means: dict[str, Any] | None = None,
+    deleted: bool = False,
+    **fields: Any,
+) -> SummaryChange:
+    """A tier's summary; with agent and model: of that agent:model within the tier."""
+    within = agent is not None and model is not None
+    summary = _group(means) | {
+        "type": "tier_summary",
+        "tier": tier,
+        "agent_model": agent_model_label(agent, model) if agent and model else None,
+        "runs_completed": 1,
+        "baseline_tier": "T0",
+        "tier_uplift": None,
+        "tier_delta": None,
+        **fields,
+    }
+    key = f"{encode_id(run)}|{encode_id(tier)}" + (
+        f"|{agent_model_key(agent or '', model or '')}" if within else ""
+    )
+    return _change("tier", run, tier, agent, model, key, None if deleted else summary, epoch, version)
+
+
+def a_run_change(
+    run: str = "r1", *, version: int = 0, epoch: int = 1, deleted: bool = False, **fields: Any
+) -> SummaryChange:
+    """A run's summary."""
+    plan = ("harness", "project", "benchmark", "benchmark_version", "display_name", "status")
+    summary = _counts() | {
+        "type": "run_summary",
+        **dict.fromkeys((*plan, "started_at", "finished_at", "cross_tier")),
+        "labels": {},
+        "cost_by_agent_model": {},
+        "agent_models": 1,
+        "tiers": 0,
+        "progress": {"done": 1, "planned": None},
+        **fields,
+    }
+    body = None if deleted else summary
+    return _change("run", run, None, None, None, encode_id(run), body, epoch, version)
+
+
+def a_cut(*summaries: SummaryChange) -> Cut:
+    """A cut of these summaries, all of one run."""
+    return Cut(summaries[0].run_id, list(summaries))
+
+
+def _counts() -> dict[str, Any]:
+    return {
+        "semantics_version": SEMANTICS_VERSION,
+        "last_event_at": LAST_EVENT_AT,
+        "trials": 1,
+        "tasks": 1,
+        "resolved": 1,
+        "unresolved": 0,
+        "no_verdict": 0,
+        "accuracy": 1.0,
+        "pass_at_k": {"1": {"value": 1.0, "tasks_covered": 1, "partial": False}},
+        "total_cost": None,
+        "tokens": dict.fromkeys(("input", "output", "cache_read", "cache_write")),
+        "failure_modes": {},
+        "coverage": {},
+        "grading_profile": "specified",
+        "provisional": False,
+        "superseded": 0,
+        "conflicts": 0,
+    }
+
+
+def _group(means: dict[str, Any] | None) -> dict[str, Any]:
+    statistics = {metric: statistics_of((means or {}).get(metric)) for metric in METRICS}
+    return _counts() | {
+        "runs_planned": None,
+        "mean_cost": None,
+        "cost_of_pass": None,
+        "mean_trajectory_length": None,
+        "statistics": statistics,
+        "grade": None,
+        "composite_basis": None,
+    }
+
+
+def _change(
+    kind: Any,
+    run: str,
+    tier: str | None,
+    agent: str | None,
+    model: str | None,
+    key: str,
+    summary: dict[str, Any] | None,
+    epoch: int,
+    version: int,
+) -> SummaryChange:
+    if summary is None:
+        return SummaryChange(kind, run, tier, agent, model, key, None, None, epoch, version, "")
+    summary = summary | {"run_id": run, "epoch": epoch, "state_version": version}
+    summary["digest"] = digest_of(summary)
+    value = canonical_json(summary)
+    SUMMARY.validate_json(value)
+    return SummaryChange(
+        kind, run, tier, agent, model, key, value, summary, epoch, version, summary["digest"]
+    )
