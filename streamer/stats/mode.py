@@ -19,7 +19,13 @@ _SAFE = 2.0**43 / _POWER
 """Below that, value * 10^6 is off by less than 0.001."""
 
 _WAITING = 4096
-"""New values that may wait unsorted: as many Python floats, 128 KiB."""
+"""New values that may wait to be counted: as many Python floats, 128 KiB."""
+
+_FEW = 64
+"""Up to so many new distinct values are looked up one by one, whatever the size."""
+
+_SORT_SHARE = 16
+"""More new distinct values than one in so many of the old ones: sorting all again is faster."""
 
 
 def round_to_6(value: float) -> float:
@@ -108,10 +114,13 @@ class ModeCounter:
             other._settle()
             repeated.extend(other._counts.items())
             once.extend(other._once.to_array())
-        distinct, counts = np.unique(np.frombuffer(once, dtype=np.float64), return_counts=True)
-        again = counts > 1
         for value, count in repeated:
             self._raise(value, count)
+        if len(once) < _WAITING:
+            self._fresh.extend(once)
+            return
+        distinct, counts = np.unique(np.frombuffer(once, dtype=np.float64), return_counts=True)
+        again = counts > 1
         for value, count in zip(distinct[again].tolist(), counts[again].tolist(), strict=True):
             self._raise(value, count)
         self._raise_each(distinct[~again].tolist())
@@ -157,8 +166,8 @@ class ModeCounter:
                 self._set(value, counts[value] + 1)
             else:
                 unknown.append(value)
-        again = self._admit_many(unknown) if 16 * len(unknown) > len(self._once) else self._admit_few(unknown)
-        for value in again:
+        many = len(unknown) > max(_FEW, len(self._once) // _SORT_SHARE)
+        for value in self._admit_many(unknown) if many else self._admit_few(unknown):
             self._set(value, 2)
 
     def _admit_few(self, values: list[float]) -> list[float]:

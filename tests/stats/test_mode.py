@@ -86,6 +86,26 @@ def test_a_long_walk_that_often_removes_the_mode_equals_the_oracle(
         assert held._heap is None or len(held._heap) <= 64 + 2 * len(held._counts)
 
 
+@pytest.mark.parametrize("waiting", [1, 50, 4096])
+@pytest.mark.parametrize("few", [0, 10_000], ids=["sorts", "looks up"])
+@pytest.mark.parametrize("spread", [5, 60, 5000])
+def test_merged_parts_equal_the_oracle_on_every_path(
+    monkeypatch: pytest.MonkeyPatch, waiting: int, few: int, spread: int
+) -> None:
+    monkeypatch.setattr(mode, "_WAITING", waiting)
+    monkeypatch.setattr(mode, "_FEW", few)
+    choice = random.Random(waiting + few + spread)
+    held, plain = ModeCounter(), list[float]()
+    for size in (0, 1, 40, 3, 200, 200, 7):
+        parts = [[choice.randrange(spread) / 8 for _ in range(size)] for _ in range(3)]
+        held.merge(*(mode_of(*part) for part in parts))
+        plain += [value for part in parts for value in part]
+        assert held.mode() == oracles.mode_of(plain)
+        for _ in range(len(plain) // 3):
+            held.remove(plain.pop(choice.randrange(len(plain))))
+        assert held.mode() == oracles.mode_of(plain)
+
+
 def test_many_distinct_values_take_no_counters() -> None:
     held = mode_of(*(value / 3 for value in range(20_000)))
     assert held.mode() == 0.0
