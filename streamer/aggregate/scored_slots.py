@@ -18,8 +18,8 @@ from streamer.score import (
     GradingProfile,
     PriceTable,
     Scored,
+    deciding_sub_trial,
     grading_profile,
-    group_resolved,
     score_trial,
     score_trial_group,
 )
@@ -160,11 +160,9 @@ class ScoredSlots:
         self._outcomes[group] = outcome
 
     def _group_outcome(self, group: GroupKey, events: list[TrialResult]) -> Outcome:
-        compared = [event for event in events if not self.is_baseline(event.agent)]
-        decides = max(compared or events, key=lambda event: event.agent_index or 0)
-        return Outcome(
-            group[1], group_resolved(events, self.is_baseline), decides.failure_mode, bool(compared)
-        )
+        decides = deciding_sub_trial(events, self.is_baseline)
+        assert decides is not None, "a trial group has at least one sub-trial"
+        return Outcome(group[1], decides.resolved, decides.failure_mode, not self.is_baseline(decides.agent))
 
     def _swap(self, key: SlotKey, slot: Slot, scored: Scored | None) -> None:
         """Replace the slot's score in every group it counts in."""
@@ -173,7 +171,9 @@ class ScoredSlots:
         if old is None and new is None:
             return
         for group_id in self.group_ids(key):
-            group = self.groups.setdefault(group_id, GroupState())
+            group = self.groups.get(group_id)
+            if group is None:
+                group = self.groups[group_id] = GroupState()
             if old is not None:
                 group.remove(key, old)
             if new is not None:

@@ -1,0 +1,67 @@
+"""Tiers broken down by subtest: derived from the slots of a run when somebody asks, never published."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schemas.base import SEMANTICS_VERSION
+from schemas.identity import agent_model_label
+from streamer.aggregate.cross_tier import delta, uplift
+from streamer.aggregate.denominators import Denominators
+from streamer.aggregate.group import GroupState, number
+from streamer.aggregate.run_state import RunState
+
+SubtestId = tuple[str, str | None, str | None, str | None]
+"""(tier, subtest, agent, model); agent and model None: pooled over the agents that are compared."""
+
+
+def by_subtest(run: RunState) -> list[dict[str, Any]]:
+    """What a tier summary says, per subtest of each tier; pooled first, then per agent:model.
+
+    Each has the fields of a tier summary's numbers and `subtest`; uplift and delta are against the whole
+    baseline tier. `runs_planned` is null where the plan does not say: 10 runs are planned per tier (R26),
+    not per subtest. Trials without a tier are left out.
+    """
+    planned = Denominators(run)
+    groups = _groups(run)
+    return [_body(run, groups[group_id], group_id, planned) for group_id in sorted(groups, key=_order)]
+
+
+def _groups(run: RunState) -> dict[SubtestId, GroupState]:
+    groups: dict[SubtestId, GroupState] = {}
+    for key, slot in run.slots.items():
+        if slot.scored is None or key[5] is None:
+            continue
+        for tier, agent, model in run.group_ids(key):
+            if tier is not None:
+                group = groups.setdefault((tier, key[6], agent, model), GroupState())
+                group.add(key, slot.scored)
+                group.superseded += slot.superseded
+                group.conflicts += slot.in_conflict
+    return groups
+
+
+def _body(run: RunState, group: GroupState, group_id: SubtestId, planned: Denominators) -> dict[str, Any]:
+    tier, subtest, agent, model = group_id
+    baseline_tier = run.plan.baseline_tier
+    baseline = run.groups.get((baseline_tier, agent, model)) if tier != baseline_tier else None
+    count = planned.subtest(pooled=agent is None)
+    return group.body(run.profile, count, run.plan.attempts, run.plan.task_count) | {
+        "type": "subtest_summary",
+        "run_id": run.run_id,
+        "semantics_version": SEMANTICS_VERSION,
+        "tier": tier,
+        "subtest": subtest,
+        "agent_model": None if agent is None else agent_model_label(agent, model or ""),
+        "runs_completed": group.trials,
+        "baseline_tier": baseline_tier,
+        "tier_uplift": number(uplift(group, baseline)),
+        "tier_delta": number(delta(group, baseline)),
+        "superseded": group.superseded,
+        "conflicts": group.conflicts,
+    }
+
+
+def _order(group_id: SubtestId) -> tuple[str, str, str, str]:
+    tier, subtest, agent, model = group_id
+    return (tier, subtest or "", agent or "", model or "")
