@@ -1,0 +1,193 @@
+"""JSON Schema of every message and one AsyncAPI 3 document of every topic, made from the models.
+
+The output is deterministic; the copies under docs/schemas/ are made by `make schema`, and a test fails
+when they are stale.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
+from pydantic_core import CoreSchema
+
+from schemas.base import EVENT_SCHEMA_VERSION, NO_CONTROL_CHARACTERS, SEMANTICS_VERSION, Message
+from schemas.events import EVENT_TYPES
+from schemas.summaries import SUMMARY_TYPES
+from schemas.topics import DEFAULT_PARTITIONS, TOPICS, Topic
+
+MESSAGES: tuple[type[Message], ...] = (*EVENT_TYPES, *SUMMARY_TYPES)
+VERSION = f"{EVENT_SCHEMA_VERSION}.{SEMANTICS_VERSION}.0"
+"""Version of the exported documents: event schema, semantics."""
+
+ASYNCAPI_FILE = "asyncapi.json"
+_CONTROL_CHARACTERS = "[\\u0000-\\u001f\\u007f-\\u009f]"
+_BINDING_VERSION = "0.5.0"
+
+
+def export_to(out: Path) -> list[Path]:
+    """Write one JSON Schema per message and `asyncapi.json` into `out` (made if absent); paths written."""
+    out.mkdir(parents=True, exist_ok=True)
+    documents = {f"{type_of(model)}.schema.json": message_schema(model) for model in MESSAGES}
+    documents[ASYNCAPI_FILE] = asyncapi()
+    for name, document in documents.items():
+        text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+        (out / name).write_text(text, encoding="utf-8")
+    return [out / name for name in documents]
+
+
+def type_of(model: type[Message]) -> str:
+    """The value of `type` in messages of this model.
+
+    >>> type_of(EVENT_TYPES[0])
+    'trial_result'
+    """
+    name: str = get_args(model.model_fields["type"].annotation)[0]
+    return name
+
+
+def message_schema(model: type[Message]) -> dict[str, Any]:
+    """JSON Schema (2020-12) of one message, complete in itself."""
+    schema = model.model_json_schema(schema_generator=_Generator)
+    return {
+        "$schema": GenerateJsonSchema.schema_dialect,
+        "$id": f"urn:streamer:schema:{VERSION}:{type_of(model)}",
+        **_portable(schema),
+    }
+
+
+def asyncapi() -> dict[str, Any]:
+    """The AsyncAPI 3 document: channels, operations and messages of every topic, seen from the worker."""
+    return {
+        "asyncapi": "3.0.0",
+        "id": "urn:streamer",
+        "info": {
+            "title": "Streamer",
+            "version": VERSION,
+            "description": "Results of LLM-agent benchmarks: events in, running summaries and grades out. "
+            "Topics are named as in the default namespace; with a namespace NS they are NS.topic. "
+            'Numbers that are not finite are the texts "Infinity", "-Infinity" and "NaN".',
+            "license": {"name": "Apache-2.0"},
+        },
+        "defaultContentType": "application/json",
+        "channels": {topic.name: _channel(topic) for topic in TOPICS},
+        "operations": _operations(),
+        "components": {"messages": _messages(), "schemas": _schemas()},
+    }
+
+
+def _channel(topic: Topic) -> dict[str, Any]:
+    configuration: dict[str, Any] = {"cleanup.policy": ["compact" if topic.compacted else "delete"]}
+    if topic.retention_ms is not None:
+        configuration["retention.ms"] = topic.retention_ms
+    tombstones = " Compacted; a record without a value is a tombstone." if topic.compacted else ""
+    return {
+        "address": topic.name,
+        "title": topic.title,
+        "description": topic.description + tombstones,
+        "messages": {name: {"$ref": f"#/components/messages/{name}"} for name in _message_names(topic)},
+        "bindings": {
+            "kafka": {
+                "topic": topic.name,
+                "partitions": DEFAULT_PARTITIONS,
+                "topicConfiguration": configuration,
+                "bindingVersion": _BINDING_VERSION,
+            }
+        },
+    }
+
+
+def _operations() -> dict[str, Any]:
+    operations = {}
+    for topic in TOPICS:
+        operations[f"{topic.action}-{topic.name}"] = _operation(topic, topic.action, topic.description)
+        if topic.action == "receive":
+            why = "Send a record that lies in the wrong partition to the right one, once."
+            operations[f"forward-{topic.name}"] = _operation(topic, "send", why)
+    return operations
+
+
+def _operation(topic: Topic, action: str, summary: str) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "action": action,
+        "channel": {"$ref": f"#/channels/{topic.name}"},
+        "summary": summary,
+        "messages": [{"$ref": f"#/channels/{topic.name}/messages/{name}"} for name in _message_names(topic)],
+    }
+    if action == "receive":
+        group = {"type": "string", "const": "streamer", "description": "In the default namespace."}
+        operation["bindings"] = {"kafka": {"groupId": group, "bindingVersion": _BINDING_VERSION}}
+    return operation
+
+
+def _message_names(topic: Topic) -> list[str]:
+    return [type_of(model) for model in topic.messages] or [_private_name(topic)]
+
+
+def _private_name(topic: Topic) -> str:
+    return topic.name.replace("-", "_")
+
+
+def _messages() -> dict[str, Any]:
+    messages = {}
+    for topic in TOPICS:
+        for model in topic.messages:
+            payload = {"$ref": f"#/components/schemas/{model.__name__}"}
+            messages[type_of(model)] = _message(topic, type_of(model), model.__doc__ or "", payload)
+        if not topic.messages:
+            name = _private_name(topic)
+            messages[name] = _message(topic, name, topic.description, {"description": "Private."})
+    return messages
+
+
+def _message(topic: Topic, name: str, doc: str, payload: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "title": name.replace("_", " ").capitalize(),
+        "summary": doc.strip().splitlines()[0],
+        "payload": payload,
+        "bindings": {
+            "kafka": {
+                "key": {"type": "string", "description": topic.key},
+                "bindingVersion": _BINDING_VERSION,
+            }
+        },
+    }
+
+
+def _schemas() -> dict[str, Any]:
+    _, schemas = models_json_schema(
+        [(model, "validation") for model in MESSAGES],
+        schema_generator=_Generator,
+        ref_template="#/components/schemas/{model}",
+    )
+    definitions: dict[str, Any] = _portable(schemas["$defs"])
+    return dict(sorted(definitions.items()))
+
+
+class _Generator(GenerateJsonSchema):
+    """JSON Schema without a title for every field: the names say it already."""
+
+    def field_title_should_be_set(self, schema: JsonSchemaValue | CoreSchema) -> bool:
+        return False
+
+
+def _portable(schema: Any) -> Any:
+    """Say in every dialect of regular expressions, and say aloud, what the models mean.
+
+    `\\p{Cc}` is unknown to many validators, and `$` matches before a last newline in some: the ban on
+    control characters becomes a `not`. Models that ignore unknown fields say `additionalProperties: true`.
+    """
+    if isinstance(schema, list):
+        return [_portable(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    portable = {key: _portable(value) for key, value in schema.items()}
+    if portable.get("pattern") == NO_CONTROL_CHARACTERS:
+        del portable["pattern"]
+        portable["not"] = {"pattern": _CONTROL_CHARACTERS}
+    if isinstance(portable.get("properties"), dict) and portable.get("type") == "object":
+        portable.setdefault("additionalProperties", True)
+    return portable
