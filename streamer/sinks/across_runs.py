@@ -44,10 +44,6 @@ class AcrossRuns:
         self._expire_seconds = expire_seconds
         self._benchmarks: dict[str, str | None] = {}
 
-    def knows(self, run_id: str) -> bool:
-        """Whether the run's summary was seen, so that its agent:models can be written along."""
-        return run_id in self._benchmarks
-
     def benchmark(self, run_id: str) -> str | None:
         """The benchmark that the run named last; None: none, or not known."""
         return self._benchmarks.get(run_id)
@@ -68,8 +64,7 @@ class AcrossRuns:
             runs: run id to the benchmarks under which it may stand, its present one apart.
         """
         truths = await self._read(runs)
-        stale = {run_id: truths[run_id].benchmark for run_id in runs}
-        self._benchmarks.update(stale)
+        self._benchmarks.update({run_id: truth.benchmark for run_id, truth in truths.items()})
         pipe = self._client.pipeline(transaction=False)
         for run_id, truth in truths.items():
             for command in self._list_run(run_id, truth.summary):

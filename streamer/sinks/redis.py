@@ -21,7 +21,7 @@ from schemas.metrics import BOARD_METRICS
 from streamer.aggregate.changes import Cut, SummaryChange
 from streamer.settings import Settings
 from streamer.sinks.across_runs import AcrossRuns
-from streamer.sinks.entry import RUN_SUFFIX, Entry, entry_of
+from streamer.sinks.entry import Entry, entry_of
 from streamer.sinks.names import Names
 from streamer.sinks.reconcile import by_run, lacking
 from streamer.sinks.unsent import Unsent
@@ -221,13 +221,11 @@ class RedisSink:
 
     def _sent(self, run_id: str, entries: Sequence[Entry], reply: list[Any], known: str | None) -> None:
         """Redis has these entries, or newer ones: see whether the keys across runs may say something else."""
-        refusals, before = int(reply[0]), reply[1].decode()
+        refusals, before = int(reply[0]), reply[1].decode() or None
         for entry in entries:
             self._unsent.discard(entry)
-        names_run = any(entry.suffix == RUN_SUFFIX for entry in entries)
         now = self._across.benchmark(run_id)
-        moved = names_run and (before or None, known or now) != (now, now)
-        if refusals or moved or not self._across.knows(run_id):
+        if refusals or before != now or known not in (None, now):
             self._rewrite_due[run_id] |= {name for name in (before, known, now) if name}
 
     async def _rewrite(self) -> None:

@@ -7,8 +7,7 @@
 --   plan     JSON {version: "epoch:state_version", deleted: bool, board: {METRIC: score or false},
 --                  history: [field, value, ...], update: message}; history and update only for news
 --   value    the summary's bytes; "" for a tombstone
--- Reply: {changes refused because something newer was seen,
---         the run's benchmark before, if the changes name the run itself ("" for none)}
+-- Reply: {changes refused because something newer was seen, the run's benchmark before ("" for none)}
 
 local options = cjson.decode(ARGV[1])
 local versions = KEYS[1]
@@ -118,11 +117,10 @@ local function benchmark_of_stored_run()
   return ''
 end
 
-local before = ''
+local before = benchmark_of_stored_run()
 local refusals = 0
 for at = 2, #ARGV, 3 do
   local suffix, plan, value = ARGV[at], cjson.decode(ARGV[at + 1]), ARGV[at + 2]
-  if suffix == 'run' then before = benchmark_of_stored_run() end
   if refused(suffix, plan.version) then
     refusals = refusals + 1
   else

@@ -1,0 +1,22 @@
+"""Waiting for a condition, with a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+POLL_SECONDS = 0.01
+
+
+async def eventually(condition: Callable[[], bool], what: str, seconds: float = 15.0) -> None:
+    """Return as soon as `condition()` holds.
+
+    Raises:
+        AssertionError: it did not within `seconds`; the message names `what`.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            while not condition():
+                await asyncio.sleep(POLL_SECONDS)
+    except TimeoutError:
+        raise AssertionError(f"not within {seconds} s: {what}") from None
