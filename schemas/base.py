@@ -106,8 +106,12 @@ def _only_safe_numbers(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return values
 
 
-JsonObject = Annotated[dict[str, JsonValue], AfterValidator(_only_safe_numbers)]
+_SafeNumbers = AfterValidator(_only_safe_numbers)
+JsonObject = Annotated[dict[str, JsonValue], _SafeNumbers]
 """Free JSON by name; its numbers are finite and fit 64 bits (JsonValue alone lets NaN through)."""
+
+Benchmarks = Annotated[dict[str, JsonValue], Field(max_length=MAX_BENCHMARKS_PER_TRIAL), _SafeNumbers]
+"""Free JSON by benchmark name, 10,000 entries at most."""
 
 
 class Message(BaseModel):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Discriminator, Field, TypeAdapter
 
 from schemas.base import (
-    MAX_BENCHMARKS_PER_TRIAL,
+    Benchmarks,
     Count,
     Id,
     Instant,
@@ -111,9 +111,8 @@ class TrialResult(Event):
         default=None, description="Advantages and counts that a log states without speedups (R3)."
     )
     speedup_percentage: float | None = Field(default=None, description="Old result format (B9), in percent.")
-    benchmarks: JsonObject | None = Field(
+    benchmarks: Benchmarks | None = Field(
         default=None,
-        max_length=MAX_BENCHMARKS_PER_TRIAL,
         description='Name to {"agent/nop": x, "oracle/nop": y} or {"agent_s", "nop_s", "oracle_s"}, seconds; '
         "invalid entries are allowed and counted (A1, A4); null: not measured (R21).",
     )

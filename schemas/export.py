@@ -188,6 +188,9 @@ def _portable(schema: Any) -> Any:
     if portable.get("pattern") == NO_CONTROL_CHARACTERS:
         del portable["pattern"]
         portable["not"] = {"pattern": _CONTROL_CHARACTERS}
+    if NO_CONTROL_CHARACTERS in portable.get("patternProperties", {}):
+        portable["additionalProperties"] = portable.pop("patternProperties")[NO_CONTROL_CHARACTERS]
+        portable.setdefault("propertyNames", {})["not"] = {"pattern": _CONTROL_CHARACTERS}
     if isinstance(portable.get("properties"), dict) and portable.get("type") == "object":
         portable.setdefault("additionalProperties", True)
     return portable

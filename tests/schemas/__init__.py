@@ -1,0 +1,1 @@
+"""Claims about what crosses a wire."""

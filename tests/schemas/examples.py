@@ -1,0 +1,154 @@
+"""Examples of every message, good and bad, for the models and for the exported schemas alike."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from streamer.pipeline import Pipeline, Record
+
+SLOT = {"type": "trial_result", "run_id": "r", "task_id": "t"}
+
+FULL_TRIAL: dict[str, Any] = SLOT | {
+    "schema_version": 1,
+    "shard": "s",
+    "attempt": 2,
+    "agent": "terminus",
+    "model": "gpt-5",
+    "agent_index": 1,
+    "tier": "T0",
+    "subtest": "01",
+    "revision": -(2**63),
+    "trial_id": "x",
+    "trial_name": "y",
+    "harness": "scylla",
+    "resolved": None,
+    "failure_mode": "unset",
+    "score": 1.5,
+    "input_tokens": 0,
+    "output_tokens": 2**53,
+    "cache_read_tokens": 1,
+    "cache_write_tokens": 1,
+    "cost_usd": 0,
+    "duration_seconds": 1.5,
+    "started_at": "2026-01-31T09:30:00Z",
+    "finished_at": "2026-01-31T11:30:00.125+02:00",
+    "trajectory_length": 3,
+    "tests": {"status": "ok", "passed": 3, "failed": -1, "new": [1]},
+    "snapshot": {"status": "missing", "pass_to_fail": 0.5},
+    "claimed": {"agent_advantage": 0.25, "levels": [1, None]},
+    "speedup_percentage": 12.5,
+    "benchmarks": {"a": {"agent/nop": 1.25, "oracle/nop": "NaN"}, "b": None},
+    "a field of tomorrow": {"any": "thing"},
+}
+
+FULL_PLAN: dict[str, Any] = {
+    "type": "run_started",
+    "run_id": "r",
+    "revision": 3,
+    "harness": "terminal-bench",
+    "started_at": "2026-01-31T09:30:00Z",
+    "tasks": ["t", "u"],
+    "attempts": 2,
+    "agent_models": ["a:m"],
+    "tiers": ["T0", "T1"],
+    "subtests": {"T0": 1, "T1": 2},
+    "baseline_tier": "T0",
+    "baselines": ["nop", "oracle"],
+    "grading_profile": "specified",
+    "project": "p",
+    "benchmark": "b",
+    "benchmark_version": "1",
+    "display_name": "Name",
+    "labels": {"k": "v"},
+}
+
+GOOD_EVENTS: dict[str, dict[str, Any]] = {
+    "a slot alone": SLOT,
+    "every field": FULL_TRIAL,
+    "an unnamed agent": SLOT | {"agent": None, "model": None},
+    "an id of 512 characters": SLOT | {"task_id": "é" * 512},
+    "no benchmarks": SLOT | {"benchmarks": {}},
+    "a plan": FULL_PLAN,
+    "a plan that counts its tasks": FULL_PLAN | {"tasks": 2},
+    "an empty plan": {"type": "run_started", "run_id": "r"},
+    "an end": {"type": "run_finished", "run_id": "r", "finished_at": "2026-01-31T09:30:00Z", "status": "ok"},
+    "a retraction": {
+        "type": "trial_retracted",
+        "run_id": "r",
+        "task_id": "t",
+        "revision": 1,
+        "reason": "why",
+    },
+    "a deletion": {"type": "run_deleted", "run_id": "r", "revision": 1},
+}
+
+BAD_EVENTS: dict[str, dict[str, Any]] = {
+    "text for a cost": SLOT | {"cost_usd": "1.5"},
+    "text for a count": SLOT | {"input_tokens": "3"},
+    "text for a verdict": SLOT | {"resolved": "true"},
+    "a number for a verdict": SLOT | {"resolved": 1},
+    "a number for an id": SLOT | {"task_id": 7},
+    "a verdict for a number": SLOT | {"cost_usd": True},
+    "a fraction of a token": SLOT | {"output_tokens": 0.5},
+    "a negative cost": SLOT | {"cost_usd": -0.5},
+    "a negative duration": SLOT | {"duration_seconds": -1},
+    "a negative count": SLOT | {"trajectory_length": -1},
+    "a count beyond exact integers": SLOT | {"input_tokens": 2**53 + 1},
+    "a revision beyond 64 bits": SLOT | {"revision": 2**63},
+    "attempt nought": SLOT | {"attempt": 0},
+    "agent index nought": SLOT | {"agent_index": 0},
+    "a test count beyond exact integers": SLOT | {"tests": {"status": "ok", "passed": 2**70}},
+    "an unknown test status": SLOT | {"tests": {"status": "fine"}},
+    "tests without a status": SLOT | {"tests": {"passed": 1}},
+    "an empty id": SLOT | {"task_id": ""},
+    "an id of 513 characters": SLOT | {"task_id": "x" * 513},
+    "a control character in an id": SLOT | {"agent": "a\x1b[31m"},
+    "a line feed at the end of an id": SLOT | {"run_id": "r\n"},
+    "a C1 control character in an id": SLOT | {"tier": "T0\x85"},
+    "a control character in a shard": SLOT | {"shard": "\x00"},
+    "no task": {"type": "trial_result", "run_id": "r"},
+    "no run": {"type": "trial_result", "task_id": "t"},
+    "no type": {"run_id": "r", "task_id": "t"},
+    "an unknown type": SLOT | {"type": "trial_started"},
+    "schema version 2": SLOT | {"schema_version": 2},
+    "schema version as text": SLOT | {"schema_version": "1"},
+    "a time without a zone": SLOT | {"finished_at": "2026-01-31T09:30:00"},
+    "a date for a time": SLOT | {"finished_at": "2026-01-31"},
+    "a number for a time": SLOT | {"finished_at": 1_700_000_000},
+    "a number as text for a time": SLOT | {"finished_at": "1700000000"},
+    "benchmarks in a list": SLOT | {"benchmarks": [1.5]},
+    "10,001 benchmarks": SLOT | {"benchmarks": {str(n): None for n in range(10_001)}},
+    "a retraction without a floor": {"type": "trial_retracted", "run_id": "r", "task_id": "t"},
+    "a deletion without a revision": {"type": "run_deleted", "run_id": "r"},
+    "a plan with a nameless task": FULL_PLAN | {"tasks": [""]},
+    "a plan with a number for a label": FULL_PLAN | {"labels": {"k": 1}},
+    "a plan with no attempts": FULL_PLAN | {"attempts": 0},
+}
+
+
+def published() -> list[dict[str, Any]]:
+    """What the pipeline publishes for a small tiered run with a late oracle and a bad record: every kind."""
+    trials = [
+        SLOT
+        | {"task_id": f"t{task}", "tier": tier, "agent": "a", "model": "m", "resolved": task == 0}
+        | {"cost_usd": 0.5, "score": 0.75, "duration_seconds": 3.5, "finished_at": "2026-01-31T09:30:00Z"}
+        for task in range(2)
+        for tier in ("T0", "T1")
+    ]
+    tests = {"status": "ok", "passed": 9, "failed": 1}
+    sub_trials = [
+        SLOT | {"task_id": "shared", "agent": "a", "model": "m", "agent_index": 2, "tests": tests},
+        SLOT | {"task_id": "shared", "agent": "oracle", "agent_index": 1, "tests": tests},
+    ]
+    pipeline = Pipeline()
+    messages: list[bytes] = []
+    for offset, event in enumerate([FULL_PLAN, *trials, *sub_trials, {"type": "nonsense"}]):
+        folded = pipeline.fold([Record(json.dumps(event).encode(), offset)])
+        messages.extend(rejection.value for rejection in folded.rejections)
+        for run_id in folded.touched:
+            cut = pipeline.cut(run_id)
+            messages.extend(change.value for change in cut.summaries if change.value is not None)
+            messages.extend(change.value for change in cut.scored if change.value is not None)
+            messages.extend(item.value for item in cut.news)
+    return [json.loads(message) for message in messages]

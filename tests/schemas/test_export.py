@@ -1,0 +1,185 @@
+"""The exported documents say what the models do, and the committed copies are the current ones."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft7Validator, Draft202012Validator
+from pydantic import TypeAdapter, ValidationError
+
+from schemas.canonical import canonical_json
+from schemas.events import EVENT
+from schemas.export import ASYNCAPI_FILE, MESSAGES, asyncapi, export_to, message_schema, type_of
+from schemas.summaries import SUMMARY
+from schemas.topics import DEFAULT_PARTITIONS, TOPICS
+from streamer.settings import Settings
+from streamer.sinks.names import Names
+from tests.schemas.examples import BAD_EVENTS, GOOD_EVENTS, published
+
+HERE = Path(__file__).parent
+COMMITTED = HERE.parents[1] / "docs" / "schemas"
+SPECIFICATION = HERE / "asyncapi-3.0.0.json.gz"
+"""The AsyncAPI initiative's own JSON Schema of AsyncAPI 3.0.0 (Apache-2.0), unchanged but compressed."""
+
+VALIDATORS = {type_of(model): Draft202012Validator(message_schema(model)) for model in MESSAGES}
+PUBLISHED = published()
+
+
+def accepted_by_schema(message: dict[str, Any]) -> bool:
+    validator = VALIDATORS.get(str(message.get("type")))
+    return validator is not None and validator.is_valid(message)
+
+
+def accepted_by_model(message: dict[str, Any], adapter: TypeAdapter[Any]) -> bool:
+    try:
+        adapter.validate_json(json.dumps(message))
+    except ValidationError:
+        return False
+    return True
+
+
+def test_the_committed_copies_are_current(tmp_path: Path) -> None:
+    fresh = {path.name: path.read_bytes() for path in export_to(tmp_path)}
+    committed = {path.name: path.read_bytes() for path in COMMITTED.glob("*.json")}
+    stale = {name for name in fresh.keys() | committed.keys() if fresh.get(name) != committed.get(name)}
+    assert not stale, "docs/schemas/ is stale: run `make schema` and commit the result"
+
+
+def test_two_exports_are_equal_to_the_byte(tmp_path: Path) -> None:
+    first, second = export_to(tmp_path / "a"), export_to(tmp_path / "b")
+    assert [p.read_bytes() for p in first] == [p.read_bytes() for p in second]
+
+
+@pytest.mark.parametrize("model", MESSAGES, ids=type_of)
+def test_a_message_schema_is_valid_and_names_itself(model: Any) -> None:
+    schema = message_schema(model)
+    Draft202012Validator.check_schema(schema)
+    assert schema["$id"].startswith("urn:streamer:schema:")
+    assert schema["properties"]["type"]["const"] == type_of(model)
+
+
+@pytest.mark.parametrize("model", MESSAGES, ids=type_of)
+def test_a_message_schema_says_whether_unknown_fields_are_refused(model: Any) -> None:
+    refused = model.model_config.get("extra") == "forbid"
+    assert message_schema(model)["additionalProperties"] is not refused
+
+
+@pytest.mark.parametrize("event", GOOD_EVENTS.values(), ids=GOOD_EVENTS)
+def test_schema_and_model_accept_the_same_events(event: dict[str, Any]) -> None:
+    assert accepted_by_model(event, EVENT)
+    assert accepted_by_schema(event)
+
+
+@pytest.mark.parametrize("event", BAD_EVENTS.values(), ids=BAD_EVENTS)
+def test_schema_and_model_refuse_the_same_events(event: dict[str, Any]) -> None:
+    assert not accepted_by_model(event, EVENT)
+    assert not accepted_by_schema(event)
+
+
+def test_the_examples_hold_every_message() -> None:
+    seen = {message["type"] for message in (*GOOD_EVENTS.values(), *PUBLISHED)}
+    assert seen == {type_of(model) for model in MESSAGES}
+
+
+def test_what_the_pipeline_publishes_is_accepted_by_schema_and_model() -> None:
+    for message in PUBLISHED:
+        assert accepted_by_model(message, SUMMARY), message
+        assert accepted_by_schema(message), message
+
+
+def test_a_published_message_reads_back_to_the_bytes_it_was_written_as() -> None:
+    for message in PUBLISHED:
+        read = SUMMARY.validate_json(json.dumps(message))
+        assert canonical_json(read.model_dump(mode="json")) == canonical_json(message)
+
+
+def test_schema_and_model_refuse_a_summary_with_a_field_missing_strange_or_of_another_type() -> None:
+    for message in {message["type"]: message for message in PUBLISHED}.values():
+        for field in message:
+            without = {k: v for k, v in message.items() if k != field}
+            mistyped = message | {field: [[]]}
+            for spoilt in (without, mistyped, message | {"strange": 1}):
+                assert not accepted_by_model(spoilt, SUMMARY), (message["type"], field)
+                assert not accepted_by_schema(spoilt), (message["type"], field)
+
+
+def test_the_asyncapi_document_is_valid_by_the_specification() -> None:
+    validator = Draft7Validator(json.loads(gzip.decompress(SPECIFICATION.read_bytes())))
+    assert [error.message for error in validator.iter_errors(asyncapi())] == []
+    broken = asyncapi()
+    broken["channels"]["trial-events"]["bindings"]["kafka"]["partitions"] = "eight"
+    assert not validator.is_valid(broken)
+
+
+def references(node: Any) -> list[str]:
+    if isinstance(node, list):
+        return [ref for item in node for ref in references(item)]
+    if isinstance(node, dict):
+        own = [node["$ref"]] if isinstance(node.get("$ref"), str) else []
+        return own + [ref for item in node.values() for ref in references(item)]
+    return []
+
+
+def test_every_reference_of_the_asyncapi_document_leads_somewhere_inside_it() -> None:
+    document = asyncapi()
+    found = references(document)
+    assert found
+    for reference in found:
+        node: Any = document
+        for step in reference.removeprefix("#/").split("/"):
+            node = node[step]
+
+
+def test_the_asyncapi_payloads_accept_what_the_message_schemas_accept() -> None:
+    schemas = asyncapi()["components"]["schemas"]
+    by_type = {type_of(model): model.__name__ for model in MESSAGES}
+    for message in (*GOOD_EVENTS.values(), *PUBLISHED):
+        root = {
+            "$ref": f"#/components/schemas/{by_type[message['type']]}",
+            "components": {"schemas": schemas},
+        }
+        # In draft 7 a $ref hides its siblings from validation, not from resolution.
+        assert Draft7Validator(root).is_valid(message), message
+
+
+def test_every_message_lies_in_exactly_one_topic() -> None:
+    models = [model for topic in TOPICS for model in topic.messages]
+    assert sorted(map(type_of, models)) == sorted(map(type_of, MESSAGES))
+
+
+def test_topics_are_named_as_the_sinks_name_them() -> None:
+    names = Names()
+    assert {topic.name for topic in TOPICS} == {
+        names.trial_events,
+        names.trial_rejections,
+        names.scored_trials,
+        names.grade_changes,
+        names.agent_model_summaries,
+        names.tier_summaries,
+        names.run_summaries,
+        names.trials_changelog,
+        names.streamer_meta,
+    }
+
+
+def test_partitions_are_those_of_the_settings() -> None:
+    assert Settings.model_fields["partitions"].default == DEFAULT_PARTITIONS
+
+
+def test_every_channel_is_used_by_an_operation_and_every_message_names_its_key() -> None:
+    document = asyncapi()
+    used = {operation["channel"]["$ref"].split("/")[-1] for operation in document["operations"].values()}
+    assert used == set(document["channels"])
+    for message in document["components"]["messages"].values():
+        assert message["bindings"]["kafka"]["key"]["description"]
+
+
+def test_exported_documents_name_no_host() -> None:
+    for path in COMMITTED.glob("*.json"):
+        text = path.read_text(encoding="utf-8").replace("https://json-schema.org/draft/2020-12/schema", "")
+        assert "://" not in text, path.name
+    assert (COMMITTED / ASYNCAPI_FILE).is_file()
