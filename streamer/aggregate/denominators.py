@@ -31,8 +31,13 @@ class Denominators:
         """One tier, pooled over the agents that are compared."""
         if self._each is None:
             return RUNS_PER_TIER
-        compared = [agent for agent, _ in self._planned() if not self._run.is_baseline(agent)]
-        return self._each * self._subtests(tier) * max(1, len(compared))
+        return self._each * self._subtests(tier) * self._compared()
+
+    def subtest(self, *, pooled: bool) -> int | None:
+        """One subtest of a tier, of one agent:model or pooled; None where the plan is silent."""
+        if self._each is None:
+            return None
+        return self._each * (self._compared() if pooled else 1)
 
     def agent_model(self, agent: str | None, model: str | None) -> int | None:
         """One agent:model over the whole run."""
@@ -51,6 +56,9 @@ class Denominators:
         if self.labels:
             return {(label.partition(":")[0], label.partition(":")[2]) for label in self.labels}
         return {(agent, model or "") for agent, model in self._seen if agent is not None}
+
+    def _compared(self) -> int:
+        return max(1, sum(not self._run.is_baseline(agent) for agent, _ in self._planned()))
 
     def _places(self) -> int:
         return sum(self._subtests(tier) for tier in self._tiers) if self._tiers else 1

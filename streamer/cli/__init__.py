@@ -1,0 +1,67 @@
+"""The command line. Each command is one module here, named as in COMMANDS, and is loaded when it is called.
+
+To add a command: a module `streamer/cli/NAME.py` whose click command is called `command`, and a line below.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from io import TextIOWrapper
+from typing import Any
+
+import click
+
+from streamer.cli.errors import explained
+
+COMMANDS = {
+    "convert": "Turn run directories of a harness into events, one JSON object per line.",
+    "fold": "Fold events into summaries, without a broker.",
+}
+"""Command -> what it does in one line, in the order of `streamer --help`."""
+
+
+class LazyGroup(click.Group):
+    """Loads a command's module when it is called, so that help is fast and `fold` loads no Kafka client."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All commands, in the order of COMMANDS."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, None if there is none."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"{__name__}.{cmd_name}").command
+        command.name = cmd_name
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, without loading any."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; what goes wrong becomes one line on stderr and an exit code."""
+        with explained(ctx):
+            return super().invoke(ctx)
+
+
+@click.group(
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(package_name="streamer")
+def cli() -> None:
+    """Live, exact, replayable results for LLM-agent benchmarks.
+
+    Settings come from options, STREAMER_* variables or streamer.toml, in this order.
+    Exit codes: 0 done, 1 found something wrong, 2 used wrongly, 3 cannot be verified.
+    """
+
+
+def main() -> None:
+    """Entry point of the program `streamer`."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    cli(prog_name="streamer")

@@ -1,0 +1,70 @@
+"""`streamer convert`: run directories of a harness in, events out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from schemas.canonical import canonical_json
+from streamer.cli.errors import FOUND_WRONG
+from streamer.cli.options import with_settings
+from streamer.cli.printing import print_json, say
+from streamer.settings import Settings
+from streamer.sources.base import AUTO, ConvertOptions
+from streamer.sources.convert import ConvertReport, convert
+from streamer.sources.registry import HARNESSES
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--harness", type=click.Choice(HARNESSES), default=AUTO, help="Who wrote it; found out by itself."
+)
+@click.option("--run-id", metavar="RUN", help="Pool all runs into this one; each becomes a shard of it.")
+@click.option("--agent", help="Agent of runs whose files name none.")
+@click.option("--model", help="Model of runs whose files name none.")
+@click.option("--trial-files-only", is_flag=True, help="Leave out trials that stand only in run-level files.")
+@with_settings
+def command(
+    paths: tuple[Path, ...],
+    harness: str,
+    run_id: str | None,
+    agent: str | None,
+    model: str | None,
+    trial_files_only: bool,
+    settings: Settings,
+) -> None:
+    """Turn the run directories at or below PATHS into events on stdout, one JSON object per line.
+
+    What was read is reported on stderr. The exit code is 1 if something could not be read.
+    """
+    options = ConvertOptions(
+        run_id=run_id, agent=agent, model=model, trial_files_only=trial_files_only, harness=harness
+    )
+    report = ConvertReport()
+    for event in convert(paths, options, report):
+        print_json(canonical_json(event))
+    for line in lines_of(report):
+        say(line)
+    if report.unreadable or not report.runs:
+        raise click.exceptions.Exit(FOUND_WRONG)
+
+
+def lines_of(report: ConvertReport) -> list[str]:
+    """The report for people: what was left out and why, then the counts."""
+    lines = [f"note: {note}" for note in report.notes]
+    lines += [f"{path}: {name} left out: {reason}" for path, name, reason in report.left_out]
+    lines += [f"{path}: {reason}" for path, reason in report.unreadable]
+    if not report.runs:
+        lines.append("no run of a known harness found; give the directory of a run, or one above it")
+    counts = (
+        f"{_count(len(report.runs), 'run')}, {_count(report.trials, 'trial')} "
+        f"({report.run_file_trials} only in run-level files), {_count(report.duplicates, 'duplicate')}, "
+        f"{len(report.unreadable)} unreadable, {_count(len(report.left_out), 'value')} left out"
+    )
+    return [*lines, counts]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,101 @@
+"""What goes wrong becomes one clear line on stderr and an exit code; STREAMER_DEBUG=1 shows the traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import click
+
+from streamer.cli.printing import say
+
+FOUND_WRONG = 1
+USED_WRONGLY = 2
+UNVERIFIABLE = 3
+INTERRUPTED = 130
+"""Ended by Ctrl-C, as shells report it."""
+PIPE_CLOSED = 141
+"""Ended because nobody reads the output any more, as shells report it."""
+
+_OURS = ("streamer", "schemas")
+_START = "Start one (streamer up, or docker compose up)"
+
+
+@contextmanager
+def explained(ctx: click.Context) -> Iterator[None]:
+    """Let results and click's own exits pass; turn every other exception into a line and an exit code."""
+    try:
+        yield
+        sys.stdout.flush()
+    except (click.exceptions.Exit, click.exceptions.NoArgsIsHelpError):
+        raise
+    except BrokenPipeError:
+        _silence_stdout()
+        _end("stopped: whoever read the output has closed it", PIPE_CLOSED)
+    except (KeyboardInterrupt, click.Abort):
+        _end("interrupted", INTERRUPTED)
+    except click.UsageError as error:
+        place = error.ctx.command_path if error.ctx else ctx.command_path
+        _end(f"{error.format_message()} ({place} --help shows the usage)", USED_WRONGLY)
+    except click.ClickException as error:
+        _end(error.format_message(), error.exit_code)
+    except Exception as error:
+        if os.environ.get("STREAMER_DEBUG"):
+            traceback.print_exception(error)
+        _end(explain(error, ctx.find_root().obj), FOUND_WRONG)
+
+
+def explain(error: Exception, settings: object = None) -> str:
+    """One sentence for people: what failed, where, what to do.
+
+    Args:
+        error: what was raised.
+        settings: the :class:`streamer.settings.Settings` in force, if they were read.
+    """
+    text = " ".join(str(error).split()) or type(error).__name__
+    if _comes_from(error, "aiokafka", "kafka"):
+        if type(error).__name__ in {"KafkaConnectionError", "KafkaTimeoutError", "NodeNotReadyError"}:
+            where = getattr(settings, "bootstrap", "the address given")
+            return f"no Kafka broker answers at {where}. {_START}, or name one with --bootstrap"
+        return f"Kafka refused: {text}"
+    if _comes_from(error, "redis"):
+        where = without_password(getattr(settings, "redis", "the address given"))
+        if type(error).__name__ in {"ConnectionError", "TimeoutError", "BusyLoadingError"}:
+            return f"no Redis answers at {where}. {_START}, or name one with --redis"
+        return f"Redis at {where} refused: {text}"
+    if _comes_from(error, *_OURS):
+        return text
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror or text
+    return f"internal error, {type(error).__name__}: {text}. Please report it; STREAMER_DEBUG=1 shows where"
+
+
+def without_password(url: str) -> str:
+    """A URL fit for printing.
+
+    >>> without_password("redis://user:secret@host:6379/0")
+    'redis://host:6379/0'
+    """
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+
+
+def _comes_from(error: BaseException, *packages: str) -> bool:
+    return type(error).__module__.partition(".")[0] in packages
+
+
+def _end(line: str, code: int) -> None:
+    say(f"streamer: {line}")
+    raise click.exceptions.Exit(code)
+
+
+def _silence_stdout() -> None:
+    """Point stdout nowhere, so that the interpreter's last flush cannot fail again."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for the rest of the process

@@ -1,0 +1,85 @@
+"""`streamer fold`: events in, summaries out, without a broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from schemas.canonical import canonical_json
+from streamer.aggregate.by_subtest import by_subtest
+from streamer.cli.errors import FOUND_WRONG
+from streamer.cli.options import json_option, price_table, with_settings
+from streamer.cli.printing import print_json, print_line, say
+from streamer.cli.source import file_argument, open_lines
+from streamer.cli.tables import print_run
+from streamer.fold import Folding, fold_records, records_of_lines
+from streamer.pipeline import Rejected
+from streamer.settings import Settings
+
+
+@click.command()
+@file_argument
+@json_option
+@click.option("--by", type=click.Choice(["subtest"]), help="Also break the tiers down by subtest.")
+@click.option(
+    "--prices",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="TOML price table of yours.",
+)
+@with_settings
+def command(file: Path, as_json: bool, by: str | None, prices: Path | None, settings: Settings) -> None:
+    """Fold the events in FILE (or on stdin) into summaries; no broker is needed.
+
+    FILE holds one JSON object per line, plain or gzip. Lines that cannot be folded are reported on
+    stderr with number and reason; the exit code is then 1. With --json the summaries are printed as
+    they would be published, one per line.
+    """
+    table = price_table(prices or settings.prices_file)
+    with open_lines(file) as lines:
+        folding = fold_records(records_of_lines(lines, str(file)), prices=table, on_rejected=_report)
+    if as_json:
+        _print_json(folding, by)
+    else:
+        _print_tables(folding, by)
+    say(_counts(folding))
+    if folding.rejected:
+        raise click.exceptions.Exit(FOUND_WRONG)
+
+
+def _report(rejected: Rejected) -> None:
+    rejection = orjson.loads(rejected.value)
+    say(f"line {rejection['source_offset'] + 1}: {rejection['code']}: {rejection['message']}")
+
+
+def _print_json(folding: Folding, by: str | None) -> None:
+    for change in folding.summaries():
+        print_json(change.value or b"null")
+    for subtest in _subtests(folding, by):
+        print_json(canonical_json(subtest))
+
+
+def _print_tables(folding: Folding, by: str | None) -> None:
+    for run_id in folding.runs():
+        summaries = [change.summary or {} for change in folding.pipeline.all_summaries(run_id)]
+        subtests = by_subtest(folding.pipeline.run(run_id)) if by else []
+        print_run(summaries, subtests)
+    if not folding.runs():
+        print_line("No results.")
+
+
+def _subtests(folding: Folding, by: str | None) -> list[dict[str, Any]]:
+    if by is None:
+        return []
+    return [body for run_id in folding.runs() for body in by_subtest(folding.pipeline.run(run_id))]
+
+
+def _counts(folding: Folding) -> str:
+    counts = folding.counts
+    return (
+        f"{counts.records} events: {counts.counted} counted, {counts.duplicates} duplicates, "
+        f"{counts.superseded} superseded on arrival, {counts.ignored} ignored, {folding.rejected} rejected, "
+        f"{counts.unknown_fields} unknown fields"
+    )

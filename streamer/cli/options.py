@@ -1,0 +1,65 @@
+"""Options that commands share."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from pydantic import ValidationError
+
+from streamer.score import PriceTable, PriceTableError
+from streamer.settings import Settings
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print only JSON on stdout, one object per line."
+)
+"""Gives the command `as_json: bool`."""
+
+
+def with_settings(command: Command) -> Command:
+    """Give the command --bootstrap, --redis and --namespace, and `settings` with them applied."""
+
+    @click.option("--bootstrap", metavar="HOST:PORT", help="Kafka bootstrap servers, comma-separated.")
+    @click.option("--redis", metavar="URL", help="Redis URL, redis:// or rediss://.")
+    @click.option("--namespace", metavar="NAME", help="Prefix of topics, group and keys.")
+    @functools.wraps(command)
+    def wrapped(
+        *args: Any, bootstrap: str | None, redis: str | None, namespace: str | None, **kwargs: Any
+    ) -> Any:
+        given = {"bootstrap": bootstrap, "redis": redis, "namespace": namespace}
+        settings = read_settings({name: value for name, value in given.items() if value is not None})
+        click.get_current_context().find_root().obj = settings
+        return command(*args, settings=settings, **kwargs)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def read_settings(given: dict[str, Any]) -> Settings:
+    """Settings with the given ones on top; what is wrong with them is a usage error."""
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        name = ".".join(map(str, first["loc"]))
+        raise click.UsageError(
+            f"setting {name}: {first['msg']}. It comes from --{name.replace('_', '-')}, "
+            f"STREAMER_{name.upper()} or the configuration file"
+        ) from error
+    except tomllib.TOMLDecodeError as error:
+        raise click.UsageError(f"the configuration file is not TOML: {error}") from error
+
+
+def price_table(file: Path | None) -> PriceTable:
+    """The price table of a file, or the default one; a file that is no price table is a usage error."""
+    if file is None:
+        return PriceTable.default()
+    try:
+        return PriceTable.from_toml(file.read_text(encoding="utf-8"))
+    except (PriceTableError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"{file}: {error}") from error

@@ -1,0 +1,46 @@
+"""Lines of a file or of stdin: plain or gzip, whatever it is called."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, cast
+
+import click
+
+_GZIP = b"\x1f\x8b"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+
+file_argument = click.argument(
+    "file", default="-", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
+)
+"""Gives the command `file: Path`; `-`, the default, is stdin."""
+
+
+@contextmanager
+def open_lines(file: Path) -> Iterator[Iterable[bytes]]:
+    """The lines of a file as bytes, read as they are asked for; `-` is stdin.
+
+    Raises:
+        click.UsageError: the file is UTF-16.
+        click.ClickException: it is gzip and damaged.
+    """
+    stream = click.open_file(str(file), "rb")
+    with stream:
+        start = cast("bytes", stream.peek(2)[:2]) if hasattr(stream, "peek") else b""
+        if start in _UTF_16:
+            raise click.UsageError(
+                f"{file} is UTF-16; events are UTF-8 (in PowerShell: Out-File -Encoding utf8)"
+            )
+        yield _unpacked(file, stream) if start == _GZIP else stream
+
+
+def _unpacked(file: Path, stream: IO[bytes]) -> Iterator[bytes]:
+    try:
+        with gzip.GzipFile(fileobj=stream) as unpacked:
+            yield from unpacked
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise click.ClickException(f"{file} is damaged gzip: {error}") from error

@@ -1,0 +1,89 @@
+"""Fold a file or a finished log: the same answer as the worker gives, without a broker.
+
+>>> lines = [b'{"type": "trial_result", "run_id": "r", "task_id": "t"}', b"garbage"]
+>>> folding = fold_records(records_of_lines(lines))
+>>> [change.key for change in folding.summaries()]
+['r|unknown:unknown', 'r']
+>>> folding.counts.counted, folding.rejected
+(1, 1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+from streamer.aggregate.changes import SummaryChange
+from streamer.pipeline import Folded, Pipeline, Record, Rejected
+from streamer.score import PriceTable
+
+BATCH = 1_000
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(slots=True)
+class Folding:
+    """What came out of a fold.
+
+    Attributes:
+        pipeline: the state of every run, to look deeper into.
+        counts: records by what they did, over everything folded; its lists stay empty.
+        rejected: how many records were rejected.
+    """
+
+    pipeline: Pipeline
+    counts: Folded = field(default_factory=Folded)
+    rejected: int = 0
+
+    def runs(self) -> list[str]:
+        """Ids of the runs that exist, sorted."""
+        return sorted(run_id for run_id in self.pipeline.runs() if self.pipeline.run(run_id).exists)
+
+    def summaries(self) -> Iterator[SummaryChange]:
+        """Every summary of every run; by run, agents and tiers by name, the run itself last."""
+        for run_id in self.runs():
+            yield from self.pipeline.all_summaries(run_id)
+
+
+def fold_records(
+    records: Iterable[Record],
+    *,
+    prices: PriceTable | None = None,
+    epoch: int = 1,
+    on_rejected: Callable[[Rejected], None] | None = None,
+) -> Folding:
+    """Fold records, in any order and any number of copies; never raises on bad ones.
+
+    Args:
+        records: read once, in batches; they are not kept.
+        prices: price table (R2), the default one if None.
+        epoch: the one that the summaries carry.
+        on_rejected: told of every record that could not be folded.
+    """
+    folding = Folding(Pipeline(prices=prices, epoch=epoch))
+    left = iter(records)
+    while batch := list(islice(left, BATCH)):
+        folded = folding.pipeline.fold(batch)
+        _add(folding.counts, folded)
+        folding.rejected += len(folded.rejections)
+        if on_rejected is not None:
+            for rejected in folded.rejections:
+                on_rejected(rejected)
+    return folding
+
+
+def records_of_lines(lines: Iterable[bytes], source: str = "-") -> Iterator[Record]:
+    """Records of NDJSON lines: the offset is the line's number from 0, the topic the name of the source.
+
+    Blank lines are ignored; a byte order mark and CRLF are tolerated.
+    """
+    for number, line in enumerate(lines):
+        value = (line.removeprefix(_BOM) if number == 0 else line).strip()
+        if value:
+            yield Record(value, number, topic=source)
+
+
+def _add(total: Folded, folded: Folded) -> None:
+    for name in ("records", "counted", "duplicates", "superseded", "ignored", "unknown_fields"):
+        setattr(total, name, getattr(total, name) + getattr(folded, name))
