@@ -12,9 +12,7 @@ from typing import Any
 
 import orjson
 
-NOT_DIGESTED = frozenset(
-    {"epoch", "state_version", "last_event_at", "superseded", "conflicts", "digest"}
-)
+NOT_DIGESTED = frozenset({"epoch", "state_version", "last_event_at", "superseded", "conflicts", "digest"})
 """Fields that tell how a summary came about rather than what it says."""
 
 

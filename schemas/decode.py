@@ -46,7 +46,9 @@ def decode(value: bytes | None) -> AnyEvent | Reason:
     'not_an_object'
     """
     if value is None or not value:
-        return Reason("empty", "The record has no value; an event is one JSON object. Publish events with a value.")
+        return Reason(
+            "empty", "The record has no value; an event is one JSON object. Publish events with a value."
+        )
     if len(value) > MAX_RECORD_BYTES:
         return Reason(
             "too_large",
@@ -64,14 +66,19 @@ def _reason(errors: list[ErrorDetails], value: bytes) -> Reason:
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     kind = first["type"]
     if kind == "json_invalid":
-        return Reason("not_json", f"The record is not JSON: {first['ctx']['error']}. Send one UTF-8 JSON object.")
-    if kind in {"model_attributes_type", "model_type"}:
-        return Reason("not_an_object", f"The record is not a JSON object but {shown(value)}. Send one JSON object.")
+        return Reason(
+            "not_json", f"The record is not JSON: {first['ctx']['error']}. Send one UTF-8 JSON object."
+        )
+    if not first["loc"] and kind == "dict_type":
+        return Reason(
+            "not_an_object", f"The record is not a JSON object but {shown(value)}. Send one JSON object."
+        )
     where = ".".join(str(part) for part in first["loc"][1:]) or "type"
     if where == "schema_version":
         return Reason(
             "unknown_schema_version",
-            f"schema_version is {shown(first['input'])}; this version reads 1. Upgrade the worker, then requeue.",
+            f"schema_version is {shown(first['input'])}; this version reads 1. "
+            "Upgrade the worker, then requeue.",
         )
     if kind in {"union_tag_invalid", "union_tag_not_found"}:
         return Reason("unknown_type", f"Field type: {first['msg']}. Send one of the published event types.")

@@ -142,7 +142,7 @@ class Pipeline:
     def recovered(self) -> None:
         """All pages are loaded: they are saved already, so nothing of them is out of date."""
         for run in self._runs.values():
-            run.unsaved, run.plan_unsaved, run.pages_outdated = set(), False, False
+            run.unsaved, run.plan_unsaved, run.pages_outdated = {}, False, False
 
     def runs(self) -> list[str]:
         """Ids of the runs that this pipeline knows, deleted ones included."""

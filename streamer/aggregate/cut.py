@@ -50,7 +50,7 @@ class Cutter:
             cut.scored.append(scored_change(run, key, self.epoch))
         if news:
             cut.news = graded + [rescored(run, item, self.epoch) for item in run.rescorings]
-        run.dirty, run.rescored, run.rescorings = set(), set(), []
+        run.dirty, run.rescored, run.rescorings = set(), {}, []
         return cut
 
     def everything(self) -> list[SummaryChange]:

@@ -35,7 +35,7 @@ class PageError(ValueError):
 
 @dataclass(slots=True)
 class _Page:
-    keys: set[SlotKey] = field(default_factory=set)
+    keys: dict[SlotKey, None] = field(default_factory=dict)
     size: int = 0
 
 
@@ -79,14 +79,14 @@ class PageBook:
             self._foreign, self._pages = {}, {}
             for slot in run.slots.values():
                 slot.page = None
-            run.unsaved = set(run.slots)
+            run.unsaved = dict.fromkeys(run.slots)
             run.plan_unsaved = True
         dirty = {self._place(key, run.slots[key]) for key in run.unsaved if key in run.slots}
         dirty |= self._repaged(dirty)
         writes = [PageWrite(self._key(number), self._slot_page(number)) for number in sorted(dirty)]
         if run.plan_unsaved:
             writes.insert(0, PageWrite(self._key(RUN_PAGE), self._run_page()))
-        run.unsaved, run.plan_unsaved, run.pages_outdated = set(), False, False
+        run.unsaved, run.plan_unsaved, run.pages_outdated = {}, False, False
         return writes + [PageWrite(key, None) for key in tombstones]
 
     def _key(self, number: int) -> str:
@@ -108,7 +108,7 @@ class PageBook:
             self._open = self._next
             self._next += 1
             held = self._pages[self._open] = _Page()
-        held.keys.add(key)
+        held.keys[key] = None
         held.size += size
         slot.page = self._open
         return self._open
@@ -121,7 +121,7 @@ class PageBook:
             page.size = sum(slot_bytes(self.run.slots[key]) for key in page.keys)
             while page.size > MAX_BYTES and len(page.keys) > 1:
                 key = max(page.keys, key=lambda key: slot_bytes(self.run.slots[key]))
-                page.keys.discard(key)
+                del page.keys[key]
                 slot = self.run.slots[key]
                 page.size -= slot_bytes(slot)
                 slot.page = None

@@ -114,7 +114,7 @@ class RunState(ScoredSlots):
             kept_floor = slot.floor if slot.floor is not None and slot.floor > revision else None
             slot.retract(revision)
             slot.floor = kept_floor
-            self.rescored.add(key)
+            self.rescored[key] = None
             if slot.winner is None and kept_floor is None:
                 del self.slots[key]
         events, self.plan_events, self.plan = self.plan_events, {}, Plan()

@@ -56,9 +56,9 @@ class ScoredSlots:
         self.superseded = 0
         self.conflicts = 0
         self.dirty: set[GroupId] = set()
-        self.rescored: set[SlotKey] = set()
+        self.rescored: dict[SlotKey, None] = {}
         self.rescorings: list[Rescoring] = []
-        self.unsaved: set[SlotKey] = set()
+        self.unsaved: dict[SlotKey, None] = {}
         self._prices = prices
         self._members: dict[GroupKey, set[SlotKey]] = {}
         self._outcomes: dict[GroupKey, Outcome] = {}
@@ -101,9 +101,9 @@ class ScoredSlots:
             self._resettle(key, slot, index, event)
         self._mark(key, slot, 1)
         if changed:
-            self.unsaved.add(key)
+            self.unsaved[key] = None
             if slot.winner != stood:
-                self.rescored.add(key)
+                self.rescored[key] = None
             if marked != (slot.superseded, slot.in_conflict):
                 self.dirty.update(self.group_ids(key))
         elif slot.winner is None and slot.floor is None:
@@ -125,7 +125,7 @@ class ScoredSlots:
             self._members.setdefault(group, set()).add(key)
         if index is not None or slot.agent_index is not None:
             self._settle_group(group, key)
-        self.rescored.add(key)
+        self.rescored[key] = None
 
     def _settle_single(self, key: SlotKey, slot: Slot, event: TrialResult | None) -> None:
         self._swap(key, slot, score_trial(event or _event(slot), self.profile, self._prices))
@@ -185,7 +185,7 @@ class ScoredSlots:
             self.totals.count_slot(old, -1)
         if new is not None:
             self.totals.count_slot(new, 1)
-        self.rescored.add(key)
+        self.rescored[key] = None
 
     def _mark(self, key: SlotKey, slot: Slot, sign: int) -> None:
         """Count the slot's losers and conflict where the slot counts."""

@@ -1,0 +1,108 @@
+"""State pages: small, joined, and never lost (DESIGN.md, State)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from streamer.aggregate.pages import MAX_BYTES, MAX_SLOTS, PageError
+from streamer.pipeline import Pipeline
+from tests.support.events import a_plan, a_trial, digests, folded, records
+
+
+def test_a_burst_rewrites_few_pages_and_a_trickle_one() -> None:
+    pipeline, _ = folded([a_trial(task_id=f"t{n}") for n in range(200)], writer="w")
+    assert len(pipeline.page_writes("run-1")) == 200 // MAX_SLOTS + 1
+    pipeline.fold(records([a_trial(task_id="one more")]))
+    assert [write.key for write in pipeline.page_writes("run-1")] == ["run-1/w/4"]
+    pipeline.fold(records([a_trial(task_id="t3", revision=5, resolved=False)]))
+    assert [write.key for write in pipeline.page_writes("run-1")] == ["run-1/w/1"]
+
+
+def test_a_page_is_at_most_16_kib_and_a_larger_slot_has_its_own() -> None:
+    small = [a_trial(task_id=f"t{n}", trial_name="x" * 900) for n in range(40)]
+    large = a_trial(task_id="large", trial_name="y" * 50_000)
+    pipeline, _ = folded([*small[:20], large, *small[20:]], writer="w")
+    sizes = sorted(len(write.value or b"") for write in pipeline.page_writes("run-1"))
+    assert sizes[-1] > 50_000
+    assert all(size <= MAX_BYTES + 1024 for size in sizes[:-1])
+
+
+def test_a_slot_that_grows_leaves_its_page() -> None:
+    pipeline, _ = folded([a_trial(task_id=f"t{n}") for n in range(5)], writer="w")
+    first = {write.key: write.value for write in pipeline.page_writes("run-1")}
+    pipeline.fold(records([a_trial(task_id="t2", revision=1, trial_name="z" * 20_000)]))
+    later = {write.key: write.value for write in pipeline.page_writes("run-1")}
+    assert set(later) == {"run-1/w/1", "run-1/w/2"}
+    recovered = Pipeline(writer="v")
+    for key, value in (first | later).items():
+        recovered.load_page(key, value or b"")
+    assert digests(recovered) == digests(pipeline)
+
+
+def test_nothing_new_means_no_page_is_written() -> None:
+    pipeline, _ = folded([a_trial(), a_plan(tasks=1)], writer="w")
+    assert {write.key for write in pipeline.page_writes("run-1")} == {"run-1/w/0", "run-1/w/1"}
+    pipeline.fold(records([a_trial(), a_plan(tasks=1)]))
+    assert pipeline.page_writes("run-1") == []
+
+
+def test_recovered_slots_are_not_written_again_until_they_change() -> None:
+    pipeline, _ = folded([a_trial(task_id=f"t{n}") for n in range(3)], writer="old")
+    recovered = Pipeline(writer="new")
+    for write in pipeline.page_writes("run-1"):
+        recovered.load_page(write.key, write.value or b"")
+    recovered.recovered()
+    assert recovered.as_of == 2
+    assert recovered.page_writes("run-1") == []
+    recovered.fold(records([a_trial(task_id="t1", revision=9, resolved=False)]))
+    assert [write.key for write in recovered.page_writes("run-1")] == ["run-1/new/1"]
+
+
+def test_many_small_pages_of_other_writers_are_merged_values_before_tombstones() -> None:
+    pages = {}
+    for n in range(40):
+        writer, _ = folded([a_trial(task_id=f"t{n}")], writer=f"w{n}")
+        pages |= {write.key: write.value for write in writer.page_writes("run-1")}
+    recovered = Pipeline(writer="new")
+    for key, value in pages.items():
+        recovered.load_page(key, value or b"")
+    recovered.recovered()
+    writes = recovered.page_writes("run-1")
+    kinds = [write.value is None for write in writes]
+    assert kinds == sorted(kinds)
+    assert {write.key for write in writes if write.value is None} == set(pages)
+    merged = Pipeline(writer="next")
+    for write in writes:
+        if write.value is not None:
+            merged.load_page(write.key, write.value)
+    assert digests(merged) == digests(recovered)
+
+
+def test_the_epoch_of_a_state_never_decides_what_a_page_says() -> None:
+    pipeline, _ = folded([a_trial(), a_trial(revision=2, cost_usd=1.0)], writer="w", epoch=7)
+    (page,) = pipeline.page_writes("run-1")
+    recovered = Pipeline(writer="v", epoch=8)
+    recovered.load_page(page.key, page.value or b"")
+    assert digests(recovered) == digests(pipeline)
+    summary = recovered.all_summaries("run-1")[0].summary or {}
+    assert (summary["superseded"], summary["state_version"], summary["epoch"]) == (1, 1, 8)
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"not json\n", b"[]\n", b'{"as_of": 1}\n', b'{"v": 99, "as_of": 1}\n']
+)
+def test_a_page_that_cannot_be_read_says_which_and_what_to_do(value: bytes) -> None:
+    with pytest.raises(PageError, match="run-1/w/1"):
+        Pipeline(writer="v").load_page("run-1/w/1", value)
+
+
+def test_unicode_and_separators_in_a_run_id_survive_the_page_key() -> None:
+    run_id = "a/b|c:d%e{f} ü"
+    pipeline, _ = folded([a_trial(run_id=run_id)], writer="w")
+    (page,) = pipeline.page_writes(run_id)
+    recovered = Pipeline(writer="v")
+    recovered.load_page(page.key, page.value or b"")
+    assert recovered.runs() == [run_id]
+    assert json.loads((page.value or b"").split(b"\n")[0])["v"] == 1
