@@ -81,11 +81,13 @@ def test_what_is_not_finite_is_refused(value: float) -> None:
     assert (held.count, held.total()) == (1, 1.0)
 
 
-def test_a_removal_that_leaves_an_impossible_remainder_is_refused() -> None:
-    held = sum_of(1.0, 1.0)
+@pytest.mark.parametrize("stranger", [5.0, 6.0, 1.0])
+def test_a_removal_that_leaves_an_impossible_remainder_is_refused(stranger: float) -> None:
+    # without 1 the rest would be two values with sum 8 and squares 26, but 2 * 26 < 8^2
+    held = sum_of(3.0, 3.0, 3.0)
     with pytest.raises(StatsError, match="does not hold"):
-        held.remove(5.0)
-    assert held.summary() == sum_of(1.0, 1.0).summary()
+        held.remove(stranger)
+    assert held.summary() == sum_of(3.0, 3.0, 3.0).summary()
 
 
 def test_a_hostile_value_that_left_costs_nothing_once_all_left() -> None:
