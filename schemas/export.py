@@ -16,7 +16,7 @@ from pydantic_core import CoreSchema
 from schemas.base import EVENT_SCHEMA_VERSION, NO_CONTROL_CHARACTERS, SEMANTICS_VERSION, Message
 from schemas.events import EVENT_TYPES
 from schemas.summaries import SUMMARY_TYPES
-from schemas.topics import DEFAULT_PARTITIONS, TOPICS, Topic
+from schemas.topics import TOPICS, Topic
 
 MESSAGES: tuple[type[Message], ...] = (*EVENT_TYPES, *SUMMARY_TYPES)
 VERSION = f"{EVENT_SCHEMA_VERSION}.{SEMANTICS_VERSION}.0"
@@ -91,7 +91,7 @@ def _channel(topic: Topic) -> dict[str, Any]:
         "bindings": {
             "kafka": {
                 "topic": topic.name,
-                "partitions": DEFAULT_PARTITIONS,
+                "partitions": topic.partitions,
                 "topicConfiguration": configuration,
                 "bindingVersion": _BINDING_VERSION,
             }

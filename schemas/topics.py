@@ -22,7 +22,7 @@ from schemas.summaries import (
 )
 
 DEFAULT_PARTITIONS = 8
-"""Partitions of each topic unless the deployment says otherwise; never changed afterwards."""
+"""Partitions of a topic unless the deployment says otherwise; never changed afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ class Topic:
         messages: models of its values; none where the format is private to the worker.
         compacted: True: Kafka keeps the latest value of each key; a record without a value is a tombstone.
         retention_ms: milliseconds that records are kept, -1 for ever; None: the broker's default.
+        partitions: how many it is made with unless the deployment says otherwise.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Topic:
     messages: tuple[type[Message], ...] = ()
     compacted: bool = True
     retention_ms: int | None = None
+    partitions: int = DEFAULT_PARTITIONS
 
 
 TOPICS: tuple[Topic, ...] = (
@@ -117,5 +119,6 @@ TOPICS: tuple[Topic, ...] = (
         "Epoch",
         "The epoch that summaries are published under. Private: its format changes without notice.",
         "name of the entry",
+        partitions=1,
     ),
 )

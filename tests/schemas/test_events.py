@@ -106,7 +106,7 @@ def test_unknown_fields_are_kept_apart_where_they_can_be_counted() -> None:
 def test_an_event_cannot_be_changed_once_it_is_built() -> None:
     event = read(SLOT)
     with pytest.raises(ValidationError, match="frozen"):
-        event.run_id = "other"
+        event.run_id = "other"  # type: ignore[misc]
 
 
 def test_times_are_kept_in_utc() -> None:

@@ -15,9 +15,9 @@ from schemas.canonical import canonical_json
 from schemas.events import EVENT
 from schemas.export import ASYNCAPI_FILE, MESSAGES, asyncapi, export_to, message_schema, type_of
 from schemas.summaries import SUMMARY
-from schemas.topics import DEFAULT_PARTITIONS, TOPICS
+from schemas.topics import TOPICS
 from streamer.settings import Settings
-from streamer.sinks.names import Names
+from streamer.worker.topics import plan
 from tests.schemas.examples import BAD_EVENTS, GOOD_EVENTS, published
 
 HERE = Path(__file__).parent
@@ -151,23 +151,14 @@ def test_every_message_lies_in_exactly_one_topic() -> None:
     assert sorted(map(type_of, models)) == sorted(map(type_of, MESSAGES))
 
 
-def test_topics_are_named_as_the_sinks_name_them() -> None:
-    names = Names()
-    assert {topic.name for topic in TOPICS} == {
-        names.trial_events,
-        names.trial_rejections,
-        names.scored_trials,
-        names.grade_changes,
-        names.agent_model_summaries,
-        names.tier_summaries,
-        names.run_summaries,
-        names.trials_changelog,
-        names.streamer_meta,
-    }
-
-
-def test_partitions_are_those_of_the_settings() -> None:
-    assert Settings.model_fields["partitions"].default == DEFAULT_PARTITIONS
+def test_the_document_describes_the_topics_that_the_worker_creates() -> None:
+    created = {topic.name: topic for topic in plan(Settings())}
+    assert {topic.name for topic in TOPICS} == set(created)
+    for topic in TOPICS:
+        config = created[topic.name].config
+        assert topic.partitions == created[topic.name].partitions, topic.name
+        assert topic.compacted is (config.get("cleanup.policy") == "compact"), topic.name
+        assert topic.retention_ms == (int(config["retention.ms"]) if "retention.ms" in config else None)
 
 
 def test_every_channel_is_used_by_an_operation_and_every_message_names_its_key() -> None:
