@@ -1,0 +1,145 @@
+"""Read a topic from its beginning to where it ends now, without a consumer group.
+
+The end of a partition is the high watermark in the first fetch response, never ListOffsets(latest): the
+embedded broker answers that with the base offset of the last record batch plus one, and readers that
+believe it stop short.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterator
+from typing import Any, TypeAlias
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from streamer.pipeline import Record
+from streamer.settings import Settings
+
+ConsumerRecord: TypeAlias = Any
+"""aiokafka's record: topic, partition, offset, timestamp (Unix ms), key, value (bytes or None), headers."""
+
+FETCH_WAIT_MS = 50
+"""How long the broker may hold a fetch that finds nothing; the embedded one always holds it that long."""
+
+PATIENCE_SECONDS = 60.0
+"""A partition that gives nothing new for so long cannot be read."""
+
+REQUEST_MS = 15_000
+FETCH_BYTES = 4 * 1024 * 1024
+
+
+class TopicMissing(Exception):
+    """There is no such topic."""
+
+    def __init__(self, topic: str, bootstrap: str) -> None:
+        super().__init__(
+            f"topic {topic!r} does not exist on {bootstrap}. A worker creates the topics when it starts: "
+            "start one, or check --bootstrap and --namespace"
+        )
+
+
+class TopicUnreadable(Exception):
+    """The broker stopped answering before the end of the topic."""
+
+    def __init__(self, topic: str, partitions: list[int]) -> None:
+        super().__init__(
+            f"topic {topic!r}: nothing came from partitions {partitions} for {PATIENCE_SECONDS:.0f} seconds, "
+            "before their end. Look at the broker, then try again"
+        )
+
+
+def read_topic(
+    settings: Settings, topic: str, partitions: Collection[int] | None = None
+) -> Iterator[ConsumerRecord]:
+    """Every record of a topic up to its present end; in offset order within a partition.
+
+    Args:
+        settings: where the broker is.
+        topic: full name, namespace included (`streamer.sinks.names.Names`).
+        partitions: only these; all if None.
+
+    Raises:
+        TopicMissing: there is no such topic.
+        TopicUnreadable: the broker fell silent before the end.
+        aiokafka.errors.KafkaError: the broker cannot be reached, or refuses.
+    """
+    batches = read_batches(settings, topic, partitions)
+
+    async def following() -> list[ConsumerRecord]:
+        return await anext(batches, [])
+
+    with asyncio.Runner() as runner:
+        try:
+            while batch := runner.run(following()):
+                yield from batch
+        finally:
+            runner.run(batches.aclose())  # type: ignore[attr-defined]
+
+
+async def read_batches(
+    settings: Settings, topic: str, partitions: Collection[int] | None = None
+) -> AsyncIterator[list[ConsumerRecord]]:
+    """As :func:`read_topic`, in batches as they are fetched, none of them empty."""
+    consumer = AIOKafkaConsumer(
+        **settings.kafka_options(),
+        group_id=None,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        fetch_max_wait_ms=FETCH_WAIT_MS,
+        max_partition_fetch_bytes=FETCH_BYTES,
+        request_timeout_ms=REQUEST_MS,
+    )
+    try:
+        await consumer.start()
+        left = await _partitions(consumer, settings, topic, partitions)
+        consumer.assign(list(left))
+        async for batch in _to_the_end(consumer, topic, left):
+            yield batch
+    finally:
+        await consumer.stop()
+
+
+def as_record(record: ConsumerRecord) -> Record:
+    """A Kafka record as the pipeline takes it."""
+    return Record(
+        value=record.value,
+        offset=record.offset,
+        partition=record.partition,
+        timestamp_ms=record.timestamp,
+        key=record.key,
+        topic=record.topic,
+        headers=tuple(record.headers),
+    )
+
+
+async def _partitions(
+    consumer: AIOKafkaConsumer, settings: Settings, topic: str, wanted: Collection[int] | None
+) -> set[TopicPartition]:
+    """The partitions to read. Asks for all topics: asking for one by name may create it."""
+    if topic not in await consumer.topics():
+        raise TopicMissing(topic, settings.bootstrap)
+    existing = consumer.partitions_for_topic(topic) or set()
+    return {TopicPartition(topic, number) for number in existing if wanted is None or number in wanted}
+
+
+async def _to_the_end(
+    consumer: AIOKafkaConsumer, topic: str, left: set[TopicPartition]
+) -> AsyncIterator[list[ConsumerRecord]]:
+    ends: dict[TopicPartition, int] = {}
+    clock = asyncio.get_running_loop().time
+    heard = clock()
+    while left:
+        fetched = await consumer.getmany(*left, timeout_ms=FETCH_WAIT_MS)
+        ends |= {tp: end for tp in left - ends.keys() if (end := consumer.highwater(tp)) is not None}
+        for tp, records in fetched.items():
+            heard = clock()
+            if before_end := [record for record in records if record.offset < ends[tp]]:
+                yield before_end
+        done = {tp for tp in left if tp in ends and await consumer.position(tp) >= ends[tp]}
+        if done:
+            heard = clock()
+            consumer.pause(*done)
+            left = left - done
+        elif clock() - heard > PATIENCE_SECONDS:
+            raise TopicUnreadable(topic, sorted(tp.partition for tp in left))

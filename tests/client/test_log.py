@@ -1,0 +1,74 @@
+"""Reading a topic to its end, on the embedded broker and on a real Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from streamer.client.log import TopicMissing, as_record, read_topic
+from streamer.settings import Settings
+
+
+@pytest.fixture(params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
+def settings(request: pytest.FixtureRequest) -> Iterator[Settings]:
+    fixture = "embedded_broker" if request.param == "embedded" else "kafka_bootstrap"
+    yield Settings(bootstrap=request.getfixturevalue(fixture), embedded=request.param == "embedded")
+
+
+def fill(settings: Settings, topic: str, batches: list[tuple[int, int]], partitions: int = 3) -> None:
+    """Create the topic and send, for each (partition, size), one record batch of that size."""
+
+    async def send() -> None:
+        admin = AIOKafkaAdminClient(**settings.kafka_options())
+        await admin.start()
+        await admin.create_topics([NewTopic(topic, partitions, 1)])
+        await admin.close()
+        async with AIOKafkaProducer(**settings.kafka_options()) as producer:
+            for partition, size in batches:
+                batch = producer.create_batch()
+                for number in range(size):
+                    batch.append(key=b"k", value=b"%d" % number, timestamp=1_700_000_000_000 + number)
+                await (await producer.send_batch(batch, topic, partition=partition))
+
+    asyncio.run(send())
+
+
+def test_every_record_of_a_last_batch_with_many_records_is_read(settings: Settings, namespace: str) -> None:
+    fill(settings, namespace, [(0, 1), (1, 1), (0, 50)])
+    read = list(read_topic(settings, namespace))
+    assert [r.offset for r in read if r.partition == 0] == list(range(51))
+    assert [r.offset for r in read if r.partition == 1] == [0]
+
+
+def test_an_empty_topic_ends_at_once(settings: Settings, namespace: str) -> None:
+    fill(settings, namespace, [])
+    assert list(read_topic(settings, namespace)) == []
+
+
+def test_only_the_named_partitions_are_read(settings: Settings, namespace: str) -> None:
+    fill(settings, namespace, [(0, 3), (2, 4)])
+    assert {r.partition for r in read_topic(settings, namespace, [2])} == {2}
+
+
+def test_a_reader_may_stop_early(settings: Settings, namespace: str) -> None:
+    fill(settings, namespace, [(0, 3)])
+    reading = read_topic(settings, namespace)
+    assert next(reading).offset == 0
+    reading.close()  # type: ignore[attr-defined]
+
+
+def test_a_missing_topic_is_named_and_not_created(settings: Settings, namespace: str) -> None:
+    for _ in range(2):
+        with pytest.raises(TopicMissing, match=namespace):
+            list(read_topic(settings, namespace))
+
+
+def test_a_record_keeps_its_place_time_and_bytes(settings: Settings, namespace: str) -> None:
+    fill(settings, namespace, [(1, 2)])
+    record = as_record(list(read_topic(settings, namespace))[1])
+    assert (record.topic, record.partition, record.offset) == (namespace, 1, 1)
+    assert (record.key, record.value, record.timestamp_ms) == (b"k", b"1", 1_700_000_000_001)
