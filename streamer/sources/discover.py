@@ -47,7 +47,7 @@ def discover(
 ) -> tuple[list[Run], list[Unreadable], list[str]]:
     """Runs at, below or around the paths, each once; then what could not be read, and notes for the user.
 
-    Originals come before what may be copies of them: runs inside runs and renamed runs are last.
+    Originals come before what may be copies of them: runs inside runs, renamed runs, run-level files.
     """
     runs: dict[Path, Run] = {}
     problems: list[Unreadable] = []
@@ -64,7 +64,7 @@ def discover(
             problems.append(Unreadable(path, f"no run of {names} here, below or around it"))
         for source, place, nested in found:
             _add(runs, Run(source, place, source.plan(place, options), _common(root, place), nested, ""))
-    ordered = sorted(runs.values(), key=lambda run: (run.nested, not run.is_itself))
+    ordered = sorted(runs.values(), key=lambda run: (run.nested, not run.is_itself, run.path.is_file()))
     return ordered, problems, _name(ordered)
 
 

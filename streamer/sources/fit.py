@@ -10,25 +10,26 @@ from pydantic import ValidationError
 
 from schemas.events import EVENT
 
+SLOT = frozenset({"type", "run_id", "shard", "task_id", "attempt", "agent", "model", "tier", "subtest"})
+"""Fields that say what an event is about: without one of them it would be about something else (R17)."""
+
 _SHOWN = 60
 
 
 def fit_event(event: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, str]]:
     """The event with only the fields that fit, and field to reason for those that do not.
 
-    None instead of the event if a field without which it means nothing (its task, say) does not fit.
+    None instead of the event if a field that says what it is about (its task, say) does not fit.
 
     >>> fit_event({"type": "trial_result", "run_id": "r", "task_id": "t", "input_tokens": -5})[0]
     {'type': 'trial_result', 'run_id': 'r', 'task_id': 't'}
     """
     misfits = {name: reason for name, value in event.items() if (reason := _not_json(value))}
     kept = {name: value for name, value in event.items() if name not in misfits}
-    while errors := _schema_errors(kept):
-        misfits.update(errors)
-        if not errors.keys() <= kept.keys():
-            return None, misfits
-        kept = {name: value for name, value in kept.items() if name not in errors}
-    return kept, misfits
+    misfits.update(_schema_errors(kept))
+    if SLOT & misfits.keys():
+        return None, misfits
+    return {name: value for name, value in kept.items() if name not in misfits}, misfits
 
 
 def _schema_errors(event: dict[str, Any]) -> dict[str, str]:

@@ -61,14 +61,13 @@ def _attempts(
     started: Sequence[dict[str, Any]], tasks: list[Any] | None, labels: list[Any] | None
 ) -> int | None:
     """Attempts per task and agent:model over all runs; None unless it is the same for each of them."""
-    attempts = [one.get("attempts") for one in started]
-    if not tasks or not all(isinstance(count, int) for count in attempts):
+    if not tasks or not labels or not all(isinstance(one.get("attempts"), int) for one in started):
         return None
     totals: Counter[tuple[str, str]] = Counter()
     for one in started:
-        for label in one.get("agent_models") or [""]:
+        for label in one["agent_models"]:
             totals.update(dict.fromkeys(((label, task) for task in one["tasks"]), one["attempts"]))
-    combinations = [(label, task) for label in labels or [""] for task in tasks]
+    combinations = [(label, task) for label in labels for task in tasks]
     return totals[combinations[0]] if _agree([totals[c] for c in combinations]) else None
 
 

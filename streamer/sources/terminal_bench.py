@@ -102,7 +102,9 @@ class TerminalBench:
         claims = Counter(
             trial.run for file, trial in read if isinstance(trial, _Trial) and depth(run, file) == TRIAL_DEPTH
         )
-        own_names = {None, plan.run_id, *plan.aliases, *(name for name, _ in claims.most_common(1))}
+        own_names = {plan.run_id, *plan.aliases}
+        if not own_names & claims.keys():
+            own_names.update(name for name, _ in claims.most_common(1) if name)
         for file, trial in read:
             if isinstance(trial, Unreadable):
                 yield trial

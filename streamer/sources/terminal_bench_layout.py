@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from streamer.sources.files import FileError, clean_name, read_object, subdirectories, walk
+from streamer.sources.files import FileError, clean_name, read_json, read_object, subdirectories, walk
 
 RESULTS = "results.json"
 METADATA = "run_metadata.json"
@@ -90,10 +90,11 @@ def _holds_trials(path: Path) -> bool:
 
 
 def _has_broken_results(path: Path) -> bool:
+    """Whether a directory has a results file that is no JSON: claimed as a run, so that it gets reported."""
     if _is_trial_directory(path) or not (path / RESULTS).is_file():
         return False
     try:
-        read_object(path / RESULTS)
+        read_json(path / RESULTS)
     except FileError:
         return True
     return False

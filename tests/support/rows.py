@@ -11,7 +11,7 @@ from typing import Any
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Rows of a `.jsonl` or `.jsonl.gz` file."""
     data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    return [json.loads(line) for line in data.decode("utf-8").splitlines() if line]
+    return [json.loads(line) for line in data.decode("utf-8").split("\n") if line]
 
 
 def terminal_bench_row_to_event(

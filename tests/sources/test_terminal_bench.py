@@ -1,0 +1,287 @@
+"""Terminal-Bench run directories: what each file contributes, and what the event says."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamer.sources.terminal_bench_layout import attempt_and_run
+from tests.sources.builders import (
+    a_result,
+    a_run,
+    a_trial_file,
+    converted,
+    plan_of,
+    slots_of,
+    trials_of,
+    write_json,
+)
+from tests.support.data import shared_data
+from tests.support.rows import read_rows, terminal_bench_row_to_event
+
+FROM_ROW = frozenset(a_result()) | {"uuid"}
+
+
+def rows_by_run() -> dict[str, list[dict[str, Any]]]:
+    folder = shared_data() / "terminal_bench"
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for name in ("trials.jsonl.gz", "trials_runfile_only.jsonl.gz"):
+        for row in read_rows(folder / name):
+            rows.setdefault(row["run_path"], []).append(row)
+    return rows
+
+
+def rebuilt(folder: Path, run_path: str, rows: list[dict[str, Any]]) -> Path:
+    """The run directory that rows were taken from, written again."""
+    results = [{key: row[key] for key in FROM_ROW if key in row} for row in rows]
+    files = [r for r, row in zip(results, rows, strict=True) if row["source"] == "trial_file"]
+    metadata = {"agent_name": rows[0]["agent"], "model_name": rows[0]["model"]}
+    return a_run(folder / run_path, files, results, metadata=metadata)
+
+
+def test_real_directories_say_what_their_rows_say() -> None:
+    folder = shared_data() / "terminal_bench" / "runs"
+    by_run = {rows[0]["run"]: rows for rows in rows_by_run().values()}
+    for name in ("tb_rc2_g5_4", "20250902_orchestrator_qwen-3-coder-480B"):
+        path = next(p for p in (folder / name, folder / "20250924_droid_gpt-5" / name) if p.is_dir())
+        events, report = converted(path)
+        found = {event["trial_name"]: event for event in trials_of(events)}
+        assert not report.unreadable + report.left_out
+        assert len(found) == len(by_run[name])
+        for row in by_run[name]:
+            event = found[row["trial_name"]]
+            assert event.pop("revision") > 0
+            assert event == terminal_bench_row_to_event(row)
+
+
+def test_every_real_run_gives_the_expected_counts_with_and_without_its_run_file(tmp_path: Path) -> None:
+    expected = json.loads((shared_data() / "terminal_bench" / "expected.json").read_bytes())["runs"]
+    for run_path, rows in rows_by_run().items():
+        path = rebuilt(tmp_path, run_path, rows)
+        for key, only in (("from_trial_files", True), ("from_run_file", False)):
+            if key not in expected[run_path]:
+                continue
+            events, report = converted(path, trial_files_only=only)
+            assert counts(trials_of(events)) == {
+                name: expected[run_path][key][name] for name in counts([])
+            }, f"{run_path} {key}"
+            assert not report.duplicates
+
+
+def test_every_real_submission_pooled_gives_the_expected_counts(tmp_path: Path) -> None:
+    expected = json.loads((shared_data() / "terminal_bench" / "expected.json").read_bytes())
+    by_run = rows_by_run()
+    folders = {rebuilt(tmp_path, run_path, rows).parent for run_path, rows in by_run.items()}
+    for folder in folders:
+        shards = {rows[0]["run"] for rows in by_run.values() if rows[0]["submission"] == folder.name}
+        for key, only in (("submissions_from_trial_files", True), ("submissions_from_all_rows", False)):
+            if folder.name not in expected[key]:
+                continue
+            trials = trials_of(converted(folder, run_id=folder.name, trial_files_only=only)[0])
+            assert counts(trials) == {name: expected[key][folder.name][name] for name in counts([])}
+            assert {trial["run_id"] for trial in trials} == {folder.name}
+            assert {trial["shard"] for trial in trials} == shards
+
+
+def counts(trials: list[dict[str, Any]]) -> dict[str, Any]:
+    tasks = Counter(trial["task_id"] for trial in trials)
+    attempts = Counter(tasks.values())
+    return {
+        "n_trials": len(trials),
+        "n_tasks": len(tasks),
+        "n_resolved": sum(trial.get("resolved") is True for trial in trials),
+        "n_unresolved": sum(trial.get("resolved") is not True for trial in trials),
+        "total_input_tokens": sum(trial.get("input_tokens", 0) for trial in trials),
+        "total_output_tokens": sum(trial.get("output_tokens", 0) for trial in trials),
+        "n_null_tokens": sum("input_tokens" not in trial for trial in trials),
+        "n_null_is_resolved": sum("resolved" not in trial for trial in trials),
+        "failure_modes": dict(Counter(trial["failure_mode"] for trial in trials)),
+        "attempts_per_task": {str(n): count for n, count in attempts.items()},
+    }
+
+
+def test_a_folder_of_submissions_gives_every_run_below_it(tmp_path: Path) -> None:
+    for run in ("sub1/a", "sub1/b", "sub2/deeper/c"):
+        a_run(tmp_path / run, [a_result(run=run[-1])], [])
+    events, report = converted(tmp_path)
+    assert slots_of(events) == [(run, "", "oom", 1) for run in "abc"]
+    assert report.runs == ["a", "b", "c"]
+
+
+def test_a_trial_in_both_files_is_one_event_from_its_own_file(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run1", [], [a_result(), a_result("crashed", id="other", is_resolved=None)])
+    write_json(run / "results.json", (run / "results.json").read_text(), mtime_ns=7_000)
+    a_trial_file(run, a_result(), mtime_ns=5_000)
+    events, report = converted(run)
+    assert {e["task_id"]: e["revision"] for e in trials_of(events)} == {"oom": 5_000, "crashed": 7_000}
+    assert (report.trials, report.run_file_trials, report.duplicates) == (2, 1, 0)
+
+
+def test_a_broken_trial_file_is_made_good_by_the_run_file(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run1", [a_result()], [a_result()])
+    file = write_json(run / "oom" / "oom.1-of-1.run1" / "results.json", '{"task_id": "oom", "is_res')
+    events, report = converted(run)
+    assert slots_of(events) == [("run1", "", "oom", 1)]
+    assert [path for path, _ in report.unreadable] == [file]
+
+
+def test_trial_files_only_leaves_the_run_file_unread(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run1", [a_result()], [a_result(), a_result("crashed")])
+    assert slots_of(converted(run, trial_files_only=True)[0]) == [("run1", "", "oom", 1)]
+
+
+def test_the_directory_names_the_run_whatever_the_metadata_says(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "named", [a_result(run="")], [], metadata={"run_id": "2025-09-01__11-51-46"})
+    assert slots_of(converted(run)[0]) == [("named", "", "oom", 1)]
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "expected"),
+    [
+        ("oom", "oom.2-of-5.run1", (2, "run1")),
+        ("oom", "oom.10-of-10", (10, None)),
+        ("raman-fitting.easy", "raman-fitting.easy.3-of-5.r", (3, "r")),
+        ("x.1-of-2", "x.1-of-2.3-of-4.r", (3, "r")),
+        ("oom", "oom.1-of-1.a.2-of-2 b\nc", (1, "a.2-of-2 b\nc")),
+        ("oom", "elsewhere.4-of-5.r", (4, "r")),
+        ("oom", "oom", (1, None)),
+        ("oom", "", (1, None)),
+        ("oom", "oom." + "9" * 5000 + "-of-1", (1, None)),
+    ],
+)
+def test_the_attempt_is_read_from_the_trial_name(
+    task: str, name: str, expected: tuple[int, str | None]
+) -> None:
+    assert attempt_and_run(task, name) == expected
+
+
+def test_what_the_harness_left_null_is_missing_and_what_it_wrote_as_zero_is_zero(tmp_path: Path) -> None:
+    result = a_result(is_resolved=None, total_input_tokens=None, total_output_tokens=0, trial_ended_at=None)
+    (trial,) = trials_of(converted(a_run(tmp_path / "run1", [result]))[0])
+    assert not {"resolved", "input_tokens", "finished_at"} & trial.keys()
+    assert trial["output_tokens"] == 0
+
+
+@pytest.mark.parametrize(
+    ("cost", "tokens", "sent"), [(0.0, 10, None), (0.0, 0, 0.0), (0.25, 10, 0.25), (None, 10, None)]
+)
+def test_a_cost_of_zero_beside_tokens_is_unknown(
+    tmp_path: Path, cost: float | None, tokens: int, sent: float | None
+) -> None:
+    result = a_result(total_cost=cost, total_input_tokens=tokens, total_output_tokens=0)
+    (trial,) = trials_of(converted(a_run(tmp_path / "run1", [result]))[0])
+    assert trial.get("cost_usd") == sent
+
+
+@pytest.mark.parametrize(
+    ("lock_agent", "agent_name", "expected"),
+    [
+        ({"name": "terminus", "model_name": "gpt-5", "import_path": "a.b:C"}, "x", ("terminus", "gpt-5")),
+        ({"name": None, "import_path": "src.agent:MyAgent"}, None, ("src.agent.MyAgent", "given")),
+        ({}, "from-metadata", ("from-metadata", "given")),
+        ({}, None, ("given-agent", "given")),
+    ],
+)
+def test_agent_and_model_options_name_only_what_the_files_leave_null(
+    tmp_path: Path, lock_agent: dict[str, Any], agent_name: str | None, expected: tuple[str, str]
+) -> None:
+    run = a_run(
+        tmp_path / "run1", [a_result()], lock={"agent": lock_agent}, metadata={"agent_name": agent_name}
+    )
+    events, _ = converted(run, agent="given-agent", model="given")
+    (trial,) = trials_of(events)
+    assert (trial["agent"], trial["model"]) == expected
+    assert plan_of(events)["agent_models"] == [":".join(expected)]
+
+
+def test_agent_and_model_are_unknown_if_nothing_names_them(tmp_path: Path) -> None:
+    events, _ = converted(a_run(tmp_path / "run1", [a_result()], []))
+    (trial,) = trials_of(events)
+    assert (trial["agent"], trial["model"]) == ("unknown", "unknown")
+    assert plan_of(events).keys() == {"type", "run_id", "harness", "revision"}
+
+
+def test_the_plan_of_a_real_run_has_its_tasks_attempts_and_end() -> None:
+    folder = shared_data() / "terminal_bench" / "runs" / "20250902_orchestrator_qwen-3-coder-480B"
+    events, _ = converted(folder)
+    plan = plan_of(events)
+    assert (len(plan["tasks"]), plan["attempts"]) == (80, 5)
+    assert plan["agent_models"] == ["LeadArchitectAgent:unknown"]
+    assert (plan["benchmark"], plan["benchmark_version"]) == ("terminal-bench-core", "0.1.1")
+    assert plan["started_at"] == "2025-09-01T11:51:46.988855+00:00"
+    assert events[-1]["type"] == "run_finished"
+    assert events[-1]["finished_at"] == "2025-09-01T14:23:24.995349+00:00"
+
+
+def test_a_run_that_goes_on_is_not_finished(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run1", metadata={"dataset_size": 80, "n_attempts": 2, "end_time": None})
+    events, report = converted(run)
+    assert [event["type"] for event in events] == ["run_started"]
+    assert (events[0]["tasks"], events[0]["attempts"]) == (80, 2)
+    assert report.runs == ["run1"]
+
+
+@pytest.mark.parametrize("name", ["droid_7_results.json", "droid_7__results.json", "droid_7.json"])
+def test_a_run_file_without_a_directory_is_a_run_named_after_it(tmp_path: Path, name: str) -> None:
+    file = write_json(tmp_path / name, {"id": "u", "results": [a_result(), a_result("b")], "n_resolved": 2})
+    assert slots_of(converted(file)[0]) == [("droid_7", "", "b", 1), ("droid_7", "", "oom", 1)]
+    assert len(trials_of(converted(tmp_path)[0])) == (0 if name == "droid_7.json" else 2)
+
+
+def test_a_run_file_beside_its_directory_adds_only_what_the_directory_lacks(tmp_path: Path) -> None:
+    a_run(tmp_path / "run1", [a_result()], metadata={})
+    write_json(tmp_path / "run1_results.json", {"results": [a_result(), a_result("b")], "n_resolved": 2})
+    events, report = converted(tmp_path)
+    assert slots_of(events) == [("run1", "", "b", 1), ("run1", "", "oom", 1)]
+    assert not report.duplicates
+
+
+def test_the_run_file_inside_a_directory_can_be_named_alone(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run1", [a_result()], [a_result("b")], lock={"agent": {"name": "nop"}})
+    events, _ = converted(run / "results.json")
+    assert slots_of(events) == [("run1", "", "b", 1)]
+    assert trials_of(events)[0]["agent"] == "nop"
+
+
+def test_a_run_without_any_run_level_file_is_known_by_its_layout(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "sub" / "run1", [a_result(), a_result("b")])
+    for path in (run, tmp_path, run / "oom", run / "oom" / "oom.1-of-1.run1" / "results.json"):
+        events, _ = converted(path)
+        assert {event["run_id"] for event in events} == {"run1"}
+        assert len(trials_of(events)) == (2 if run.is_relative_to(path) else 1)
+
+
+def test_part_of_a_run_is_converted_under_the_name_of_the_run(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run1", [a_result(), a_result("b")], [a_result("c")], metadata={"agent_name": "x"})
+    events, report = converted(run / "b")
+    assert [(e["run_id"], e["task_id"], e["agent"]) for e in trials_of(events)] == [("run1", "b", "x")]
+    assert not report.unreadable
+
+
+def test_a_path_named_twice_is_read_once(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run1", [a_result(), a_result("b")], [])
+    events, report = converted(run / "b", tmp_path, run)
+    assert len(trials_of(events)) == 2
+    assert not report.duplicates
+
+
+def test_files_in_log_directories_are_not_results(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run1", [a_result()], [])
+    for name in ("sessions", "panes", "agent-logs"):
+        write_json(run / "oom" / "oom.1-of-1.run1" / name / "results.json", a_result("b"))
+    assert slots_of(converted(run)[0]) == [("run1", "", "oom", 1)]
+
+
+def test_an_fc_eval_run_is_reported_and_read_without_its_sub_trials_on_request(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run1", [a_result()], [])
+    write_json(run / "oom" / "oom.1-of-1.run1.agent-1-nop" / "results.json", a_result(id="sub"))
+    write_json(run / "fc.lock", {"agent": {"name": "openhands"}})
+    events, report = converted(run)
+    assert not trials_of(events)
+    assert "--harness terminal-bench" in report.unreadable[0][1]
+    (trial,) = trials_of(converted(run, harness="terminal-bench")[0])
+    assert (trial["trial_id"], trial["agent"]) == ("id of oom.1-of-1.run1", "openhands")
