@@ -1,0 +1,92 @@
+"""A worker that was stopped for longer than its session is a zombie: it ends before it writes again.
+
+While it did not run (SIGSTOP, a suspended laptop, a starved machine) its partitions went to another worker.
+Its pages could do no harm, since a writer rewrites only its own, but its summaries would be old news.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+TICK_SECONDS = 0.2
+EXIT_CODE = 75
+"""EX_TEMPFAIL: start it again."""
+
+
+def clock() -> float:
+    """Seconds that pass also while the process or the machine sleeps."""
+    boottime = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boottime is None else time.clock_gettime(boottime)
+
+
+def _exit(gap_seconds: float) -> None:
+    sys.stderr.write(
+        f"streamer worker: did not run for {gap_seconds:.1f} s, longer than its session; its partitions "
+        "belong to another worker by now. Ending without writing anything; start it again.\n"
+    )
+    sys.stderr.flush()
+    os._exit(EXIT_CODE)
+
+
+class Pulse:
+    """Beats in a thread of its own, so that a long computation is not taken for a stop.
+
+    Args:
+        session_seconds: a longer gap than this ends the process.
+        now: clock, in seconds.
+        expire: what to do instead of ending the process (for tests); gets the gap in seconds.
+
+    >>> seconds = iter([0.0, 1.0, 11.5])
+    >>> pulse = Pulse(10, now=lambda: next(seconds), expire=lambda gap: print("expired after", gap))
+    >>> pulse.check()
+    >>> pulse.check()
+    expired after 11.5
+    """
+
+    def __init__(
+        self,
+        session_seconds: float,
+        *,
+        now: Callable[[], float] = clock,
+        expire: Callable[[float], None] = _exit,
+    ) -> None:
+        self._session = session_seconds
+        self._now = now
+        self._expire = expire
+        self._last = now()
+
+    def start(self) -> None:
+        """Start beating."""
+        threading.Thread(target=self._beat, name="pulse", daemon=True).start()
+
+    def check(self) -> None:
+        """End the process if it did not run for a session; to be called before every write."""
+        gap = self._now() - self._last
+        if gap > self._session:
+            self._expire(gap)
+
+    def _beat(self) -> None:
+        while True:
+            time.sleep(TICK_SECONDS)
+            self.check()
+            self._last = self._now()
+
+
+class CheckedSelector(selectors.DefaultSelector):
+    """Selector of the event loop: checks the pulse whenever the loop wakes, before any callback runs."""
+
+    def __init__(self, pulse: Pulse) -> None:
+        super().__init__()
+        self._pulse = pulse
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, Any]]:
+        """Wait for events, then check."""
+        ready = super().select(timeout)
+        self._pulse.check()
+        return ready

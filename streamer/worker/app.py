@@ -1,0 +1,151 @@
+"""The only place where the worker is put together."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+import faust
+
+from streamer.score import PriceTable
+from streamer.settings import Settings
+from streamer.sinks.names import Names
+from streamer.sinks.redis import RedisSink
+from streamer.worker.alive import Pulse
+from streamer.worker.housekeeping import Housekeeping
+from streamer.worker.limits import (
+    BROKER_PATIENCE_SECONDS,
+    EMBEDDED_SESSION_TIMEOUT_SECONDS,
+    MAX_MESSAGE_BYTES,
+    MAX_POLL_RECORDS,
+)
+from streamer.worker.output import Output
+from streamer.worker.processor import Processor
+from streamer.worker.publishing import Publisher
+from streamer.worker.recovery import Rebuild
+from streamer.worker.tables import PatientTableManager, Tables
+from streamer.worker.transport import AsFetched, batch_transport
+
+log = logging.getLogger(__name__)
+
+HEARTBEATS_PER_SESSION = 3
+COMMIT_SECONDS = 1.0
+"""What a killed worker's successor folds again at most, beside the batch at work."""
+
+
+class _App(faust.App):
+    logger = logging.getLogger("faust.streamer")
+
+    def _create_directories(self) -> None:
+        """Nothing lies on disk: the tables are in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A worker, put together and not started."""
+
+    app: faust.App
+    output: Output
+    sink: RedisSink
+    processor: Processor
+    housekeeping: Housekeeping
+
+
+def session_seconds(settings: Settings) -> float:
+    """Session timeout: on the embedded broker at most 6 s, since a join waits for half of it."""
+    seconds = settings.session_timeout_seconds
+    return min(seconds, EMBEDDED_SESSION_TIMEOUT_SECONDS) if settings.embedded else seconds
+
+
+def build(settings: Settings, pulse: Pulse) -> Worker:
+    """Put a worker together."""
+    names, writer = Names(settings.namespace), uuid.uuid4().hex[:12]
+    app = _faust_app(settings, names)
+    app.transport = batch_transport(app, settings, names.trial_events)
+    tables = Tables(app, names, settings.partitions)
+    output = Output(settings, pulse)
+    sink = RedisSink.from_settings(settings, current=lambda: processor.summaries())
+    processor = Processor(
+        app,
+        settings.partitions,
+        tables=tables,
+        publisher=Publisher(names, tables),
+        output=output,
+        sink=sink,
+        pulse=pulse,
+    )
+    rebuild = Rebuild(
+        app,
+        settings,
+        tables=tables,
+        processor=processor,
+        output=output,
+        prices=_prices(settings),
+        writer=writer,
+        on_ready=lambda mine: log.info("ready: worker %s owns partitions %s", writer, mine),
+    )
+    tables.trials.faust.on_recover(rebuild.__call__)
+    events = app.topic(names.trial_events, schema=AsFetched(), partitions=settings.partitions)
+    app.agent(events, name="streamer.fold")(_stream_processor(processor))
+    return Worker(
+        app, output, sink, processor, Housekeeping(app, names.trial_events, processor, sink, writer)
+    )
+
+
+def _stream_processor(processor: Processor) -> Any:
+    async def fold(stream: Any) -> None:
+        await processor.run(stream)
+
+    return fold
+
+
+def _prices(settings: Settings) -> PriceTable:
+    if settings.prices_file is None:
+        return PriceTable.default()
+    return PriceTable.from_toml(settings.prices_file.read_text(encoding="utf-8"))
+
+
+def _faust_app(settings: Settings, names: Names) -> faust.App:
+    session = session_seconds(settings)
+    app = _App(
+        names.group,
+        broker=[f"kafka://{server}" for server in settings.bootstrap.split(",")],
+        store="memory://",
+        web_enabled=False,
+        topic_disable_leader=True,
+        topic_partitions=settings.partitions,
+        topic_replication_factor=settings.replication,
+        table_standby_replicas=0,
+        broker_session_timeout=session,
+        broker_heartbeat_interval=session / HEARTBEATS_PER_SESSION,
+        broker_request_timeout=BROKER_PATIENCE_SECONDS,
+        broker_rebalance_timeout=BROKER_PATIENCE_SECONDS,
+        broker_commit_interval=COMMIT_SECONDS,
+        broker_max_poll_records=MAX_POLL_RECORDS,
+        consumer_max_fetch_size=MAX_MESSAGE_BYTES,
+        producer_max_request_size=MAX_MESSAGE_BYTES,
+        stream_wait_empty=True,
+        stream_recovery_delay=0.0,
+        TableManager=PatientTableManager,
+        ssl_context=settings.ssl_context(),
+        **_credentials(settings),
+    )
+    app.finalize()
+    return app
+
+
+def _credentials(settings: Settings) -> dict[str, Any]:
+    """Faust's own words for SASL; TLS alone goes by the SSL context."""
+    if not settings.security_protocol.startswith("SASL"):
+        return {}
+    options = settings.kafka_options()
+    return {
+        "broker_credentials": faust.SASLCredentials(
+            username=options["sasl_plain_username"],
+            password=options["sasl_plain_password"],
+            mechanism=settings.sasl_mechanism,
+            ssl_context=options["ssl_context"],
+        )
+    }

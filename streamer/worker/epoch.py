@@ -1,0 +1,50 @@
+"""The epoch: an increasing integer that every summary carries, kept in the compacted topic `streamer-meta`.
+
+A rebuild from the log, or a new event topic, starts the next one: its offsets start again, and its
+summaries must still count as newer.
+"""
+
+from __future__ import annotations
+
+import orjson
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from streamer.settings import Settings
+from streamer.sinks.names import Names
+from streamer.worker.ends import true_ends
+from streamer.worker.output import Out
+
+FIRST_EPOCH = 1
+KEY = b"epoch"
+
+
+async def read_epoch(settings: Settings) -> int:
+    """The setting if there is one, else the greatest epoch in the topic, else 1."""
+    if settings.epoch is not None:
+        return settings.epoch
+    consumer = AIOKafkaConsumer(**settings.kafka_options(), group_id=None, enable_auto_commit=False)
+    await consumer.start()
+    try:
+        place = TopicPartition(Names(settings.namespace).streamer_meta, 0)
+        consumer.assign([place])
+        ends = await consumer.end_offsets([place])
+        end = (await true_ends(settings, ends))[place] if settings.embedded else ends[place]
+        await consumer.seek_to_beginning(place)
+        return await _greatest(consumer, place, end)
+    finally:
+        await consumer.stop()
+
+
+def epoch_record(settings: Settings, epoch: int) -> Out:
+    """The record that makes `epoch` the current one."""
+    return Out(Names(settings.namespace).streamer_meta, 0, KEY, orjson.dumps({"epoch": epoch}))
+
+
+async def _greatest(consumer: AIOKafkaConsumer, place: TopicPartition, end: int) -> int:
+    epoch = FIRST_EPOCH
+    while await consumer.position(place) < end:
+        for records in (await consumer.getmany(timeout_ms=200)).values():
+            for record in records:
+                if record.key == KEY and record.value:
+                    epoch = max(epoch, int(orjson.loads(record.value)["epoch"]))
+    return epoch

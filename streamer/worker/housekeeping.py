@@ -1,0 +1,82 @@
+"""What a worker does now and then: heartbeat, lag, and the end of a catch-up that no event brings about."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+import faust
+from faust.types import TP
+
+from streamer.sinks.redis import RedisSink
+from streamer.worker.partition import Partition
+from streamer.worker.processor import Processor
+from streamer.worker.transport import consumer_of
+
+log = logging.getLogger(__name__)
+
+TICK_SECONDS = 0.5
+TICKS_PER_HEARTBEAT = 4
+
+
+class Housekeeping:
+    """Runs beside the processor, in the same loop."""
+
+    def __init__(
+        self, app: faust.App, event_topic: str, processor: Processor, sink: RedisSink, worker_id: str
+    ) -> None:
+        self._app = app
+        self._topic = event_topic
+        self._processor = processor
+        self._sink = sink
+        self._worker_id = worker_id
+        self._positions: dict[int, int] = {}
+
+    async def run(self) -> None:
+        """Tick until cancelled; an exception ends the worker."""
+        ticks = 0
+        try:
+            while True:
+                await self._tick()
+                if ticks % TICKS_PER_HEARTBEAT == 0:
+                    await self._sink.heartbeat(self._worker_id, self.status(), at=datetime.now(UTC))
+                ticks += 1
+                await asyncio.sleep(TICK_SECONDS)
+        except Exception as error:
+            await self._processor.give_up(error)
+
+    def status(self) -> dict[str, Any]:
+        """Assigned partitions, lag per partition in events, keys that Redis does not have."""
+        partitions = self._processor.partitions
+        return {
+            "partitions": sorted(partitions),
+            "lag": {str(number): partition.lag for number, partition in sorted(partitions.items())},
+            "catching_up": sorted(n for n, partition in partitions.items() if not partition.caught_up),
+            "unsent": self._sink.unsent,
+        }
+
+    async def _tick(self) -> None:
+        if self._app.rebalancing or self._app.in_recovery:
+            return
+        for partition in list(self._processor.partitions.values()):
+            tp = TP(self._topic, partition.number)
+            if tp in self._app.consumer.assignment():
+                partition.end = max(partition.end, self._app.consumer.highwater(tp) or 0)
+                if not partition.caught_up:
+                    await self._pass_what_is_gone(tp, partition)
+
+    async def _pass_what_is_gone(self, tp: TP, partition: Partition) -> None:
+        """The last offsets of a log may hold no event (removed, markers): only the consumer passes them."""
+        consumer = consumer_of(self._app)
+        position = await consumer.position(tp)
+        if position is None or consumer.handed.waiting(tp):
+            self._positions.pop(tp.partition, None)
+        elif position != self._positions.get(tp.partition):
+            self._positions[tp.partition] = position
+        elif position >= partition.catch_up_to:
+            async with self._processor.lock:
+                if self._processor.partitions.get(tp.partition) is partition:
+                    partition.position = max(partition.position, position)
+                    await self._processor.publish_passed()

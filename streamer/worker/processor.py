@@ -1,0 +1,165 @@
+"""The processor: one batch of events in, everything that follows from it out, then done.
+
+Order within a batch: state pages are acknowledged first; then summaries, scored trials, news, rejections
+and forwarded records, and Redis beside them; then the batch is done. Whatever fails, nothing is
+acknowledged: the worker ends, and the batch is folded again by whoever comes next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import faust
+
+from streamer.aggregate.changes import Cut, SummaryChange
+from streamer.pipeline import Folded, Record
+from streamer.sinks.redis import RedisSink
+from streamer.worker.alive import Pulse
+from streamer.worker.output import Out, Output
+from streamer.worker.partition import Partition
+from streamer.worker.placement import forward
+from streamer.worker.publishing import Publisher
+from streamer.worker.tables import Tables
+from streamer.worker.transport import Batch
+
+log = logging.getLogger(__name__)
+
+RUNS_PER_WRITE = 200
+"""Runs published together after a recovery, so that neither memory nor the loop suffers."""
+
+
+class Processor:
+    """Folds batches into the partitions this worker owns and publishes what changed.
+
+    Attributes:
+        partitions: by number; replaced by a rebuild after every rebalance.
+        lock: held while a batch, a rebuild or the end of a catch-up is at work.
+    """
+
+    def __init__(
+        self,
+        app: faust.App,
+        count: int,
+        *,
+        tables: Tables,
+        publisher: Publisher,
+        output: Output,
+        sink: RedisSink,
+        pulse: Pulse,
+    ) -> None:
+        self.partitions: dict[int, Partition] = {}
+        self.lock = asyncio.Lock()
+        self._app = app
+        self._count = count
+        self._tables = tables
+        self._publisher = publisher
+        self._output = output
+        self._sink = sink
+        self._pulse = pulse
+
+    async def run(self, stream: Any) -> None:
+        """Process batches for as long as the stream gives any."""
+        async for batch in stream:
+            await self.handle(batch)
+
+    async def handle(self, batch: Batch) -> None:
+        """Process a batch; never returns if that failed."""
+        try:
+            async with self.lock:
+                await self._process(batch)
+        except Exception as error:
+            await self.give_up(error)
+        batch.finish()
+
+    async def give_up(self, error: Exception) -> None:
+        """End the worker; never returns, so that nothing that was not done counts as done."""
+        log.critical("the worker ends: %s: %s", type(error).__name__, error)
+        await self._app.crash(error)
+        await asyncio.Event().wait()
+
+    async def publish_passed(self) -> None:
+        """Publish the partitions that have passed what was recovered; the caller holds the lock."""
+        for partition in self.partitions.values():
+            if not partition.caught_up and partition.passed:
+                await self._publish_recovered(partition)
+
+    def summaries(self) -> Iterator[SummaryChange]:
+        """Everything this worker owns and has caught up with, as it stands."""
+        for partition in list(self.partitions.values()):
+            if partition.caught_up:
+                yield from partition.summaries()
+
+    async def _process(self, batch: Batch) -> None:
+        partition = self.partitions[batch.partition]
+        self._pulse.check()
+        folded = partition.pipeline.fold(_record(record) for record in batch.records)
+        last_offset = batch.last_offset
+        tombstones = await self._save(partition, folded.touched)
+        rest = tombstones + self._aside(partition, folded)
+        if partition.caught_up:
+            await self._publish(partition, folded.touched, rest)
+        else:
+            partition.marked |= folded.touched
+            await self._output.write(rest)
+        partition.position = last_offset + 1
+        if not partition.caught_up and partition.passed:
+            await self._publish_recovered(partition)
+
+    async def _save(self, partition: Partition, runs: set[str]) -> list[Out]:
+        """Write the pages and wait; returns the tombstones of pages that they replace."""
+        pages = [page for run_id in runs for page in partition.pipeline.page_writes(run_id)]
+        outs = [self._tables.trials.put(partition.number, page.key, page.value) for page in pages]
+        await self._output.write(out for out in outs if out.value is not None)
+        return [out for out in outs if out.value is None]
+
+    def _aside(self, partition: Partition, folded: Folded) -> list[Out]:
+        """Rejections, and records that go to another partition."""
+        forwards, rejections = forward(folded.misplaced, self._count)
+        return forwards + self._publisher.of_rejections(partition.number, folded.rejections + rejections)
+
+    async def _publish(self, partition: Partition, runs: set[str], outs: list[Out]) -> None:
+        cuts: list[Cut] = [partition.pipeline.cut(run_id) for run_id in runs]
+        for cut in cuts:
+            outs += self._publisher.of_cut(partition.number, cut)
+        self._pulse.check()
+        await asyncio.gather(self._output.write(outs), self._sink.write(cuts))
+
+    async def _publish_recovered(self, partition: Partition) -> None:
+        """Publish marked runs, and what differs from the tables; then reconcile the sink."""
+        runs = partition.pipeline.runs()
+        current: dict[str, list[SummaryChange]] = {}
+        for start in range(0, len(runs), RUNS_PER_WRITE):
+            outs: list[Out] = []
+            for run_id in runs[start : start + RUNS_PER_WRITE]:
+                cut = partition.pipeline.cut(run_id, news=False)
+                current[run_id] = list(cut.summaries)
+                if run_id not in partition.marked:
+                    cut.summaries = [c for c in cut.summaries if self._publisher.differs(c)]
+                if cut.summaries or run_id in partition.marked:
+                    outs += self._publisher.of_cut(partition.number, cut)
+                await asyncio.sleep(0)
+            await self._output.write(outs)
+        orphans = self._publisher.orphans(partition.number, current, partition.epoch)
+        await self._output.write(self._publisher.of_summaries(partition.number, orphans))
+        partition.caught_up = True
+        partition.marked.clear()
+        await self._sink.reconcile(partition.summaries())
+        log.info(
+            "partition %d: caught up at offset %d, %d runs", partition.number, partition.position, len(runs)
+        )
+
+
+def _record(record: Any) -> Record:
+    """aiokafka's record as the pipeline wants it."""
+    return Record(
+        value=record.value,
+        offset=record.offset,
+        partition=record.partition,
+        timestamp_ms=record.timestamp if record.timestamp >= 0 else None,
+        key=record.key,
+        topic=record.topic,
+        headers=tuple(record.headers),
+    )

@@ -1,0 +1,90 @@
+"""From cuts of run state to records on topics, and what has to be published again after a recovery."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+from schemas.identity import decode_id
+from streamer.aggregate.changes import Cut, SummaryChange, SummaryKind
+from streamer.pipeline import Rejected
+from streamer.sinks.names import Names
+from streamer.worker.output import Out
+from streamer.worker.tables import Tables
+
+
+class Publisher:
+    """Turns changes into records; keeps the tables of summaries up to date with them."""
+
+    def __init__(self, names: Names, tables: Tables) -> None:
+        self._names = names
+        self._tables = tables
+
+    def of_cut(self, partition: int, cut: Cut) -> list[Out]:
+        """Records of one run's cut: summaries, scored trials, news."""
+        scored = [Out(self._names.scored_trials, partition, _raw(s.key), s.value) for s in cut.scored]
+        news = [Out(self._names.grade_changes, partition, _raw(n.key), n.value) for n in cut.news]
+        return self.of_summaries(partition, cut.summaries) + scored + news
+
+    def of_summaries(self, partition: int, changes: Iterable[SummaryChange]) -> list[Out]:
+        """Records of summaries, which the tables hold from now on."""
+        return [self._tables.summaries[c.kind].put(partition, c.key, c.value) for c in changes]
+
+    def of_rejections(self, partition: int, rejections: Iterable[Rejected]) -> list[Out]:
+        """Records of rejections."""
+        return [Out(self._names.trial_rejections, partition, r.key, r.value) for r in rejections]
+
+    def differs(self, change: SummaryChange) -> bool:
+        """True if the table does not say what this summary says."""
+        value = self._tables.summaries[change.kind].get(change.key)
+        if value is None:
+            return change.value is not None
+        known = orjson.loads(value)
+        return (known["digest"], known["epoch"]) != (change.digest, change.epoch)
+
+    def orphans(
+        self, partition: int, current: dict[str, list[SummaryChange]], epoch: int
+    ) -> list[SummaryChange]:
+        """Tombstones for groups that the tables still hold though their run does not have them any more.
+
+        Args:
+            current: every summary of each run that the partition knows.
+        """
+        standing = {(c.kind, c.key) for changes in current.values() for c in changes if c.value is not None}
+        found = []
+        for kind, table in self._tables.summaries.items():
+            for key, value in table.by_partition().get(partition, {}).items():
+                run_id = decode_id(key.split("|", 1)[0])
+                if run_id in current and (kind, key) not in standing:
+                    found.append(_tombstone(kind, key, run_id, orjson.loads(value), epoch))
+        return found
+
+
+def _tombstone(kind: SummaryKind, key: str, run_id: str, old: dict[str, Any], epoch: int) -> SummaryChange:
+    tier, agent, model = _group_of(kind, key.split("|")[1:])
+    epoch = max(epoch, int(old["epoch"]))
+    return SummaryChange(
+        kind, run_id, tier, agent, model, key, None, None, epoch, int(old["state_version"]), ""
+    )
+
+
+def _group_of(kind: SummaryKind, parts: list[str]) -> tuple[str | None, str | None, str | None]:
+    """Tier, agent and model from what follows the run in a topic key.
+
+    >>> _group_of("tier", ["T1", "a%3Ab:m"])
+    ('T1', 'a:b', 'm')
+    >>> _group_of("run", [])
+    (None, None, None)
+    """
+    tier = decode_id(parts[0]) if kind == "tier" else None
+    labels = parts[1:] if kind == "tier" else parts
+    if not labels:
+        return tier, None, None
+    agent, model = (decode_id(part) for part in labels[0].split(":", 1))
+    return tier, agent, model
+
+
+def _raw(key: str) -> bytes:
+    return key.encode("utf-8")

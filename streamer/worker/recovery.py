@@ -1,0 +1,171 @@
+"""Rebuilding what is in memory from the state pages, after every rebalance.
+
+Runs in `trials.on_recover`: Faust has recovered the tables, the event partitions are still paused. Faust
+swallows exceptions there and would go on with half a state, so everything is caught and ends the worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+
+import faust
+import orjson
+from faust.tables.manager import TableManager
+from faust.types import TP
+
+from streamer.pipeline import Pipeline
+from streamer.score import PriceTable
+from streamer.settings import Settings
+from streamer.sinks.names import Names
+from streamer.worker.epoch import epoch_record, read_epoch
+from streamer.worker.output import Output
+from streamer.worker.partition import Partition
+from streamer.worker.placement import partition_of
+from streamer.worker.processor import Processor
+from streamer.worker.tables import Tables
+from streamer.worker.transport import consumer_of
+
+log = logging.getLogger(__name__)
+
+PAGES_PER_TURN = 50
+"""Pages loaded before the event loop gets its turn: about 30 ms."""
+
+
+class RecoveryIncomplete(RuntimeError):
+    """Faust says that the tables are recovered, but they are not."""
+
+    def __init__(self, topic: str, partition: int, reached: object, end: object) -> None:
+        super().__init__(
+            f"partition {partition} of {topic} was recovered up to offset {reached}, it ends at {end}; "
+            "going on would publish from half a state. The worker ends; start it again"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """Where an event partition stands: offset of the next event to fold, and the end."""
+
+    position: int
+    end: int
+
+
+class Rebuild:
+    """Rebuilds the processor's partitions.
+
+    Args:
+        writer: name of this process in page keys.
+        on_ready: called with the partitions after each rebuild.
+    """
+
+    def __init__(
+        self,
+        app: faust.App,
+        settings: Settings,
+        *,
+        tables: Tables,
+        processor: Processor,
+        output: Output,
+        prices: PriceTable,
+        writer: str,
+        on_ready: Callable[[list[int]], None],
+    ) -> None:
+        self._app = app
+        self._settings = settings
+        self._topic = Names(settings.namespace).trial_events
+        self._tables = tables
+        self._processor = processor
+        self._output = output
+        self._prices = prices
+        self._writer = writer
+        self._on_ready = on_ready
+        self._rebuilds = 0
+
+    async def __call__(self) -> None:
+        """Faust's callback; never returns if the rebuild failed."""
+        try:
+            async with self._processor.lock:
+                await self._rebuild(self._app.consumer_generation_id)
+        except Exception as error:
+            await self._processor.give_up(error)
+
+    async def _rebuild(self, generation: int) -> None:
+        self._rebuilds += 1
+        self._check_recovered()
+        mine = sorted(tp.partition for tp in self._app.assignor.assigned_actives() if tp.topic == self._topic)
+        for table in self._tables.all():
+            table.keep_only(mine)
+        logs = await self._logs(mine)
+        epoch = await read_epoch(self._settings)
+        pages = self._tables.trials.by_partition()
+        partitions = {}
+        for number in mine:
+            partitions[number] = await self._partition(number, pages.get(number, {}), logs[number], epoch)
+            if generation != self._app.consumer_generation_id:
+                log.info("another rebalance began; its rebuild follows")
+                return
+        self._processor.partitions = partitions
+        await self._processor.publish_passed()
+        self._on_ready(mine)
+
+    def _check_recovered(self) -> None:
+        recovery = cast(TableManager, self._app.tables).recovery
+        for tp in recovery.active_tps:
+            end, reached = recovery.active_highwaters.get(tp), recovery.active_offsets.get(tp)
+            if end is None or reached is None or reached < end:
+                raise RecoveryIncomplete(tp.topic, tp.partition, reached, end)
+
+    async def _logs(self, mine: list[int]) -> dict[int, _Log]:
+        consumer = consumer_of(self._app)
+        tps = [TP(self._topic, number) for number in mine]
+        if not tps:
+            return {}
+        ends = await consumer.highwaters(*tps)
+        starts = await consumer.earliest_offsets(*tps)
+        committed = {tp: await consumer.committed(tp) for tp in tps}
+        return {tp.partition: _Log(committed[tp] or starts[tp], ends[tp]) for tp in tps}
+
+    async def _partition(self, number: int, pages: dict[str, bytes], at: _Log, epoch: int) -> Partition:
+        if self._settings.epoch is None:
+            epoch = max(epoch, self._published_epoch(number))
+        pipeline = await self._load(number, epoch, pages)
+        as_of = pipeline.as_of
+        if as_of >= at.end and self._settings.epoch is None:
+            epoch = await self._next_epoch(number, as_of, at.end, epoch)
+            pipeline = await self._load(number, epoch, pages)
+        return Partition(number, epoch, pipeline, at.position, min(as_of + 1, at.end), end=at.end)
+
+    async def _load(self, number: int, epoch: int, pages: dict[str, bytes]) -> Pipeline:
+        """Join the pages; each rebuild is a writer of its own, so that it never rewrites a page unread."""
+        count = self._settings.partitions
+        pipeline = Pipeline(
+            epoch=epoch,
+            writer=f"{self._writer}.{self._rebuilds}",
+            prices=self._prices,
+            owns=lambda run_id: partition_of(run_id, count) == number,
+        )
+        for loaded, (key, value) in enumerate(pages.items()):
+            pipeline.load_page(key, value)
+            if loaded % PAGES_PER_TURN == 0:
+                await asyncio.sleep(0)
+        pipeline.recovered()
+        return pipeline
+
+    def _published_epoch(self, number: int) -> int:
+        """Greatest epoch among the run summaries of the partition, 0 if there are none."""
+        runs = self._tables.summaries["run"].by_partition().get(number, {})
+        return max((int(orjson.loads(value)["epoch"]) for value in runs.values()), default=0)
+
+    async def _next_epoch(self, number: int, as_of: int, end: int, epoch: int) -> int:
+        log.warning(
+            "partition %d: its pages have seen offset %d, the log ends at %d: a new log; epoch %d begins",
+            number,
+            as_of,
+            end,
+            epoch + 1,
+        )
+        await self._output.write([epoch_record(self._settings, epoch + 1)])
+        return epoch + 1

@@ -1,0 +1,137 @@
+"""Runs a worker in this process until SIGTERM, SIGINT or a crash."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+
+from aiokafka.errors import KafkaConnectionError, KafkaError
+
+from streamer.settings import Settings
+from streamer.worker.alive import CheckedSelector, Pulse
+from streamer.worker.app import Worker, build, session_seconds
+from streamer.worker.topics import TopicMismatch, ensure_topics
+
+log = logging.getLogger(__name__)
+
+CONNECT_SECONDS = 60.0
+"""How long to wait for the broker at the start."""
+
+CONNECT_RETRY_SECONDS = 0.5
+STOP_SECONDS = 30.0
+"""How long a stop may take before the process ends anyway: nothing that counts would be lost."""
+
+OK, FOUND_WRONG, USED_WRONGLY = 0, 1, 2
+
+
+def run_worker(settings: Settings) -> int:
+    """Run a worker; blocks. The exit code: 0 after a signal, 1 after a crash, 2 for wrong settings."""
+    _configure_logging(settings)
+    pulse = Pulse(session_seconds(settings))
+    pulse.start()
+    loop = asyncio.SelectorEventLoop(CheckedSelector(pulse))
+    asyncio.set_event_loop(loop)
+    try:
+        return loop.run_until_complete(_run(settings, pulse))
+    except TopicMismatch as error:
+        log.critical("%s", error)
+        return USED_WRONGLY
+    except (KafkaError, OSError) as error:
+        log.critical("cannot start with Kafka at %s: %s", settings.bootstrap, error)
+        return FOUND_WRONG
+
+
+async def _run(settings: Settings, pulse: Pulse) -> int:
+    stop = _stop_signal()
+    if not await _until(stop, _ensure_topics(settings)):
+        return OK
+    worker = build(settings, pulse)
+    await worker.output.start()
+    starting = asyncio.ensure_future(worker.app.start())
+    housekeeping = asyncio.ensure_future(worker.housekeeping.run())
+    crashed = await _wait_for_end(worker, stop, starting)
+    _end_anyway(FOUND_WRONG if crashed else OK)
+    housekeeping.cancel()
+    log.info("stopping")
+    await _stop(worker, starting)
+    return FOUND_WRONG if crashed else OK
+
+
+async def _wait_for_end(worker: Worker, stop: asyncio.Event, starting: asyncio.Future[None]) -> bool:
+    """Wait for a signal or a crash; true if it was a crash."""
+    crash: asyncio.Future[Any] = asyncio.ensure_future(worker.app._crashed.wait())
+    ends = [asyncio.ensure_future(stop.wait()), crash]
+    await asyncio.wait([*ends, starting], return_when=asyncio.FIRST_COMPLETED)
+    if starting.done() and starting.exception() is None:
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    elif starting.done():
+        log.critical("the worker could not start: %s", starting.exception())
+    crashed = not stop.is_set()
+    for end in ends:
+        end.cancel()
+    return crashed
+
+
+async def _stop(worker: Worker, starting: asyncio.Future[None]) -> None:
+    """Faust first: it finishes the batch at work and commits what is done."""
+    await worker.app.stop()
+    starting.cancel()
+    with suppress(asyncio.CancelledError, Exception):
+        await starting
+    await worker.output.stop()
+    await worker.sink.close()
+
+
+def _stop_signal() -> asyncio.Event:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    return stop
+
+
+async def _until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Do the work unless the signal comes first; false if it did."""
+    working = asyncio.ensure_future(work)
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if working.done():
+        working.result()
+        return True
+    working.cancel()
+    return False
+
+
+async def _ensure_topics(settings: Settings) -> None:
+    deadline = asyncio.get_running_loop().time() + CONNECT_SECONDS
+    while True:
+        try:
+            return await ensure_topics(settings)
+        except KafkaConnectionError as error:
+            if asyncio.get_running_loop().time() > deadline:
+                raise
+            log.warning("waiting for Kafka at %s: %s", settings.bootstrap, error)
+        await asyncio.sleep(CONNECT_RETRY_SECONDS)
+
+
+def _end_anyway(code: int) -> None:
+    timer = threading.Timer(STOP_SECONDS, os._exit, [code])
+    timer.daemon = True
+    timer.start()
+
+
+def _configure_logging(settings: Settings) -> None:
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    logging.getLogger("streamer").setLevel(settings.log_level)
+    for noisy in ("faust", "mode", "aiokafka"):
+        logging.getLogger(noisy).setLevel(logging.DEBUG if settings.log_level == "DEBUG" else logging.WARNING)

@@ -1,0 +1,97 @@
+"""Every topic, created before the app starts: Faust creates only some, and none with these settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import TopicAlreadyExistsError, for_code
+
+from streamer.settings import Settings
+from streamer.sinks.names import Names
+from streamer.worker.limits import MAX_MESSAGE_BYTES
+
+ROOM = {"max.message.bytes": str(MAX_MESSAGE_BYTES)}
+
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(16 * 1024 * 1024),
+    "segment.ms": str(60 * 60 * 1000),
+    "min.cleanable.dirty.ratio": "0.1",
+} | ROOM
+"""Small segments and a low dirty ratio: otherwise compaction never reaches a changelog of this size."""
+
+
+class TopicMismatch(Exception):
+    """A topic exists with another partition count than the settings say."""
+
+    def __init__(self, topic: str, found: int, wanted: int) -> None:
+        super().__init__(
+            f"topic {topic!r} has {found} partitions, the settings say {wanted}. The partition count of a "
+            f"deployment never changes: set STREAMER_PARTITIONS={found}, or choose another STREAMER_NAMESPACE"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """One topic as it has to be."""
+
+    name: str
+    partitions: int
+    config: dict[str, str] = field(default_factory=dict)
+
+
+def plan(settings: Settings) -> list[TopicPlan]:
+    """All topics of a deployment."""
+    names, count = Names(settings.namespace), settings.partitions
+    compacted = (
+        names.trials_changelog,
+        names.agent_model_summaries,
+        names.tier_summaries,
+        names.run_summaries,
+        names.scored_trials,
+    )
+    return [
+        TopicPlan(names.trial_events, count, {"retention.ms": "-1"} | ROOM),
+        TopicPlan(names.trial_rejections, count, ROOM),
+        TopicPlan(names.grade_changes, count, ROOM),
+        *(TopicPlan(name, count, COMPACTED) for name in compacted),
+        TopicPlan(names.streamer_meta, 1, COMPACTED),
+    ]
+
+
+async def ensure_topics(settings: Settings) -> None:
+    """Create what is missing.
+
+    Raises:
+        TopicMismatch: a topic exists with another partition count.
+        aiokafka.errors.KafkaError: the broker refused; the message names the topic.
+    """
+    admin = AIOKafkaAdminClient(**settings.kafka_options())
+    await admin.start()
+    try:
+        wanted = plan(settings)
+        existing = set(await admin.list_topics())
+        for topic in wanted:
+            if topic.name not in existing:
+                await _create(admin, topic, settings.replication)
+        await _check(admin, wanted)
+    finally:
+        await admin.close()
+
+
+async def _create(admin: AIOKafkaAdminClient, topic: TopicPlan, replication: int) -> None:
+    new = NewTopic(topic.name, topic.partitions, replication, topic_configs=topic.config)
+    response = await admin.create_topics([new])
+    for name, code, *reason in response.topic_errors:
+        if code not in (0, TopicAlreadyExistsError.errno):  # another worker may have been faster
+            raise for_code(code)(f"cannot create topic {name!r}: {reason[0] if reason else code}")
+
+
+async def _check(admin: AIOKafkaAdminClient, wanted: list[TopicPlan]) -> None:
+    counts = {topic.name: topic.partitions for topic in wanted}
+    for found in await admin.describe_topics(list(counts)):
+        if found["error_code"]:
+            raise for_code(found["error_code"])(f"cannot describe topic {found['topic']!r}")
+        if len(found["partitions"]) != counts[found["topic"]]:
+            raise TopicMismatch(found["topic"], len(found["partitions"]), counts[found["topic"]])

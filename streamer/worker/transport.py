@@ -1,0 +1,269 @@
+"""Faust's Kafka transport, handing on one fetched batch of the event topic as one Faust event.
+
+Nothing waits for a batch to fill: what one fetch brought is one batch, so the first record travels alone
+and a backlog travels in thousands. Other topics (the changelogs) pass through unchanged.
+
+A batch counts as acknowledged only when the processor has called `Batch.finish`: Faust itself also
+acknowledges what raised an exception or was cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import faust
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP, ConsumerMessage
+from yarl import URL
+
+from streamer.settings import Settings
+from streamer.worker.ends import true_ends
+from streamer.worker.limits import (
+    EMBEDDED_FETCH_WAIT_MS,
+    FETCH_WAIT_MS,
+    MAX_UNDONE_RECORDS,
+)
+
+
+@dataclass(eq=False, slots=True)
+class Batch:
+    """Records of one partition, as one fetch brought them; never empty.
+
+    Attributes:
+        records: aiokafka's ConsumerRecords, offsets rising (with gaps, where the log has them).
+        done: true once everything that follows from the records is safe (`finish`).
+    """
+
+    topic: str
+    partition: int
+    records: list[Any]
+    done: bool = False
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record: the offset of the batch."""
+        return int(self.records[-1].offset)
+
+    def finish(self) -> None:
+        """The batch is done; its records are released (the commit may be seconds away)."""
+        self.done = True
+        self.records = []
+
+
+@dataclass(eq=False, slots=True)
+class _Handed:
+    batch: Batch
+    last_offset: int
+    count: int
+
+
+class HandedBatches:
+    """Batches handed on, per partition in log order, until they are done and committed.
+
+    >>> from types import SimpleNamespace as Record
+    >>> handed = HandedBatches()
+    >>> first, second = (Batch("t", 0, [Record(offset=n)]) for n in (0, 7))
+    >>> handed.note("t0", first), handed.note("t0", second), handed.undone
+    (None, None, 2)
+    >>> second.finish(); handed.end_of_done("t0") is None
+    True
+    >>> first.finish(); handed.end_of_done("t0")
+    8
+    >>> handed.undone
+    0
+    """
+
+    def __init__(self) -> None:
+        self._by_tp: dict[Any, deque[_Handed]] = {}
+
+    @property
+    def undone(self) -> int:
+        """Records handed on and not done."""
+        return sum(item.count for items in self._by_tp.values() for item in items if not item.batch.done)
+
+    def waiting(self, tp: Any) -> bool:
+        """True if the partition has batches that are not done."""
+        return any(not item.batch.done for item in self._by_tp.get(tp, ()))
+
+    def partitions(self) -> list[Any]:
+        """Partitions that have batches noted."""
+        return [tp for tp, items in self._by_tp.items() if items]
+
+    def note(self, tp: Any, batch: Batch) -> None:
+        """Remember a batch that is being handed on."""
+        self._by_tp.setdefault(tp, deque()).append(_Handed(batch, batch.last_offset, len(batch.records)))
+
+    def end_of_done(self, tp: Any) -> int | None:
+        """Forget the leading batches that are done; the offset after them, None if there is none."""
+        items = self._by_tp.get(tp, deque())
+        end = None
+        while items and items[0].batch.done:
+            end = items.popleft().last_offset + 1
+        return end
+
+    def forget(self, tps: Any = None) -> None:
+        """Forget the batches of these partitions (of all): they will be read again."""
+        for tp in list(self._by_tp if tps is None else tps):
+            self._by_tp.pop(tp, None)
+
+
+class ConsumerThread(driver.AIOKafkaConsumerThread):
+    """Faust's consumer thread; Faust fixes fetch_max_wait_ms, this does not."""
+
+    logger = logging.getLogger("faust.streamer")
+    transport: Transport
+
+    def _create_worker_consumer(self, transport: Any) -> AIOKafkaConsumer:
+        consumer = super()._create_worker_consumer(transport)
+        consumer._fetch_max_wait_ms = self.transport.fetch_wait_ms
+        return consumer
+
+
+class Consumer(driver.Consumer):
+    """Faust's consumer with batches on the event topic. All of it runs in the main loop."""
+
+    logger = logging.getLogger("faust.streamer")
+    transport: Transport
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.handed = HandedBatches()
+        super().__init__(*args, **kwargs)
+
+    def _new_consumer_thread(self) -> ConsumerThread:
+        return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
+
+    def _is_events(self, tp: Any) -> bool:
+        return bool(tp.topic == self.transport.event_topic)
+
+    async def _wait_next_records(self, timeout: float) -> tuple[Any, Any]:  # noqa: ASYNC109
+        if self.flow_active and not self.app.in_recovery and self.handed.undone > MAX_UNDONE_RECORDS:
+            await self._wait_until_ebb(timeout)
+            return {}, self._get_active_partitions()
+        records, active = await super()._wait_next_records(timeout)
+        return self._in_batches(records or {}), active
+
+    async def _wait_until_ebb(self, seconds: float) -> None:
+        deadline = self.loop.time() + seconds
+        while self.flow_active and not self.should_stop and self.handed.undone > MAX_UNDONE_RECORDS:
+            if self.loop.time() > deadline:
+                return
+            await asyncio.sleep(0.002)
+
+    def _in_batches(self, records: Mapping[Any, list[Any]]) -> dict[Any, list[Any]]:
+        return {
+            tp: [Batch(tp.topic, tp.partition, found)] if found and self._is_events(tp) else found
+            for tp, found in records.items()
+        }
+
+    def _to_message(self, tp: Any, record: Any) -> ConsumerMessage:
+        if not isinstance(record, Batch):
+            return super()._to_message(tp, record)
+        self.handed.note(TP(tp.topic, tp.partition), record)
+        last = record.records[-1]
+        return ConsumerMessage(
+            record.topic,
+            record.partition,
+            record.last_offset,
+            last.timestamp / 1000.0,
+            last.timestamp_type,
+            [],
+            None,
+            cast(Any, record),
+            None,
+            0,
+            0,
+            TP(tp.topic, tp.partition),
+            generation_id=self.app.consumer_generation_id,
+        )
+
+    # -- commits: the end of the done prefix of batches ---------------------------------------------
+
+    def _filter_tps_with_pending_acks(self, topics: Any = None) -> Iterator[Any]:
+        tps = {*super()._filter_tps_with_pending_acks(), *self.handed.partitions()}
+        return (tp for tp in tps if topics is None or tp in topics or tp.topic in topics)
+
+    def _new_offset(self, tp: Any) -> int | None:
+        if not self._is_events(tp):
+            offset: int | None = super()._new_offset(tp)
+            return offset
+        self._acked.pop(tp, None)
+        self._acked_index.pop(tp, None)
+        return self.handed.end_of_done(tp)
+
+    async def _add_gap(self, tp: Any, offset_from: int, offset_to: int) -> None:
+        if not self._is_events(tp):
+            await super()._add_gap(tp, offset_from, offset_to)
+
+    async def on_partitions_revoked(self, revoked: set[Any]) -> None:
+        """Forget what was handed on: whoever owns the partitions next reads it again."""
+        self.handed.forget(revoked)
+        await super().on_partitions_revoked(revoked)
+        self.handed.forget(revoked)
+
+    async def perform_seek(self) -> None:
+        """Back to the committed offsets: what was handed on since is read again."""
+        self.handed.forget()
+        await super().perform_seek()
+
+    async def committed(self, tp: TP) -> int | None:
+        """The group's committed offset of a partition, None if there is none."""
+        consumer = self._thread._ensure_consumer()
+        offset: int | None = await self._thread.call_thread(
+            consumer.committed, TopicPartition(tp.topic, tp.partition)
+        )
+        return offset
+
+    async def highwaters(self, *partitions: Any) -> Mapping[Any, int]:
+        """Ends of the partitions; on the embedded broker those that a fetch says (see `ends`)."""
+        reported: Mapping[Any, int] = await super().highwaters(*partitions)
+        return await self.transport.true_ends(reported)
+
+
+class Transport(driver.Transport):
+    """Installed by `app.transport = batch_transport(settings)(app)`."""
+
+    Consumer = Consumer
+    event_topic: str
+    fetch_wait_ms: int
+    settings: Settings
+
+    async def true_ends(self, reported: Mapping[Any, int]) -> Mapping[Any, int]:
+        """Correct what ListOffsets answered, where the broker needs it."""
+        if not self.settings.embedded:
+            return reported
+        return await true_ends(self.settings, reported)
+
+
+def consumer_of(app: faust.App) -> Consumer:
+    """The consumer of an app that has this transport."""
+    return cast(Consumer, app.consumer)
+
+
+def batch_transport(app: faust.App, settings: Settings, event_topic: str) -> Transport:
+    """The transport for this app and these settings."""
+    transport = Transport([URL(f"kafka://{server}") for server in settings.bootstrap.split(",")], app)
+    transport.event_topic = event_topic
+    transport.settings = settings
+    transport.fetch_wait_ms = EMBEDDED_FETCH_WAIT_MS if settings.embedded else FETCH_WAIT_MS
+    return transport
+
+
+class AsFetched(faust.Schema[Any, Any]):
+    """Schema of the event topic: nothing is decoded here, since bad bytes are the pipeline's business."""
+
+    def loads_key(self, app: Any, message: Any, **_: Any) -> Any:
+        """Batches have no key."""
+        return message.key
+
+    def loads_value(self, app: Any, message: Any, **_: Any) -> Any:
+        """The batch itself."""
+        return message.value
+
+
+__all__ = ["AsFetched", "Batch", "Consumer", "HandedBatches", "Transport", "batch_transport", "consumer_of"]
