@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streamer.sources.base import ConvertOptions, RunPlan, Source, Unreadable
-from streamer.sources.files import clean_name, entries, walk
+from streamer.sources.files import clean_name, entries, is_file, walk
 
 RUN_FILE_ENDING = "_results.json"
 """Files of this ending may be runs of their own, without a directory (H2)."""
@@ -64,7 +64,7 @@ def discover(
             problems.append(Unreadable(path, f"no run of {names} here, below or around it"))
         for source, place, nested in found:
             _add(runs, Run(source, place, source.plan(place, options), _common(root, place), nested, ""))
-    ordered = sorted(runs.values(), key=lambda run: (run.nested, not run.is_itself, run.path.is_file()))
+    ordered = sorted(runs.values(), key=lambda run: (run.nested, not run.is_itself, is_file(run.path)))
     return ordered, problems, _name(ordered)
 
 
@@ -72,7 +72,7 @@ def _runs_of(
     root: Path, sources: Sequence[Source], problems: list[Unreadable]
 ) -> Iterator[tuple[Source, Path, bool]]:
     """The runs at and below a path: connector, place, whether it lies inside another run."""
-    if root.is_file():
+    if is_file(root):
         yield from ((source, root, False) for source in _claim(root, sources))
         return
     claimed: dict[Path, Source] = {}

@@ -19,10 +19,25 @@ class FileError(Exception):
     """A file cannot be read; the text says why and is meant for the user."""
 
 
+def is_file(path: Path) -> bool:
+    """Whether there is a regular file; False, not an exception, where one may not look."""
+    return os.path.isfile(path)
+
+
+def is_directory(path: Path) -> bool:
+    """Whether there is a directory; False where one may not look."""
+    return os.path.isdir(path)
+
+
+def exists(path: Path) -> bool:
+    """Whether there is anything; False where one may not look."""
+    return os.path.exists(path)
+
+
 def read_json(path: Path) -> Any:
     """Content of a JSON file. Raises FileError; NaN and Infinity pass as floats."""
     try:
-        if not path.is_file():
+        if not is_file(path):
             raise FileError("not a regular file")
         return json.loads(path.read_bytes())
     except OSError as error:
@@ -43,7 +58,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 def read_optional(path: Path, problems: list[Unreadable]) -> dict[str, Any]:
     """Content of a file that may be missing: empty then, and (noted as a problem) if it cannot be read."""
-    if not path.exists():
+    if not exists(path):
         return {}
     try:
         return read_object(path)

@@ -19,6 +19,8 @@ from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable
 from streamer.sources.files import (
     FileError,
     clean_name,
+    is_directory,
+    is_file,
     known,
     mtime_ns,
     part,
@@ -50,11 +52,11 @@ class Scylla:
     name = "scylla"
 
     def detect(self, path: Path) -> bool:
-        if not path.is_dir():
+        if not is_directory(path):
             return False
-        if (path / CONFIG).is_file():
+        if is_file(path / CONFIG):
             return True
-        return _has_tiers(path) and not any((parent / CONFIG).is_file() for parent in path.parents[:4])
+        return _has_tiers(path) and not any(is_file(parent / CONFIG) for parent in path.parents[:4])
 
     def skip(self, directory: Path) -> bool:
         return bool(_RUN.fullmatch(directory.parent.name)) or directory.name == "repo"
@@ -94,7 +96,7 @@ class Scylla:
 
     def trials(self, path: Path, plan: RunPlan, options: ConvertOptions) -> Iterator[Found | Unreadable]:
         task_id = _task(path, read_optional(path / CONFIG, []))
-        files = [d / RESULT for d in walk(path, self.skip) if (d / RESULT).is_file()]
+        files = [d / RESULT for d in walk(path, self.skip) if is_file(d / RESULT)]
         completed: set[tuple[str, ...]] = set()
         for file in sorted(files, key=lambda file: (_in_progress(path, file), file)):
             place = _place(path, file)
@@ -208,7 +210,7 @@ def _has_tiers(path: Path) -> bool:
     if path.name in (IN_PROGRESS, COMPLETED):
         return False
     return any(
-        (run / RESULT).is_file()
+        is_file(run / RESULT)
         for home in (path, path / IN_PROGRESS, path / COMPLETED)
         for tier in subdirectories(home)
         if _TIER.fullmatch(tier.name)

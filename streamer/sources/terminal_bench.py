@@ -13,6 +13,9 @@ from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable
 from streamer.sources.files import (
     FileError,
     clean_name,
+    exists,
+    is_directory,
+    is_file,
     known,
     mtime_ns,
     part,
@@ -42,19 +45,19 @@ class TerminalBench:
     name = "terminal-bench"
 
     def detect(self, path: Path) -> bool:
-        return is_run_file(path) if path.is_file() else is_run_place(path)
+        return is_run_file(path) if is_file(path) else is_run_place(path)
 
     def skip(self, directory: Path) -> bool:
         return directory.name in LOG_DIRECTORIES
 
     def plan(self, path: Path, options: ConvertOptions) -> RunPlan:
         plan = RunPlan(run_id=run_name(path))
-        home = path if path.is_dir() else path.parent
-        has_lock = path.is_dir() or path.name == RESULTS
-        lock_file = home / (FC_EVAL_LOCK if (home / FC_EVAL_LOCK).is_file() else LOCK)
+        home = path if is_directory(path) else path.parent
+        has_lock = is_directory(path) or path.name == RESULTS
+        lock_file = home / (FC_EVAL_LOCK if is_file(home / FC_EVAL_LOCK) else LOCK)
         lock = read_optional(lock_file, plan.problems) if has_lock else {}
         metadata = read_optional(home / METADATA, plan.problems) if has_lock else {}
-        own_results = path if path.is_file() else path / RESULTS
+        own_results = path if is_file(path) else path / RESULTS
         agent = part(lock, "agent")
         plan.agent = (
             text(agent.get("name"))
@@ -80,7 +83,7 @@ class TerminalBench:
         return plan
 
     def trials(self, path: Path, plan: RunPlan, options: ConvertOptions) -> Iterator[Found | Unreadable]:
-        if path.is_dir() and (path / FC_EVAL_LOCK).is_file() and options.harness != self.name:
+        if is_directory(path) and is_file(path / FC_EVAL_LOCK) and options.harness != self.name:
             yield Unreadable(
                 path,
                 f"an fc-eval run ({FC_EVAL_LOCK}); --harness {self.name} reads verdicts, tokens and times "
@@ -120,8 +123,8 @@ class TerminalBench:
         self, path: Path, plan: RunPlan, seen: set[_Identity]
     ) -> Iterator[Found | Unreadable]:
         """Trials that stand only in the run-level file: crashed ones, or all of them (H2, H6)."""
-        file = path if path.is_file() else path / RESULTS
-        if not file.exists():
+        file = path if is_file(path) else path / RESULTS
+        if not exists(file):
             return
         try:
             results = read_object(file).get("results")

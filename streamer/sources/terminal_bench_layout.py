@@ -12,7 +12,16 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from streamer.sources.files import FileError, clean_name, read_json, read_object, subdirectories, walk
+from streamer.sources.files import (
+    FileError,
+    clean_name,
+    is_directory,
+    is_file,
+    read_json,
+    read_object,
+    subdirectories,
+    walk,
+)
 
 RESULTS = "results.json"
 METADATA = "run_metadata.json"
@@ -50,7 +59,7 @@ def attempt_and_run(task_id: str, trial_name: str) -> tuple[int, str | None]:
 
 def run_name(path: Path) -> str:
     """Name of the run at a directory or a run-level file."""
-    if path.is_dir():
+    if is_directory(path):
         return clean_name(path)
     return clean_name(path.parent) if path.name == RESULTS else _RUN_FILE_SUFFIX.sub("", clean_name(path))
 
@@ -69,9 +78,9 @@ def is_run_file(path: Path) -> bool:
 
 def is_run_directory(path: Path) -> bool:
     """Whether a directory has a run-level file of its own."""
-    if any((path / marker).is_file() for marker in MARKERS):
+    if any(is_file(path / marker) for marker in MARKERS):
         return True
-    return not _is_trial_directory(path) and (path / RESULTS).is_file() and is_run_file(path / RESULTS)
+    return not _is_trial_directory(path) and is_file(path / RESULTS) and is_run_file(path / RESULTS)
 
 
 def _is_trial_directory(path: Path) -> bool:
@@ -83,7 +92,7 @@ def _is_trial_directory(path: Path) -> bool:
 def _holds_trials(path: Path) -> bool:
     """Whether the layout alone says run directory: <task>/<task>.<attempt>-of-<n>.../results.json."""
     return any(
-        _is_trial_directory(trial) and (trial / RESULTS).is_file()
+        _is_trial_directory(trial) and is_file(trial / RESULTS)
         for task in subdirectories(path)
         for trial in subdirectories(task)
     )
@@ -91,7 +100,7 @@ def _holds_trials(path: Path) -> bool:
 
 def _has_broken_results(path: Path) -> bool:
     """Whether a directory has a results file that is no JSON: claimed as a run, so that it gets reported."""
-    if _is_trial_directory(path) or not (path / RESULTS).is_file():
+    if _is_trial_directory(path) or not is_file(path / RESULTS):
         return False
     try:
         read_json(path / RESULTS)
@@ -112,7 +121,7 @@ def is_run_place(path: Path) -> bool:
 
 def trial_files(run: Path) -> Iterator[Path]:
     """Results of trials at any depth below a run; neither nested runs' nor sub-trials' (G2)."""
-    if not run.is_dir():
+    if not is_directory(run):
         return
 
     def skip(directory: Path) -> bool:
@@ -120,7 +129,7 @@ def trial_files(run: Path) -> Iterator[Path]:
         return name in LOG_DIRECTORIES or bool(_SUB_TRIAL.search(name)) or is_run_directory(directory)
 
     for directory in walk(run, skip):
-        if directory != run and (directory / RESULTS).is_file():
+        if directory != run and is_file(directory / RESULTS):
             yield directory / RESULTS
 
 
