@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 import orjson
@@ -16,7 +15,7 @@ from redis.asyncio import Redis
 
 from schemas.identity import encode_id
 from schemas.metrics import BOARD_METRICS
-from streamer.sinks.entry import RUN_SUFFIX, Entry
+from streamer.sinks.entry import RUN_SUFFIX, Entry, last_event_seconds
 from streamer.sinks.names import Names
 
 Command = tuple[str | bytes | float, ...]
@@ -120,9 +119,7 @@ class AcrossRuns:
         if summary is None:
             yield "ZREM", self._names.runs, encode_id(run_id)
             return
-        at = summary["last_event_at"]
-        seconds = datetime.fromisoformat(at).timestamp() if at else 0.0
-        yield "ZADD", self._names.runs, repr(seconds), encode_id(run_id)
+        yield "ZADD", self._names.runs, repr(last_event_seconds(summary)), encode_id(run_id)
         yield from self._expiry(self._names.runs)
 
     def _place(self, benchmark: str, member: str, board: Mapping[str, str | bool]) -> Iterator[Command]:

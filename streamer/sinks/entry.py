@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -123,6 +124,12 @@ def entry_of(change: SummaryChange, *, news: bool) -> Entry:
         summary=change.summary,
         news=news,
     )
+
+
+def last_event_seconds(summary: Mapping[str, Any]) -> float:
+    """Unix seconds of the last event folded into the run; 0.0 where nobody knows."""
+    at = summary["last_event_at"]
+    return datetime.fromisoformat(at).timestamp() if at else 0.0
 
 
 def version_text(version: Version) -> str:

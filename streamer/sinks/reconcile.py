@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
+from math import inf
 from operator import attrgetter
 
 from redis.asyncio import Redis
 
 from streamer.aggregate.changes import SummaryChange
-from streamer.sinks.entry import RUN_SUFFIX, Entry, Version, entry_of, parse_version
+from streamer.sinks.entry import RUN_SUFFIX, Entry, Version, entry_of, last_event_seconds, parse_version
 from streamer.sinks.names import Names
 
 DELETED_FIELD = b"deleted"
@@ -18,13 +19,19 @@ DELETED_FIELD = b"deleted"
 Runs = dict[str, list[Entry]]
 
 
-def by_run(changes: Iterable[SummaryChange], size: int) -> Iterator[Runs]:
-    """Silent entries by run, whole runs, about `size` entries at a time. Changes of a run come together."""
+def by_run(changes: Iterable[SummaryChange], size: int, alive_since: float | None = None) -> Iterator[Runs]:
+    """Silent entries by run, whole runs, about `size` entries at a time. Changes of a run come together.
+
+    Runs whose last event is older than `alive_since` (Unix seconds) are left out: they have expired.
+    """
     runs: Runs = {}
     entries_in_runs = 0
     for run_id, group in groupby(changes, key=attrgetter("run_id")):
-        runs[run_id] = [entry_of(change, news=False) for change in group]
-        entries_in_runs += len(runs[run_id])
+        entries = [entry_of(change, news=False) for change in group]
+        if alive_since is not None and _last_event(entries) < alive_since:
+            continue
+        runs[run_id] = entries
+        entries_in_runs += len(entries)
         if entries_in_runs >= size:
             yield runs
             runs, entries_in_runs = {}, 0
@@ -50,6 +57,11 @@ async def lacking(client: Redis, names: Names, runs: Runs) -> list[Entry]:
                 found.append(entry)
         found += _gone(entries, versions)
     return found
+
+
+def _last_event(entries: list[Entry]) -> float:
+    """Unix seconds of the last event of a run; for ever where nobody knows."""
+    return max((last_event_seconds(entry.summary) for entry in entries if entry.summary), default=inf) or inf
 
 
 def _gone(entries: list[Entry], versions: dict[bytes, Version]) -> Iterator[Entry]:

@@ -4,40 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from importlib.resources import files
 from typing import Any, Self
 
-import orjson
-from redis.asyncio import Redis
-from redis.asyncio.connection import AbstractConnection
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from redis.asyncio import Connection
+from redis.exceptions import RedisClusterException, RedisError
 
-from schemas.metrics import BOARD_METRICS
 from streamer.aggregate.changes import Cut, SummaryChange
 from streamer.settings import Settings
 from streamer.sinks.across_runs import AcrossRuns
+from streamer.sinks.connect import address, async_client
 from streamer.sinks.entry import Entry, entry_of
+from streamer.sinks.heartbeats import Heartbeats
 from streamer.sinks.names import Names
 from streamer.sinks.reconcile import by_run, lacking
+from streamer.sinks.script import WriteRun
 from streamer.sinks.unsent import Unsent
 
 log = logging.getLogger(__name__)
 
-SCRIPT = files("streamer.sinks").joinpath("write_run.lua").read_text(encoding="utf-8")
-HISTORY_LENGTH = 10_000
-"""Entries kept of a run's history, about."""
 MAX_UNSENT_KEYS = 100_000
 """At about 4 KiB a summary, 400 MiB of memory in the worst outage."""
 ENTRIES_PER_ROUND_TRIP = 500
 """About 2 MiB a pipeline."""
 FIRST_RETRY_SECONDS = 0.05
 LAST_RETRY_SECONDS = 5.0
-UNREACHABLE = (RedisError, OSError, TimeoutError)
+UNREACHABLE = (RedisError, RedisClusterException, OSError, TimeoutError)
 """Every way in which Redis can fail to take a write, its own refusals (read-only, out of memory) included."""
 
 
@@ -56,6 +51,7 @@ class RedisSink:
         expire_seconds: expiry of a run's keys after its last write; None: never.
         timeout_seconds: how long one round trip may take before Redis counts as away.
         max_unsent: most keys remembered while Redis is away; what is dropped is mended by a reconcile.
+        clock: Unix seconds; tells which runs have expired and are not to be sent again.
     """
 
     def __init__(
@@ -68,18 +64,15 @@ class RedisSink:
         expire_seconds: int | None = None,
         timeout_seconds: float = 5.0,
         max_unsent: int = MAX_UNSENT_KEYS,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        self._client = Redis.from_url(
-            url,
-            protocol=2,
-            retry=Retry(NoBackoff(), 0),
-            socket_timeout=timeout_seconds,
-            socket_connect_timeout=timeout_seconds,
-            redis_connect_func=self._connected,
-            **(options or {}),
-        )
+        self._url = address(url)
+        self._client = async_client(url, options or {}, timeout_seconds, self._connected)
         self._names = names
         self._current = current
+        self._expire_seconds = expire_seconds
+        self._clock = clock
+        self._write_run = WriteRun(names, expire_seconds)
         self._across = AcrossRuns(self._client, names, expire_seconds)
         self._unsent = Unsent(max_unsent)
         self._lock = asyncio.Lock()
@@ -89,15 +82,7 @@ class RedisSink:
         self._rewrite_due: defaultdict[str, set[str]] = defaultdict(set)
         self._refused: set[str] = set()
         self._recovery: asyncio.Task[None] | None = None
-        self._heartbeats: set[str] = set()
-        self._header = orjson.dumps(
-            {
-                "expire_seconds": expire_seconds or 0,
-                "history_length": HISTORY_LENGTH,
-                "channel": names.updates,
-                "metrics": list(BOARD_METRICS),
-            }
-        )
+        self._heartbeats = Heartbeats(self._client, names)
 
     @classmethod
     def from_settings(cls, settings: Settings, current: Callable[[], Iterable[SummaryChange]]) -> Self:
@@ -148,8 +133,7 @@ class RedisSink:
         Redis lost its data: everything is reconciled.
         """
         if not self._away:
-            value = orjson.dumps({**status, "at": at})
-            await self._attempt(self._beat(worker_id, value))
+            await self._attempt(self._beat(worker_id, status, at))
 
     async def close(self) -> None:
         """One last attempt to send, the heartbeats removed, connections closed."""
@@ -158,8 +142,7 @@ class RedisSink:
             await asyncio.gather(self._recovery, return_exceptions=True)
         try:
             await self._flush(None)
-            for worker_id in self._heartbeats:
-                await self._client.hdel(self._names.workers, worker_id)
+            await self._heartbeats.stop()
         except UNREACHABLE as error:
             log.warning(
                 "Redis: %d keys are not there yet (%s); the next worker sends them", self.unsent, error
@@ -204,8 +187,7 @@ class RedisSink:
         sent = []
         for run_id, entries in batch.items():
             start, known = len(pipe), self._across.benchmark(run_id)
-            arguments = [part for entry in entries for part in entry.script_arguments(self._names)]
-            pipe.execute_command("EVAL", SCRIPT, 1, self._names.versions(run_id), self._header, *arguments)
+            pipe.execute_command(*self._write_run.command(run_id, entries))
             for command in self._across.commands(run_id, entries):
                 pipe.execute_command(*command)
             sent.append((run_id, entries, known, slice(start, len(pipe))))
@@ -242,7 +224,9 @@ class RedisSink:
         return bool(self._reconcile_due or self._unsent.dropped or self._rewrite_due or self._refused)
 
     async def _reconcile(self, changes: Iterable[SummaryChange]) -> None:
-        for runs in by_run(changes, ENTRIES_PER_ROUND_TRIP):
+        lifetime = self._expire_seconds
+        alive_since = self._clock() - lifetime if lifetime else None
+        for runs in by_run(changes, ENTRIES_PER_ROUND_TRIP, alive_since):
             async with self._lock:
                 entries = await lacking(self._client, self._names, runs)
             for entry in entries:
@@ -252,15 +236,14 @@ class RedisSink:
                 self._rewrite_due[run_id] |= {benchmark} if benchmark else set()
             await self._flush(runs)
 
-    async def _beat(self, worker_id: str, value: bytes) -> None:
+    async def _beat(self, worker_id: str, status: Mapping[str, Any], at: datetime) -> None:
         async with self._lock:
-            added = await self._client.hset(self._names.workers, worker_id, value)
-        if added and worker_id in self._heartbeats:
-            log.warning("Redis lost its data; sending everything again")
+            lost = await self._heartbeats.beat(worker_id, status, at)
+        if lost:
+            log.warning("Redis at %s lost its data; sending everything again", self._url)
             self._reconcile_due = True
-        self._heartbeats.add(worker_id)
 
-    async def _connected(self, connection: AbstractConnection) -> None:
+    async def _connected(self, connection: Connection) -> None:
         """Redis may have restarted, empty or older: every connection but the first asks for a reconcile."""
         await connection.on_connect()
         self._connections += 1
@@ -272,7 +255,7 @@ class RedisSink:
             log.warning(
                 "Redis does not take writes (%s); the latest of each key is kept until it does", error
             )
-        self._away = True
+        self._away = self._reconcile_due = True
         self._start_recovery()
 
     def _start_recovery(self) -> None:
@@ -286,7 +269,7 @@ class RedisSink:
             try:
                 await self._catch_up()
             except UNREACHABLE as error:
-                self._away = True
+                self._away = self._reconcile_due = True
                 log.debug("Redis is still away: %s", error)
             except Exception:
                 log.exception("Could not reconcile Redis; trying again")
@@ -298,7 +281,7 @@ class RedisSink:
     async def _catch_up(self) -> None:
         await self._flush(None)
         if self._away:
-            log.warning("Redis takes writes again")
+            log.warning("Redis at %s takes writes again", self._url)
             self._away = False
             await self._flush(None)  # what came during the first one
         if self._reconcile_due or self._unsent.dropped:
