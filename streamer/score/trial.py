@@ -8,6 +8,7 @@ from typing import Literal
 
 from schemas.events import SnapshotCounts, TestCounts, TrialResult
 from streamer.score.cross_tier import cost_of_pass
+from streamer.score.formulacode.score import FormulaCodeScore, formulacode_score
 from streamer.score.prices import PriceTable
 from streamer.score.profiles import GradingProfile
 
@@ -26,6 +27,7 @@ class Scored:
         composite: weighted mean of both rates; None while the judge is awaited (R13).
         cost_usd: US dollars.
         cost_source: whether the harness reported the cost or it is tokens x price (R2).
+        formulacode: speedups, advantages and failure flags; None where the trial carries none of them.
         cost_of_pass: cost_usd / pass_rate: US dollars, Infinity where the trial failed (R14).
         duration_seconds: as reported, else from start to end; a negative difference is missing.
     """
@@ -45,11 +47,12 @@ class Scored:
     cache_write_tokens: int | None
     trajectory_length: int | None
     failure_mode: str | None
+    formulacode: FormulaCodeScore | None = None
 
 
 def score_trial(event: TrialResult, profile: GradingProfile, prices: PriceTable) -> Scored:
     """Score a trial of its own (R10): its tests and snapshot are judged absolutely."""
-    return _score(event, _succeeded(event, None), profile, prices)
+    return _score(event, None, profile, prices)
 
 
 def score_trial_group(
@@ -64,7 +67,7 @@ def score_trial_group(
     known by its name alone: `is_baseline` decides nothing here, and is taken as in the functions below.
     """
     allowed = _oracle_failures(events)
-    return [_score(event, _succeeded(event, allowed), profile, prices) for event in events]
+    return [_score(event, allowed, profile, prices) for event in events]
 
 
 def group_resolved(events: Sequence[TrialResult], is_baseline: Callable[[str], bool]) -> bool | None:
@@ -84,7 +87,12 @@ def deciding_sub_trial(
     return max(events, key=lambda e: (not is_baseline(e.agent), *_position(e)), default=None)
 
 
-def _score(event: TrialResult, success: bool, profile: GradingProfile, prices: PriceTable) -> Scored:
+def _score(
+    event: TrialResult, allowed_failures: int | None, profile: GradingProfile, prices: PriceTable
+) -> Scored:
+    pytest_failed = event.tests is not None and _tests_failed(event.tests, allowed_failures)
+    snapshot_failed = event.snapshot is not None and _snapshot_failed(event.snapshot)
+    success = _succeeded(event, pytest_failed or snapshot_failed)
     pass_rate = 1.0 if success else 0.0
     impl_rate = None if event.score is None else _clamp(event.score)
     cost, source = _cost(event, prices)
@@ -104,16 +112,15 @@ def _score(event: TrialResult, success: bool, profile: GradingProfile, prices: P
         cache_write_tokens=event.cache_write_tokens,
         trajectory_length=event.trajectory_length,
         failure_mode=event.failure_mode,
+        formulacode=formulacode_score(event, pytest_failed, snapshot_failed),
     )
 
 
-def _succeeded(event: TrialResult, allowed_failures: int | None) -> bool:
+def _succeeded(event: TrialResult, failed: bool) -> bool:
     """R20: an absent section does not apply; with no section at all the harness's verdict decides."""
     if event.tests is None and event.snapshot is None:
         return event.resolved is True
-    if event.tests is not None and _tests_failed(event.tests, allowed_failures):
-        return False
-    return event.snapshot is None or not _snapshot_failed(event.snapshot)
+    return not failed
 
 
 def _tests_failed(tests: TestCounts, allowed_failures: int | None) -> bool:

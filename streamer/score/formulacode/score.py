@@ -1,0 +1,115 @@
+"""FormulaCode's score of one trial: failure flags, fallback to baseline, metrics (C1-C3, R3, R4, R21)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from schemas.events import TrialResult
+from streamer.score.formulacode.task_metrics import task_metrics
+
+ADVANTAGES = ("agent_advantage", *(f"agent_advantage_level{level}" for level in (1, 2, 3, 4)))
+"""The specification's names of the advantages; the first equals level 4 unless a log claims otherwise."""
+
+_NEVER_FALLS_BACK = "nop"
+
+
+@dataclass(frozen=True, slots=True)
+class FormulaCodeScore:
+    """What FormulaCode says of one agent on one task.
+
+    Attributes:
+        pytest_failed: the test suite failed, relative to the oracle's where there is one (D8, R5).
+        snapshot_failed: the snapshot comparison failed (D10).
+        fallback: the agent is treated as if it had changed nothing (C1); never for nop (R4).
+        task_speedup: None if not measured (R21).
+        advantages: in the order of :data:`ADVANTAGES`; None if unknown (R21, R22).
+        claimed: True if the advantages are those that a log states without speedups (R3).
+        num_benchmarks: 0 if not measured.
+        num_valid_benchmarks: 0 if not measured.
+        speedup_percentage: as the old result format gives it, else (task_speedup - 1) x 100.
+    """
+
+    pytest_failed: bool
+    snapshot_failed: bool
+    fallback: bool
+    task_speedup: float | None
+    advantages: tuple[float, ...] | None
+    claimed: bool
+    num_benchmarks: int
+    num_valid_benchmarks: int
+    speedup_percentage: float | None
+
+
+def formulacode_score(
+    event: TrialResult, pytest_failed: bool, snapshot_failed: bool
+) -> FormulaCodeScore | None:
+    """Score a trial that carries any of FormulaCode's sections; None for one that carries none."""
+    if not is_formulacode(event):
+        return None
+    benchmarks = event.benchmarks
+    failed = (pytest_failed or snapshot_failed) and event.agent != _NEVER_FALLS_BACK
+    fallback = failed and has_entries(benchmarks)
+    claims = _claims(event.claimed) if not benchmarks else None
+    percentage = event.speedup_percentage
+    if benchmarks is None:
+        return FormulaCodeScore(
+            pytest_failed,
+            snapshot_failed,
+            fallback,
+            None,
+            claims,
+            claims is not None,
+            *_claimed_counts(event.claimed),
+            percentage,
+        )
+    metrics = task_metrics(benchmarks, fallback=fallback)
+    measured = metrics.advantages and (metrics.advantages[-1], *metrics.advantages)
+    counts = (metrics.num_benchmarks, metrics.num_valid_benchmarks)
+    return FormulaCodeScore(
+        pytest_failed,
+        snapshot_failed,
+        fallback,
+        metrics.task_speedup,
+        claims or measured,
+        claims is not None,
+        *(_claimed_counts(event.claimed) if claims else counts),
+        (metrics.task_speedup - 1.0) * 100.0 if percentage is None else percentage,
+    )
+
+
+def is_formulacode(event: TrialResult) -> bool:
+    """True if the event carries any of FormulaCode's sections."""
+    return not (
+        event.benchmarks is None
+        and event.tests is None
+        and event.snapshot is None
+        and event.claimed is None
+        and event.speedup_percentage is None
+    )
+
+
+def has_entries(benchmarks: Mapping[str, JsonValue] | None) -> bool:
+    """True if there is anything to fall back on (C3): entries that are not objects are dropped (C1)."""
+    return benchmarks is not None and any(isinstance(entry, dict) for entry in benchmarks.values())
+
+
+def _claims(claimed: Mapping[str, JsonValue] | None) -> tuple[float, ...] | None:
+    """The five advantages that a log claims; None unless all are finite numbers."""
+    values = [_number((claimed or {}).get(name)) for name in ADVANTAGES]
+    return tuple(value for value in values if value is not None) if None not in values else None
+
+
+def _claimed_counts(claimed: Mapping[str, JsonValue] | None) -> tuple[int, int]:
+    """Claimed numbers of benchmarks and of valid ones; 0 where there is no claim."""
+    counts = [_number((claimed or {}).get(name)) for name in ("total_benchmarks", "num_valid_benchmarks")]
+    return int(counts[0] or 0), int(counts[1] or 0)
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
