@@ -15,12 +15,28 @@ from typing import Any, Literal
 from pydantic import Field, SecretStr
 from pydantic_settings import (
     BaseSettings,
+    InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
 
+from streamer.discovery import discovered_settings
+
 DEFAULT_CONFIG_FILE = "streamer.toml"
+
+
+class DiscoverySource(InitSettingsSource):
+    """The running `streamer up`. Not used where a bootstrap or a Redis is named: never half of each."""
+
+    def __init__(self, settings_cls: type[BaseSettings]) -> None:
+        super().__init__(settings_cls, init_kwargs=discovered_settings())
+
+    def __call__(self) -> dict[str, Any]:
+        """Settings of the running stack that nothing else names."""
+        if {"bootstrap", "redis"} & self.current_state.keys():
+            return {}
+        return super().__call__()
 
 
 class Settings(BaseSettings):
@@ -28,15 +44,21 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="STREAMER_", extra="forbid", frozen=True)
 
-    bootstrap: str = Field(default="127.0.0.1:9092", description="Kafka bootstrap servers, comma-separated host:port.")
+    bootstrap: str = Field(
+        default="127.0.0.1:9092", description="Kafka bootstrap servers, comma-separated host:port."
+    )
     redis: str = Field(default="redis://127.0.0.1:6379/0", description="Redis URL; rediss:// for TLS.")
     redis_password: SecretStr | None = Field(default=None, description="Redis password, if not in the URL.")
     redis_cafile: Path | None = Field(default=None, description="CA certificates to trust for Redis.")
-    redis_expire_seconds: int | None = Field(default=None, ge=1, description="Expiry of a run's keys; null: never.")
+    redis_expire_seconds: int | None = Field(
+        default=None, ge=1, description="Expiry of a run's keys; null: never."
+    )
     namespace: str = Field(
         default="", pattern=r"^[A-Za-z0-9._-]{0,64}$", description="Prefix of topics, group and keys."
     )
-    partitions: int = Field(default=8, ge=1, le=10_000, description="Partitions of each topic, fixed for ever.")
+    partitions: int = Field(
+        default=8, ge=1, le=10_000, description="Partitions of each topic, fixed for ever."
+    )
     replication: int = Field(default=1, ge=1, le=32, description="Replicas of each topic that is created.")
     embedded: bool = Field(default=False, description="True against the embedded broker (its facts differ).")
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
@@ -47,18 +69,25 @@ class Settings(BaseSettings):
     ssl_certfile: Path | None = Field(default=None, description="Client certificate for Kafka.")
     ssl_keyfile: Path | None = Field(default=None, description="Key of the client certificate.")
     session_timeout_seconds: float = Field(default=10.0, ge=1, description="Consumer group session timeout.")
-    data_dir: Path | None = Field(default=None, description="Where `up` keeps its journal; null: the user's data dir.")
+    data_dir: Path | None = Field(
+        default=None, description="Where `up` keeps its journal; null: the user's data dir."
+    )
     prices_file: Path | None = Field(default=None, description="TOML price table of the user (R2).")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     epoch: int | None = Field(default=None, ge=1, description="Overrides the epoch kept in streamer-meta.")
 
     @classmethod
     def settings_customise_sources(
-        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, **sources: Any
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         file = os.environ.get("STREAMER_CONFIG", DEFAULT_CONFIG_FILE)
         toml = TomlConfigSettingsSource(settings_cls, toml_file=file)
-        return (init_settings, sources["env_settings"], toml)
+        return (init_settings, env_settings, toml, DiscoverySource(settings_cls))
 
     def ssl_context(self) -> ssl.SSLContext | None:
         """TLS context for Kafka, or None where the protocol has none."""
@@ -66,7 +95,9 @@ class Settings(BaseSettings):
             return None
         context = ssl.create_default_context(cafile=str(self.ssl_cafile) if self.ssl_cafile else None)
         if self.ssl_certfile:
-            context.load_cert_chain(str(self.ssl_certfile), str(self.ssl_keyfile) if self.ssl_keyfile else None)
+            context.load_cert_chain(
+                str(self.ssl_certfile), str(self.ssl_keyfile) if self.ssl_keyfile else None
+            )
         return context
 
     def kafka_options(self) -> dict[str, Any]:
@@ -79,7 +110,9 @@ class Settings(BaseSettings):
         if self.security_protocol.startswith("SASL"):
             options["sasl_mechanism"] = self.sasl_mechanism
             options["sasl_plain_username"] = self.sasl_username
-            options["sasl_plain_password"] = self.sasl_password.get_secret_value() if self.sasl_password else None
+            options["sasl_plain_password"] = (
+                self.sasl_password.get_secret_value() if self.sasl_password else None
+            )
         return options
 
     def redis_options(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from types import TracebackType
 
-from streamer.embedded.errors import EmbeddedUnavailable
+from streamer.embedded.errors import EmbeddedUnavailable, ServerFailed
 from streamer.embedded.probe import free_port, kafka_answers
 from streamer.embedded.processes import Child
 
@@ -30,6 +30,8 @@ class Broker:
 
     def __init__(self, port: int | None = None, *, log: Path | None = None) -> None:
         self.port = port or free_port()
+        self.loaded = 0
+        """Events it held at the start: none."""
         address = f"tcp://127.0.0.1:{self.port}"
         self.child = Child(
             "The embedded broker",
@@ -52,6 +54,16 @@ class Broker:
         """Start it and return when it answers."""
         self.child.start()
         self.child.wait_ready(lambda: kafka_answers(self.port))
+
+    @property
+    def broker_pid(self) -> int:
+        """Process id of the broker."""
+        return self.child.pid
+
+    def check(self) -> None:
+        """Raise ServerFailed if it has ended."""
+        if not self.child.alive:
+            raise ServerFailed(self.child.name, f"ended ({self.child.exit_code})", self.child.log)
 
     def stop(self) -> None:
         """End it; all its topics are gone. It has nothing to save, so it is not asked twice."""

@@ -7,8 +7,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from streamer.embedded import guard
 from streamer.embedded.errors import ServerFailed
@@ -54,11 +55,14 @@ class Child:
         """Start the program; output is appended to the log, or dropped without one."""
         if self.alive:
             raise RuntimeError(f"{self.name} already runs as process {self.pid}; stop it first")
-        argv = [sys.executable, "-I", "-S", guard.__file__, str(os.getpid()), *self.argv]
         with open(self.log or os.devnull, "ab") as output:
-            self._process = subprocess.Popen(  # noqa: S603  (our own servers)
-                argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=self.env, process_group=0
-            )
+            self._process = self._spawn(output)
+
+    def _spawn(self, output: IO[bytes]) -> subprocess.Popen[bytes]:
+        argv = [sys.executable, "-I", "-S", guard.__file__, str(os.getpid()), *self.argv]
+        return subprocess.Popen(  # noqa: S603  (our own servers)
+            argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=self.env, process_group=0
+        )
 
     def wait_ready(self, answers: Callable[[], bool], seconds: float = READY_SECONDS) -> None:
         """Wait until `answers()`; raise ServerFailed if the program ends before or the deadline passes."""
@@ -98,3 +102,36 @@ class Child:
         self.signal(signal.SIGKILL)
         if self._process is not None:
             self._process.wait()
+
+
+class TalkingChild(Child):
+    """One of our own programs, which ends by itself when its standard input closes, and writes lines.
+
+    Without the guard: it may have something to finish after the death of this process, which closes its
+    standard input, however it comes.
+    """
+
+    def _spawn(self, output: IO[bytes]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(  # noqa: S603  (our own program)
+            self.argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=output,
+            env=self.env,
+            process_group=0,
+        )
+
+    def lines(self) -> Iterator[bytes]:
+        """What it writes, until it ends."""
+        if self._process is not None and self._process.stdout is not None:
+            yield from self._process.stdout
+
+    def stop(self, seconds: float = STOP_SECONDS) -> None:
+        """Close its standard input, and SIGKILL if it still runs after that many seconds."""
+        if self._process is None:
+            return
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        if not self.wait(seconds):
+            self.kill()

@@ -29,7 +29,7 @@ def valkey_binary() -> str:
 
 def server_options(port: int) -> list[str]:
     """Arguments of a Redis or Valkey server that saves nothing and listens on loopback only."""
-    return f"--port {port} --bind 127.0.0.1 --appendonly no --daemonize no --save".split() + [""]
+    return [*f"--port {port} --bind 127.0.0.1 --appendonly no --daemonize no --save".split(), ""]
 
 
 class Valkey:

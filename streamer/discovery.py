@@ -1,0 +1,78 @@
+"""Where the running `streamer up` of this machine is: a small JSON file that it writes and removes.
+
+It holds `bootstrap`, `redis`, `namespace`, `partitions`, `pid`, `data_dir` (null if ephemeral), `started_at`
+(Unix seconds). STREAMER_DISCOVERY names another file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+CLOCK_SLACK_SECONDS = 60.0
+"""The wall clock may have been set since the machine started."""
+
+
+def discovery_path() -> Path:
+    """The file; one per user of this machine."""
+    named = os.environ.get("STREAMER_DISCOVERY")
+    if named:
+        return Path(named)
+    return Path(platformdirs.user_data_dir("streamer", appauthor=False)) / "running.json"
+
+
+def read_discovery() -> dict[str, Any] | None:
+    """What the running stack wrote; None if there is none, or if the one that wrote it is gone."""
+    try:
+        found = json.loads(discovery_path().read_text())
+        alive = _alive(found["pid"], found["started_at"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found if alive else None
+
+
+def write_discovery(found: dict[str, Any]) -> None:
+    """Tell other commands about this process's stack; a reader never sees half a file."""
+    path = discovery_path()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    partial.write_text(json.dumps(found, indent=2) + "\n")
+    partial.replace(path)
+
+
+def remove_discovery() -> None:
+    """Remove the file if this process wrote it (another stack may have been started since)."""
+    found = read_discovery()
+    if found is not None and found["pid"] == os.getpid():
+        discovery_path().unlink(missing_ok=True)
+
+
+def discovered_settings() -> dict[str, Any]:
+    """The settings that follow from a running stack, {} without one."""
+    found = read_discovery()
+    if found is None:
+        return {}
+    names = ("bootstrap", "redis", "namespace", "partitions")
+    return {"embedded": True} | {name: found[name] for name in names if name in found}
+
+
+def _alive(pid: int, started_at: float) -> bool:
+    """True if that process runs and cannot be another one that got its number after a restart."""
+    boot_clock = getattr(time, "CLOCK_BOOTTIME", None)
+    if (
+        boot_clock is not None
+        and started_at < time.time() - time.clock_gettime(boot_clock) - CLOCK_SLACK_SECONDS
+    ):
+        return False
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return True

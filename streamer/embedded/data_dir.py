@@ -1,0 +1,61 @@
+"""The data directory of `up`: journal, logs, and the epoch, which grows with every start."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import platformdirs
+
+from streamer.embedded.errors import EmbeddedError
+
+
+class DataDir:
+    """Folders and files of one data directory; creates what is missing."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.journal = path / "journal"
+        self.logs = path / "logs"
+        self.lock = path / "lock"
+        self._state = path / "state.json"
+        try:
+            for folder in (path, self.journal, self.logs):
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise EmbeddedError(
+                f"Cannot create the data directory {path}: {error.strerror}. Choose another one with --data "
+                "(or STREAMER_DATA_DIR), or use --ephemeral to keep nothing."
+            ) from error
+
+    def next_epoch(self) -> int:
+        """The epoch of this start: one more than the last; on the disk when this returns.
+
+        Each start has a new event topic, whose offsets begin at 0 again: a higher epoch tells readers that
+        its summaries are nevertheless the newer ones.
+        """
+        epoch = self._last_epoch() + 1
+        partial = self._state.with_suffix(".partial")
+        with open(partial, "w") as file:
+            json.dump({"epoch": epoch}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(self._state)
+        return epoch
+
+    def _last_epoch(self) -> int:
+        if not self._state.exists():
+            return 0
+        try:
+            return int(json.loads(self._state.read_text())["epoch"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise EmbeddedError(
+                f'{self._state} does not hold {{"epoch": NUMBER}} ({error!r}). Write into it a number higher '
+                "than the `epoch` of every summary published so far, or 0 if nobody kept any."
+            ) from error
+
+
+def default_data_dir() -> Path:
+    """The user's data directory for this program."""
+    return Path(platformdirs.user_data_dir("streamer", appauthor=False))

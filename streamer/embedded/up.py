@@ -1,0 +1,206 @@
+"""`streamer up`: broker, Redis and worker on this machine, in one process tree that ends together.
+
+What it keeps: every event that the broker acknowledged, in the journal under the data directory. At the next
+start they are loaded again, and the worker computes the same digests from them.
+
+What can be lost: nothing by Ctrl-C, SIGTERM, a closed terminal or SIGKILL of `up` itself (the store journals
+what the broker still holds, then ends). If the broker or its store are killed, or the machine stops: what
+was acknowledged in the last moments (about 20 ms without a backlog), and by a power cut what was written in
+the last 100 ms. Publishing again does no harm.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from streamer.discovery import discovery_path, read_discovery, remove_discovery, write_discovery
+from streamer.embedded.broker import Broker, broker_binary
+from streamer.embedded.data_dir import DataDir, default_data_dir
+from streamer.embedded.durable import DurableBroker
+from streamer.embedded.errors import EmbeddedError
+from streamer.embedded.keeper import Keeper
+from streamer.embedded.locks import locked
+from streamer.embedded.memory import MemoryWatch, default_limit_bytes, resident_bytes
+from streamer.embedded.probe import free_port
+from streamer.embedded.processes import Child
+from streamer.embedded.signals import Stopped, stopped_by_signals
+from streamer.embedded.valkey import Valkey, valkey_binary
+from streamer.settings import Settings
+
+WORKER = (sys.executable, "-m", "streamer.worker")
+WORKER_STOP_SECONDS = 20.0
+LOOK_SECONDS = 0.2
+MEMORY_LOOK_SECONDS = 5.0
+OF_OTHER_SERVERS = {"data_dir", "redis_password", "redis_cafile"}
+"""Settings that are not handed to the worker, nor those that begin with `sasl_` and `ssl_`."""
+
+
+def run_up(
+    settings: Settings,
+    *,
+    data_dir: Path | None,
+    ephemeral: bool,
+    echo: Callable[[str], None],
+    port: int | None = None,
+    redis_port: int | None = None,
+    worker: Sequence[str] = WORKER,
+) -> int:
+    """Run the stack until Ctrl-C or SIGTERM. Returns the exit code: 0, or 1 if it could not start or go on.
+
+    To be called from the main thread, once per process: it takes over the signals.
+
+    Args:
+        settings: namespace, partitions and the worker's settings; its bootstrap and Redis are not used.
+        data_dir: where the journal and the logs are; None: the settings' one, else the user's data directory.
+        ephemeral: keep nothing; `data_dir` is not used.
+        echo: takes each line for the user.
+        port: loopback port of the broker; None: a free one.
+        redis_port: likewise of Redis.
+        worker: command line of the worker, which gets its settings as STREAMER_* variables.
+    """
+    try:
+        for needed in (broker_binary, valkey_binary):
+            needed()  # before anything is made: this platform may have none
+        with stopped_by_signals() as signals, ExitStack() as stack:
+            if ephemeral:
+                path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="streamer-")))
+            else:
+                path = data_dir or settings.data_dir or default_data_dir()
+            directory = DataDir(path.absolute())
+            stack.enter_context(locked(directory.lock, "The data directory"))
+            up = Up(
+                settings, directory, echo, ephemeral, port or free_port(), redis_port or free_port(), worker
+            )
+            stack.callback(up.stop)
+            stack.callback(signals.force_from_now_on)
+            up.start()
+            up.supervise()
+    except Stopped:
+        echo("Everything ended." if ephemeral else "Everything ended; the events are kept.")
+        return 0
+    except EmbeddedError as error:
+        echo(str(error))
+        return 1
+    return 0
+
+
+class Up:
+    """The processes of one `streamer up`."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        directory: DataDir,
+        echo: Callable[[str], None],
+        ephemeral: bool,
+        port: int,
+        redis_port: int,
+        worker: Sequence[str],
+    ) -> None:
+        self._directory = directory
+        self._echo = echo
+        self._ephemeral = ephemeral
+        self._redis = Valkey(redis_port, directory=directory.path, log=directory.logs / "redis.log")
+        self._settings = settings.model_copy(
+            update={
+                "bootstrap": f"127.0.0.1:{port}",
+                "redis": self._redis.url,
+                "embedded": True,
+                "replication": 1,
+                "security_protocol": "PLAINTEXT",
+                "epoch": directory.next_epoch(),
+            }
+        )
+        environment = child_environment(self._settings)
+        logs = directory.logs
+        self._broker = (
+            Broker(port, log=logs / "broker.log")
+            if ephemeral
+            else DurableBroker(directory, environment, echo)
+        )
+        self._worker = Child("The worker", worker, log=logs / "worker.log", env=environment)
+        self._keepers = [
+            Keeper(self._redis.child, self._redis.start, echo),
+            Keeper(self._worker, self._worker.start, echo),
+        ]
+        self._memory = MemoryWatch(default_limit_bytes())
+        self._memory_due = 0.0
+
+    def start(self) -> None:
+        """Start everything, tell other commands where it is, print it."""
+        self._broker.start()
+        for keeper in self._keepers:
+            keeper.start(time.monotonic())
+        self._announce()
+
+    def supervise(self) -> None:
+        """Look after everything for ever; ServerFailed when the broker ends."""
+        while True:
+            self._broker.check()
+            now = time.monotonic()
+            for keeper in self._keepers:
+                keeper.look(now)
+            if now >= self._memory_due:
+                self._memory_due = now + MEMORY_LOOK_SECONDS
+                self._check_memory()
+            time.sleep(LOOK_SECONDS)
+
+    def stop(self) -> None:
+        """End everything: first what reads, last what keeps."""
+        remove_discovery()
+        self._worker.stop(WORKER_STOP_SECONDS)
+        self._broker.stop()
+        self._redis.stop()
+
+    def _check_memory(self) -> None:
+        size = resident_bytes(self._broker.broker_pid)
+        if self._memory.outgrown(size):
+            self._echo(
+                f"The broker holds {size / 2**30:.1f} GiB of memory, and grows with every byte written. "
+                "End `up` and start it again: only the events are loaded, which is less. For more events "
+                "than this machine's memory can hold, use docker compose or a Kafka of your own."
+            )
+
+    def _announce(self) -> None:
+        settings, other = self._settings, read_discovery()
+        if other is not None:
+            self._echo(f"Another stack runs as process {other['pid']}; commands now find this one instead.")
+        kept = None if self._ephemeral else str(self._directory.path)
+        write_discovery(
+            {
+                "bootstrap": settings.bootstrap,
+                "redis": settings.redis,
+                "namespace": settings.namespace,
+                "partitions": settings.partitions,
+                "pid": os.getpid(),
+                "data_dir": kept,
+                "started_at": time.time(),
+            }
+        )
+        self._echo("streamer is up. Other commands on this machine find it by themselves.")
+        self._echo(f"  Kafka      {settings.bootstrap}")
+        self._echo(f"  Redis      {settings.redis}")
+        self._echo(f"  Namespace  {settings.namespace or '(none)'}")
+        self._echo(f"  Kept in    {kept or 'memory only; nothing is kept'}")
+        if kept:
+            self._echo(f"  Loaded     {self._broker.loaded:,} events from the journal")
+        self._echo(f"  Logs       {self._directory.logs}")
+        self._echo(f"  Found by   {discovery_path()}")
+        self._echo("Ctrl-C ends everything.")
+
+
+def child_environment(settings: Settings) -> dict[str, str]:
+    """This process's environment with the settings as STREAMER_* variables, for a child on this machine."""
+    values = settings.model_dump(mode="json", exclude=OF_OTHER_SERVERS, exclude_none=True)
+    ours = {
+        f"STREAMER_{name.upper()}": str(value)
+        for name, value in values.items()
+        if not name.startswith(("sasl_", "ssl_"))
+    }
+    return {**os.environ, **ours, "STREAMER_REDIS_PASSWORD": ""}

@@ -1,0 +1,141 @@
+"""A `streamer up` in a process of its own, as tests need it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+DEADLINE_SECONDS = 60.0
+
+PROGRAM = """
+import json, sys
+from pathlib import Path
+from streamer.embedded.up import WORKER, run_up
+from streamer.settings import Settings
+given = json.loads(sys.argv[1])
+sys.exit(run_up(
+    Settings(**given["settings"]),
+    data_dir=Path(given["data_dir"]), ephemeral=given["ephemeral"],
+    echo=lambda line: print(line, flush=True), worker=given["worker"] or WORKER,
+))
+"""
+
+IDLE_WORKER = [sys.executable, "-c", "import signal; signal.pause()"]
+"""Stands in for the worker where a test is not about it."""
+
+
+def until(condition: Callable[[], Any], what: str, seconds: float = DEADLINE_SECONDS) -> Any:
+    """The first true value of the condition; fails after the deadline, naming what did not happen."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        time.sleep(0.02)
+    return value
+
+
+def runs(pid: int) -> bool:
+    """True if that process exists and is no zombie."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """Process ids below a process, with their command lines."""
+    found: dict[int, str] = {}
+    for child in _children(pid):
+        found[child] = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+        found |= descendants(child)
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+class Stack:
+    """The running process, where it is, what it printed."""
+
+    def __init__(self, process: subprocess.Popen[bytes], discovery: Path, output: Path) -> None:
+        self.process = process
+        self.discovery = discovery
+        self.output = output
+
+    @property
+    def found(self) -> dict[str, Any]:
+        """What the discovery file says."""
+        return dict(json.loads(self.discovery.read_text()))
+
+    @property
+    def printed(self) -> str:
+        """All lines so far."""
+        return self.output.read_text()
+
+    def pid_of(self, part: str) -> int:
+        """Process id of the one descendant whose command line holds this."""
+        found = [pid for pid, command in descendants(self.process.pid).items() if part in command]
+        assert len(found) == 1, (part, descendants(self.process.pid))
+        return found[0]
+
+    def end(self, number: signal.Signals) -> int:
+        """Send the signal to `up` alone and wait until it and everything below it is gone; its exit code."""
+        below = descendants(self.process.pid)
+        self.process.send_signal(number)
+        code = self.process.wait(DEADLINE_SECONDS)
+        until(lambda: not [pid for pid in below if runs(pid)], f"the end of all of {below}", 20)
+        return code
+
+
+def launch(
+    directory: Path, *, ephemeral: bool = False, worker: list[str] | None = None, **settings: Any
+) -> Stack:
+    """Start it, without waiting; the discovery file and the output lie beside the data directory."""
+    discovery, output = directory / "running.json", directory / "output.txt"
+    discovery.unlink(missing_ok=True)
+    given = {
+        "settings": settings,
+        "data_dir": str(directory / "data"),
+        "ephemeral": ephemeral,
+        "worker": IDLE_WORKER if worker is None else worker,
+    }
+    environment = os.environ | {"STREAMER_DISCOVERY": str(discovery)}
+    with output.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, json.dumps(given)],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            process_group=0,
+        )
+    return Stack(process, discovery, output)
+
+
+@contextmanager
+def running(directory: Path, **options: Any) -> Iterator[Stack]:
+    """A stack that is up; it is ended in any case."""
+    stack = launch(directory, **options)
+    try:
+        until(
+            lambda: stack.discovery.exists() or stack.process.poll() is not None,
+            f"the start of `up`; it printed {stack.printed!r}",
+        )
+        assert stack.process.poll() is None, stack.printed
+        yield stack
+    finally:
+        if stack.process.poll() is None:
+            stack.process.kill()
+        stack.process.wait()
