@@ -1,0 +1,17 @@
+# The worker, and with another command any other part: docker run IMAGE streamer --help
+FROM python:3.11.13-slim-bookworm AS build
+WORKDIR /src
+RUN python -m venv /opt/streamer
+COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY schemas schemas
+COPY streamer streamer
+RUN /opt/streamer/bin/pip install --no-cache-dir --disable-pip-version-check -c constraints.txt .
+
+FROM python:3.11.13-slim-bookworm
+RUN useradd --uid 10001 --create-home --home-dir /home/streamer --shell /usr/sbin/nologin streamer
+COPY --from=build /opt/streamer /opt/streamer
+ENV PATH=/opt/streamer/bin:$PATH PYTHONUNBUFFERED=1
+USER 10001:10001
+WORKDIR /home/streamer
+STOPSIGNAL SIGTERM
+CMD ["streamer", "worker"]

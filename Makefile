@@ -1,0 +1,66 @@
+# Needs only Python 3.11+ (with venv) and make. `make PYTHON=python3.12 test` chooses the interpreter.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+DATA ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-kafka lint ci schema constraints clean
+
+help:
+	@echo 'make demo              stream a simulated benchmark and watch the boards; DATA=dir for real results'
+	@echo 'make test              lint and every test that needs no Java'
+	@echo 'make test-kafka        the tests on a real Apache Kafka (Java and Maven, or KAFKA_BOOTSTRAP)'
+	@echo 'make lint              ruff, mypy, import contracts'
+	@echo 'make ci                what CI runs'
+	@echo 'make schema            write docs/schemas/ anew'
+	@echo 'make constraints       pin the newest versions of all dependencies'
+	@echo 'make clean             remove $(VENV) and caches'
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || \
+	  { echo 'make: $(PYTHON) is not on PATH. Install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3'; exit 2; } >&2
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "make: $(PYTHON) is $$($(PYTHON) -V 2>&1); Python 3.11 or newer is needed: make PYTHON=python3.12"; exit 2; } >&2
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo 'make: $(PYTHON) cannot make virtual environments. On Debian and Ubuntu: apt-get install python3-venv'; exit 2; } >&2
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(STAMP)
+	$(BIN)/streamer demo $(if $(DATA),--data '$(DATA)')
+
+test: lint
+	$(BIN)/pytest -m 'not kafka'
+
+test-kafka: $(STAMP)
+	$(BIN)/pytest -m kafka
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+ci:
+	.ci/run
+
+schema: $(STAMP)
+	$(BIN)/streamer schema --out docs/schemas
+
+# Into an environment of its own, so that nothing installed by hand gets pinned.
+constraints:
+	$(PYTHON) -m venv --clear build/constraints
+	build/constraints/bin/python -m pip install --quiet --disable-pip-version-check '.[dev]'
+	{ sed -n '/^#/p' constraints.txt; \
+	  build/constraints/bin/python -m pip freeze | grep -v '^streamer '; } > build/constraints.txt
+	mv build/constraints.txt constraints.txt
+	rm -rf build/constraints
+
+clean:
+	rm -rf $(VENV) build dist demo-out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,28 @@
+"""What is in the repository."""
+
+from __future__ import annotations
+
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def tracked_files() -> list[Path]:
+    """Files that git tracks and that are there; deleted ones are left out."""
+    command = ["git", "-C", str(ROOT), "ls-files", "-z"]
+    names = subprocess.run(command, capture_output=True, check=True).stdout.decode().split("\0")
+    return [ROOT / name for name in names if name and (ROOT / name).is_file()]
+
+
+def pyproject() -> dict[str, Any]:
+    """The contents of pyproject.toml."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def direct_dependencies() -> list[str]:
+    """Requirements of the project and of its extra `dev`, as pyproject.toml writes them."""
+    project = pyproject()["project"]
+    return [*project["dependencies"], *project["optional-dependencies"]["dev"]]

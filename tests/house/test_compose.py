@@ -1,0 +1,139 @@
+"""docker-compose.yml and Dockerfile: what can be known about them without starting anything."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shutil
+import subprocess
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft7Validator
+
+from streamer.settings import Settings
+from tests.house.repository import ROOT
+
+FILE = ROOT / "docker-compose.yml"
+SPECIFICATION = ROOT / "tests" / "house" / "compose-spec.json.gz"
+"""The Compose Specification's own JSON Schema (Apache-2.0), unchanged but compressed."""
+
+COMPOSE: dict[str, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+EXACT_VERSION = re.compile(r"[^:@]+:\d+\.\d+\.\d+(-[a-z0-9.]+)*")
+
+
+def test_the_compose_file_is_valid_by_the_specification() -> None:
+    validator = Draft7Validator(json.loads(gzip.decompress(SPECIFICATION.read_bytes())))
+    assert [error.message for error in validator.iter_errors(COMPOSE)] == []
+    assert not validator.is_valid({"services": {"worker": {"imaeg": "x"}}})
+
+
+def test_docker_compose_itself_accepts_the_file() -> None:
+    docker = shutil.which("docker")
+    if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True).returncode != 0:
+        pytest.skip(
+            "SKIPPED LOUDLY: no `docker compose` here, so docker-compose.yml was checked against the "
+            "specification's schema only, and neither it nor the Dockerfile was built or started"
+        )
+    command = [docker, "compose", "--file", str(FILE), "config", "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_there_are_a_broker_a_store_and_a_worker() -> None:
+    assert set(SERVICES) == {"kafka", "redis", "worker"}
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_image_is_pinned_to_an_exact_version(name: str) -> None:
+    assert EXACT_VERSION.fullmatch(SERVICES[name]["image"])
+
+
+def test_every_base_image_of_the_dockerfile_is_pinned_to_an_exact_version() -> None:
+    bases = re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)
+    assert bases
+    assert all(EXACT_VERSION.fullmatch(base) for base in bases)
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_service_says_when_it_is_healthy(name: str) -> None:
+    check = SERVICES[name]["healthcheck"]
+    assert check["test"][0] in {"CMD", "CMD-SHELL"}
+    assert {"interval", "timeout", "retries"} <= set(check)
+
+
+@pytest.mark.parametrize("name", ["kafka", "redis"])
+def test_what_must_survive_lies_in_a_named_volume(name: str) -> None:
+    mounted = [volume.split(":")[0] for volume in SERVICES[name]["volumes"]]
+    assert mounted
+    assert set(mounted) <= set(COMPOSE["volumes"])
+
+
+def test_the_worker_can_be_scaled() -> None:
+    assert not {"container_name", "ports", "hostname", "volumes"} & set(SERVICES["worker"])
+
+
+def test_the_worker_waits_until_broker_and_store_are_healthy() -> None:
+    waits = SERVICES["worker"]["depends_on"]
+    assert waits == {name: {"condition": "service_healthy"} for name in ("kafka", "redis")}
+
+
+def test_the_worker_is_built_from_this_repository() -> None:
+    assert SERVICES["worker"]["build"] == "."
+
+
+def test_the_workers_environment_is_understood_by_the_settings() -> None:
+    environment = SERVICES["worker"]["environment"]
+    known = {f"STREAMER_{name.upper()}" for name in Settings.model_fields}
+    assert set(environment) <= known
+
+
+def test_published_ports_are_open_to_this_machine_only() -> None:
+    ports = [port for service in SERVICES.values() for port in service.get("ports", ())]
+    assert ports
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_outside_the_containers_the_defaults_of_the_settings_reach_broker_and_store() -> None:
+    fields = Settings.model_fields
+    assert f"{fields['bootstrap'].default.split(':')[-1]}:9092" in SERVICES["kafka"]["ports"][0]
+    assert "6379" in fields["redis"].default
+    assert (
+        f"OUTSIDE://{fields['bootstrap'].default}"
+        in SERVICES["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
+    )
+
+
+def test_the_broker_is_the_version_that_the_tests_run() -> None:
+    pom = (ROOT / "tests" / "support" / "kafka" / "pom.xml").read_text(encoding="utf-8")
+    version = re.search(r"<kafka\.version>(.+?)</kafka\.version>", pom)
+    assert version
+    assert SERVICES["kafka"]["image"] == f"apache/kafka:{version[1]}"
+
+
+def test_the_image_runs_as_somebody_else_than_root() -> None:
+    users = re.findall(r"^USER (\S+)", DOCKERFILE, re.MULTILINE)
+    assert users
+    assert users[-1].split(":")[0] not in {"0", "root"}
+    assert DOCKERFILE.rindex("USER ") > DOCKERFILE.rindex("FROM ")
+
+
+def test_the_image_installs_the_pinned_versions_and_runs_the_worker() -> None:
+    assert re.search(r"pip install .*-c constraints\.txt", DOCKERFILE)
+    assert DOCKERFILE.rstrip().endswith('CMD ["streamer", "worker"]')
+
+
+def test_what_the_dockerfile_copies_passes_the_dockerignore() -> None:
+    allowed = re.findall(r"^!(\S+)", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.MULTILINE)
+    copied = [
+        source
+        for line in re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE)
+        for source in line.split()
+    ]
+    assert copied
+    assert set(copied) <= set(allowed)
+    assert all((ROOT / source).exists() for source in copied)

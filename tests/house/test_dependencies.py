@@ -1,0 +1,86 @@
+"""Every dependency has its reason written down, and every one is pinned."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import PackageNotFoundError, requires, version
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.house.repository import ROOT, direct_dependencies
+
+DIRECT = [Requirement(text) for text in direct_dependencies()]
+REASONS = dict(
+    re.findall(r"^- `([^`]+)`: (.+)$", (ROOT / "docs" / "dependencies.md").read_text("utf-8"), re.MULTILINE)
+)
+PINS = {
+    canonicalize_name(name): pinned
+    for name, pinned in re.findall(
+        r"^([A-Za-z0-9._-]+)==(\S+)$", (ROOT / "constraints.txt").read_text("utf-8"), re.MULTILINE
+    )
+}
+
+
+def everything_needed() -> set[str]:
+    """Names of all direct and transitive dependencies on this platform."""
+    found: set[str] = set()
+    waiting = [
+        (requirement.name, frozenset(requirement.extras)) for requirement in DIRECT if applies(requirement)
+    ]
+    while waiting:
+        name, extras = waiting.pop()
+        if canonicalize_name(name) not in found or extras:
+            found.add(canonicalize_name(name))
+            for requirement in map(Requirement, requires(name) or ()):
+                fresh = canonicalize_name(requirement.name) not in found
+                if fresh and applies(requirement, extras):
+                    waiting.append((requirement.name, frozenset(requirement.extras)))
+    return found
+
+
+def applies(requirement: Requirement, extras: frozenset[str] = frozenset()) -> bool:
+    """Does the requirement count on this platform, with one of these extras or none?"""
+    marker = requirement.marker
+    return marker is None or any(marker.evaluate({"extra": extra}) for extra in extras | {""})
+
+
+@pytest.mark.parametrize("requirement", DIRECT, ids=lambda requirement: requirement.name)
+def test_a_dependency_has_a_line_that_says_what_for_and_why_not_own_code(requirement: Requirement) -> None:
+    reason = REASONS.get(requirement.name)
+    assert reason, f"docs/dependencies.md lacks a line: - `{requirement.name}`: what for; why not own code."
+    assert ";" in reason
+    assert reason.endswith(".")
+
+
+def test_no_line_explains_a_dependency_that_is_gone() -> None:
+    assert set(REASONS) == {requirement.name for requirement in DIRECT}
+
+
+def test_every_direct_and_transitive_dependency_is_pinned() -> None:
+    assert everything_needed() - set(PINS) == set(), "run `make constraints`"
+
+
+def test_every_pin_satisfies_what_the_project_asks_for() -> None:
+    for requirement in DIRECT:
+        assert requirement.specifier.contains(PINS[canonicalize_name(requirement.name)]), requirement
+
+
+def test_the_environment_that_runs_this_has_the_pinned_versions() -> None:
+    other = {}
+    for name, pinned in PINS.items():
+        try:
+            installed = version(name)
+        except PackageNotFoundError:
+            continue  # needed on another platform only
+        if installed != pinned:
+            other[name] = f"{installed} installed, {pinned} pinned"
+    assert other == {}, "run `make install` (after `touch constraints.txt` if need be)"
+
+
+def test_constraints_name_no_host_and_nothing_that_is_not_a_pin() -> None:
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    assert all(
+        line.startswith("#") or re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+", line) for line in lines
+    )

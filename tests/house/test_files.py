@@ -1,0 +1,62 @@
+"""Every tracked file: how long it may be, and what it must not name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.house.repository import ROOT, tracked_files
+
+MAX_LINES = 400
+"""Hard limit of a Python module, tests included; below 300 is the aim (STYLE)."""
+
+PYTHON = [path for path in tracked_files() if path.suffix == ".py"]
+
+MACHINE_PATHS = [r"/work/", r"/root/", r"/home/(?!streamer\b)[a-z]+/", r"/tmp/[a-z]", r"/Users/[a-z]+/"]
+REGISTRY_HOSTS = [
+    r"pypi\." + "org",
+    r"pythonhosted\." + "org",
+    r"registry\.npmjs\." + "org",
+    r"crates\." + "io",
+    r"proxy\.golang\." + "org",
+    r"repo1?\.maven\.(apache\.)?" + "org",
+    r"deb(ian)?\.debian\." + "org",
+    r"(?<![\w.])index-url",
+]
+FORBIDDEN = re.compile("|".join(MACHINE_PATHS + REGISTRY_HOSTS))
+NAMES_THEM_ITSELF = {Path(__file__).resolve()}
+
+
+def test_git_tracks_python_files() -> None:
+    assert len(PYTHON) > 20
+
+
+@pytest.mark.parametrize("path", PYTHON, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_module_is_longer_than_400_lines(path: Path) -> None:
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert lines <= MAX_LINES, f"{lines} lines: split it along what it does"
+
+
+def test_no_tracked_file_names_a_path_of_one_machine_or_a_registry_host() -> None:
+    found = []
+    for path in set(tracked_files()) - NAMES_THEM_ITSELF:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue  # compressed: no prose
+        for number, line in enumerate(text.splitlines(), start=1):
+            if match := FORBIDDEN.search(line):
+                found.append(f"{path.relative_to(ROOT)}:{number}: {match[0]}")
+    assert found == []
+
+
+def test_ci_and_its_helpers_can_be_executed() -> None:
+    assert (ROOT / ".ci" / "run").stat().st_mode & 0o111
+
+
+def test_the_readme_names_the_two_commands() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "make demo" in readme
+    assert "make test" in readme
