@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Collection, Iterator
 from typing import Any, TypeAlias
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
 
 from streamer.pipeline import Record
 from streamer.settings import Settings
@@ -91,8 +92,8 @@ async def read_batches(
         request_timeout_ms=REQUEST_MS,
     )
     try:
+        left = await _partitions(settings, topic, partitions)
         await consumer.start()
-        left = await _partitions(consumer, settings, topic, partitions)
         consumer.assign(list(left))
         async for batch in _to_the_end(consumer, topic, left):
             yield batch
@@ -113,14 +114,18 @@ def as_record(record: ConsumerRecord) -> Record:
     )
 
 
-async def _partitions(
-    consumer: AIOKafkaConsumer, settings: Settings, topic: str, wanted: Collection[int] | None
-) -> set[TopicPartition]:
+async def _partitions(settings: Settings, topic: str, wanted: Collection[int] | None) -> set[TopicPartition]:
     """The partitions to read. Asks for all topics: asking for one by name may create it."""
-    if topic not in await consumer.topics():
+    admin = AIOKafkaAdminClient(**settings.kafka_options(), request_timeout_ms=REQUEST_MS)
+    try:
+        await admin.start()
+        topics = {found["topic"]: found["partitions"] for found in await admin.describe_topics()}
+    finally:
+        await admin.close()
+    if topic not in topics:
         raise TopicMissing(topic, settings.bootstrap)
-    existing = consumer.partitions_for_topic(topic) or set()
-    return {TopicPartition(topic, number) for number in existing if wanted is None or number in wanted}
+    numbers = {found["partition"] for found in topics[topic]}
+    return {TopicPartition(topic, number) for number in numbers if wanted is None or number in wanted}
 
 
 async def _to_the_end(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -14,9 +13,9 @@ from streamer.settings import Settings
 
 
 @pytest.fixture(params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
-def settings(request: pytest.FixtureRequest) -> Iterator[Settings]:
+def settings(request: pytest.FixtureRequest) -> Settings:
     fixture = "embedded_broker" if request.param == "embedded" else "kafka_bootstrap"
-    yield Settings(bootstrap=request.getfixturevalue(fixture), embedded=request.param == "embedded")
+    return Settings(bootstrap=request.getfixturevalue(fixture), embedded=request.param == "embedded")
 
 
 def fill(settings: Settings, topic: str, batches: list[tuple[int, int]], partitions: int = 3) -> None:
