@@ -1,0 +1,95 @@
+"""`streamer publish`: events from a file or a pipe to the event topic."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import click
+
+from schemas.decode import Reason, decode
+from streamer.cli.errors import FOUND_WRONG
+from streamer.cli.options import with_settings
+from streamer.cli.printing import say
+from streamer.cli.source import file_argument, open_lines
+from streamer.client.publish import Outgoing, ThreadedPublisher
+from streamer.fold import records_of_lines
+from streamer.settings import Settings
+
+if TYPE_CHECKING:
+    from rich.progress import Task
+
+
+@click.command()
+@file_argument
+@click.option("--raw", is_flag=True, help="Also send lines that are no events, as they are.")
+@with_settings
+def command(file: Path, raw: bool, settings: Settings) -> None:
+    """Publish the events in FILE (or on stdin), one JSON object per line, plain or gzip.
+
+    Each line is checked first; one that is no event is reported with its number and reason, is not
+    sent, and makes the exit code 1. The command ends when the broker has acknowledged everything;
+    the same events may be published again at any time, since duplicates do not count. From a pipe,
+    each line is sent as it comes.
+    """
+    sent = bad = 0
+    with (
+        open_lines(file) as lines,
+        ThreadedPublisher(settings) as publisher,
+        _progress(file, publisher) as progress,
+    ):
+        for record in records_of_lines(lines, str(file)):
+            value = record.value or b""
+            event = decode(value)
+            if isinstance(event, Reason):
+                bad += 1
+                say(f"line {record.offset + 1}: {event.code}: {event.message}")
+            if raw or not isinstance(event, Reason):
+                key = None if isinstance(event, Reason) else event.run_id.encode()
+                publisher.send(Outgoing(key, value))
+                sent += 1
+            progress.advance(len(value) + 1)
+        publisher.flush()
+    say(f"{sent:,} events sent and acknowledged; {bad:,} bad lines{'' if raw or not bad else ' not sent'}")
+    if bad:
+        raise click.exceptions.Exit(FOUND_WRONG)
+
+
+class Advancing(Protocol):
+    """Shows how far something is."""
+
+    def advance(self, read: int) -> None:
+        """So many bytes more have been read."""
+
+
+class _Unseen:
+    def advance(self, read: int) -> None:
+        """Nobody looks."""
+
+
+@contextmanager
+def _progress(file: Path, publisher: ThreadedPublisher) -> Iterator[Advancing]:
+    """A bar on stderr, if that is a terminal; it pulses where the size of the input is not known."""
+    if not sys.stderr.isatty():
+        yield _Unseen()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, ProgressColumn, TimeElapsedColumn
+    from rich.text import Text
+
+    class Acknowledged(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(f"{publisher.acknowledged:,} events acknowledged")
+
+    plain = file.is_file() and file.suffix != ".gz"
+    with Progress(BarColumn(), Acknowledged(), TimeElapsedColumn(), console=Console(stderr=True)) as bar:
+        task = bar.add_task("publish", total=file.stat().st_size if plain else None)
+
+        class Bar:
+            def advance(self, read: int) -> None:
+                bar.advance(task, read)
+
+        yield Bar()
