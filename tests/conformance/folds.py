@@ -1,0 +1,64 @@
+"""Folding for the conformance tests, and comparing with what other people's code computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+import pytest
+
+from streamer.aggregate.by_subtest import by_subtest
+from streamer.fold import Folding, fold_records, records_of_lines
+
+TOLERANCE = 1e-9
+"""Relative; the harnesses sum floats one by one, we round once (A7, A8, R18)."""
+
+Summary = dict[str, Any]
+
+
+def folded(events: Iterable[Mapping[str, Any]]) -> Folding:
+    """The fold of event dicts; none may be rejected."""
+    folding = fold_records(records_of_lines(orjson.dumps(event) for event in events))
+    assert folding.rejected == 0
+    return folding
+
+
+def summaries(folding: Folding, kind: str) -> list[Summary]:
+    """All summaries of one kind: agent_model, tier, run."""
+    return [c.summary for c in folding.summaries() if c.kind == kind and c.summary is not None]
+
+
+def the_run(folding: Folding) -> Summary:
+    """The summary of the only run."""
+    (summary,) = summaries(folding, "run")
+    return summary
+
+
+def pooled_tiers(folding: Folding) -> dict[str, Summary]:
+    """Tier summaries over all agents, by tier."""
+    return {s["tier"]: s for s in summaries(folding, "tier") if s["agent_model"] is None}
+
+
+def pooled_subtests(folding: Folding) -> dict[tuple[str, str], Summary]:
+    """The only run's tiers by (tier, subtest), over all agents."""
+    (run_id,) = folding.runs()
+    bodies = by_subtest(folding.pipeline.run(run_id))
+    return {(b["tier"], b["subtest"]): b for b in bodies if b["agent_model"] is None}
+
+
+def digests(folding: Folding) -> dict[str, str]:
+    """Digest of every summary, by kind and key."""
+    return {f"{change.kind} {change.key}": change.digest for change in folding.summaries()}
+
+
+def close(expected: Any) -> Any:
+    """Equal within the tolerance; exactly zero only near zero."""
+    return pytest.approx(expected, rel=TOLERANCE, abs=1e-12)
+
+
+def decoded(value: Any) -> Any:
+    """`{"$float": "inf"}` of the data as it travels in our JSON (R14)."""
+    if isinstance(value, dict) and set(value) == {"$float"}:
+        return {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}[value["$float"]]
+    return value

@@ -1,0 +1,212 @@
+"""Real Terminal-Bench results against what terminal-bench and fc-eval compute from them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from streamer.fold import fold_records, records_of_lines
+from streamer.pipeline import Pipeline, Record
+from tests.conformance.folds import Summary, close, folded, the_run
+from tests.support.data import shared_data
+from tests.support.rows import read_rows, terminal_bench_row_to_event
+
+Rows = list[dict[str, Any]]
+
+ORCHESTRATOR = "20250902_orchestrator_qwen-3-coder-480B"
+DROID = "20250924_droid_gpt-5"
+DATASET = "terminal-bench-core@0.1.1"
+
+
+@pytest.fixture(scope="module")
+def data() -> Path:
+    return shared_data() / "terminal_bench"
+
+
+@pytest.fixture(scope="module")
+def expected(data: Path) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((data / "expected.json").read_text())
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def file_rows(data: Path) -> Rows:
+    return read_rows(data / "trials.jsonl.gz")
+
+
+@pytest.fixture(scope="module")
+def all_rows(data: Path, file_rows: Rows) -> Rows:
+    return file_rows + read_rows(data / "trials_runfile_only.jsonl.gz")
+
+
+def check(run: Summary, wanted: dict[str, Any]) -> None:
+    """Every number that both sides have."""
+    assert run["resolved"] == wanted["n_resolved"]
+    assert run["tasks"] == wanted["n_tasks"]
+    assert run["accuracy"] == close(wanted["accuracy"])
+    check_pass_at_k(run["pass_at_k"], wanted["pass_at_k"])
+    for name, ours in (("input", "total_input_tokens"), ("output", "total_output_tokens")):
+        assert (run["tokens"][name] or 0) == wanted[ours]  # of nothing: ours null (R1), theirs 0
+    if "n_trials" in wanted:
+        assert run["trials"] == wanted["n_trials"]
+        assert run["unresolved"] == wanted["n_unresolved"]
+        assert run["no_verdict"] == wanted["n_null_is_resolved"]
+        assert run["failure_modes"] == wanted["failure_modes"]
+        assert run["trials"] - run["coverage"]["input_tokens"] == wanted["n_null_tokens"]
+
+
+def check_pass_at_k(ours: dict[str, Any], theirs: dict[str, float]) -> None:
+    """R11 (differs from F10): k = 1 always, and a k that only some tasks support is there, marked partial."""
+    for k, value in theirs.items():
+        assert ours[k]["value"] == close(value)
+        assert not ours[k]["partial"]
+    assert all(held["partial"] for k, held in ours.items() if k != "1" and k not in theirs)
+
+
+def streamer(*arguments: object, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """The program itself."""
+    command = [sys.executable, "-c", "from streamer.cli import main; main()", *map(str, arguments)]
+    return subprocess.run(command, input=stdin, capture_output=True, timeout=120)
+
+
+def converted(*arguments: object) -> Summary:
+    """Run summary that `streamer convert ... | streamer fold --json` prints for the only run."""
+    events = streamer("convert", *arguments)
+    assert events.returncode == 0, events.stderr.decode()
+    result = streamer("fold", "--json", stdin=events.stdout)
+    assert result.returncode == 0, result.stderr.decode()
+    lines = [orjson.loads(line) for line in result.stdout.splitlines()]
+    (run,) = (line for line in lines if line["type"] == "run_summary")
+    return dict(run)
+
+
+@pytest.mark.parametrize("pooled", [[], ["--run-id", "pool"]], ids=["as it lies", "pooled"])
+@pytest.mark.parametrize(
+    ("run", "options", "part"),
+    [
+        (ORCHESTRATOR, [], "from_run_file"),
+        (ORCHESTRATOR, ["--trial-files-only"], "from_trial_files"),
+        (f"{DROID}/tb_rc2_g5_4", [], "from_run_file"),
+        (f"{DROID}/tb_rc2_g5_4", ["--trial-files-only"], "from_trial_files"),
+    ],
+)
+def test_convert_and_fold_of_a_real_run_directory_give_the_harness_numbers(
+    data: Path, expected: dict[str, Any], run: str, options: list[str], part: str, pooled: list[str]
+) -> None:
+    summary = converted(data / "runs" / run, *options, *pooled)
+    check(summary, expected["runs"][f"{DATASET}/{run}"][part])
+
+
+def write_run(directory: Path, rows: Rows) -> None:
+    """A run directory as Terminal-Bench writes it, from rows of the data."""
+    for row in rows:
+        trial = directory / row["task_id"] / row["trial_name"]
+        trial.mkdir(parents=True)
+        result = {
+            name: row[name]
+            for name in ("trial_name", "task_id", "is_resolved", "failure_mode", "parser_results")
+            + ("total_input_tokens", "total_output_tokens", "trial_started_at", "trial_ended_at")
+        }
+        (trial / "results.json").write_bytes(orjson.dumps(result | {"id": row["id"]}))
+
+
+@pytest.mark.parametrize("submission", ["20250711_openhands_claude-4-sonnet", DROID])
+def test_convert_with_a_run_id_pools_the_runs_of_a_submission(
+    tmp_path: Path, expected: dict[str, Any], file_rows: Rows, submission: str
+) -> None:
+    rows = [row for row in file_rows if row["submission"] == submission]
+    for run in {row["run"] for row in rows}:
+        write_run(tmp_path / run, [row for row in rows if row["run"] == run])
+    summary = converted(tmp_path, "--run-id", submission, "--agent", "a")
+    check(summary, expected["submissions_from_trial_files"][submission])
+
+
+def test_every_run_of_the_data_gives_the_harness_numbers(
+    expected: dict[str, Any], file_rows: Rows, all_rows: Rows
+) -> None:
+    checked = 0
+    for path, wanted in expected["runs"].items():
+        for part, rows in (("from_trial_files", file_rows), ("from_run_file", all_rows)):
+            if wanted.get(part):
+                events = (terminal_bench_row_to_event(row, path) for row in rows if row["run_path"] == path)
+                check(the_run(folded(events)), wanted[part])
+                checked += 1
+    assert checked >= 40
+
+
+@pytest.mark.parametrize("part", ["submissions_from_trial_files", "submissions_from_all_rows"])
+def test_every_pooled_submission_gives_the_harness_numbers(
+    expected: dict[str, Any], file_rows: Rows, all_rows: Rows, part: str
+) -> None:
+    rows = all_rows if part.endswith("all_rows") else file_rows
+    for submission, wanted in expected[part].items():
+        events = (
+            terminal_bench_row_to_event(row, submission, shard=row["run"])
+            for row in rows
+            if row["submission"] == submission
+        )
+        check(the_run(folded(events)), wanted)
+
+
+def running(events: list[dict[str, Any]]) -> Iterator[Summary]:
+    """The run's summary after each event."""
+    pipeline = Pipeline()
+    for offset, event in enumerate(events):
+        pipeline.fold([Record(orjson.dumps(event), offset)])
+        (run,) = (c.summary for c in pipeline.cut(event["run_id"]).summaries if c.kind == "run")
+        assert run is not None
+        yield run
+
+
+def test_every_prefix_of_every_run_gives_the_harness_numbers(
+    expected: dict[str, Any], file_rows: Rows
+) -> None:
+    checked = 0
+    for path, wanted in expected["runs"].items():
+        prefixes = wanted.get("prefixes_in_file_order") or {}
+        events = [terminal_bench_row_to_event(row, path) for row in file_rows if row["run_path"] == path]
+        for length, run in enumerate(running(events), 1):
+            if str(length) in prefixes:
+                check(run, prefixes[str(length)])
+                checked += 1
+    assert checked >= 150
+
+
+def test_43_trial_directories_copied_into_a_nested_folder_change_nothing_and_are_reported(
+    tmp_path: Path, data: Path
+) -> None:
+    original = data / "runs" / ORCHESTRATOR
+    run = tmp_path / ORCHESTRATOR
+    shutil.copytree(original, run)
+    trials = sorted(path.parent for path in run.glob("*/*/results.json"))[:43]
+    for trial in trials:
+        shutil.copytree(trial, run / "backup" / "old" / trial.parent.name / trial.name)
+
+    clean, nested = streamer("convert", original), streamer("convert", run)
+
+    assert nested.returncode == 0, nested.stderr.decode()
+    assert b"43 duplicates" in nested.stderr
+
+    def without_revisions(lines: bytes) -> list[dict[str, Any]]:
+        events = [orjson.loads(line) for line in lines.splitlines()]
+        return [{k: v for k, v in event.items() if k != "revision"} for event in events]
+
+    assert without_revisions(nested.stdout) == without_revisions(clean.stdout)
+
+
+def test_the_copies_sent_as_events_are_duplicates_too(data: Path) -> None:
+    lines = streamer("convert", data / "runs" / ORCHESTRATOR).stdout.splitlines()
+    copies = [line for line in lines if b'"trial_result"' in line][:43]
+    result = streamer("fold", stdin=b"\n".join(lines + copies))
+    assert b" 43 duplicates" in result.stderr
+    folds = [fold_records(records_of_lines(held)) for held in (lines, lines + copies)]
+    once, twice = ([change.digest for change in folding.summaries()] for folding in folds)
+    assert once == twice
