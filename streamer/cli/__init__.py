@@ -5,6 +5,7 @@ To add a command: a module `streamer/cli/NAME.py` whose click command is called 
 
 from __future__ import annotations
 
+import logging
 import sys
 from importlib import import_module
 from io import TextIOWrapper
@@ -17,6 +18,13 @@ from streamer.cli.errors import explained
 COMMANDS = {
     "convert": "Turn run directories of a harness into events, one JSON object per line.",
     "fold": "Fold events into summaries, without a broker.",
+    "publish": "Publish events from a file or a pipe.",
+    "subscribe": "Follow summaries, grades, rejections or trials as they come.",
+    "verify": "Fold the log again and compare with what Redis says.",
+    "status": "Broker, Redis, workers and lag.",
+    "runs": "Name and label runs.",
+    "delete": "Delete a run from every topic and from Redis.",
+    "demo": "Start everything, stream a simulated benchmark, show the board.",
 }
 """Command -> what it does in one line, in the order of `streamer --help`."""
 
@@ -64,4 +72,6 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    for library in ("aiokafka", "asyncio"):  # what matters of it comes as an exception, explained in one line
+        logging.getLogger(library).addHandler(logging.NullHandler())
     cli(prog_name="streamer")

@@ -1,0 +1,146 @@
+"""`streamer subscribe`: follow what is published, as it is published."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from schemas.canonical import canonical_json
+from streamer.cli.options import json_option, with_settings
+from streamer.cli.printing import dollars, percent, print_json, print_line, say, shown
+from streamer.cli.tables import progress
+from streamer.client.subscribe import FEEDS, Update, follow
+from streamer.settings import Settings
+
+Message = dict[str, Any]
+
+
+@click.command()
+@click.argument("feed", type=click.Choice(list(FEEDS)))
+@click.option("--from-beginning", is_flag=True, help="Start with everything that the topic holds.")
+@click.option("--run", "run_id", metavar="RUN", help="Only what is about this run.")
+@click.option("--limit", type=click.IntRange(min=1), help="End after so many.")
+@json_option
+@with_settings
+def command(
+    feed: str, from_beginning: bool, run_id: str | None, limit: int | None, as_json: bool, settings: Settings
+) -> None:
+    """Follow a topic of summaries, grades, rejections or scored trials until Ctrl-C.
+
+    With --json, each message is printed as it was published; a deleted one as an object with
+    `"deleted": true` and its `key`. What is older than what was shown of the same key is left out.
+    """
+    show = _show_json if as_json else _show_line
+    asyncio.run(_follow(settings, feed, from_beginning, run_id, limit, show))
+
+
+async def _follow(
+    settings: Settings,
+    feed: str,
+    from_beginning: bool,
+    run_id: str | None,
+    limit: int | None,
+    show: Callable[[str, Update], None],
+) -> None:
+    shown_so_far = 0
+    updates = follow(settings, feed, from_beginning=from_beginning, on_ready=_say_ready)
+    async with aclosing(updates) as following:  # type: ignore[type-var]
+        async for update in following:
+            if run_id is None or update.run_id == run_id:
+                show(feed, update)
+                sys.stdout.flush()
+                shown_so_far += 1
+            if shown_so_far == limit:
+                return
+
+
+def _say_ready() -> None:
+    say("following; Ctrl-C ends it")
+
+
+def _show_json(feed: str, update: Update) -> None:
+    print_json(canonical_json(_deleted(feed, update)) if update.value is None else update.value)
+
+
+def _deleted(feed: str, update: Update) -> Message:
+    return {"deleted": True, "feed": feed, "key": update.key, "run_id": update.run_id}
+
+
+def _show_line(feed: str, update: Update) -> None:
+    at = datetime.fromtimestamp(update.timestamp_ms / 1000, UTC).strftime("%H:%M:%S")
+    if update.value is None:
+        print_line(f"{at} {update.key} deleted")
+    elif update.message is None:
+        print_line(f"{at} {update.key} {update.value[:200]!r}: not a message of ours")
+    else:
+        print_line(f"{at} {_LINES[feed](update.message)}")
+
+
+def _group(message: Message) -> str:
+    who = " ".join(str(part) for part in (message.get("tier"), message["agent_model"]) if part)
+    of_planned = "" if message["runs_planned"] is None else f" of {message['runs_planned']}"
+    median = message["statistics"]["composite_score"]["median"]
+    return (
+        f"{message['run_id']} {who}: {message['trials']}{of_planned} trials, "
+        f"accuracy {percent(message['accuracy'])}, composite {shown(median)}, "
+        f"grade {_grade(message, 'grade')}, cost {dollars(message['total_cost'])}"
+    )
+
+
+def _grade(message: Message, field: str) -> str:
+    return f"{shown(message[field])}{' (prov.)' if message['provisional'] else ''}"
+
+
+def _run(message: Message) -> str:
+    return (
+        f"{message['run_id']}: {message['resolved']} of {message['trials']} trials resolved "
+        f"({percent(message['accuracy'])}), cost {dollars(message['total_cost'])}, {progress(message)}"
+    )
+
+
+def _news(message: Message) -> str:
+    if message["type"] == "rescored":
+        trial, before, after = message["trial"], message["before"], message["after"]
+        moved = [name for name in after if before.get(name) != after[name]]
+        changes = ", ".join(f"{name} {shown(before.get(name))} -> {shown(after[name])}" for name in moved)
+        return f"{message['run_id']} {_place(trial)}: scored again, {changes or 'nothing moved'}"
+    who = " ".join(part for part in (message["tier"], message["agent_model"]) if part)
+    return (
+        f"{message['run_id']} {who}: grade {shown(message['from_grade'])} -> {_grade(message, 'to_grade')}, "
+        f"median composite {shown(message['median_composite'])}"
+    )
+
+
+def _trial(message: Message) -> str:
+    verdict = {True: "resolved", False: "not resolved", None: "no verdict"}[message["resolved"]]
+    return (
+        f"{message['run_id']} {_place(message)}: {verdict}, composite {shown(message['composite_score'])}, "
+        f"grade {shown(message['grade'])}, cost {dollars(message['cost_usd'])}"
+    )
+
+
+def _place(trial: Message) -> str:
+    where = [trial["shard"], trial["tier"], trial["subtest"], trial["task_id"]]
+    label = f"{trial['agent']}:{trial['model']}"
+    return f"{' '.join(str(part) for part in where if part)} attempt {trial['attempt']} of {label}"
+
+
+def _rejection(message: Message) -> str:
+    where = f"{message['source_topic']}/{message['source_partition']}@{message['source_offset']}"
+    return f"{where} {message['code']}: {message['message']}"
+
+
+_LINES: dict[str, Callable[[Message], str]] = {
+    "agent-model": _group,
+    "tier": _group,
+    "run": _run,
+    "grades": _news,
+    "rejections": _rejection,
+    "trials": _trial,
+}
