@@ -32,7 +32,7 @@ def decode_id(text: str) -> str:
 
 
 def agent_model_label(agent: str, model: str) -> str:
-    """The label `agent:model` (R7). A colon in the agent's name is percent-encoded, so labels never collide."""
+    """The label `agent:model` (R7); a colon in the agent's name is encoded, so labels never collide."""
     return f"{agent.translate(_RESERVED_IN_AGENT)}:{model}"
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 from schemas.base import Instant, Message, Number
+from schemas.formulacode import FormulaCodePayload, FormulaCodeSummary
 
 Grade = Literal["S", "A", "B", "C", "D", "F"]
 CompositeBasis = Literal["judged", "pass_only"]
@@ -130,7 +131,9 @@ class AgentModelSummary(Group):
     agent: Agent
     model: Model
     baseline: bool = Field(description="True for nop, oracle and what the plan names so (R10).")
-    formulacode: dict[str, Any] | None = Field(description="FormulaCode's metrics, null where not measured.")
+    formulacode: FormulaCodeSummary | None = Field(
+        description="FormulaCode's metrics; null where no trial carries its sections."
+    )
 
 
 class TierSummary(Group):
@@ -201,6 +204,10 @@ class RunSummary(Published):
         description="Label to the sum of its known costs in USD; null: none known."
     )
     tokens: Tokens = Field(description="Token totals.")
+    mean_speedup_percentage: Number | None = Field(
+        description="FormulaCode: mean over trials of the deciding sub-trial's speedup in percent (F8); "
+        "null: not measured."
+    )
     failure_modes: FailureModes
     coverage: Coverage
     agent_models: int = Field(ge=0, description="How many agent:models have results.")
@@ -249,7 +256,9 @@ class ScoredTrial(Message):
     input_tokens: int | None = Field(description="Fresh input tokens; null: unknown.")
     output_tokens: int | None = Field(description="Output tokens; null: unknown.")
     trajectory_length: int | None = Field(description="Interactions of the agent; null: unknown.")
-    formulacode: dict[str, Any] | None = Field(description="FormulaCode's metrics, null where not measured.")
+    formulacode: FormulaCodePayload | None = Field(
+        description="FormulaCode's per-agent task payload; null where the trial carries none of its sections."
+    )
 
 
 class GradeChange(Message):

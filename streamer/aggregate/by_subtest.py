@@ -8,8 +8,9 @@ from schemas.base import SEMANTICS_VERSION
 from schemas.identity import agent_model_label
 from streamer.aggregate.cross_tier import delta, uplift
 from streamer.aggregate.denominators import Denominators
-from streamer.aggregate.group import GroupState, number
+from streamer.aggregate.group import GroupState
 from streamer.aggregate.run_state import RunState
+from streamer.stats import json_number
 
 SubtestId = tuple[str, str | None, str | None, str | None]
 """(tier, subtest, agent, model); agent and model None: pooled over the agents that are compared."""
@@ -55,8 +56,8 @@ def _body(run: RunState, group: GroupState, group_id: SubtestId, planned: Denomi
         "agent_model": None if agent is None else agent_model_label(agent, model or ""),
         "runs_completed": group.trials,
         "baseline_tier": baseline_tier,
-        "tier_uplift": number(uplift(group, baseline)),
-        "tier_delta": number(delta(group, baseline)),
+        "tier_uplift": json_number(uplift(group, baseline)),
+        "tier_delta": json_number(delta(group, baseline)),
         "superseded": group.superseded,
         "conflicts": group.conflicts,
     }

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamer.aggregate.group import COMPOSITE, GroupState, number
+from streamer.aggregate.group import COMPOSITE, GroupState
 from streamer.score import cost_delta, tier_delta, tier_uplift, variance_of_medians
+from streamer.stats import json_number
 
 
 def cross_tier(tiers: dict[str, GroupState], baseline_tier: str, ddof: int) -> dict[str, Any] | None:
@@ -16,13 +17,13 @@ def cross_tier(tiers: dict[str, GroupState], baseline_tier: str, ddof: int) -> d
     costs = _medians(tiers, "cost_usd")
     frontier = _frontier(tiers)
     return {
-        "tier_uplift": {t: number(uplift(g, baseline)) for t, g in tiers.items() if t != baseline_tier},
-        "tier_delta": {t: number(delta(g, baseline)) for t, g in tiers.items() if t != baseline_tier},
-        "pass_rate_variance": number(variance_of_medians(_medians(tiers, "pass_rate"), ddof)),
-        "impl_rate_variance": number(variance_of_medians(_medians(tiers, "impl_rate"), ddof)),
-        "cost_variance": number(variance_of_medians(costs, ddof)),
-        "cost_delta": number(cost_delta(costs)),
-        "frontier_cost_of_pass": number(frontier[0]) if frontier else None,
+        "tier_uplift": {t: json_number(uplift(g, baseline)) for t, g in tiers.items() if t != baseline_tier},
+        "tier_delta": {t: json_number(delta(g, baseline)) for t, g in tiers.items() if t != baseline_tier},
+        "pass_rate_variance": json_number(variance_of_medians(_medians(tiers, "pass_rate"), ddof)),
+        "impl_rate_variance": json_number(variance_of_medians(_medians(tiers, "impl_rate"), ddof)),
+        "cost_variance": json_number(variance_of_medians(costs, ddof)),
+        "cost_delta": json_number(cost_delta(costs)),
+        "frontier_cost_of_pass": json_number(frontier[0]) if frontier else None,
         "frontier_tier": frontier[1] if frontier else None,
     }
 

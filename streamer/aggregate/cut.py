@@ -11,12 +11,13 @@ from schemas.identity import agent_model_key, agent_model_label, encode_id
 from streamer.aggregate.changes import Cut, SummaryChange, SummaryKind
 from streamer.aggregate.cross_tier import cross_tier, delta, uplift
 from streamer.aggregate.denominators import Denominators
-from streamer.aggregate.group import GroupState, number
+from streamer.aggregate.group import GroupState
 from streamer.aggregate.news import grade_change, rescored
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.scored import scored_change
 from streamer.aggregate.scored_slots import GroupId
 from streamer.aggregate.slots import microseconds, rfc3339
+from streamer.stats import json_number
 
 RUN: GroupId = (None, None, None)
 """Stands for the run itself among the groups."""
@@ -128,7 +129,7 @@ class Cutter:
             "agent": agent,
             "model": model,
             "baseline": self.run.is_baseline(agent),
-            "formulacode": None,
+            "formulacode": group.formulacode_body(nop=agent == "nop"),
         }
 
     def _tier_body(self, group: GroupState, group_id: GroupId, planned: Denominators) -> dict[str, Any]:
@@ -142,8 +143,8 @@ class Cutter:
             "agent_model": None if agent is None else agent_model_label(agent, model or ""),
             "runs_completed": group.trials,
             "baseline_tier": baseline_tier,
-            "tier_uplift": number(uplift(group, baseline)),
-            "tier_delta": number(delta(group, baseline)),
+            "tier_uplift": json_number(uplift(group, baseline)),
+            "tier_delta": json_number(delta(group, baseline)),
         }
 
     def _run_body(self, planned: Denominators) -> dict[str, Any]:
@@ -221,7 +222,7 @@ def _order(group_id: GroupId) -> tuple[bool, str, str, str]:
 
 def _cost(group: GroupState) -> float | str | None:
     cost = group.distributions["cost_usd"]
-    return number(cost.total()) if cost.count else None
+    return json_number(cost.total()) if cost.count else None
 
 
 def _instant(moment: datetime | None) -> str | None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from typing import Any, TypeVar
+from typing import Any
 
+from streamer.aggregate.formulacode import FormulaCodeState
 from streamer.aggregate.slots import SlotKey
+from streamer.aggregate.tally import tally
 from streamer.score import GradingProfile, Scored, cost_of_pass
-from streamer.stats import Distribution, ExactSum, PassAtK
-
-T = TypeVar("T")
+from streamer.stats import Distribution, ExactSum, PassAtK, json_number
 
 COMPOSITE = "composite_score"
 
@@ -42,6 +41,7 @@ class GroupState:
         self.passes_with_cost = 0
         self.failure_modes: Counter[str] = Counter()
         self.subtests: Counter[str] = Counter()
+        self.formulacode: FormulaCodeState | None = None
         self.pass_at_k = PassAtK()
         self.distributions = {metric: Distribution() for metric in _DISTRIBUTED}
         self.sums = {metric: ExactSum() for metric in _SUMMED}
@@ -79,6 +79,9 @@ class GroupState:
         self.passes_with_cost += sign * (scored.cost_usd is not None and scored.success)
         tally(self.failure_modes, scored.failure_mode, sign)
         tally(self.subtests, key[6], sign)
+        if scored.formulacode is not None:
+            self.formulacode = self.formulacode or FormulaCodeState()
+            self.formulacode.count(scored, scored.formulacode, sign)
 
     def median(self, metric: str) -> float | None:
         """Median of a metric with statistics, None where no trial has it."""
@@ -118,11 +121,11 @@ class GroupState:
             "provisional": planned is not None and self.trials < planned,
             "accuracy": self.resolved / self.trials if self.trials else None,
             "pass_at_k": self.pass_at_k.summary(planned_attempts, planned_tasks),
-            "total_cost": number(cost.total()) if cost.count else None,
-            "mean_cost": number(cost.mean()),
-            "cost_of_pass": number(self.cost_of_pass()),
+            "total_cost": json_number(cost.total()) if cost.count else None,
+            "mean_cost": json_number(cost.mean()),
+            "cost_of_pass": json_number(self.cost_of_pass()),
             "tokens": self.tokens(),
-            "mean_trajectory_length": number(self.sums["trajectory_length"].mean()),
+            "mean_trajectory_length": json_number(self.sums["trajectory_length"].mean()),
             "statistics": statistics,
             "coverage": self.coverage(),
             "failure_modes": dict(self.failure_modes),
@@ -130,6 +133,20 @@ class GroupState:
             "grading_profile": profile.name,
             "composite_basis": ("judged" if self.judged else "pass_only") if self.trials else None,
         }
+
+    def formulacode_body(self, *, nop: bool) -> dict[str, Any] | None:
+        """FormulaCode's numbers of the group; None where no trial carries its sections.
+
+        A trial that ended without any payload counts as a failure in the success rate (R21).
+        """
+        if self.formulacode is None or not self.formulacode.trials:
+            return None
+        return self.formulacode.body(
+            self.distributions["pass_rate"].mean(),
+            self.distributions["cost_usd"].mean(),
+            self.sums["trajectory_length"].mean(),
+            nop=nop,
+        )
 
     def coverage(self) -> dict[str, int]:
         """How many trials had each metric (R1)."""
@@ -147,27 +164,5 @@ class GroupState:
         }
 
 
-def number(value: float | None) -> float | str | None:
-    """A float as it travels in JSON (R14).
-
-    >>> number(float("inf")), number(1.5), number(None)
-    ('Infinity', 1.5, None)
-    """
-    if value is None or math.isfinite(value):
-        return value
-    if math.isnan(value):
-        return "NaN"
-    return "Infinity" if value > 0 else "-Infinity"
-
-
 def _whole(held: Distribution | ExactSum) -> int | None:
     return int(held.total()) if held.count else None
-
-
-def tally(counter: Counter[T], item: T | None, sign: int) -> None:
-    """Count an item up or down; None is not counted, and nothing is kept at zero."""
-    if item is None:
-        return
-    counter[item] += sign
-    if not counter[item]:
-        del counter[item]

@@ -9,11 +9,11 @@ from schemas.base import SEMANTICS_VERSION
 from schemas.canonical import canonical_json, sha256_hex
 from schemas.identity import agent_model_label, encode_id
 from streamer.aggregate.changes import NewsItem, SummaryChange
-from streamer.aggregate.group import number
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.scored_slots import Rescoring
 from streamer.aggregate.slots import SlotKey, rfc3339
 from streamer.score import Scored
+from streamer.stats import json_number
 
 _ID_CHARACTERS = 32
 
@@ -70,6 +70,10 @@ def _place(key: SlotKey) -> dict[str, Any]:
 
 
 def _numbers(scored: Scored) -> dict[str, Any]:
-    return {
-        name: number(value) if isinstance(value, float) else value for name, value in asdict(scored).items()
-    }
+    return {name: _json(value) for name, value in asdict(scored).items()}
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _json(part) for name, part in value.items()}
+    return json_number(value) if isinstance(value, float) else value

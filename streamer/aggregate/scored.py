@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from schemas.base import SEMANTICS_VERSION
 from schemas.canonical import canonical_json, digest_of
 from schemas.identity import agent_model_label
 from streamer.aggregate.changes import ScoredChange
-from streamer.aggregate.group import number
 from streamer.aggregate.run_state import RunState
-from streamer.aggregate.slots import SlotKey, rfc3339, slot_topic_key
+from streamer.aggregate.scored_slots import event_in
+from streamer.aggregate.slots import Slot, SlotKey, rfc3339, slot_topic_key
+from streamer.score import Scored, task_payload
+from streamer.stats import json_number
 
 
 def scored_change(run: RunState, key: SlotKey, epoch: int) -> ScoredChange:
@@ -43,12 +47,12 @@ def scored_change(run: RunState, key: SlotKey, epoch: int) -> ScoredChange:
         "grade": run.profile.grade(scored.composite),
         "cost_usd": scored.cost_usd,
         "cost_source": scored.cost_source,
-        "cost_of_pass": number(scored.cost_of_pass),
+        "cost_of_pass": json_number(scored.cost_of_pass),
         "duration_seconds": scored.duration_seconds,
         "input_tokens": scored.input_tokens,
         "output_tokens": scored.output_tokens,
         "trajectory_length": scored.trajectory_length,
-        "formulacode": None,
+        "formulacode": _formulacode(slot, scored),
     }
     way = {
         "digest": digest_of(body),
@@ -57,3 +61,16 @@ def scored_change(run: RunState, key: SlotKey, epoch: int) -> ScoredChange:
         "last_event_at": rfc3339(run.last_event_at),
     }
     return ScoredChange(run.run_id, topic_key, canonical_json(body | way))
+
+
+def _formulacode(slot: Slot, scored: Scored) -> dict[str, Any] | None:
+    """The specification's per-agent task payload, made again from the event."""
+    if scored.formulacode is None:
+        return None
+    return task_payload(
+        event_in(slot),
+        scored.formulacode,
+        success=scored.success,
+        cost_usd=scored.cost_usd,
+        trajectory_length=scored.trajectory_length,
+    )

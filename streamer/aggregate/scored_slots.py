@@ -12,7 +12,7 @@ from schemas.decode import decode
 from schemas.events import TrialResult
 from streamer.aggregate.group import GroupState
 from streamer.aggregate.plan import Plan
-from streamer.aggregate.slots import GroupKey, Slot, SlotKey
+from streamer.aggregate.slots import GroupKey, Slot, SlotKey, slot_key
 from streamer.aggregate.totals import Outcome, RunTotals
 from streamer.score import (
     GradingProfile,
@@ -128,14 +128,17 @@ class ScoredSlots:
         self.rescored[key] = None
 
     def _settle_single(self, key: SlotKey, slot: Slot, event: TrialResult | None) -> None:
-        self._swap(key, slot, score_trial(event or _event(slot), self.profile, self._prices))
+        self._swap(key, slot, score_trial(event or event_in(slot), self.profile, self._prices))
         self._count_single(key, slot, 1)
 
     def _count_single(self, key: SlotKey, slot: Slot, sign: int) -> None:
-        scored = slot.scored
-        if scored is not None:
-            outcome = Outcome(key[1], scored.resolved, scored.failure_mode, not self.is_baseline(key[3]))
-            self.totals.count_outcome(outcome, sign)
+        if slot.scored is not None:
+            self.totals.count_outcome(self._outcome(key, slot.scored), sign)
+
+    def _outcome(self, key: SlotKey, scored: Scored) -> Outcome:
+        """Outcome of the trial that this slot is, or decides."""
+        percentage = scored.formulacode.speedup_percentage if scored.formulacode else None
+        return Outcome(key[1], scored.resolved, scored.failure_mode, percentage, not self.is_baseline(key[3]))
 
     def _settle_group(self, group: GroupKey, because: SlotKey | None) -> None:
         """Score all sub-trials of a trial group again (R9, R10)."""
@@ -146,7 +149,7 @@ class ScoredSlots:
         if not keys:
             self._members.pop(group, None)
             return
-        events = [_event(self.slots[key]) for key in keys]
+        events = [event_in(self.slots[key]) for key in keys]
         scores = score_trial_group(events, self.profile, self._prices, self.is_baseline)
         for key, scored in zip(keys, scores, strict=True):
             before = self.slots[key].scored
@@ -155,14 +158,10 @@ class ScoredSlots:
             if because is not None and key != because and before is not None:
                 self.rescorings.append(Rescoring(key, because, before, scored))
             self._swap(key, self.slots[key], scored)
-        outcome = self._group_outcome(group, events)
+        decides = slot_key(deciding_sub_trial(events, self.is_baseline) or events[0])
+        outcome = self._outcome(decides, scores[keys.index(decides)])
         self.totals.count_outcome(outcome, 1)
         self._outcomes[group] = outcome
-
-    def _group_outcome(self, group: GroupKey, events: list[TrialResult]) -> Outcome:
-        decides = deciding_sub_trial(events, self.is_baseline)
-        assert decides is not None, "a trial group has at least one sub-trial"
-        return Outcome(group[1], decides.resolved, decides.failure_mode, not self.is_baseline(decides.agent))
 
     def _swap(self, key: SlotKey, slot: Slot, scored: Scored | None) -> None:
         """Replace the slot's score in every group it counts in."""
@@ -214,7 +213,8 @@ def _group_of(key: SlotKey) -> GroupKey:
     return (key[0], key[1], key[2], key[5], key[6])
 
 
-def _event(slot: Slot) -> TrialResult:
+def event_in(slot: Slot) -> TrialResult:
+    """The event of the result that stands in a slot."""
     event = decode(slot.raw)
     if not isinstance(event, TrialResult):  # pragma: no cover - raw was decoded before it was stored
         raise TypeError(f"a slot holds something that is not a trial_result: {event}")

@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from streamer.aggregate.group import number, tally
+from streamer.aggregate.tally import tally
 from streamer.score import Scored
-from streamer.stats import ExactSum, PassAtK
+from streamer.stats import ExactSum, PassAtK, json_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +19,14 @@ class Outcome:
         task_id: the task.
         resolved: the verdict, None without one (R19).
         failure_mode: of the sub-trial that decides.
+        speedup_percentage: FormulaCode's, of the sub-trial that decides; None where not measured (F8).
         compared: False if only baselines took part; such a trial is left out of pass@k (R4).
     """
 
     task_id: str
     resolved: bool | None
     failure_mode: str | None
+    speedup_percentage: float | None
     compared: bool
 
 
@@ -50,6 +52,7 @@ class RunTotals:
         self.tasks: Counter[str] = Counter()
         self.covered: Counter[str] = Counter()
         self.pass_at_k = PassAtK()
+        self.speedup_percentage = ExactSum()
         self.sums = {metric: ExactSum() for metric in _SUMMED}
 
     def count_outcome(self, outcome: Outcome, sign: int) -> None:
@@ -59,9 +62,12 @@ class RunTotals:
         self.no_verdict += sign * (outcome.resolved is None)
         tally(self.failure_modes, outcome.failure_mode, sign)
         tally(self.tasks, outcome.task_id, sign)
+        if outcome.speedup_percentage is not None:
+            change = self.speedup_percentage.add if sign > 0 else self.speedup_percentage.remove
+            change(outcome.speedup_percentage)
         if outcome.compared:
-            change = self.pass_at_k.add if sign > 0 else self.pass_at_k.remove
-            change(outcome.task_id, outcome.resolved is True)
+            count = self.pass_at_k.add if sign > 0 else self.pass_at_k.remove
+            count(outcome.task_id, outcome.resolved is True)
 
     def count_slot(self, scored: Scored, sign: int) -> None:
         """Count what a slot spends (`sign` 1) or take it back (-1)."""
@@ -85,12 +91,13 @@ class RunTotals:
             "no_verdict": self.no_verdict,
             "accuracy": self.resolved / self.trials if self.trials else None,
             "pass_at_k": self.pass_at_k.summary(planned_attempts, planned_tasks),
-            "total_cost": number(cost.total()) if cost.count else None,
+            "total_cost": json_number(cost.total()) if cost.count else None,
             "tokens": {
                 name: int(self.sums[metric].total()) if self.sums[metric].count else None
                 for metric, name in _SUMMED.items()
                 if name != metric
             },
+            "mean_speedup_percentage": json_number(self.speedup_percentage.mean()),
             "failure_modes": dict(self.failure_modes),
             "coverage": {metric: held.count for metric, held in self.sums.items()}
             | {metric: self.covered[metric] for metric in _COVERED},

@@ -1,12 +1,16 @@
 """One trial group to scored trials. Pure: no clock, no environment, no event loop."""
 
 from streamer.score.cross_tier import cost_delta, cost_of_pass, tier_delta, tier_uplift, variance_of_medians
+from streamer.score.formulacode.payload import task_payload
+from streamer.score.formulacode.score import ADVANTAGES, FormulaCodeScore
 from streamer.score.model_names import model_for_pricing, model_for_reporting
 from streamer.score.prices import Price, PriceTable, PriceTableError
 from streamer.score.profiles import GradingProfile, UnknownProfile, grading_profile
 from streamer.score.trial import Scored, deciding_sub_trial, group_resolved, score_trial, score_trial_group
 
 __all__ = [
+    "ADVANTAGES",
+    "FormulaCodeScore",
     "GradingProfile",
     "Price",
     "PriceTable",
@@ -22,6 +26,7 @@ __all__ = [
     "model_for_reporting",
     "score_trial",
     "score_trial_group",
+    "task_payload",
     "tier_delta",
     "tier_uplift",
     "variance_of_medians",

@@ -1,0 +1,110 @@
+"""FormulaCode's blocks inside agent:model summaries and scored trials, under the specification's names."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from schemas.base import Message, Number
+
+
+class FormulaCodeCoverage(Message):
+    """How many trials each mean of a FormulaCode summary rests on (R1, R21)."""
+
+    task_speedup: int = Field(ge=0, description="Trials whose benchmarks were measured.")
+    agent_advantage: int = Field(ge=0, description="Trials with a known advantage.")
+    cost_weighted_advantage: int = Field(ge=0, description="Trials with both an advantage and a cost (R25).")
+
+
+class FormulaCodeSummary(Message):
+    """Run-level aggregation of one agent:model across all tasks."""
+
+    mean_speedup: Number | None = Field(description="Mean of the task speedups, ratio > 0.")
+    mean_success_rate: Number | None = Field(description="Mean success over all trials, in [0, 1] (R21).")
+    num_benchmarks: int = Field(description="Sum over tasks, invalid entries included (A4).")
+    num_valid_benchmarks: int = Field(description="Sum over tasks of the valid entries (A1).")
+    agent_advantage: Number | None = Field(description="Mean advantage over the oracle, level 4.")
+    agent_advantage_level1: Number | None = Field(description="Mean advantage by module.")
+    agent_advantage_level2: Number | None = Field(description="Mean advantage by class.")
+    agent_advantage_level3: Number | None = Field(description="Mean advantage by function.")
+    agent_advantage_level4: Number | None = Field(description="Mean advantage over all benchmarks.")
+    mean_cost_per_task: Number | None = Field(description="Mean known cost in USD.")
+    cost_weighted_advantage: Number | None = Field(
+        description="Mean advantage / mean cost, 1/USD, over trials that have both; 0 if the cost is 0 (R25)."
+    )
+    mean_trajectory_length: Number | None = Field(description="Mean interactions per trial.")
+    agent_advantages_gmean: dict[str, Number | None] | None = Field(
+        description="gmean(1 + a) - 1 per advantage, plain mean where some 1 + a <= 0 (F7); null for nop."
+    )
+    fallbacks: int = Field(ge=0, description="Trials treated as if the agent had changed nothing (C1).")
+    claimed: int = Field(ge=0, description="Trials whose advantages are only claimed by their log (R3).")
+    coverage: FormulaCodeCoverage = Field(description="What the means rest on.")
+
+
+class BenchmarkSpeedup(Message):
+    """One benchmark as it counts, after a fallback if there was one."""
+
+    agent: float | None = Field(
+        alias="agent/nop", description="Speedup of the agent, ratio; null if invalid (A1)."
+    )
+    oracle: float | None = Field(
+        alias="oracle/nop", description="Speedup of the oracle, ratio; null if invalid."
+    )
+    advantage: float | None = Field(description="agent/nop minus oracle/nop; null if either is invalid.")
+    fallback_to_baseline: bool = Field(
+        default=False, description="True where the agent's value was reset to 1."
+    )
+
+
+class PytestSummary(Message):
+    """The task's test suite under one agent; counts, null where the log gave none."""
+
+    status: str = Field(description="ok, failed, missing or unparsable.")
+    passed: int | None = Field(description="Tests passed.")
+    failed: int | None = Field(description="Tests failed.")
+    error: int | None = Field(description="Tests that ended in an error.")
+    skipped: int | None = Field(description="Tests skipped.")
+    total: int | None = Field(description="Tests collected.")
+    failed_total: int = Field(description="failed + error.")
+
+
+class SnapshotSummary(Message):
+    """The snapshot comparison under one agent; counts, null where the log gave none."""
+
+    status: str = Field(description="passed, failed, missing or unparsable.")
+    passed: int | None = Field(description="Snapshots equal.")
+    failed: int | None = Field(description="Snapshots that differ, the snapshot's own count (R6).")
+    skipped: int | None = Field(description="Snapshots not compared.")
+    total: int | None = Field(description="Snapshots in all.")
+    pass_to_fail: float | None = Field(description="Tests that passed before and fail now.")
+
+
+class FormulaCodePayload(Message):
+    """The per-agent task payload of the specification."""
+
+    per_benchmark_speedups: dict[str, BenchmarkSpeedup] | None = Field(
+        description="Benchmark to its speedups; null where not measured (R21)."
+    )
+    benchmarks_left_out: int = Field(
+        ge=0, description="Benchmarks not listed: beyond 256 KiB only the 100 slowest and 100 fastest are."
+    )
+    pytest_summary: PytestSummary | None = Field(description="Test counts; null: does not apply (R20).")
+    snapshot_summary: SnapshotSummary | None = Field(description="Snapshots; null: does not apply (R20).")
+    pytest_failed: bool = Field(
+        description="Test suite failed, relative to the oracle's if there is one (D8)."
+    )
+    snapshot_failed: bool = Field(description="Snapshot comparison failed (D10).")
+    success: bool = Field(description="Neither failed, or the harness's verdict where neither applies (R20).")
+    fallback_to_baseline: bool = Field(description="Whether the baseline fallback was applied (C1).")
+    claimed: bool = Field(description="True if the advantages are only claimed by the log (R3).")
+    agent_advantage: float | None = Field(description="Overall advantage (level 4); null if unknown (R22).")
+    agent_advantage_level1: float | None = Field(description="Module-level advantage.")
+    agent_advantage_level2: float | None = Field(description="Class-level advantage.")
+    agent_advantage_level3: float | None = Field(description="Function-level advantage.")
+    agent_advantage_level4: float | None = Field(description="Overall advantage.")
+    num_benchmarks: int = Field(description="Benchmarks, invalid ones included (A4).")
+    num_valid_benchmarks: int = Field(description="Benchmarks with valid measurements (A1).")
+    task_speedup: float | None = Field(
+        description="Geometric mean speedup; 1.0 of nothing (A3), null: not measured."
+    )
+    task_cost_usd: float | None = Field(description="Agent cost for this task in USD.")
+    trajectory_length: int | None = Field(description="Agent interactions.")

@@ -1,0 +1,78 @@
+"""The per-agent task payload of the specification, as a scored trial carries it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schemas.canonical import canonical_json
+from schemas.events import TrialResult
+from streamer.score.formulacode.score import ADVANTAGES, FormulaCodeScore
+from streamer.score.formulacode.speedups import Speedup, speedups
+
+MAX_PAYLOAD_BYTES = 256 * 1024
+KEPT_AT_EACH_END = 100
+"""Beyond the size limit the slowest and the fastest so many benchmarks are kept, and a count."""
+
+
+def task_payload(
+    event: TrialResult,
+    score: FormulaCodeScore,
+    *,
+    success: bool,
+    cost_usd: float | None,
+    trajectory_length: int | None,
+) -> dict[str, Any]:
+    """Payload of one agent on one task; `per_benchmark_speedups` is null where not measured (R21)."""
+    advantages = score.advantages or (None,) * len(ADVANTAGES)
+    payload: dict[str, Any] = {
+        "per_benchmark_speedups": None,
+        "benchmarks_left_out": 0,
+        "pytest_summary": _pytest_summary(event),
+        "snapshot_summary": None if event.snapshot is None else event.snapshot.model_dump(mode="json"),
+        "pytest_failed": score.pytest_failed,
+        "snapshot_failed": score.snapshot_failed,
+        "success": success,
+        "fallback_to_baseline": score.fallback,
+        "claimed": score.claimed,
+        "num_benchmarks": score.num_benchmarks,
+        "num_valid_benchmarks": score.num_valid_benchmarks,
+        "task_speedup": score.task_speedup,
+        "task_cost_usd": cost_usd,
+        "trajectory_length": trajectory_length,
+    } | dict(zip(ADVANTAGES, advantages, strict=True))
+    if event.benchmarks is not None:
+        effective = speedups(event.benchmarks, fallback=score.fallback)
+        payload["per_benchmark_speedups"] = _details(effective, score.fallback)
+        if len(canonical_json(payload)) > MAX_PAYLOAD_BYTES:
+            kept = _extremes(effective)
+            payload["per_benchmark_speedups"] = _details(kept, score.fallback)
+            payload["benchmarks_left_out"] = len(effective) - len(kept)
+    return payload
+
+
+def _details(effective: list[Speedup], fallback: bool) -> dict[str, dict[str, Any]]:
+    mark = {"fallback_to_baseline": True} if fallback else {}
+    return {
+        speedup.name: {
+            "agent/nop": speedup.agent,
+            "oracle/nop": speedup.oracle,
+            "advantage": speedup.advantage,
+        }
+        | mark
+        for speedup in effective
+    }
+
+
+def _extremes(effective: list[Speedup]) -> list[Speedup]:
+    """The slowest and the fastest benchmarks of the agent, ties by name; invalid ones count as slowest."""
+    ordered = sorted(effective, key=lambda speedup: (speedup.agent or 0.0, speedup.name))
+    if len(ordered) <= 2 * KEPT_AT_EACH_END:
+        return ordered
+    return ordered[:KEPT_AT_EACH_END] + ordered[-KEPT_AT_EACH_END:]
+
+
+def _pytest_summary(event: TrialResult) -> dict[str, Any] | None:
+    if event.tests is None:
+        return None
+    counts = event.tests.model_dump(mode="json")
+    return counts | {"failed_total": (event.tests.failed or 0) + (event.tests.error or 0)}
