@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ import pytest
 from streamer.fold import fold_records, records_of_lines
 from streamer.pipeline import Pipeline, Record
 from tests.conformance.folds import Summary, close, folded, the_run
+from tests.support.cli import streamer
 from tests.support.data import shared_data
 from tests.support.rows import read_rows, terminal_bench_row_to_event
 
@@ -24,6 +23,10 @@ Rows = list[dict[str, Any]]
 ORCHESTRATOR = "20250902_orchestrator_qwen-3-coder-480B"
 DROID = "20250924_droid_gpt-5"
 DATASET = "terminal-bench-core@0.1.1"
+RESULT_FIELDS = (
+    *("id", "trial_name", "task_id", "is_resolved", "failure_mode", "parser_results"),
+    *("total_input_tokens", "total_output_tokens", "trial_started_at", "trial_ended_at"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -71,12 +74,6 @@ def check_pass_at_k(ours: dict[str, Any], theirs: dict[str, float]) -> None:
     assert all(held["partial"] for k, held in ours.items() if k != "1" and k not in theirs)
 
 
-def streamer(*arguments: object, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    """The program itself."""
-    command = [sys.executable, "-c", "from streamer.cli import main; main()", *map(str, arguments)]
-    return subprocess.run(command, input=stdin, capture_output=True, timeout=120)
-
-
 def converted(*arguments: object) -> Summary:
     """Run summary that `streamer convert ... | streamer fold --json` prints for the only run."""
     events = streamer("convert", *arguments)
@@ -110,12 +107,8 @@ def write_run(directory: Path, rows: Rows) -> None:
     for row in rows:
         trial = directory / row["task_id"] / row["trial_name"]
         trial.mkdir(parents=True)
-        result = {
-            name: row[name]
-            for name in ("trial_name", "task_id", "is_resolved", "failure_mode", "parser_results")
-            + ("total_input_tokens", "total_output_tokens", "trial_started_at", "trial_ended_at")
-        }
-        (trial / "results.json").write_bytes(orjson.dumps(result | {"id": row["id"]}))
+        result = {name: row[name] for name in RESULT_FIELDS}
+        (trial / "results.json").write_bytes(orjson.dumps(result))
 
 
 @pytest.mark.parametrize("submission", ["20250711_openhands_claude-4-sonnet", DROID])
