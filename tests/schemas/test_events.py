@@ -90,11 +90,11 @@ def test_the_length_of_an_id_counts_characters_not_bytes(length: int) -> None:
     assert read(SLOT | {"run_id": "𝕏" * length}).run_id == "𝕏" * length
 
 
-@pytest.mark.parametrize("code", [*range(0x20), *range(0x7F, 0xA0)])
 @pytest.mark.parametrize("field", ["run_id", "task_id", "agent", "model", "tier", "subtest", "shard"])
-def test_no_id_holds_a_control_character(field: str, code: int) -> None:
-    with pytest.raises(ValidationError):
-        read(SLOT | {field: f"a{chr(code)}"})
+def test_no_id_holds_a_control_character(field: str) -> None:
+    for code in (*range(0x20), *range(0x7F, 0xA0)):
+        with pytest.raises(ValidationError):
+            read(SLOT | {field: f"a{chr(code)}"})
 
 
 def test_unknown_fields_are_kept_apart_where_they_can_be_counted() -> None:
