@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
 import redis
 import redis.asyncio
@@ -20,13 +20,24 @@ from redis.retry import Retry
 
 OnConnect = Callable[[redis.asyncio.Connection], Awaitable[None]]
 
+SCHEMES = ("redis", "rediss", "unix")
 RESP = 2
 """Protocol version: the replies have one shape in every version of redis-py."""
 
 
+class BadRedisUrl(ValueError):
+    """The URL does not say where Redis is."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"The Redis URL is not usable: {reason}. Write redis://HOST:PORT/0 (rediss:// for TLS, "
+            "unix:///PATH for a socket, ?cluster=true for a cluster), in --redis or STREAMER_REDIS"
+        )
+
+
 def split_url(url: str) -> tuple[str, bool]:
     """The URL without our own parameter, and whether it names a cluster."""
-    parts = urlsplit(url)
+    parts = _split(url)
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     cluster = query.pop("cluster", "false").lower() in ("true", "1", "yes")
     return urlunsplit(parts._replace(query=urlencode(query))), cluster
@@ -34,7 +45,7 @@ def split_url(url: str) -> tuple[str, bool]:
 
 def address(url: str) -> str:
     """`host:port` for messages: a URL may hold a password."""
-    parts = urlsplit(url)
+    parts = _split(url)
     return f"{parts.hostname}:{parts.port or 6379}" if parts.hostname else parts.path
 
 
@@ -61,3 +72,14 @@ def sync_client(url: str, options: Mapping[str, Any], timeout_seconds: float) ->
 def _common(options: Mapping[str, Any], timeout_seconds: float) -> dict[str, Any]:
     timeouts = {"socket_timeout": timeout_seconds, "socket_connect_timeout": timeout_seconds}
     return {"protocol": RESP, **timeouts, **options}
+
+
+def _split(url: str) -> SplitResult:
+    parts = urlsplit(url)
+    if parts.scheme not in SCHEMES:
+        raise BadRedisUrl(f"its scheme is {parts.scheme!r}")
+    try:
+        parts.port  # noqa: B018  (parsed, and checked, when it is asked for)
+    except ValueError as error:
+        raise BadRedisUrl(str(error)) from None
+    return parts

@@ -11,7 +11,13 @@ from schemas.metrics import BOARD_METRICS
 from streamer.sinks.names import Names
 from tests.sinks.conftest import MakeSink
 from tests.sinks.hostile import HOSTILE, IDS
-from tests.support.builders import a_cut, a_run_change, a_tier_change, an_agent_model_change
+from tests.support.builders import (
+    a_cut,
+    a_formulacode_summary,
+    a_run_change,
+    a_tier_change,
+    an_agent_model_change,
+)
 
 NAMES = Names()
 
@@ -62,7 +68,7 @@ async def test_boards_hold_every_metric_that_is_known_and_no_baseline(
         mean_cost=0.25,
         total_cost=0.1 + 0.2,
         means={"pass_rate": 0.75, "composite_score": "NaN", "duration_seconds": 12.5},
-        formulacode={"mean_speedup": 1.25, "agent_advantage": -0.125},
+        formulacode=a_formulacode_summary(mean_speedup=1.25, agent_advantage=-0.125),
     )
     await make_sink().write([a_cut(good, an_agent_model_change(agent="nop"), a_run_change(benchmark="b|1"))])
     boards = {

@@ -6,9 +6,10 @@ from typing import Any
 
 from schemas.base import SEMANTICS_VERSION
 from schemas.canonical import canonical_json, digest_of
+from schemas.formulacode import FormulaCodeCoverage, FormulaCodeSummary
 from schemas.identity import agent_model_key, agent_model_label, encode_id
-from schemas.summaries import SUMMARY
-from streamer.aggregate.changes import Cut, SummaryChange
+from schemas.summaries import SUMMARY, AgentModelSummary, Published, RunSummary, TierSummary
+from streamer.aggregate.changes import Cut, SummaryChange, SummaryKind
 
 METRICS = (
     "pass_rate",
@@ -23,10 +24,25 @@ METRICS = (
 LAST_EVENT_AT = "2026-01-02T03:04:05Z"
 
 
+MODELS: dict[SummaryKind, type[Published]] = {
+    "agent_model": AgentModelSummary,
+    "tier": TierSummary,
+    "run": RunSummary,
+}
+"""What a test does not name is null, wherever null is allowed."""
+
+
 def statistics_of(value: float | str | None) -> dict[str, Any]:
     """Statistics of one value; of None: of nothing."""
     names = ("median", "mean", "mode", "min", "max", "std_dev")
     return dict.fromkeys(names, value) | {"count": 0 if value is None else 1}
+
+
+def a_formulacode_summary(**fields: Any) -> dict[str, Any]:
+    """FormulaCode's block of an agent:model summary."""
+    counts = dict.fromkeys(("num_benchmarks", "num_valid_benchmarks", "fallbacks", "claimed"), 0)
+    coverage = dict.fromkeys(FormulaCodeCoverage.model_fields, 1)
+    return dict.fromkeys(FormulaCodeSummary.model_fields) | counts | {"coverage": coverage, **fields}
 
 
 def an_agent_model_change(
@@ -47,7 +63,6 @@ def an_agent_model_change(
         "agent": agent,
         "model": model,
         "baseline": agent in ("nop", "oracle"),
-        "formulacode": None,
         **fields,
     }
     key = f"{encode_id(run)}|{agent_model_key(agent, model)}"
@@ -75,8 +90,6 @@ def a_tier_change(
         "agent_model": agent_model_label(agent, model) if agent and model else None,
         "runs_completed": 1,
         "baseline_tier": "T0",
-        "tier_uplift": None,
-        "tier_delta": None,
         **fields,
     }
     key = f"{encode_id(run)}|{encode_id(tier)}" + (
@@ -89,10 +102,8 @@ def a_run_change(
     run: str = "r1", *, version: int = 0, epoch: int = 1, deleted: bool = False, **fields: Any
 ) -> SummaryChange:
     """A run's summary."""
-    plan = ("harness", "project", "benchmark", "benchmark_version", "display_name", "status")
     summary = _counts() | {
         "type": "run_summary",
-        **dict.fromkeys((*plan, "started_at", "finished_at", "cross_tier")),
         "labels": {},
         "cost_by_agent_model": {},
         "agent_models": 1,
@@ -120,7 +131,6 @@ def _counts() -> dict[str, Any]:
         "no_verdict": 0,
         "accuracy": 1.0,
         "pass_at_k": {"1": {"value": 1.0, "tasks_covered": 1, "partial": False}},
-        "total_cost": None,
         "tokens": dict.fromkeys(("input", "output", "cache_read", "cache_write")),
         "failure_modes": {},
         "coverage": {},
@@ -133,19 +143,11 @@ def _counts() -> dict[str, Any]:
 
 def _group(means: dict[str, Any] | None) -> dict[str, Any]:
     statistics = {metric: statistics_of((means or {}).get(metric)) for metric in METRICS}
-    return _counts() | {
-        "runs_planned": None,
-        "mean_cost": None,
-        "cost_of_pass": None,
-        "mean_trajectory_length": None,
-        "statistics": statistics,
-        "grade": None,
-        "composite_basis": None,
-    }
+    return _counts() | {"statistics": statistics}
 
 
 def _change(
-    kind: Any,
+    kind: SummaryKind,
     run: str,
     tier: str | None,
     agent: str | None,
@@ -157,7 +159,8 @@ def _change(
 ) -> SummaryChange:
     if summary is None:
         return SummaryChange(kind, run, tier, agent, model, key, None, None, epoch, version, "")
-    summary = summary | {"run_id": run, "epoch": epoch, "state_version": version}
+    nulls = dict.fromkeys(MODELS[kind].model_fields)
+    summary = nulls | summary | {"run_id": run, "epoch": epoch, "state_version": version}
     summary["digest"] = digest_of(summary)
     value = canonical_json(summary)
     SUMMARY.validate_json(value)

@@ -1,0 +1,130 @@
+"""What a reader answers with besides summaries, and what can go wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+from typing import Any
+
+from schemas.metrics import BOARD_METRICS
+
+STALE_AFTER = timedelta(seconds=30)
+"""A worker whose last heartbeat is older than this is gone, or stuck."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderboardRow:
+    """One place on a board.
+
+    Attributes:
+        rank: from 1; equal values share a rank, and the next one counts them all.
+        run: run id.
+        agent_model: label `agent:model`.
+        value: in the unit of the metric; may be inf.
+        provisional: planned trials are missing; such rows come after all others.
+        grade: S, A to F, or None.
+        trials: how many trials the value rests on.
+    """
+
+    rank: int
+    run: str
+    agent_model: str
+    value: float
+    provisional: bool
+    grade: str | None
+    trials: int
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """One emission.
+
+    Attributes:
+        id: the entry's id in the stream `streamer:{RUN}:history`.
+        kind: run, agent_model or tier.
+        group: rest of the key's suffix, percent-encoded: `A:M`, `T`, `T:A:M`, "" for the run.
+        epoch, state_version: where the emission stands.
+        last_event_at: event time, None if not known.
+        deleted: the group emptied.
+        headline: its headline numbers as text, by name; what was not known is absent.
+    """
+
+    id: str
+    kind: str
+    group: str
+    epoch: int
+    state_version: int
+    last_event_at: datetime | None
+    deleted: bool
+    headline: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """The last heartbeat of a worker."""
+
+    worker_id: str
+    at: datetime
+    status: dict[str, Any]
+
+    def stale(self, now: datetime, after: timedelta = STALE_AFTER) -> bool:
+        """Whether the worker has been silent for too long."""
+        return now - self.at > after
+
+
+class ReaderError(Exception):
+    """Current state could not be read."""
+
+
+class RedisUnavailable(ReaderError):
+    """Redis does not answer."""
+
+    def __init__(self, address: str, error: Exception) -> None:
+        reason = str(error) or type(error).__name__
+        super().__init__(
+            f"Redis at {address} does not answer ({reason}). Start it (`streamer up` starts one on this "
+            "machine), or say where it is with --redis or STREAMER_REDIS"
+        )
+
+
+class UnknownRun(ReaderError):
+    """No such run in Redis."""
+
+    def __init__(self, run_id: str, known: Iterable[str]) -> None:
+        runs = list(known)
+        close = get_close_matches(run_id, runs, n=5, cutoff=0.4)
+        if close:
+            hint = f"Did you mean {', '.join(close)}?"
+        elif runs:
+            hint = f"The latest of {len(runs)} runs: {', '.join(runs[:5])}."
+        else:
+            hint = "There are no runs yet: publish some events first, with a worker running."
+        super().__init__(f"There is no run {run_id!r}. {hint}")
+
+
+class UnknownMetric(ReaderError):
+    """No board has this metric."""
+
+    def __init__(self, metric: str) -> None:
+        super().__init__(f"There is no board of {metric!r}. Metrics: {', '.join(BOARD_METRICS)}.")
+
+
+class UnknownBenchmark(ReaderError):
+    """No run names this benchmark."""
+
+    def __init__(self, benchmark: str, known: Iterable[str]) -> None:
+        named = ", ".join(sorted(known)) or "none yet; a run names one in its run_started event"
+        super().__init__(f"No run names the benchmark {benchmark!r}. Benchmarks: {named}.")
+
+
+class UnreadableSummary(ReaderError):
+    """What stands under a key is no summary that this version understands."""
+
+    def __init__(self, key: str, error: Exception) -> None:
+        first = str(error).splitlines()[:3]
+        super().__init__(
+            f"The value of {key} is no summary that this version of streamer reads ({' '.join(first)}). "
+            "If a newer worker wrote it, update this streamer; otherwise restart a worker: it repairs it"
+        )
