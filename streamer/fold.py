@@ -51,6 +51,7 @@ def fold_records(
     *,
     prices: PriceTable | None = None,
     epoch: int = 1,
+    owns: Callable[[str], bool] | None = None,
     on_rejected: Callable[[Rejected], None] | None = None,
 ) -> Folding:
     """Fold records, in any order and any number of copies; never raises on bad ones.
@@ -59,9 +60,10 @@ def fold_records(
         records: read once, in batches; they are not kept.
         prices: price table (R2), the default one if None.
         epoch: the one that the summaries carry.
+        owns: only runs of which this is true of their id; every run if None.
         on_rejected: told of every record that could not be folded.
     """
-    folding = Folding(Pipeline(prices=prices, epoch=epoch))
+    folding = Folding(Pipeline(prices=prices, epoch=epoch, owns=owns))
     left = iter(records)
     while batch := list(islice(left, BATCH)):
         folded = folding.pipeline.fold(batch)

@@ -18,12 +18,16 @@ from streamer.cli.errors import explained
 COMMANDS = {
     "convert": "Turn run directories of a harness into events, one JSON object per line.",
     "fold": "Fold events into summaries, without a broker.",
+    "query": "Ask for current state: runs, agents, tiers, trials, leaderboards.",
     "publish": "Publish events from a file or a pipe.",
     "subscribe": "Follow summaries, grades, rejections or trials as they come.",
     "verify": "Fold the log again and compare with what Redis says.",
     "status": "Broker, Redis, workers and lag.",
     "runs": "Name and label runs.",
     "delete": "Delete a run from every topic and from Redis.",
+    "schema": "Write JSON Schema and AsyncAPI documents.",
+    "worker": "Run a worker.",
+    "up": "Run broker, Redis and a worker on this machine.",
     "demo": "Start everything, stream a simulated benchmark, show the board.",
 }
 """Command -> what it does in one line, in the order of `streamer --help`."""

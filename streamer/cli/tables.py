@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from schemas.metrics import BoardMetric
 from streamer.cli.printing import UNSEEN, dollars, percent, print_line, print_table, shown
+from streamer.stats import json_number
+
+if TYPE_CHECKING:
+    from streamer.client.reading import LeaderboardRow
 
 Summary = Mapping[str, Any]
 
@@ -72,6 +77,51 @@ def print_subtests(subtests: Iterable[Summary]) -> None:
     print_table("Subtests", columns, rows, names=3)
 
 
+def print_runs(runs: Sequence[Summary]) -> None:
+    """Several runs, one line each, in the given order."""
+    columns = ("run", "benchmark", "status", "trials", "accuracy", "cost", "agents", "tiers", "last event")
+    rows = (
+        [
+            *(run["run_id"], run["benchmark"], run["status"] or "running", _done(run)),
+            *(percent(run["accuracy"]), dollars(run["total_cost"]), run["agent_models"], run["tiers"]),
+            run["last_event_at"],
+        ]
+        for run in runs
+    )
+    print_table("Runs", columns, rows, names=3)
+    if not runs:
+        print_line("No runs yet.")
+
+
+def print_trials(trials: Sequence[Summary]) -> None:
+    """Scored trials, one line each."""
+    shards = ("shard",) if any(trial["shard"] for trial in trials) else ()
+    places = (*shards, "tier", "subtest", "task_id", "attempt", "agent_model")
+    numbers = ("resolved", "composite_score", "grade", "cost_usd", "duration_seconds", "failure_mode")
+    rows = ([trial[name] for name in (*places, *numbers)] for trial in trials)
+    print_table("Trials", (*places, *numbers), rows, names=len(places))
+    if not trials:
+        print_line("No such trials.")
+
+
+def print_leaderboard(metric: BoardMetric, rows: Sequence[LeaderboardRow]) -> None:
+    """A board, in the given order."""
+    unit = "" if metric.unit == "1" else f", {metric.unit}"
+    order = "highest" if metric.higher_is_better else "lowest"
+    lines = (
+        [
+            *(row.rank, row.agent_model, row.run, json_number(row.value), row.trials),
+            f"{row.grade} (prov.)" if row.provisional and row.grade else row.grade,
+            "incomplete" if row.provisional else "complete",
+        ]
+        for row in rows
+    )
+    columns = ("", "agent:model", "run", metric.name, "trials", "grade", "run state")
+    print_table(f"{metric.name}{unit}: {order} first", columns, lines, names=3)
+    if not rows:
+        print_line(f"Nobody on the board of {metric.name}.")
+
+
 def pass_at_k(values: Mapping[str, Summary]) -> str:
     """pass@k on one line; `*` marks what not every task supports yet (R11).
 
@@ -88,6 +138,11 @@ def progress(run: Summary) -> str:
     done, planned = run["progress"]["done"], run["progress"]["planned"]
     text = f"{done} trials in, none planned" if planned is None else f"{done} of {planned} planned trials in"
     return f"{text}, provisional" if run["provisional"] else text
+
+
+def _done(run: Summary) -> str:
+    done, planned = run["progress"]["done"], run["progress"]["planned"]
+    return shown(done) if planned is None else f"{shown(done)} of {shown(planned)}"
 
 
 def _agent(summary: Summary) -> str:

@@ -16,6 +16,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from streamer.pipeline import Record
 from streamer.settings import Settings
+from streamer.sinks.partitioner import partition_of
 
 ConsumerRecord: TypeAlias = Any
 """aiokafka's record: topic, partition, offset, timestamp (Unix ms), key, value (bytes or None), headers."""
@@ -51,7 +52,7 @@ class TopicUnreadable(Exception):
 
 
 def read_topic(
-    settings: Settings, topic: str, partitions: Collection[int] | None = None
+    settings: Settings, topic: str, partitions: Collection[int] | None = None, *, run_id: str | None = None
 ) -> Iterator[ConsumerRecord]:
     """Every record of a topic up to its present end; in offset order within a partition.
 
@@ -59,13 +60,14 @@ def read_topic(
         settings: where the broker is.
         topic: full name, namespace included (`streamer.sinks.names.Names`).
         partitions: only these; all if None.
+        run_id: only the partition that this run lives in.
 
     Raises:
         TopicMissing: there is no such topic.
         TopicUnreadable: the broker fell silent before the end.
         aiokafka.errors.KafkaError: the broker cannot be reached, or refuses.
     """
-    batches = read_batches(settings, topic, partitions)
+    batches = read_batches(settings, topic, partitions, run_id=run_id)
 
     async def following() -> list[ConsumerRecord]:
         return await anext(batches, [])
@@ -79,7 +81,7 @@ def read_topic(
 
 
 async def read_batches(
-    settings: Settings, topic: str, partitions: Collection[int] | None = None
+    settings: Settings, topic: str, partitions: Collection[int] | None = None, *, run_id: str | None = None
 ) -> AsyncIterator[list[ConsumerRecord]]:
     """As :func:`read_topic`, in batches as they are fetched, none of them empty."""
     consumer = AIOKafkaConsumer(
@@ -92,7 +94,11 @@ async def read_batches(
         request_timeout_ms=REQUEST_MS,
     )
     try:
-        left = await _partitions(settings, topic, partitions)
+        numbers = await _partitions(settings, topic)
+        wanted = numbers if partitions is None else numbers & set(partitions)
+        if run_id is not None:
+            wanted &= {partition_of(run_id, len(numbers))}
+        left = {TopicPartition(topic, number) for number in wanted}
         await consumer.start()
         consumer.assign(list(left))
         async for batch in _to_the_end(consumer, topic, left):
@@ -114,8 +120,8 @@ def as_record(record: ConsumerRecord) -> Record:
     )
 
 
-async def _partitions(settings: Settings, topic: str, wanted: Collection[int] | None) -> set[TopicPartition]:
-    """The partitions to read. Asks for all topics: asking for one by name may create it."""
+async def _partitions(settings: Settings, topic: str) -> set[int]:
+    """Numbers of the partitions of a topic. Asks for all topics: asking for one by name may create it."""
     admin = AIOKafkaAdminClient(**settings.kafka_options(), request_timeout_ms=REQUEST_MS)
     try:
         await admin.start()
@@ -124,8 +130,7 @@ async def _partitions(settings: Settings, topic: str, wanted: Collection[int] | 
         await admin.close()
     if topic not in topics:
         raise TopicMissing(topic, settings.bootstrap)
-    numbers = {found["partition"] for found in topics[topic]}
-    return {TopicPartition(topic, number) for number in numbers if wanted is None or number in wanted}
+    return {found["partition"] for found in topics[topic]}
 
 
 async def _to_the_end(

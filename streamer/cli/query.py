@@ -1,0 +1,168 @@
+"""`streamer query`: current state from Redis; single trials and subtests from the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+import click
+import orjson
+
+from schemas.base import Message
+from schemas.canonical import canonical_json
+from schemas.metrics import BOARD_METRICS
+from streamer.cli.options import json_option, price_table, with_settings
+from streamer.cli.printing import print_json, print_line
+from streamer.cli.tables import (
+    print_agents,
+    print_leaderboard,
+    print_run,
+    print_runs,
+    print_subtests,
+    print_tiers,
+    print_trials,
+)
+from streamer.client.reader import StateReader
+from streamer.client.trials import scored_trials, subtests
+from streamer.settings import Settings
+from streamer.stats import json_number
+
+Summary = dict[str, Any]
+
+run_argument = click.argument("run_id", metavar="RUN")
+
+
+@click.group()
+def command() -> None:
+    """Ask for current state: runs, agents, tiers, trials, leaderboards."""
+
+
+@command.command()
+@json_option
+@with_settings
+def runs(as_json: bool, settings: Settings) -> None:
+    """All runs, the latest first."""
+    with StateReader(settings) as reader:
+        found = _dumped(reader.runs())
+    if as_json:
+        _print_json(found)
+    else:
+        print_runs(found)
+
+
+@command.command()
+@run_argument
+@json_option
+@with_settings
+def run(run_id: str, as_json: bool, settings: Settings) -> None:
+    """One run: its summary; as tables also its agents and tiers."""
+    with StateReader(settings) as reader:
+        summary = reader.run(run_id)
+        if as_json:
+            _print_json(_dumped([summary]))
+        else:
+            groups = [*reader.agents(run_id), *reader.tiers(run_id, within=True)]
+            print_run(_dumped([summary, *groups]))
+
+
+@command.command()
+@run_argument
+@json_option
+@with_settings
+def agents(run_id: str, as_json: bool, settings: Settings) -> None:
+    """The agents of a run."""
+    with StateReader(settings) as reader:
+        found = _dumped(reader.agents(run_id))
+    if as_json:
+        _print_json(found)
+    else:
+        print_agents(found)
+
+
+@command.command()
+@run_argument
+@click.option("--by", type=click.Choice(["subtest"]), help="Break the tiers down; folds the run's log again.")
+@json_option
+@with_settings
+def tiers(run_id: str, by: str | None, as_json: bool, settings: Settings) -> None:
+    """The tiers of a run: pooled, and each agent:model within them."""
+    with StateReader(settings) as reader:
+        found = _dumped(reader.tiers(run_id, within=True))
+    broken_down = subtests(settings, run_id, price_table(settings.prices_file)) if by else []
+    if as_json:
+        _print_json(found + broken_down)
+        return
+    print_tiers(found)
+    print_subtests(broken_down)
+    if not found:
+        print_line("This run has no tiers.")
+
+
+@command.command()
+@run_argument
+@click.option("--task", help="Only this task.")
+@click.option("--tier", help="Only this tier.")
+@click.option("--agent", help="Only this agent, or agent:model.")
+@json_option
+@with_settings
+def trials(
+    run_id: str, task: str | None, tier: str | None, agent: str | None, as_json: bool, settings: Settings
+) -> None:
+    """The scored trials of a run, from the topic `scored-trials`."""
+    found = []
+    for value in scored_trials(settings, run_id):
+        trial = orjson.loads(value)
+        if (
+            task in (None, trial["task_id"])
+            and tier in (None, trial["tier"])
+            and agent in (None, trial["agent"], trial["agent_model"])
+        ):
+            found.append(trial)
+            if as_json:
+                print_json(value)
+    if not as_json:
+        print_trials(found)
+
+
+@command.command()
+@click.option("--metric", type=click.Choice(list(BOARD_METRICS)), default="accuracy", show_default=True)
+@click.option("--run", "run_id", metavar="RUN", help="Only this run; across all runs otherwise.")
+@click.option("--benchmark", help="Only runs of this benchmark.")
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Only runs with this label.")
+@click.option("--limit", type=click.IntRange(min=1), help="So many rows at most.")
+@json_option
+@with_settings
+def leaderboard(
+    metric: str,
+    run_id: str | None,
+    benchmark: str | None,
+    labels: tuple[str, ...],
+    limit: int | None,
+    as_json: bool,
+    settings: Settings,
+) -> None:
+    """Agents by a metric, best first. Baselines are left out; incomplete ones are marked and come last."""
+    wanted = dict(map(_label, labels))
+    with StateReader(settings) as reader:
+        rows = reader.leaderboard(metric, run=run_id, benchmark=benchmark, labels=wanted, limit=limit)
+    if as_json:
+        _print_json([asdict(row) | {"metric": metric, "value": json_number(row.value)} for row in rows])
+    else:
+        print_leaderboard(BOARD_METRICS[metric], rows)
+
+
+def _label(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise click.UsageError(f"--label {text!r}: write KEY=VALUE")
+    return key, value
+
+
+def _dumped(messages: Iterable[Message]) -> list[Summary]:
+    return [message.model_dump(mode="json") for message in messages]
+
+
+def _print_json(objects: Iterable[Summary]) -> None:
+    for found in objects:
+        print_json(canonical_json(found))

@@ -1,0 +1,23 @@
+"""`streamer schema`: what crosses a wire, as JSON Schema and AsyncAPI."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from schemas.export import export_to
+from streamer.cli.options import with_settings
+from streamer.cli.printing import print_line
+from streamer.settings import Settings
+
+
+@click.command()
+@click.option(
+    "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Directory to write to."
+)
+@with_settings
+def command(out: Path, settings: Settings) -> None:
+    """Write the JSON Schema of each message and one AsyncAPI document of all topics into a directory."""
+    for path in export_to(out):
+        print_line(str(path))

@@ -1,0 +1,69 @@
+"""What only the log knows: single trials, and tiers broken down by subtest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from schemas.identity import encode_id
+from streamer.aggregate.by_subtest import by_subtest
+from streamer.client.log import as_record, read_topic
+from streamer.fold import fold_records
+from streamer.score import PriceTable
+from streamer.settings import Settings
+from streamer.sinks.names import Names
+
+
+class NotInLog(Exception):
+    """The log holds nothing of a run."""
+
+    def __init__(self, run_id: str, topic: str) -> None:
+        super().__init__(
+            f"topic {topic!r} holds nothing of run {run_id!r}. `streamer query runs` lists the runs; "
+            "if the run is among them, its part of the log was cut off"
+        )
+
+
+def scored_trials(settings: Settings, run_id: str) -> list[bytes]:
+    """The scored trial of every filled slot of a run, as published; by key.
+
+    Raises:
+        NotInLog: there is none.
+        TopicMissing, TopicUnreadable, aiokafka.errors.KafkaError: see `streamer.client.log`.
+    """
+    topic = Names(settings.namespace).scored_trials
+    prefix = f"{encode_id(run_id)}|".encode()
+    latest: dict[bytes, bytes] = {}
+    versions: dict[bytes, tuple[int, int]] = {}
+    for record in read_topic(settings, topic, run_id=run_id):
+        if record.key is None or not record.key.startswith(prefix):
+            continue
+        if record.value is None:
+            latest.pop(record.key, None)
+        elif (version := _version(record.value)) >= versions.get(record.key, version):
+            latest[record.key], versions[record.key] = record.value, version
+    if not latest:
+        raise NotInLog(run_id, topic)
+    return [latest[key] for key in sorted(latest)]
+
+
+def subtests(settings: Settings, run_id: str, prices: PriceTable) -> list[dict[str, Any]]:
+    """The tiers of a run by subtest, folded again from the event topic; see `by_subtest`.
+
+    Raises:
+        NotInLog: the event topic holds nothing of the run.
+        TopicMissing, TopicUnreadable, aiokafka.errors.KafkaError: see `streamer.client.log`.
+    """
+    topic = Names(settings.namespace).trial_events
+    records = map(as_record, read_topic(settings, topic, run_id=run_id))
+    folding = fold_records(records, prices=prices, owns=run_id.__eq__)
+    if run_id not in folding.runs():
+        raise NotInLog(run_id, topic)
+    return by_subtest(folding.pipeline.run(run_id))
+
+
+def _version(value: bytes) -> tuple[int, int]:
+    """(epoch, state_version): a lower one than seen is a late writer's (DESIGN.md, State)."""
+    trial = orjson.loads(value)
+    return trial["epoch"], trial["state_version"]
