@@ -12,6 +12,14 @@ from streamer.embedded.broker import Broker
 from tests.support.servers import KafkaServer, RedisServer
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_running_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests never find the stack that a developer runs on this machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STREAMER_DISCOVERY", str(tmp_path_factory.mktemp("discovery") / "running.json"))
+        yield
+
+
 @pytest.fixture(scope="session")
 def kafka_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Address of a real Apache Kafka: KAFKA_BOOTSTRAP if set, else one started for this session.

@@ -122,9 +122,10 @@ class TalkingChild(Child):
         )
 
     def lines(self) -> Iterator[bytes]:
-        """What it writes, until it ends."""
+        """What it writes, until it ends; a later call goes on where this one was left."""
         if self._process is not None and self._process.stdout is not None:
-            yield from self._process.stdout
+            for line in self._process.stdout:  # noqa: UP028  (`yield from` would close the pipe when left)
+                yield line
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
         """Close its standard input, and SIGKILL if it still runs after that many seconds."""

@@ -90,6 +90,10 @@ class Stack:
         assert len(found) == 1, (part, descendants(self.process.pid))
         return found[0]
 
+    def other(self, part: str) -> bool:
+        """True if exactly one descendant has this in its command line."""
+        return sum(part in command for command in descendants(self.process.pid).values()) == 1
+
     def end(self, number: signal.Signals) -> int:
         """Send the signal to `up` alone and wait until it and everything below it is gone; its exit code."""
         below = descendants(self.process.pid)

@@ -1,0 +1,168 @@
+"""`streamer up` as a process tree: it starts, it ends together, it keeps what was acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+import redis
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+from streamer.embedded.journal import Journal
+from streamer.embedded.probe import kafka_answers, redis_answers
+from tests.embedded.stack import Stack, launch, running, runs, until
+
+PARTITIONS = 4
+
+
+async def publish(stack: Stack, count: int, first: int = 0) -> None:
+    """Send so many numbered records, one after the other acknowledged in batches."""
+    async with AIOKafkaProducer(bootstrap_servers=stack.found["bootstrap"]) as producer:
+        sent = [
+            await producer.send("trial-events", b"%d" % n, b"run-%d" % n) for n in range(first, first + count)
+        ]
+        await asyncio.gather(*sent)
+
+
+async def held(stack: Stack, count: int) -> list[int]:
+    """Numbers in the event topic, sorted, once there are so many."""
+    found: list[int] = []
+    async with (
+        AIOKafkaConsumer(bootstrap_servers=stack.found["bootstrap"], fetch_max_wait_ms=10) as consumer,
+        asyncio.timeout(30),
+    ):
+        partitions = [TopicPartition("trial-events", n) for n in range(PARTITIONS)]
+        consumer.assign(partitions)
+        for partition in partitions:
+            consumer.seek(partition, 0)
+        while len(found) < count:
+            batches = await consumer.getmany(timeout_ms=100)
+            found += [int(record.value) for records in batches.values() for record in records]
+    return sorted(found)
+
+
+@pytest.mark.parametrize("ephemeral", [False, True])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_everything_starts_and_ends_together(tmp_path: Path, number: signal.Signals, ephemeral: bool) -> None:
+    with running(tmp_path, ephemeral=ephemeral, namespace="team", partitions=PARTITIONS) as stack:
+        found = stack.found
+        port, redis_port = (
+            int(found[name].rpartition(":")[2].split("/")[0]) for name in ("bootstrap", "redis")
+        )
+        assert kafka_answers(port)
+        assert redis_answers(redis_port)
+        assert (found["namespace"], found["partitions"]) == ("team", PARTITIONS)
+        assert found["data_dir"] == (None if ephemeral else str(tmp_path / "data"))
+        assert stack.end(number) == 0
+        assert not stack.discovery.exists()
+        assert not kafka_answers(port)
+        assert not redis_answers(redis_port)
+        for part in (found["bootstrap"], found["redis"]):
+            assert part in stack.printed
+    assert (tmp_path / "data").exists() is not ephemeral
+
+
+def test_sigkill_of_up_leaves_no_process_and_loses_no_acknowledged_event(tmp_path: Path) -> None:
+    for start in range(3):
+        with running(tmp_path, partitions=PARTITIONS) as stack:
+            asyncio.run(publish(stack, 5_000, start * 5_000))
+            stack.end(signal.SIGKILL)  # right after the last acknowledgement
+    with running(tmp_path, partitions=PARTITIONS) as stack:
+        assert asyncio.run(held(stack, 15_000)) == list(range(15_000))
+
+
+def test_an_orderly_end_keeps_everything_once(tmp_path: Path) -> None:
+    for start in range(3):
+        with running(tmp_path, partitions=PARTITIONS) as stack:
+            assert f"Loaded     {start * 1_000:,} events" in stack.printed
+            asyncio.run(publish(stack, 1_000, start * 1_000))
+            assert stack.end(signal.SIGINT) == 0
+
+
+def test_a_torn_journal_is_cut_and_said(tmp_path: Path) -> None:
+    with running(tmp_path, partitions=PARTITIONS) as stack:
+        asyncio.run(publish(stack, 10))
+        stack.end(signal.SIGTERM)
+    (segment,) = (tmp_path / "data" / "journal").glob("*.journal")
+    os.truncate(segment, segment.stat().st_size - 1)
+    with running(tmp_path, partitions=PARTITIONS) as stack:
+        assert "no whole event" in stack.printed
+        assert len(asyncio.run(held(stack, 9))) == 9
+
+
+def test_the_death_of_the_broker_ends_up_with_a_clear_error_and_the_journal_survives(tmp_path: Path) -> None:
+    with running(tmp_path, partitions=PARTITIONS) as stack:
+        asyncio.run(publish(stack, 100))
+        journal = Journal(tmp_path / "data" / "journal")
+        until(lambda: len(list(journal.read(lambda _: None))) == 100, "all events in the journal")
+        os.kill(stack.pid_of("tansu"), signal.SIGKILL)
+        assert stack.process.wait(30) == 1
+        assert "The embedded broker ended (-9)" in stack.printed
+        assert not stack.discovery.exists()
+    with running(tmp_path, partitions=PARTITIONS) as stack:
+        assert asyncio.run(held(stack, 100)) == list(range(100))
+
+
+def test_a_worker_and_a_redis_that_die_are_started_again(tmp_path: Path) -> None:
+    with running(tmp_path) as stack:
+        worker, server = stack.pid_of("signal.pause()"), stack.pid_of("valkey-server")
+        for pid, part in ((worker, "signal.pause()"), (server, "valkey-server")):
+            os.kill(pid, signal.SIGKILL)
+            until(lambda pid=pid: not runs(pid), "the end of the killed process")  # type: ignore[misc]
+            until(lambda part=part: stack.other(part), f"another {part}")  # type: ignore[misc]
+        assert "The worker ended (-9); it is started again" in stack.printed
+        with redis.Redis.from_url(stack.found["redis"]) as client:
+            until(
+                lambda: redis_answers(client.connection_pool.connection_kwargs["port"]),
+                "Redis on its old port",
+            )
+        assert stack.end(signal.SIGTERM) == 0
+
+
+def test_the_worker_gets_where_everything_is_and_a_higher_epoch_at_each_start(tmp_path: Path) -> None:
+    written = tmp_path / "environment"
+    show = "import os,sys,signal; names=['BOOTSTRAP','REDIS','EPOCH','EMBEDDED','PARTITIONS','NAMESPACE'];"
+    show += f"open({str(written)!r},'w').write(' '.join(os.environ['STREAMER_'+n] for n in names)+' .');"
+    for epoch in (1, 2):
+        written.unlink(missing_ok=True)
+        with running(
+            tmp_path, worker=[sys.executable, "-c", show + "signal.pause()"], namespace="n"
+        ) as stack:
+            until(lambda: written.exists() and written.read_text().endswith("."), "the worker's note")
+            expected = f"{stack.found['bootstrap']} {stack.found['redis']} {epoch} True 8 n ."
+            assert written.read_text() == expected
+            stack.end(signal.SIGTERM)
+
+
+def test_a_second_up_on_the_same_directory_is_refused(tmp_path: Path) -> None:
+    with running(tmp_path) as first:
+        other = tmp_path / "other"
+        other.mkdir()
+        (other / "data").symlink_to(tmp_path / "data")
+        second = launch(other)
+        assert second.process.wait(30) == 1
+        assert f"in use by process {first.process.pid}" in second.printed
+        assert kafka_answers(int(first.found["bootstrap"].rpartition(":")[2]))
+        first.end(signal.SIGTERM)
+
+
+def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("a file in the way")
+    stack = launch(tmp_path)
+    assert stack.process.wait(30) == 1
+    assert f"Cannot create the data directory {tmp_path / 'data'}" in stack.printed
+
+
+def test_a_platform_without_a_broker_is_told_what_to_do_instead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALF_TANSU_BIN", str(tmp_path / "missing"))
+    stack = launch(tmp_path)
+    assert stack.process.wait(30) == 1
+    assert "No broker for this platform" in stack.printed
+    assert "docker compose up" in stack.printed
+    assert not (tmp_path / "data").exists()
