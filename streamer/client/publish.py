@@ -129,9 +129,7 @@ class Publisher:
         while self._in_flight:
             await asyncio.wait(self._in_flight)
         if self._first_failure is not None:
-            raise NotDelivered(
-                self._failed, self.acknowledged, self._settings.bootstrap, self._first_failure
-            )
+            raise NotDelivered(self._failed, self.acknowledged, self._settings.bootstrap, self._first_failure)
 
     async def stop(self) -> None:
         """Disconnect; what is still on its way gets its time."""

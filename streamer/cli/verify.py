@@ -1,0 +1,100 @@
+"""`streamer verify`: fold the log again, compare with Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+
+import click
+from aiokafka.errors import KafkaError
+from redis.exceptions import RedisError
+
+from schemas.canonical import canonical_json
+from streamer.cli.errors import FOUND_WRONG, UNVERIFIABLE, explain
+from streamer.cli.options import json_option, price_table, with_settings
+from streamer.cli.printing import UNSEEN, print_json, print_line, print_table, say
+from streamer.client.log import TopicMissing, TopicUnreadable
+from streamer.client.reading import ReaderError
+from streamer.client.verify import Difference, Verdict, Verification
+from streamer.settings import Settings
+
+DIGEST_CHARACTERS = 12
+"""Enough to see that two differ; --json has all 64."""
+
+CANNOT = (KafkaError, RedisError, ReaderError, TopicMissing, TopicUnreadable, TimeoutError)
+"""What can keep the log or Redis from being read."""
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("--all", "every", is_flag=True, help="Verify every run in the log or in Redis.")
+@click.option(
+    "--wait",
+    type=click.FloatRange(min=0),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for results that are in flight.",
+)
+@json_option
+@with_settings
+def command(run: str | None, every: bool, wait: float, as_json: bool, settings: Settings) -> None:
+    """Fold the event topic again and compare each digest of RUN with what Redis holds.
+
+    Exit codes: 0 equal, 1 something differs, 3 cannot be verified: the log is truncated, the broker
+    or Redis is away or empty, the log does not know the run, or results are still in flight.
+    """
+    if (run is None) != every:
+        raise click.UsageError("name one RUN, or give --all")
+    verdicts = verdicts_of(settings, run, wait)
+    for verdict in verdicts:
+        if as_json:
+            print_json(canonical_json(asdict(verdict)))
+        else:
+            show(verdict)
+    if not verdicts:
+        say("streamer: cannot be verified: the log and Redis hold no runs")
+    raise click.exceptions.Exit(exit_code(verdicts))
+
+
+def verdicts_of(settings: Settings, run: str | None, wait_seconds: float) -> list[Verdict]:
+    """Verify; what cannot be read ends the command with code 3."""
+    prices = price_table(settings.prices_file)
+    try:
+        return Verification(settings, prices=prices, wait_seconds=wait_seconds).verify(run)
+    except CANNOT as error:
+        say(f"streamer: cannot be verified: {explain(error, settings)}")
+        raise click.exceptions.Exit(UNVERIFIABLE) from error
+
+
+def show(verdict: Verdict) -> None:
+    """One line, and a table of what differs."""
+    match verdict.outcome:
+        case "equal":
+            held = f"{verdict.summaries} summaries" if verdict.summaries else "deleted, and gone from Redis"
+            print_line(f"{verdict.run_id}: equal, {held}")
+        case "differs":
+            print_line(
+                f"{verdict.run_id}: {len(verdict.differences)} differ, of {verdict.summaries} summaries"
+            )
+        case "unverifiable":
+            print_line(f"{verdict.run_id}: cannot be verified: {verdict.reason}")
+    columns = ("key", "log", "Redis", "fields")
+    print_table("Differences", columns, (_row(difference) for difference in verdict.differences), names=4)
+
+
+def exit_code(verdicts: Iterable[Verdict]) -> int:
+    """1 if any run differs, else 3 if any cannot be verified, else 0; 3 for no runs."""
+    outcomes = {verdict.outcome for verdict in verdicts}
+    if "differs" in outcomes:
+        return FOUND_WRONG
+    return 0 if outcomes == {"equal"} else UNVERIFIABLE
+
+
+def _row(difference: Difference) -> list[str]:
+    log, redis = (_short(digest) for digest in (difference.log, difference.redis))
+    return [difference.key, log, redis, ", ".join(difference.fields) or UNSEEN]
+
+
+def _short(digest: str | None) -> str:
+    return "absent" if digest is None else digest[:DIGEST_CHARACTERS]

@@ -1,0 +1,236 @@
+"""Fold the log again and compare with what Redis says.
+
+A difference counts only when nothing can be in flight: the workers have committed everything before the
+log is read, and the log has not grown until Redis was read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import Any, Literal, cast
+
+import orjson
+from redis import Redis
+
+from schemas.canonical import NOT_DIGESTED, digest_of
+from schemas.identity import decode_id
+from streamer.aggregate.changes import SummaryChange
+from streamer.client.lag import PartitionLag, read_lags
+from streamer.client.log import as_record, read_topic
+from streamer.client.reader import StateReader
+from streamer.pipeline import Pipeline
+from streamer.score import PriceTable
+from streamer.settings import Settings
+from streamer.sinks.connect import sync_client
+from streamer.sinks.entry import entry_of
+from streamer.sinks.names import Names
+
+BATCH = 1_000
+POLL_SECONDS = 0.1
+REDIS_TIMEOUT_SECONDS = 5.0
+DELETED_FIELD = b"deleted"
+"""Field of the versions hash that names no key."""
+
+_ABSENT = object()
+Outcome = Literal["equal", "differs", "unverifiable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One key that does not hold what the log says.
+
+    Attributes:
+        key: suffix within the run, as `agent_model:A:M`, ids percent-encoded.
+        log: digest by the log, None: there is no such summary.
+        redis: digest recomputed from the value in Redis, None: there is no such key.
+        fields: names of the fields that differ; `digest` if the value contradicts its own digest.
+    """
+
+    key: str
+    log: str | None
+    redis: str | None
+    fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came out for one run: `summaries` compared, the differences, or why it cannot be said."""
+
+    run_id: str
+    outcome: Outcome
+    summaries: int = 0
+    differences: tuple[Difference, ...] = ()
+    reason: str | None = None
+
+
+@dataclass(slots=True)
+class _Log:
+    """The log folded: summaries by run and key suffix; {} for a deleted run."""
+
+    runs: dict[str, dict[str, SummaryChange]] = field(default_factory=dict)
+    others: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class _Flow:
+    """Where the log and the workers stand at one moment."""
+
+    partitions: tuple[PartitionLag, ...]
+    busy_workers: int
+
+    @property
+    def ends(self) -> list[int]:
+        return [partition.end for partition in self.partitions]
+
+    @property
+    def in_flight(self) -> str | None:
+        """What is on its way, None if nothing is."""
+        lag = sum(partition.lag for partition in self.partitions)
+        if lag:
+            return f"{lag:,} events are not processed yet: is a worker running? `streamer status` shows"
+        if self.busy_workers:
+            return f"{self.busy_workers} workers have not sent everything to Redis yet"
+        return None
+
+
+class Verification:
+    """Verifies runs; use it once.
+
+    Args:
+        settings: where the broker and Redis are.
+        prices: the price table of the workers (R2).
+        wait_seconds: how long to wait for what is in flight, if there are differences.
+    """
+
+    def __init__(self, settings: Settings, *, prices: PriceTable, wait_seconds: float) -> None:
+        self._settings = settings
+        self._names = Names(settings.namespace)
+        self._prices = prices
+        self._deadline = time.monotonic() + wait_seconds
+
+    def verify(self, run_id: str | None) -> list[Verdict]:
+        """Verdicts, by run id: of one run, or of every run in the log or in Redis if None.
+
+        Raises:
+            TopicMissing, TopicUnreadable, KafkaError, TimeoutError: the log cannot be read.
+            RedisError, RedisUnavailable: Redis cannot.
+        """
+        options = self._settings.redis_options()
+        with (
+            sync_client(self._settings.redis, options, REDIS_TIMEOUT_SECONDS) as client,
+            StateReader(self._settings) as reader,
+        ):
+            while True:
+                before = self._flow(reader)
+                if truncated := _truncated(before.partitions, self._names.trial_events):
+                    return [Verdict(run_id or "*", "unverifiable", reason=truncated)]
+                verdicts = self._compare(client, self._fold(run_id), run_id)
+                if all(verdict.outcome == "equal" for verdict in verdicts):
+                    return verdicts
+                in_flight = before.in_flight
+                if in_flight is None and self._flow(reader).ends == before.ends:
+                    return verdicts
+                if time.monotonic() >= self._deadline:
+                    return [_undecided(verdict, in_flight or "events keep coming") for verdict in verdicts]
+                self._wait_until_idle(reader)
+
+    def _flow(self, reader: StateReader) -> _Flow:
+        partitions = asyncio.run(read_lags(self._settings))
+        now = datetime.now(UTC)
+        live = [worker.status for worker in reader.workers() if not worker.stale(now)]
+        busy = [status for status in live if status.get("unsent") or status.get("catching_up")]
+        return _Flow(tuple(partitions), len(busy))
+
+    def _wait_until_idle(self, reader: StateReader) -> None:
+        while time.monotonic() < self._deadline:
+            time.sleep(POLL_SECONDS)
+            if self._flow(reader).in_flight is None:
+                return
+
+    def _fold(self, run_id: str | None) -> _Log:
+        """Read every partition, since records may be misplaced, and fold the run (or all)."""
+        pipeline = Pipeline(prices=self._prices, owns=None if run_id is None else run_id.__eq__)
+        log = _Log()
+        records = map(as_record, read_topic(self._settings, self._names.trial_events))
+        while batch := [record for _, record in zip(range(BATCH), records, strict=False)]:
+            folded = pipeline.fold(batch)
+            log.others.update(other for _, other in folded.misplaced)
+        for known in pipeline.runs():
+            changes = pipeline.all_summaries(known)
+            log.runs[known] = {entry_of(change, news=False).suffix: change for change in changes}
+        return log
+
+    def _compare(self, client: Redis, log: _Log, run_id: str | None) -> list[Verdict]:
+        members = cast("list[bytes]", client.zrange(self._names.runs, 0, -1))
+        in_redis = [decode_id(member.decode()) for member in members]
+        wanted: Iterable[str] = sorted({*log.runs, *in_redis}) if run_id is None else [run_id]
+        return [self._verdict(client, log, run, bool(in_redis)) for run in wanted]
+
+    def _verdict(self, client: Redis, log: _Log, run_id: str, redis_has_runs: bool) -> Verdict:
+        expected = log.runs.get(run_id)
+        if expected is None:
+            return Verdict(run_id, "unverifiable", reason=_unknown(run_id, log.others | log.runs.keys()))
+        found = self._stored(client, run_id, expected)
+        if expected and not found and not redis_has_runs:
+            reason = "Redis holds no runs at all; a running worker writes them anew within seconds"
+            return Verdict(run_id, "unverifiable", reason=reason)
+        pairs = ((key, expected.get(key), found.get(key)) for key in sorted({*expected, *found}))
+        differences = tuple(d for key, change, value in pairs if (d := _difference(key, change, value)))
+        return Verdict(run_id, "differs" if differences else "equal", len(expected), differences)
+
+    def _stored(self, client: Redis, run_id: str, expected: Mapping[str, SummaryChange]) -> dict[str, bytes]:
+        """Every summary of the run in Redis, by key suffix."""
+        fields = cast("list[bytes]", client.hkeys(self._names.versions(run_id)))
+        suffixes = sorted({*expected, *(name.decode() for name in fields if name != DELETED_FIELD)})
+        pipe = client.pipeline(transaction=False)
+        for suffix in suffixes:
+            pipe.get(self._names.of_run(run_id, suffix))
+        values = zip(suffixes, pipe.execute(), strict=True)
+        return {suffix: value for suffix, value in values if value is not None}
+
+
+def _truncated(partitions: Iterable[PartitionLag], topic: str) -> str | None:
+    cut = [f"{p.partition} (from offset {p.beginning:,})" for p in partitions if p.beginning > 0]
+    if not cut:
+        return None
+    return (
+        f"the log is truncated: topic {topic!r} has lost the beginning of partitions {', '.join(cut)}. "
+        "Keep it whole with retention.ms=-1 and retention.bytes=-1"
+    )
+
+
+def _undecided(verdict: Verdict, reason: str) -> Verdict:
+    if verdict.outcome == "differs":
+        return Verdict(verdict.run_id, "unverifiable", verdict.summaries, verdict.differences, reason)
+    return verdict
+
+
+def _unknown(run_id: str, known: Iterable[str]) -> str:
+    close = get_close_matches(run_id, list(known), n=3)
+    hint = f"Did you mean {', '.join(close)}?" if close else "`streamer query runs` lists the runs in Redis"
+    return f"the log holds no events of run {run_id!r}. {hint}"
+
+
+def _difference(key: str, change: SummaryChange | None, value: bytes | None) -> Difference | None:
+    log = None if change is None else change.digest
+    if value is None:
+        return Difference(key, log, None)
+    try:
+        stored: dict[str, Any] = orjson.loads(value)
+        found = digest_of(stored)
+    except (orjson.JSONDecodeError, AttributeError):
+        return Difference(key, log, "unreadable")
+    if found == log and stored.get("digest") == found:
+        return None
+    own = {"digest"} if stored.get("digest") != found else set()
+    if change is None:
+        return Difference(key, None, found, tuple(sorted(own)))
+    told: dict[str, Any] = orjson.loads(change.value or b"{}")
+    names = (told.keys() | stored.keys()) - NOT_DIGESTED
+    differing = {name for name in names if told.get(name, _ABSENT) != stored.get(name, _ABSENT)}
+    return Difference(key, log, found, tuple(sorted(differing | own)))
