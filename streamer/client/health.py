@@ -1,0 +1,148 @@
+"""Whether a deployment is well: broker, topics, Redis, workers, lag; and what is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+
+from schemas.topics import TOPICS
+from streamer.client.lag import PartitionLag, read_lags
+from streamer.client.log import TopicMissing
+from streamer.client.reader import StateReader
+from streamer.client.reading import ReaderError, WorkerStatus
+from streamer.settings import Settings
+from streamer.sinks.connect import address
+from streamer.sinks.names import Names
+
+REQUEST_MS = 15_000
+SINGLE = "streamer-meta"
+"""The one topic that has one partition whatever the others have."""
+
+BROKER_AWAY = (KafkaError, OSError, TimeoutError)
+
+
+@dataclass(slots=True)
+class Health:
+    """What was found.
+
+    Attributes:
+        broker: address of the broker.
+        broker_answers: whether it did.
+        topics: partition count of each of our topics that exists.
+        redis: host and port of Redis.
+        redis_answers: whether it did.
+        workers: last heartbeat of each, the dead included until Redis forgets them.
+        partitions: of the event topic.
+        problems: a sentence for each thing that is wrong.
+    """
+
+    broker: str
+    redis: str
+    broker_answers: bool = False
+    redis_answers: bool = False
+    topics: dict[str, int] = field(default_factory=dict)
+    workers: list[WorkerStatus] = field(default_factory=list)
+    partitions: list[PartitionLag] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def live_workers(self, now: datetime) -> list[WorkerStatus]:
+        """Those that said something lately."""
+        return [worker for worker in self.workers if not worker.stale(now)]
+
+    def as_json(self, now: datetime) -> dict[str, Any]:
+        """The same, for programs."""
+        return {
+            "broker": {"address": self.broker, "answers": self.broker_answers, "topics": self.topics},
+            "redis": {"address": self.redis, "answers": self.redis_answers},
+            "workers": [
+                {"id": w.worker_id, "at": w.at.isoformat(), "live": not w.stale(now), **w.status}
+                for w in self.workers
+            ],
+            "partitions": [asdict(p) | {"lag": p.lag} for p in self.partitions],
+            "problems": self.problems,
+        }
+
+
+def read_health(settings: Settings, now: datetime | None = None) -> Health:
+    """Ask everybody; never raises for what is away: that is a problem in the answer."""
+    now = now or datetime.now(UTC)
+    health = Health(settings.bootstrap, address(settings.redis))
+    _ask_broker(settings, health)
+    _ask_redis(settings, health)
+    if health.redis_answers and health.partitions:
+        health.problems += _worker_problems(health, now)
+    return health
+
+
+def _ask_broker(settings: Settings, health: Health) -> None:
+    names = Names(settings.namespace)
+    try:
+        existing = asyncio.run(_partition_counts(settings))
+        health.broker_answers = True
+        health.topics = {n: existing[n] for t in TOPICS if (n := names.topic(t.name)) in existing}
+        health.problems += _topic_problems(health.topics, names)
+        health.partitions = asyncio.run(read_lags(settings))
+    except TopicMissing:
+        pass  # is among the problems already
+    except BROKER_AWAY as error:
+        health.problems.append(f"the broker at {settings.bootstrap} does not answer: {_said(error)}")
+
+
+def _ask_redis(settings: Settings, health: Health) -> None:
+    try:
+        with StateReader(settings) as reader:
+            health.workers = reader.workers()
+        health.redis_answers = True
+    except ReaderError as error:
+        health.problems.append(str(error))
+
+
+async def _partition_counts(settings: Settings) -> dict[str, int]:
+    """Of all topics: asking for one by name may create it."""
+    admin = AIOKafkaAdminClient(**settings.kafka_options(), request_timeout_ms=REQUEST_MS)
+    try:
+        await admin.start()
+        described = await admin.describe_topics(None)
+    finally:
+        await admin.close()
+    return {topic["topic"]: len(topic["partitions"]) for topic in described}
+
+
+def _topic_problems(found: Mapping[str, int], names: Names) -> list[str]:
+    wanted = [names.topic(topic.name) for topic in TOPICS]
+    missing = [topic for topic in wanted if topic not in found]
+    if len(missing) == len(wanted):
+        return ["none of our topics exists: a worker creates them when it starts (or see --namespace)"]
+    count = found.get(names.trial_events)
+    uneven = {t: n for t, n in found.items() if n != count and t != names.topic(SINGLE)} if count else {}
+    return [
+        *(f"topic {topic!r} is missing: a worker creates it when it starts" for topic in missing),
+        *(
+            f"topic {topic!r} has {n} partitions, {names.trial_events!r} has {count}"
+            for topic, n in uneven.items()
+        ),
+    ]
+
+
+def _worker_problems(health: Health, now: datetime) -> list[str]:
+    live = health.live_workers(now)
+    if not live:
+        lag = sum(partition.lag for partition in health.partitions)
+        return [f"no worker is running ({lag:,} events wait): start one with `streamer worker`"]
+    owned = {number for worker in live for number in worker.status.get("partitions", ())}
+    orphaned = [p.partition for p in health.partitions if p.partition not in owned]
+    problems = [f"no worker owns partitions {orphaned} (yet)"] if orphaned else []
+    for worker in live:
+        if unsent := worker.status.get("unsent"):
+            problems.append(f"worker {worker.worker_id} has {unsent:,} keys that Redis does not have yet")
+    return problems
+
+
+def _said(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
