@@ -6,7 +6,7 @@ keys instead: written along with them, and written anew from them wherever the t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,14 +47,20 @@ class AcrossRuns:
         """The benchmark that the run named last; None: none, or not known."""
         return self._benchmarks.get(run_id)
 
-    def commands(self, run_id: str, entries: Iterable[Entry]) -> Iterator[Command]:
+    def commands(self, run_id: str, entries: Sequence[Entry]) -> Iterator[Command]:
         """Commands that go along with the entries of one run."""
-        for entry in sorted(entries, key=lambda entry: entry.suffix != RUN_SUFFIX):
+        for entry in entries:
             if entry.suffix == RUN_SUFFIX:
                 self._benchmarks[run_id] = entry.summary["benchmark"] if entry.summary else None
                 yield from self._list_run(run_id, entry.summary)
-            elif entry.kind == "agent_model" and (benchmark := self.benchmark(run_id)):
-                yield from self._place(benchmark, f"{encode_id(run_id)}|{entry.group}", entry.board())
+        benchmark = self.benchmark(run_id)
+        boards = {
+            f"{encode_id(run_id)}|{entry.group}": entry.board()
+            for entry in entries
+            if entry.kind == "agent_model"
+        }
+        if benchmark and boards:
+            yield from self._place(benchmark, boards)
 
     async def rewrite(self, runs: Mapping[str, set[str]]) -> None:
         """Make the keys across runs say what the guarded keys say.
@@ -122,14 +128,16 @@ class AcrossRuns:
         yield "ZADD", self._names.runs, repr(last_event_seconds(summary)), encode_id(run_id)
         yield from self._expiry(self._names.runs)
 
-    def _place(self, benchmark: str, member: str, board: Mapping[str, str | bool]) -> Iterator[Command]:
+    def _place(self, benchmark: str, boards: Mapping[str, Mapping[str, str | bool]]) -> Iterator[Command]:
+        """Put members on the boards of a benchmark, or take them off: member to METRIC to score or False."""
         for metric in BOARD_METRICS:
             key = self._names.benchmark_board(benchmark, metric)
-            if score := board.get(metric):
-                yield "ZADD", key, score, member
+            scores = {member: score for member, board in boards.items() if (score := board.get(metric))}
+            if scores:
+                yield "ZADD", key, *[part for member, score in scores.items() for part in (score, member)]
                 yield from self._expiry(key)
-            else:
-                yield "ZREM", key, member
+            if gone := boards.keys() - scores.keys():
+                yield "ZREM", key, *gone
 
     def _expiry(self, key: str) -> Iterator[Command]:
         if self._expire_seconds:
