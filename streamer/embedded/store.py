@@ -51,7 +51,7 @@ async def serve(settings: Settings, journal: Journal, log: Path, stop: asyncio.E
             return
         tell("ready", {"loaded": sum(positions.values()), "broker_pid": broker.child.pid})
         await first_of(follow(settings, journal, positions), stop, broker)
-        await drain(settings, journal, positions)
+        await first_of(drain(settings, journal, positions), asyncio.Event(), broker)
 
 
 async def load(settings: Settings, journal: Journal) -> Positions:

@@ -19,6 +19,8 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+import redis
+
 from streamer.discovery import discovery_path, read_discovery, remove_discovery, write_discovery
 from streamer.embedded.broker import Broker, broker_binary
 from streamer.embedded.data_dir import DataDir, default_data_dir
@@ -32,9 +34,11 @@ from streamer.embedded.processes import Child
 from streamer.embedded.signals import Stopped, stopped_by_signals
 from streamer.embedded.valkey import Valkey, valkey_binary
 from streamer.settings import Settings
+from streamer.sinks.names import Names
 
 WORKER = (sys.executable, "-m", "streamer.worker")
 WORKER_STOP_SECONDS = 20.0
+REPORT_SECONDS = 60.0
 LOOK_SECONDS = 0.2
 MEMORY_LOOK_SECONDS = 5.0
 OF_OTHER_SERVERS = {"data_dir", "redis_password", "redis_cafile"}
@@ -137,19 +141,20 @@ class Up:
         self._broker.start()
         for keeper in self._keepers:
             keeper.start(time.monotonic())
+        deadline = time.monotonic() + REPORT_SECONDS
+        while not self._worker_reported():
+            if time.monotonic() > deadline:
+                self._echo(
+                    f"The worker has not reported within {REPORT_SECONDS:g} s; see {self._worker.log}."
+                )
+                break
+            self._look()
         self._announce()
 
     def supervise(self) -> None:
-        """Look after everything for ever; ServerFailed when the broker ends."""
+        """Look after everything for ever; ServerFailed when the broker ends, or another one too often."""
         while True:
-            self._broker.check()
-            now = time.monotonic()
-            for keeper in self._keepers:
-                keeper.look(now)
-            if now >= self._memory_due:
-                self._memory_due = now + MEMORY_LOOK_SECONDS
-                self._check_memory()
-            time.sleep(LOOK_SECONDS)
+            self._look()
 
     def stop(self) -> None:
         """End everything: first what reads, last what keeps."""
@@ -157,6 +162,24 @@ class Up:
         self._worker.stop(WORKER_STOP_SECONDS)
         self._broker.stop()
         self._redis.stop()
+
+    def _look(self) -> None:
+        self._broker.check()
+        now = time.monotonic()
+        for keeper in self._keepers:
+            keeper.look(now)
+        if now >= self._memory_due:
+            self._memory_due = now + MEMORY_LOOK_SECONDS
+            self._check_memory()
+        time.sleep(LOOK_SECONDS)
+
+    def _worker_reported(self) -> bool:
+        """True once a worker has sent a heartbeat: all topics exist by then."""
+        try:
+            with redis.Redis.from_url(self._redis.url, socket_timeout=1.0) as client:
+                return bool(client.exists(Names(self._settings.namespace).workers))
+        except redis.RedisError:
+            return False
 
     def _check_memory(self) -> None:
         size = resident_bytes(self._broker.broker_pid)

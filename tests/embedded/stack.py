@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from tests.support.worker_process import wait_for
 
 DEADLINE_SECONDS = 60.0
 
@@ -28,17 +29,7 @@ sys.exit(run_up(
 ))
 """
 
-IDLE_WORKER = [sys.executable, "-c", "import signal; signal.pause()"]
-"""Stands in for the worker where a test is not about it."""
-
-
-def until(condition: Callable[[], Any], what: str, seconds: float = DEADLINE_SECONDS) -> Any:
-    """The first true value of the condition; fails after the deadline, naming what did not happen."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
-        time.sleep(0.02)
-    return value
+IDLE_WORKER = [sys.executable, str(Path(__file__).with_name("idle_worker.py"))]
 
 
 def runs(pid: int) -> bool:
@@ -80,6 +71,11 @@ class Stack:
         return dict(json.loads(self.discovery.read_text()))
 
     @property
+    def data(self) -> Path:
+        """The data directory."""
+        return self.discovery.parent / "data"
+
+    @property
     def printed(self) -> str:
         """All lines so far."""
         return self.output.read_text()
@@ -99,7 +95,7 @@ class Stack:
         below = descendants(self.process.pid)
         self.process.send_signal(number)
         code = self.process.wait(DEADLINE_SECONDS)
-        until(lambda: not [pid for pid in below if runs(pid)], f"the end of all of {below}", 20)
+        wait_for(lambda: not [pid for pid in below if runs(pid)], f"the end of all of {below}", 20)
         return code
 
 
@@ -133,7 +129,7 @@ def running(directory: Path, **options: Any) -> Iterator[Stack]:
     """A stack that is up; it is ended in any case."""
     stack = launch(directory, **options)
     try:
-        until(
+        wait_for(
             lambda: stack.discovery.exists() or stack.process.poll() is not None,
             f"the start of `up`; it printed {stack.printed!r}",
         )

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from streamer.embedded import guard
-from tests.embedded.stack import runs, until
+from tests.embedded.stack import runs
+from tests.support.worker_process import wait_for
 
 START = """
 import os, sys, time
@@ -35,10 +36,10 @@ def test_the_program_ends_when_its_starter_is_killed(tmp_path: Path, how: str) -
     folder = str(Path(guard.__file__).parent)
     starter = subprocess.Popen([sys.executable, "-c", START.format(folder=folder, how=call)])
     try:
-        until(lambda: written.exists() and written.read_text(), "the start of the program")
+        wait_for(lambda: written.exists() and written.read_text(), "the start of the program")
         pid = int(written.read_text())
         assert runs(pid)
     finally:
         starter.kill()
         starter.wait()
-    until(lambda: not runs(pid), "the end of the program", 20)
+    wait_for(lambda: not runs(pid), "the end of the program", 20)

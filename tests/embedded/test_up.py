@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from streamer.embedded.journal import Journal
 from streamer.embedded.probe import kafka_answers, redis_answers
-from tests.embedded.stack import Stack, launch, running, runs, until
+from tests.embedded.stack import IDLE_WORKER, Stack, launch, running, runs
+from tests.support.worker_process import wait_for
 
 PARTITIONS = 4
 
@@ -98,7 +99,7 @@ def test_the_death_of_the_broker_ends_up_with_a_clear_error_and_the_journal_surv
     with running(tmp_path, partitions=PARTITIONS) as stack:
         asyncio.run(publish(stack, 100))
         journal = Journal(tmp_path / "data" / "journal")
-        until(lambda: len(list(journal.read(lambda _: None))) == 100, "all events in the journal")
+        wait_for(lambda: len(list(journal.read(lambda _: None))) == 100, "all events in the journal")
         os.kill(stack.pid_of("tansu"), signal.SIGKILL)
         assert stack.process.wait(30) == 1
         assert "The embedded broker ended (-9)" in stack.printed
@@ -109,14 +110,14 @@ def test_the_death_of_the_broker_ends_up_with_a_clear_error_and_the_journal_surv
 
 def test_a_worker_and_a_redis_that_die_are_started_again(tmp_path: Path) -> None:
     with running(tmp_path) as stack:
-        worker, server = stack.pid_of("signal.pause()"), stack.pid_of("valkey-server")
-        for pid, part in ((worker, "signal.pause()"), (server, "valkey-server")):
+        worker, server = stack.pid_of("idle_worker"), stack.pid_of("valkey-server")
+        for pid, part in ((worker, "idle_worker"), (server, "valkey-server")):
             os.kill(pid, signal.SIGKILL)
-            until(lambda pid=pid: not runs(pid), "the end of the killed process")  # type: ignore[misc]
-            until(lambda part=part: stack.other(part), f"another {part}")  # type: ignore[misc]
+            wait_for(lambda pid=pid: not runs(pid), "the end of the killed process")  # type: ignore[misc]
+            wait_for(lambda part=part: stack.other(part), f"another {part}")  # type: ignore[misc]
         assert "The worker ended (-9); it is started again" in stack.printed
         with redis.Redis.from_url(stack.found["redis"]) as client:
-            until(
+            wait_for(
                 lambda: redis_answers(client.connection_pool.connection_kwargs["port"]),
                 "Redis on its old port",
             )
@@ -124,18 +125,30 @@ def test_a_worker_and_a_redis_that_die_are_started_again(tmp_path: Path) -> None
 
 
 def test_the_worker_gets_where_everything_is_and_a_higher_epoch_at_each_start(tmp_path: Path) -> None:
-    written = tmp_path / "environment"
-    show = "import os,sys,signal; names=['BOOTSTRAP','REDIS','EPOCH','EMBEDDED','PARTITIONS','NAMESPACE'];"
-    show += f"open({str(written)!r},'w').write(' '.join(os.environ['STREAMER_'+n] for n in names)+' .');"
+    written = tmp_path / "environment.json"
     for epoch in (1, 2):
-        written.unlink(missing_ok=True)
         with running(
-            tmp_path, worker=[sys.executable, "-c", show + "signal.pause()"], namespace="n"
+            tmp_path, worker=[*IDLE_WORKER, str(written)], namespace="n", log_level="DEBUG"
         ) as stack:
-            until(lambda: written.exists() and written.read_text().endswith("."), "the worker's note")
-            expected = f"{stack.found['bootstrap']} {stack.found['redis']} {epoch} True 8 n ."
-            assert written.read_text() == expected
+            given = json.loads(written.read_text())
+            assert given["STREAMER_BOOTSTRAP"] == stack.found["bootstrap"]
+            assert given["STREAMER_REDIS"] == stack.found["redis"]
+            assert given["STREAMER_EPOCH"] == str(epoch)
+            assert given["STREAMER_EMBEDDED"] == "True"
+            assert (given["STREAMER_NAMESPACE"], given["STREAMER_PARTITIONS"]) == ("n", "8")
+            assert given["STREAMER_LOG_LEVEL"] == "DEBUG"
             stack.end(signal.SIGTERM)
+
+
+def test_settings_of_other_servers_do_not_reach_this_stack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STREAMER_REDIS_PASSWORD", "of another Redis")
+    monkeypatch.setenv("STREAMER_SECURITY_PROTOCOL", "SASL_PLAINTEXT")
+    monkeypatch.setenv("STREAMER_BOOTSTRAP", "elsewhere:9092")
+    with running(tmp_path, partitions=PARTITIONS) as stack:
+        asyncio.run(publish(stack, 1))
+        assert stack.end(signal.SIGTERM) == 0
 
 
 def test_a_second_up_on_the_same_directory_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,27 @@
+"""Stands in for the worker where a test is not about it: reports once that it is there, then waits.
+
+With an argument it writes its STREAMER_* variables to that file first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from streamer.sinks.names import Names
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        given = {name: value for name, value in os.environ.items() if name.startswith("STREAMER_")}
+        Path(sys.argv[1]).write_text(json.dumps(given))
+    redis = urlsplit(os.environ["STREAMER_REDIS"])
+    with socket.create_connection((redis.hostname, redis.port)) as connection:
+        key = Names(os.environ["STREAMER_NAMESPACE"]).workers
+        connection.sendall(f"HSET {key} stand-in {{}}\r\n".encode())
+        connection.recv(64)
+    signal.pause()

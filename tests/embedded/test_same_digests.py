@@ -1,0 +1,80 @@
+"""The whole stack keeps its promise: the same events give the same digests, whatever was killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from streamer.embedded.journal import Journal
+from tests.embedded.stack import Stack, descendants, running, runs
+from tests.support.worker_process import wait_for
+from tests.worker.deployment import Deployment, trial_events
+
+SETTINGS = {"partitions": 4, "session_timeout_seconds": 3}
+REAL_WORKER: list[str] = []
+
+
+def deployment_on(stack: Stack, published: list[bytes]) -> Deployment:
+    """What runs now, and all that was ever published to it."""
+    found = stack.found
+    return Deployment(
+        stack.discovery.parent,
+        found["bootstrap"],
+        found["redis"],
+        found["namespace"],
+        embedded=True,
+        partitions=found["partitions"],
+        published=published,
+    )
+
+
+def kill_up(stack: Stack) -> None:
+    stack.end(signal.SIGKILL)
+
+
+def interrupt_up(stack: Stack) -> None:
+    assert stack.end(signal.SIGINT) == 0
+
+
+def stop_the_machine(stack: Stack) -> None:
+    """All at once, as a reboot does it, once the journal has everything."""
+    journal = Journal(stack.data / "journal")
+    wait_for(lambda: len(list(journal.read(lambda _: None))) == 4_000, "all events in the journal")
+    for pid in [stack.process.pid, *descendants(stack.process.pid)]:
+        os.kill(pid, signal.SIGKILL)
+    stack.process.wait(10)
+
+
+@pytest.mark.parametrize("end", [kill_up, interrupt_up, stop_the_machine])
+def test_the_events_of_the_night_give_the_same_digests_in_the_morning(
+    tmp_path: Path, end: Callable[[Stack], None]
+) -> None:
+    with running(tmp_path, worker=REAL_WORKER, **SETTINGS) as stack:
+        deployment = deployment_on(stack, [])
+        deployment.publish(trial_events(4_000))
+        end(stack)
+    with running(tmp_path, worker=REAL_WORKER, **SETTINGS) as stack:
+        deployment = deployment_on(stack, deployment.published)
+        deployment.wait_until_equal()
+        deployment.publish(trial_events(500, seed=2))
+        deployment.wait_until_equal()
+        interrupt_up(stack)
+
+
+def test_a_worker_killed_inside_up_comes_back_to_the_same_digests(tmp_path: Path) -> None:
+    with running(tmp_path, worker=REAL_WORKER, **SETTINGS) as stack:
+        deployment = deployment_on(stack, [])
+        for seed in (1, 2):
+            deployment.publish(trial_events(3_000, seed=seed))
+            wait_for(lambda: deployment.latest("trials-changelog"), "the worker is at it")
+            worker = stack.pid_of("streamer.worker")
+            os.kill(worker, signal.SIGKILL)
+            deployment.publish(trial_events(300, seed=seed + 10))
+            wait_for(lambda worker=worker: not runs(worker), "the end of the worker")  # type: ignore[misc]
+            wait_for(lambda: stack.other("streamer.worker"), "another worker")
+        deployment.wait_until_equal()
+        interrupt_up(stack)
