@@ -22,6 +22,8 @@ PIPE_CLOSED = 141
 """Ended because nobody reads the output any more, as shells report it."""
 
 _OURS = ("streamer", "schemas")
+_ABOUT_SETTINGS = {"BadRedisUrl", "PriceTableError"}
+"""Errors of ours about what the user gave. By name: importing their modules would load the clients."""
 _START = "Start one (streamer up, or docker compose up)"
 
 
@@ -46,7 +48,7 @@ def explained(ctx: click.Context) -> Iterator[None]:
     except Exception as error:
         if os.environ.get("STREAMER_DEBUG"):
             traceback.print_exception(error)
-        _end(explain(error, ctx.find_root().obj), FOUND_WRONG)
+        _end(explain(error, ctx.find_root().obj), _code(error))
 
 
 def explain(error: Exception, settings: object = None) -> str:
@@ -72,6 +74,10 @@ def explain(error: Exception, settings: object = None) -> str:
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror or text
     return f"internal error, {type(error).__name__}: {text}. Please report it; STREAMER_DEBUG=1 shows where"
+
+
+def _code(error: Exception) -> int:
+    return USED_WRONGLY if type(error).__name__ in _ABOUT_SETTINGS else FOUND_WRONG
 
 
 def without_password(url: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,8 @@ from streamer.score import PriceTable, PriceTableError
 from streamer.settings import Settings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+_SERVER = re.compile(r"[^\s,]+:[0-9]{1,5}")
 
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print only JSON on stdout, one object per line."
@@ -43,7 +46,7 @@ def with_settings(command: Command) -> Command:
 def read_settings(given: dict[str, Any]) -> Settings:
     """Settings with the given ones on top; what is wrong with them is a usage error."""
     try:
-        return Settings(**given)
+        settings = Settings(**given)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         name = ".".join(map(str, first["loc"]))
@@ -53,6 +56,12 @@ def read_settings(given: dict[str, Any]) -> Settings:
         ) from error
     except tomllib.TOMLDecodeError as error:
         raise click.UsageError(f"the configuration file is not TOML: {error}") from error
+    for server in settings.bootstrap.split(","):
+        if not _SERVER.fullmatch(server.strip()):
+            raise click.UsageError(
+                f"setting bootstrap: {server!r} is no server; write HOST:PORT,HOST:PORT,..."
+            )
+    return settings
 
 
 def price_table(file: Path | None) -> PriceTable:

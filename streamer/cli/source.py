@@ -6,6 +6,7 @@ import gzip
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import IO, cast
 
@@ -28,9 +29,11 @@ def open_lines(file: Path) -> Iterator[Iterable[bytes]]:
         click.UsageError: the file is UTF-16.
         click.ClickException: it is gzip and damaged.
     """
-    stream = click.open_file(str(file), "rb")
-    with stream:
-        start = cast("bytes", stream.peek(2)[:2]) if hasattr(stream, "peek") else b""
+    opened = click.open_file(str(file), "rb")
+    with (
+        opened if isinstance(opened, BufferedReader) else BufferedReader(cast("RawIOBase", opened)) as stream
+    ):
+        start = stream.peek(2)[:2]
         if start in _UTF_16:
             raise click.UsageError(
                 f"{file} is UTF-16; events are UTF-8 (in PowerShell: Out-File -Encoding utf8)"
