@@ -1,0 +1,231 @@
+"""`streamer query` against what a fold of the same events says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from click.testing import CliRunner, Result
+
+from schemas.canonical import canonical_json
+from streamer.aggregate.by_subtest import by_subtest
+from streamer.cli import cli
+from streamer.fold import Folding, fold_records, records_of_lines
+from streamer.settings import Settings
+from streamer.sinks.names import Names
+from streamer.sinks.partitioner import partition_of
+from streamer.sinks.redis import RedisSink
+from tests.support.servers import RedisServer
+
+Query = Callable[..., Result]
+PARTITIONS = 3
+DONE, OPEN = "done/1", "open|2"
+SUBTESTS = {"T0": 2, "T1": 2}
+
+
+def trials(run: str, agent: str, passed: int, count: int = 4, **fields: Any) -> list[dict[str, Any]]:
+    base = {"type": "trial_result", "run_id": run, "agent": agent, "model": "m", "cost_usd": 0.5, **fields}
+    return [
+        base | {"task_id": f"t{n}", "tier": f"T{n % 2}", "subtest": f"0{n // 2}", "resolved": n < passed}
+        for n in range(count)
+    ]
+
+
+EVENTS = [
+    {
+        "type": "run_started",
+        "run_id": DONE,
+        "tasks": 1,
+        "attempts": 1,
+        "subtests": SUBTESTS,
+        "benchmark": "bench",
+    },
+    {"type": "run_started", "run_id": OPEN, "tasks": 9, "attempts": 9, "labels": {"team": "red"}},
+    *trials(DONE, "good", 3),
+    *trials(DONE, "bad", 1),
+    *trials(DONE, "nop", 4),
+    *trials(OPEN, "best [red]\u202e", 4, finished_at="2026-01-01T00:00:00Z"),
+]
+
+
+def fill(settings: Settings, folding: Folding) -> None:
+    """Redis and the topics as a worker leaves them."""
+    names = Names(settings.namespace)
+    sent: list[tuple[str, str, bytes | None, bytes | None]] = [
+        (names.trial_events, e["run_id"], None, orjson.dumps(e)) for e in EVENTS
+    ]
+    cuts = [folding.pipeline.cut(run_id) for run_id in folding.runs()]
+    sent += [
+        (names.scored_trials, cut.run_id, scored.key.encode(), scored.value)
+        for cut in cuts
+        for scored in cut.scored
+    ]
+
+    async def write() -> None:
+        sink = RedisSink.from_settings(settings, current=list)
+        await sink.write(cuts)
+        await sink.close()
+        admin = AIOKafkaAdminClient(**settings.kafka_options())
+        await admin.start()
+        topics = (names.trial_events, names.scored_trials)
+        await admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in topics])
+        await admin.close()
+        async with AIOKafkaProducer(**settings.kafka_options()) as producer:
+            for topic, run, key, value in sent:
+                await producer.send(topic, value, key=key, partition=partition_of(run, PARTITIONS))
+
+    asyncio.run(write())
+
+
+@pytest.fixture
+def settings(redis_server: RedisServer, embedded_broker: str, namespace: str) -> Settings:
+    return Settings(bootstrap=embedded_broker, redis=redis_server.url, namespace=namespace, embedded=True)
+
+
+@pytest.fixture
+def folding(settings: Settings) -> Folding:
+    folding = fold_records(records_of_lines(map(orjson.dumps, EVENTS)))
+    fill(settings, folding)
+    return folding
+
+
+@pytest.fixture
+def query(settings: Settings, folding: Folding) -> Query:
+    def ask(*arguments: str) -> Result:
+        where = ["--bootstrap", settings.bootstrap, "--redis", settings.redis]
+        return CliRunner().invoke(cli, ["query", *arguments, *where, "--namespace", settings.namespace])
+
+    return ask
+
+
+def objects(result: Result) -> list[dict[str, Any]]:
+    assert result.exit_code == 0, result.output
+    return [orjson.loads(line) for line in result.stdout_bytes.splitlines()]
+
+
+def published(folding: Folding, kind: str, run: str) -> list[dict[str, Any]]:
+    changes = folding.pipeline.all_summaries(run)
+    return [c.summary for c in changes if c.kind == kind and c.summary]
+
+
+@pytest.mark.parametrize(("command", "kind"), [("run", "run"), ("agents", "agent_model"), ("tiers", "tier")])
+def test_json_is_what_was_published(query: Query, folding: Folding, command: str, kind: str) -> None:
+    assert objects(query(command, DONE, "--json")) == published(folding, kind, DONE)
+
+
+def test_runs_are_all_runs_the_latest_first(query: Query, folding: Folding) -> None:
+    found = objects(query("runs", "--json"))
+    assert found == [*published(folding, "run", OPEN), *published(folding, "run", DONE)]
+    text = query("runs").stdout
+    assert [text.index(name) for name in (OPEN, DONE)] == sorted(text.index(name) for name in (OPEN, DONE))
+
+
+def test_tiers_by_subtest_are_folded_from_the_log(query: Query, folding: Folding) -> None:
+    found = objects(query("tiers", DONE, "--by", "subtest", "--json"))
+    expected = [orjson.loads(canonical_json(body)) for body in by_subtest(folding.pipeline.run(DONE))]
+    assert found == [*published(folding, "tier", DONE), *expected]
+    assert "Subtests" in query("tiers", DONE, "--by", "subtest").stdout
+
+
+def test_the_leaderboard_leaves_baselines_out_and_puts_incomplete_ones_last(query: Query) -> None:
+    rows = objects(query("leaderboard", "--json"))
+    assert [(row["rank"], row["agent_model"], row["value"], row["provisional"]) for row in rows] == [
+        (1, "good:m", 0.75, False),
+        (2, "bad:m", 0.25, False),
+        (3, "best [red]\u202e:m", 1.0, True),
+    ]
+    text = query("leaderboard").stdout
+    assert r"best [red]\u202e:m" in text
+    assert "incomplete" in text
+
+
+def test_a_metric_of_which_less_is_better_is_ranked_so(query: Query) -> None:
+    rows = objects(query("leaderboard", "--metric", "cost_of_pass", "--run", DONE, "--json"))
+    assert [row["agent_model"] for row in rows] == ["good:m", "bad:m"]
+    assert "lowest first" in query("leaderboard", "--metric", "cost_of_pass").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "agents"),
+    [
+        (["--benchmark", "bench"], ["good:m", "bad:m"]),
+        (["--run", DONE, "--limit", "1"], ["good:m"]),
+        (["--label", "team=red"], ["best [red]\u202e:m"]),
+        (["--label", "team=blue"], []),
+    ],
+)
+def test_the_leaderboard_can_be_narrowed(query: Query, arguments: list[str], agents: list[str]) -> None:
+    rows = objects(query("leaderboard", *arguments, "--json"))
+    assert [row["agent_model"] for row in rows] == agents
+
+
+@pytest.mark.parametrize(
+    ("arguments", "count"),
+    [
+        ([], 12),
+        (["--task", "t1"], 3),
+        (["--tier", "T0"], 6),
+        (["--agent", "good"], 4),
+        (["--agent", "bad:m", "--task", "t0", "--tier", "T0"], 1),
+        (["--agent", "nobody"], 0),
+    ],
+)
+def test_trials_can_be_narrowed(query: Query, arguments: list[str], count: int) -> None:
+    found = objects(query("trials", DONE, *arguments, "--json"))
+    assert len(found) == count
+    assert {trial["type"] for trial in found} <= {"scored_trial"}
+    text = query("trials", DONE, *arguments).stdout
+    assert len(text.splitlines()) == (count + 4 if count else 1)
+
+
+@pytest.mark.parametrize("command", ["run", "agents", "tiers", "trials"])
+def test_an_unknown_run_is_one_line_and_exit_code_1(query: Query, command: str) -> None:
+    result = query(command, "done1")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert len(result.stderr.splitlines()) == 1
+    assert "'done1'" in result.stderr
+
+
+def test_a_run_shows_its_agents_and_tiers(query: Query) -> None:
+    text = query("run", DONE).stdout
+    assert f"Run {DONE}" in text
+    assert "Agents" in text
+    assert "Tiers" in text
+
+
+def test_of_a_slot_the_latest_trial_counts_unless_it_is_a_late_writers(
+    query: Query, settings: Settings
+) -> None:
+    [trial] = objects(query("trials", DONE, "--agent", "good", "--task", "t0", "--json"))
+    [other] = objects(query("trials", DONE, "--agent", "good", "--task", "t1", "--json"))
+    newer = {**trial, "state_version": trial["state_version"] + 5, "cost_usd": 9.0}
+    late = {**trial, "state_version": trial["state_version"] - 1, "cost_usd": 1.0}
+    send(settings, [(key_of(trial), newer), (key_of(trial), late), (key_of(other), None)])
+    found = objects(query("trials", DONE, "--agent", "good", "--json"))
+    assert [t["task_id"] for t in found] == ["t0", "t2", "t3"]
+    assert found[0] == newer
+
+
+def key_of(trial: dict[str, Any]) -> bytes:
+    place = ("shard", "task_id", "attempt", "agent", "model", "tier", "subtest")
+    return "|".join(["done%2F1", *(str(trial[name]) for name in place)]).encode()
+
+
+def send(settings: Settings, records: list[tuple[bytes, dict[str, Any] | None]]) -> None:
+    async def write() -> None:
+        async with AIOKafkaProducer(**settings.kafka_options()) as producer:
+            for key, trial in records:
+                value = None if trial is None else orjson.dumps(trial)
+                await producer.send_and_wait(
+                    Names(settings.namespace).scored_trials,
+                    value,
+                    key=key,
+                    partition=partition_of(DONE, PARTITIONS),
+                )
+
+    asyncio.run(write())
