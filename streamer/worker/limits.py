@@ -17,6 +17,9 @@ MAX_UNDONE_RECORDS = 8_000
 FETCH_WAIT_MS = 500
 """How long a broker may hold an empty fetch. Apache Kafka answers at once when data come."""
 
+FETCH_TURN_SECONDS = 0.2
+"""How long one fetch waits for records: partitions resumed meanwhile have to wait along."""
+
 EMBEDDED_FETCH_WAIT_MS = 10
 """The embedded broker never wakes a fetch: this is the latency (p50 3 ms at 10, 130 ms at 500)."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import faust
 from faust.tables.manager import TableManager
@@ -91,16 +91,39 @@ class Tables:
 
 
 class PatientRecovery(Recovery):
-    """Faust's recovery without its timeouts.
+    """Faust's recovery, with two of its faults mended.
 
-    When one of them passes, Faust takes it for a stop and ends the recovery without a word: the worker
-    would hold its partitions for ever and never fold a record.
+    - When one of its timeouts passes, it takes that for a stop and ends without a word: the worker would
+      hold its partitions for ever and never fold a record. Here nothing times out but the client's calls.
+    - It resumes the event partitions before it seeks them to their committed offsets, and clears the queues
+      of the streams after that: records fetched in between are lost until the next rebalance. Here the
+      event partitions are resumed last.
     """
 
     logger = logging.getLogger("faust.streamer")
 
     async def _wait(self, coro: Any, timeout: Any = None) -> None:  # noqa: ASYNC109
         await super()._wait(coro, timeout=None)
+
+    async def on_recovery_completed(self, generation_id: int = 0) -> None:
+        """The tables are recovered: rebuild what hangs on them, then let the events in."""
+        consumer = self.app.consumer
+        await self.app.on_rebalance_complete.send()
+        self._set_recovery_ended()
+        for table in self.tables.values():
+            await table.on_recovery_completed(self.actives_for_table[table], self.standbys_for_table[table])
+        if self.app.consumer_generation_id != generation_id:
+            return  # another rebalance began; its recovery follows
+        if consumer.assignment():
+            await self._wait(consumer.perform_seek())
+        self.completed.set()
+        self.app.flow_control.resume()
+        consumer.resume_flow()
+        consumer.resume_partitions({tp for tp in consumer.assignment() if not self._is_changelog_tp(tp)})
+        await cast(faust.app.base.App, self.app)._fetcher.maybe_start()
+        self.tables.on_actives_ready()
+        self.tables.on_standbys_ready()
+        self.app.on_rebalance_end()
 
 
 class PatientTableManager(TableManager):

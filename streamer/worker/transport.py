@@ -13,11 +13,13 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
 import faust
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import IllegalStateError
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 from yarl import URL
@@ -26,6 +28,7 @@ from streamer.settings import Settings
 from streamer.worker.ends import true_ends
 from streamer.worker.limits import (
     EMBEDDED_FETCH_WAIT_MS,
+    FETCH_TURN_SECONDS,
     FETCH_WAIT_MS,
     MAX_UNDONE_RECORDS,
 )
@@ -133,6 +136,7 @@ class Consumer(driver.Consumer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.handed = HandedBatches()
+        self._fetched: dict[Any, Batch] = {}
         super().__init__(*args, **kwargs)
 
     def _new_consumer_thread(self) -> ConsumerThread:
@@ -145,8 +149,22 @@ class Consumer(driver.Consumer):
         if self.flow_active and not self.app.in_recovery and self.handed.undone > MAX_UNDONE_RECORDS:
             await self._wait_until_ebb(timeout)
             return {}, self._get_active_partitions()
+        await self._put_back_dropped()
         records, active = await super()._wait_next_records(timeout)
         return self._in_batches(records or {}), active
+
+    async def _getmany(self, active_partitions: Any, timeout: float) -> Any:  # noqa: ASYNC109
+        """Faust hands its living set over: emptied meanwhile, it would mean all partitions, paused or not."""
+        return await super()._getmany(set(active_partitions), min(timeout, FETCH_TURN_SECONDS))
+
+    async def _put_back_dropped(self) -> None:
+        """Faust drops what was fetched when it finds the partition paused: go back to where that began."""
+        assigned = self.assignment() if self._fetched else set()
+        dropped = {tp: batch.records[0].offset for tp, batch in self._fetched.items() if tp in assigned}
+        self._fetched.clear()
+        if dropped:
+            with suppress(IllegalStateError):  # revoked this moment: read again by its next owner
+                await self._thread.seek_wait({TopicPartition(*tp): first for tp, first in dropped.items()})
 
     async def _wait_until_ebb(self, seconds: float) -> None:
         deadline = self.loop.time() + seconds
@@ -156,15 +174,18 @@ class Consumer(driver.Consumer):
             await asyncio.sleep(0.002)
 
     def _in_batches(self, records: Mapping[Any, list[Any]]) -> dict[Any, list[Any]]:
-        return {
-            tp: [Batch(tp.topic, tp.partition, found)] if found and self._is_events(tp) else found
+        self._fetched = {
+            TP(*tp): Batch(tp.topic, tp.partition, found)
             for tp, found in records.items()
+            if found and self._is_events(tp)
         }
+        return {tp: [self._fetched[tp]] if tp in self._fetched else found for tp, found in records.items()}
 
     def _to_message(self, tp: Any, record: Any) -> ConsumerMessage:
         if not isinstance(record, Batch):
             return super()._to_message(tp, record)
-        self.handed.note(TP(tp.topic, tp.partition), record)
+        self.handed.note(TP(*tp), record)
+        self._fetched.pop(TP(*tp), None)
         last = record.records[-1]
         return ConsumerMessage(
             record.topic,
@@ -178,7 +199,7 @@ class Consumer(driver.Consumer):
             None,
             0,
             0,
-            TP(tp.topic, tp.partition),
+            TP(*tp),
             generation_id=self.app.consumer_generation_id,
         )
 
@@ -205,11 +226,21 @@ class Consumer(driver.Consumer):
         self.handed.forget(revoked)
         await super().on_partitions_revoked(revoked)
         self.handed.forget(revoked)
+        self._fetched.clear()
 
     async def perform_seek(self) -> None:
-        """Back to the committed offsets: what was handed on since is read again."""
+        """Back to the committed offsets: what was handed on since is read again.
+
+        Faust leaves partitions without a committed offset where they are. What was fetched of them and
+        dropped in a rebalance would never be read: they go back to their beginning.
+        """
         self.handed.forget()
         await super().perform_seek()
+        assigned = [tp for tp in self.assignment() if self._is_events(tp)]
+        fresh = [TopicPartition(*tp) for tp in assigned if not self._committed_offset[tp]]
+        if fresh:
+            await self._thread.seek_to_beginning(*fresh)
+        self._fetched.clear()
 
     async def committed(self, tp: TP) -> int | None:
         """The group's committed offset of a partition, None if there is none."""

@@ -1,0 +1,31 @@
+"""Deployments on the embedded broker and on Apache Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.servers import RedisServer
+from tests.worker.deployment import Deployment
+
+
+@pytest.fixture
+def on_embedded(
+    tmp_path: Path, embedded_broker: str, redis_server: RedisServer, namespace: str
+) -> Iterator[Deployment]:
+    """A deployment on the embedded broker."""
+    deployment = Deployment(tmp_path, embedded_broker, redis_server.url, namespace, embedded=True)
+    yield deployment
+    deployment.kill_workers()
+
+
+@pytest.fixture
+def on_kafka(
+    tmp_path: Path, kafka_bootstrap: str, redis_server: RedisServer, namespace: str
+) -> Iterator[Deployment]:
+    """A deployment on Apache Kafka."""
+    deployment = Deployment(tmp_path, kafka_bootstrap, redis_server.url, namespace, embedded=False)
+    yield deployment
+    deployment.kill_workers()

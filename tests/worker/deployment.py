@@ -1,0 +1,208 @@
+"""A deployment under test: brokers, Redis, workers, and the comparison of everything with a plain fold."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+import redis
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+from schemas.canonical import digest_of
+from schemas.identity import decode_id
+from streamer.client.log import read_topic
+from streamer.pipeline import Pipeline, Record
+from streamer.settings import Settings
+from streamer.sinks.names import Names
+from streamer.worker.placement import partition_of
+from tests.support.worker_process import WorkerProcess, wait_for
+
+Digests = dict[str, str]
+
+
+def trial_events(count: int, *, runs: int = 6, seed: int = 1, padding: int = 0) -> list[bytes]:
+    """Results with re-runs and corrections, and now and then a retraction; `padding` bytes in each."""
+    rng = random.Random(seed)
+    events = []
+    for number in range(count):
+        event: dict[str, Any] = {
+            "type": "trial_retracted" if number % 97 == 96 else "trial_result",
+            "run_id": f"run {number % runs}",
+            "task_id": f"task-{number // runs % 700}",
+            "attempt": 1 + rng.randrange(2),
+            "agent": f"agent-{rng.randrange(3)}",
+            "model": "claude-opus-4-5",
+            "tier": f"T{rng.randrange(3)}",
+            "revision": rng.randrange(3),
+        }
+        if event["type"] == "trial_result":
+            event |= {
+                "resolved": rng.random() < 0.6,
+                "score": round(rng.random(), 3),
+                "cost_usd": round(rng.random(), 5),
+                "input_tokens": rng.randrange(10**6),
+                "trial_name": "x" * padding,
+            }
+        events.append(orjson.dumps(event))
+    return events
+
+
+def folded(events: Iterable[bytes]) -> dict[str, Digests]:
+    """Per topic: key to digest, from a fold without any broker."""
+    pipeline = Pipeline()
+    pipeline.fold(Record(value, offset) for offset, value in enumerate(events))
+    changes = [change for run_id in pipeline.runs() for change in pipeline.all_summaries(run_id)]
+    return {
+        topic: {change.key: change.digest for change in changes if change.kind == kind}
+        for topic, kind in KINDS.items()
+    }
+
+
+KINDS = {"agent-model-summaries": "agent_model", "tier-summaries": "tier", "run-summaries": "run"}
+
+
+@dataclass
+class Deployment:
+    """Where everything is, and what has been published so far."""
+
+    directory: Path
+    bootstrap: str
+    redis_url: str
+    namespace: str
+    embedded: bool
+    partitions: int = 4
+    session: float = 3.0
+    published: list[bytes] = field(default_factory=list)
+    workers: list[WorkerProcess] = field(default_factory=list)
+
+    @property
+    def names(self) -> Names:
+        """Names of the namespace."""
+        return Names(self.namespace)
+
+    @property
+    def settings(self) -> Settings:
+        """Settings of the workers."""
+        return Settings(**self._settings())
+
+    def worker(self, **more: Any) -> WorkerProcess:
+        """A worker, not started; killed at the end of the test."""
+        worker = WorkerProcess(self.directory, self._settings(), name=f"worker-{len(self.workers)}", **more)
+        self.workers.append(worker)
+        return worker
+
+    def publish(self, events: list[bytes], place: Callable[[bytes], int] | None = None) -> None:
+        """Publish events, each to the partition of its run (or to `place`), and remember them."""
+        self.send([(place or self._place)(event) for event in events], events)
+        self.published += events
+
+    def send(self, places: list[int], values: list[bytes]) -> None:
+        """Publish values as they are."""
+        asyncio.run(self._send(list(zip(places, values, strict=True))))
+
+    def wait_until_equal(self, worker: WorkerProcess | None = None, seconds: float = 60.0) -> None:
+        """Wait until topics and Redis say what a fold says."""
+        wanted = folded(self.published)
+        wait = worker.wait_until if worker else wait_for
+        wait(lambda: self.in_redis(wanted) == wanted, "Redis equals the fold", seconds)
+        assert self.in_topics() == wanted
+
+    def in_redis(self, wanted: dict[str, Digests]) -> dict[str, Digests]:
+        """What Redis says about the groups that a fold knows, digests recomputed."""
+        with redis.Redis.from_url(self.redis_url) as client:
+            found: dict[str, Digests] = {}
+            for topic, kind in KINDS.items():
+                keys = list(wanted[topic])
+                values = client.mget([redis_key(self.names, kind, key) for key in keys]) if keys else []
+                found[topic] = {k: checked_digest(v) for k, v in zip(keys, values, strict=True) if v}
+            return found
+
+    def in_topics(self) -> dict[str, Digests]:
+        """Latest digest of each key in the public topics, recomputed."""
+        return {
+            topic: {key: checked_digest(value) for key, value in self.latest(topic).items()}
+            for topic in KINDS
+        }
+
+    def latest(self, topic: str) -> dict[str, bytes]:
+        """Last value of each key of a topic; tombstoned keys left out."""
+        found: dict[str, bytes | None] = {}
+        for record in self.records(topic):
+            found[record.key.decode()] = record.value
+        return {key: value for key, value in found.items() if value is not None}
+
+    def records(self, topic: str) -> list[Any]:
+        """Every record of a topic."""
+        return list(read_topic(self.settings, self.names.topic(topic)))
+
+    def committed(self) -> int:
+        """Sum of the group's committed offsets of the event topic."""
+        return asyncio.run(self._committed())
+
+    def configure(self, topic: str, **config: object) -> None:
+        """Set a topic's configuration, underscores for dots."""
+        values = {name.replace("_", "."): str(value) for name, value in config.items()}
+        asyncio.run(self._configure(self.names.topic(topic), values))
+
+    def kill_workers(self) -> None:
+        """SIGKILL to all."""
+        for worker in self.workers:
+            worker.kill()
+
+    def _place(self, event: bytes) -> int:
+        return partition_of(orjson.loads(event)["run_id"], self.partitions)
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "bootstrap": self.bootstrap,
+            "redis": self.redis_url,
+            "namespace": self.namespace,
+            "embedded": self.embedded,
+            "partitions": self.partitions,
+            "session_timeout_seconds": self.session,
+        }
+
+    async def _send(self, records: list[tuple[int, bytes]]) -> None:
+        producer = AIOKafkaProducer(bootstrap_servers=self.bootstrap, max_request_size=4 * 1024 * 1024)
+        await producer.start()
+        topic = self.names.trial_events
+        acks = [await producer.send(topic, value, partition=place) for place, value in records]
+        await asyncio.gather(*acks)
+        await producer.stop()
+
+    async def _committed(self) -> int:
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self.bootstrap, group_id=self.names.group, enable_auto_commit=False
+        )
+        await consumer.start()
+        places = [TopicPartition(self.names.trial_events, number) for number in range(self.partitions)]
+        consumer.assign(places)
+        offsets = [await consumer.committed(place) or 0 for place in places]
+        await consumer.stop()
+        return sum(offsets)
+
+    async def _configure(self, topic: str, values: dict[str, str]) -> None:
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap)
+        await admin.start()
+        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, values)])
+        await admin.close()
+
+
+def checked_digest(value: bytes) -> str:
+    """The digest in a summary, which must be the digest of the summary it stands in."""
+    summary = orjson.loads(value)
+    assert summary["digest"] == digest_of(summary)
+    return str(summary["digest"])
+
+
+def redis_key(names: Names, kind: str, key: str) -> str:
+    """Redis key of a summary from its topic key: the parts behind the run are encoded alike in both."""
+    run, *rest = key.split("|")
+    return names.of_run(decode_id(run), ":".join([kind, *rest]))

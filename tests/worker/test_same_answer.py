@@ -1,0 +1,121 @@
+"""Whatever happens to records on their way and to workers, the answer is that of a plain fold."""
+
+from __future__ import annotations
+
+import random
+import signal
+
+import orjson
+import pytest
+
+from tests.worker.deployment import Deployment, trial_events
+
+
+def test_topics_and_redis_say_what_a_fold_says(on_embedded: Deployment) -> None:
+    worker = on_embedded.worker().start()
+    on_embedded.publish(trial_events(1))
+    on_embedded.wait_until_equal(worker)
+    on_embedded.publish(trial_events(3_000))
+    on_embedded.wait_until_equal(worker)
+    worker.wait_until(lambda: on_embedded.committed() == 3_001, "all offsets committed")
+    assert worker.stop() == 0
+
+
+def test_garbage_duplicates_and_misplaced_records_add_nothing_but_rejections(
+    on_embedded: Deployment,
+) -> None:
+    worker = on_embedded.worker().start()
+    events = trial_events(600)
+    rng = random.Random(3)
+    copies = events * 3
+    rng.shuffle(copies)
+    garbage = [b"\xff\x00", b"{", b"[]", b'{"type": "trial_result"}', b'{"type": "?", "run_id": "r"}']
+    on_embedded.send([rng.randrange(4) for _ in copies], copies)
+    on_embedded.send([n % 4 for n in range(len(garbage))], garbage)
+    on_embedded.published = events
+    on_embedded.wait_until_equal(worker)
+    rejections = [orjson.loads(record.value) for record in on_embedded.records("trial-rejections")]
+    codes = ["invalid_field", "missing_field", "not_an_object", "not_json", "not_json", "unknown_type"]
+    assert len(rejections) == len(garbage)
+    assert {rejection["code"] for rejection in rejections} <= set(codes)
+
+
+def test_a_worker_killed_in_the_middle_loses_nothing(on_embedded: Deployment) -> None:
+    worker = on_embedded.worker().start()
+    on_embedded.publish(trial_events(4_000))
+    worker.wait_until(lambda: on_embedded.latest("run-summaries"), "something is published")
+    worker.kill()
+    on_embedded.publish(trial_events(500, seed=2))
+    worker.start()
+    on_embedded.wait_until_equal(worker)
+
+
+def test_a_worker_told_to_stop_commits_what_it_did(on_embedded: Deployment) -> None:
+    worker = on_embedded.worker().start()
+    on_embedded.publish(trial_events(4_000))
+    worker.wait_until(lambda: on_embedded.latest("run-summaries"), "something is published")
+    assert worker.stop() == 0
+    done = on_embedded.committed()
+    assert done > 0
+    worker.start()
+    on_embedded.wait_until_equal(worker)
+
+
+def test_two_megabytes_of_slots_in_one_run_survive_a_restart(on_embedded: Deployment) -> None:
+    worker = on_embedded.worker().start()
+    on_embedded.publish(trial_events(140, runs=1, padding=16_000))
+    on_embedded.wait_until_equal(worker)
+    worker.kill()
+    on_embedded.publish(trial_events(3, runs=1, seed=5, padding=900_000))
+    worker.start()
+    on_embedded.wait_until_equal(worker)
+    assert (
+        max(len(record.value) for record in on_embedded.records("trials-changelog") if record.value) < 1 << 20
+    )
+
+
+@pytest.mark.kafka
+def test_twenty_thousand_events_through_kafka_equal_the_fold(on_kafka: Deployment) -> None:
+    worker = on_kafka.worker().start()
+    on_kafka.publish(trial_events(1))
+    on_kafka.wait_until_equal(worker)
+    on_kafka.publish(trial_events(20_000, runs=32))
+    on_kafka.wait_until_equal(worker)
+    worker.wait_until(lambda: on_kafka.committed() == 20_001, "all offsets committed")
+    assert worker.stop() == 0
+
+
+@pytest.mark.kafka
+def test_one_of_two_workers_killed_and_a_third_started_equal_the_fold(on_kafka: Deployment) -> None:
+    first, second, third = (on_kafka.worker() for _ in range(3))
+    first.start()
+    second.start()
+    on_kafka.publish(trial_events(6_000, runs=16))
+    second.wait_until(lambda: on_kafka.latest("run-summaries"), "something is published")
+    first.kill()
+    on_kafka.publish(trial_events(3_000, runs=16, seed=2))
+    third.start()
+    on_kafka.wait_until_equal(third)
+    on_kafka.publish(trial_events(300, runs=16, seed=3))
+    on_kafka.wait_until_equal(third)
+    assert second.stop() == 0
+    on_kafka.publish(trial_events(300, runs=16, seed=4))
+    on_kafka.wait_until_equal(third)
+
+
+@pytest.mark.kafka
+def test_a_worker_stopped_in_a_batch_and_overtaken_ends_before_it_writes_again(on_kafka: Deployment) -> None:
+    first, second = on_kafka.worker(), on_kafka.worker()
+    first.start()
+    on_kafka.publish(trial_events(9_000, runs=16))
+    first.wait_until(lambda: on_kafka.latest("trials-changelog"), "a page is written")
+    first.signal(signal.SIGSTOP)
+    second.start()
+    on_kafka.publish(trial_events(2_000, runs=16, seed=2))
+    on_kafka.wait_until_equal(second)
+    first.signal(signal.SIGCONT)
+    assert first.wait() == 75
+    assert second.stop() == 0
+    first.start()
+    second.start()
+    on_kafka.wait_until_equal(second)
