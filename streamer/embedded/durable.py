@@ -50,13 +50,17 @@ class DurableBroker:
     def check(self) -> None:
         """Raise ServerFailed, with what it said last, if it has ended."""
         if not self.child.alive:
-            for line in self.child.lines():
-                self._hear(json.loads(line))
+            self._hear_all()
             raise ServerFailed(self.child.name, f"ended ({self.child.exit_code})", self.child.log)
 
     def stop(self) -> None:
-        """Let it journal what it holds, and end it."""
+        """Let it journal what it holds, and end it; ServerFailed if it could not."""
         self.child.stop(STOP_SECONDS)
+        self._hear_all()
+
+    def _hear_all(self) -> None:
+        for line in self.child.lines():
+            self._hear(json.loads(line))
 
     def _hear(self, message: dict[str, str]) -> None:
         if "failed" in message:

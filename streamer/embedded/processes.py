@@ -123,16 +123,15 @@ class TalkingChild(Child):
 
     def lines(self) -> Iterator[bytes]:
         """What it writes, until it ends; a later call goes on where this one was left."""
-        if self._process is not None and self._process.stdout is not None:
-            for line in self._process.stdout:  # noqa: UP028  (`yield from` would close the pipe when left)
+        output = None if self._process is None else self._process.stdout
+        if output is not None and not output.closed:
+            for line in output:  # noqa: UP028  (`yield from` would close the pipe when left)
                 yield line
+            output.close()
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
         """Close its standard input, and SIGKILL if it still runs after that many seconds."""
-        if self._process is None:
-            return
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
         if not self.wait(seconds):
             self.kill()

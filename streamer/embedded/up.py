@@ -6,7 +6,8 @@ start they are loaded again, and the worker computes the same digests from them.
 What can be lost: nothing by Ctrl-C, SIGTERM, a closed terminal or SIGKILL of `up` itself (the store journals
 what the broker still holds, then ends). If the broker or its store are killed, or the machine stops: what
 was acknowledged in the last moments (about 20 ms without a backlog), and by a power cut what was written in
-the last 100 ms. Publishing again does no harm.
+the last 100 ms. If the disk is full, `up` ends with that error, and what it could not write is lost.
+Publishing again does no harm.
 """
 
 from __future__ import annotations
@@ -157,11 +158,11 @@ class Up:
             self._look()
 
     def stop(self) -> None:
-        """End everything: first what reads, last what keeps."""
+        """End everything: first what reads, last what keeps; ServerFailed if that could not keep all."""
         remove_discovery()
         self._worker.stop(WORKER_STOP_SECONDS)
-        self._broker.stop()
         self._redis.stop()
+        self._broker.stop()
 
     def _look(self) -> None:
         self._broker.check()

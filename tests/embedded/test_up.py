@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
+import shutil
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import redis
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.errors import KafkaError
 
 from streamer.embedded.journal import Journal
 from streamer.embedded.probe import kafka_answers, redis_answers
@@ -108,6 +112,32 @@ def test_the_death_of_the_broker_ends_up_with_a_clear_error_and_the_journal_surv
         assert asyncio.run(held(stack, 100)) == list(range(100))
 
 
+def test_a_full_disk_ends_up_with_its_reason_and_what_was_journalled_is_there_later(tmp_path: Path) -> None:
+    with running(tmp_path, partitions=PARTITIONS, largest_file=100_000) as stack:
+        with suppress(KafkaError):  # the broker ends while we publish
+            asyncio.run(publish(stack, 10_000))
+        assert stack.process.wait(30) == 1
+        assert "journal cannot be written: [Errno 27] File too large" in stack.printed
+    with running(tmp_path, partitions=PARTITIONS) as stack:
+        loaded = [int(n.replace(",", "")) for n in re.findall(r"Loaded +([\d,]+) events", stack.printed)]
+        assert len(loaded) == 1
+        assert 1_000 < loaded[0] < 10_000
+        assert len(set(asyncio.run(held(stack, loaded[0])))) == loaded[0]
+
+
+def test_an_end_that_could_not_keep_everything_says_so(tmp_path: Path) -> None:
+    with running(tmp_path, partitions=PARTITIONS) as stack:
+        store = stack.pid_of("streamer.embedded.store")
+        os.kill(store, signal.SIGSTOP)
+        asyncio.run(publish(stack, 10))
+        shutil.rmtree(tmp_path / "data" / "journal")
+        stack.process.send_signal(signal.SIGINT)
+        os.kill(store, signal.SIGCONT)
+        assert stack.process.wait(30) == 1
+        assert "journal cannot be written" in stack.printed
+        assert "the events are kept" not in stack.printed
+
+
 def test_a_worker_and_a_redis_that_die_are_started_again(tmp_path: Path) -> None:
     with running(tmp_path) as stack:
         worker, server = stack.pid_of("idle_worker"), stack.pid_of("valkey-server")
@@ -149,6 +179,15 @@ def test_settings_of_other_servers_do_not_reach_this_stack(
     with running(tmp_path, partitions=PARTITIONS) as stack:
         asyncio.run(publish(stack, 1))
         assert stack.end(signal.SIGTERM) == 0
+
+
+@pytest.mark.parametrize("part", ["streamer.embedded.store", "valkey-server", "idle_worker"])
+def test_a_signal_during_the_start_ends_what_has_started(tmp_path: Path, part: str) -> None:
+    stack = launch(tmp_path, partitions=PARTITIONS)
+    wait_for(lambda: stack.other(part), f"the start of {part}")
+    assert stack.end(signal.SIGINT) == 0
+    assert "Everything ended" in stack.printed
+    assert not stack.discovery.exists()
 
 
 def test_a_second_up_on_the_same_directory_is_refused(tmp_path: Path) -> None:
