@@ -111,7 +111,7 @@ def test_ctrl_c_ends_the_command_with_one_line() -> None:
 def test_only_debugging_shows_a_traceback() -> None:
     port = free_port()
     command = ("query", "runs", "--redis", f"redis://127.0.0.1:{port}")
-    quiet, loud = streamer(*command), streamer(*command, STREAMER_DEBUG="1")
+    quiet, loud = streamer(*command), streamer(*command, environment={"STREAMER_DEBUG": "1"})
     assert b"Traceback" not in quiet.stderr
     assert b"Traceback" in loud.stderr
     assert loud.stderr.splitlines()[-1] == quiet.stderr.splitlines()[-1]
