@@ -5,7 +5,6 @@ Every case equals what fc-eval computed, or is listed here by id with the ruling
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
@@ -44,10 +43,6 @@ def check(ours: TaskMetrics, theirs: dict[str, Any], values: list[float]) -> Non
     named = dict(zip(ADVANTAGES, (ours.advantages[-1], *ours.advantages), strict=True))
     for name, advantage in named.items():
         assert advantage == close_difference(theirs[name], *values), name
-
-
-def is_number(value: object) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
 
 
 @pytest.mark.parametrize("fallback", [False, True])
@@ -94,7 +89,7 @@ def test_every_benchmark_name_splits_as_in_fc_eval() -> None:
 
 
 def test_every_geometric_mean_over_valid_values_is_fc_evals() -> None:
-    """Through the task speedup with an oracle of 1.0; of nothing fc-eval's mean is null, the speedup 1.0 (A3)."""
+    """As task speedups beside an oracle of 1.0; of nothing fc-eval has null, a speedup is 1.0 (A3)."""
     rows = the_case("gmeans").expected
     assert len(rows) == 7
     for row in rows:
@@ -145,4 +140,4 @@ def agent_models(events: list[Event]) -> list[dict[str, Any]]:
 
 def shown(key: str) -> str:
     agent, _, model = key.partition(":")
-    return agent_model_label(agent, model_for_reporting(model))
+    return agent_model_label(agent, model_for_reporting(model or "unknown"))

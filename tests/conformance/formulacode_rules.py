@@ -1,0 +1,201 @@
+"""The rulings on a FormulaCode sub-trial, worked out independently of the product: slow and plain.
+
+Reads the sub-trials of the shared `merge` cases. Nothing here imports `streamer`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from statistics import geometric_mean
+from typing import Any
+
+from tests.support.formulacode_cases import ADVANTAGES, Case
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class SubTrial:
+    """One agent of a multi-agent trial, as its harness wrote it.
+
+    Attributes:
+        index: place in the trial, from 1.
+        agent: label; an import path's ":" is "." (D4).
+        model: normalised for reports (E10).
+        written: the sub-trial's results.json.
+        metrics: its `parser_extra_metrics`, {} if null.
+    """
+
+    index: int
+    agent: str
+    model: str
+    written: Json
+    metrics: Json
+
+    @property
+    def key(self) -> str:
+        return f"{self.agent}:{self.model}"
+
+    @property
+    def has_tests(self) -> bool:
+        return "tests" in self.metrics
+
+    @property
+    def has_counts(self) -> bool:
+        return "test_failed" in self.metrics
+
+    @property
+    def has_snapshot(self) -> bool:
+        return "snapshot_failed" in self.metrics
+
+    @property
+    def failures(self) -> int:
+        """Failed and errored tests; text of digits counts (B5)."""
+        return int(self.metrics.get("test_failed", 0)) + int(self.metrics.get("test_error", 0))
+
+    @property
+    def benchmarks(self) -> Json | None:
+        """The raw numbers under this agent's own key in its own log; None if there are none (R7)."""
+        by_agent = self.metrics.get("per_benchmark_speedups_by_agent")
+        held = by_agent.items() if isinstance(by_agent, dict) else ()
+        return next((entries for key, entries in held if normalised(key) == self.key), None)
+
+    @property
+    def trajectory_length(self) -> int | None:
+        """Text of digits counts, fractions are cut (D15); what is no number is missing (R1)."""
+        held = str(self.metrics.get("trajectory_length"))
+        return int(float(held)) if re.fullmatch(r"[0-9.]+", held) else None
+
+    @property
+    def is_formulacode(self) -> bool:
+        return self.has_tests or self.has_snapshot or self.benchmarks is not None
+
+
+def sub_trials(case: Case) -> list[SubTrial]:
+    """The sub-trials of a `merge` case; beyond the configurations they are unknown:unknown (D4)."""
+    configs = case.input["agent_configs"]
+    configs = configs if isinstance(configs, list) else []
+    found = []
+    for number, written in enumerate(case.input["agent_results"]):
+        config = configs[number] if number < len(configs) else {"agent_name": "unknown"}
+        agent = config.get("agent_name") or config["agent_import_path"].replace(":", ".")
+        default = case.input["harness_model_name"] if number < len(configs) else None
+        model = config.get("model_name") or default or "unknown"
+        metrics = written["parser_extra_metrics"] or {}
+        found.append(SubTrial(number + 1, agent, reported(model), written, metrics))
+    return found
+
+
+def reported(model: str) -> str:
+    """Model as in reports (E10)."""
+    model = model.lstrip("@")
+    return "fireworks/" + model if model.startswith("accounts/fireworks/models/") else model
+
+
+def normalised(key: str) -> str:
+    """Key of an agent with its model as in reports."""
+    agent, colon, model = key.partition(":")
+    return agent + colon + reported(model)
+
+
+def ruled(sub: SubTrial, trial: list[SubTrial]) -> Json:
+    """What the rulings say of a sub-trial: flags, speedups, metrics."""
+    pytest_failed = sub.has_tests and _pytest_failed(sub, trial)
+    snapshot_failed = sub.has_snapshot and _snapshot_failed(sub.metrics)
+    applies = sub.has_tests or sub.has_snapshot  # (R20)
+    success = not (pytest_failed or snapshot_failed) if applies else sub.written["is_resolved"] is True
+    own = sub.benchmarks
+    there_is_one = any(isinstance(entry, dict) for entry in (own or {}).values())
+    fallback = (pytest_failed or snapshot_failed) and sub.agent != "nop" and there_is_one  # (R4, C3)
+    return {
+        "pytest_failed": pytest_failed,
+        "snapshot_failed": snapshot_failed,
+        "success": success,
+        "fallback_to_baseline": fallback,
+        "task_cost_usd": sub.written["total_cost"],
+        "trajectory_length": sub.trajectory_length,
+    } | ruled_metrics(own, fallback)
+
+
+def ruled_metrics(benchmarks: Json | None, fallback: bool) -> Json:
+    """Speedups and metrics of one benchmark dict (A1-A6, C1, R21, R22)."""
+    if benchmarks is None:
+        unknown = dict.fromkeys(("per_benchmark_speedups", "task_speedup", *ADVANTAGES))
+        return unknown | {"num_benchmarks": 0, "num_valid_benchmarks": 0}
+    entries = {name: _shown(entry) for name, entry in benchmarks.items()}
+    if fallback:
+        dicts = {name: entry for name, entry in benchmarks.items() if isinstance(entry, dict)}
+        entries = {name: (1.0, _reverted_oracle(entry)) for name, entry in dicts.items()}
+    valid = {name: (a, o) for name, (a, o) in entries.items() if a is not None and o is not None}
+    given = [e.get("oracle/nop") for e in benchmarks.values() if isinstance(e, dict)]
+    if benchmarks and all(oracle is None for oracle in given):  # (R22)
+        alone = [a for a, _ in entries.values() if a is not None]
+        metrics = dict.fromkeys(ADVANTAGES) | {"task_speedup": geometric_mean(alone) if alone else 1.0}
+    else:
+        speedup = geometric_mean([a for a, _ in valid.values()]) if valid else 1.0
+        metrics = _advantages(valid) | {"task_speedup": speedup}
+    return metrics | {
+        "per_benchmark_speedups": {
+            name: {"agent/nop": a, "oracle/nop": o, "advantage": None if a is None or o is None else a - o}
+            | ({"fallback_to_baseline": True} if fallback else {})
+            for name, (a, o) in entries.items()
+        },
+        "num_benchmarks": len(entries),
+        "num_valid_benchmarks": len(valid),
+    }
+
+
+def split(name: str) -> tuple[str | None, str | None, str | None]:
+    """Module, class, function of a benchmark's name (A10-A15)."""
+    name = name.strip()
+    name = re.sub(r"\(.*\)\Z", "", name, flags=re.DOTALL).strip()
+    before = [part for part in name.split(".") if part]
+    function = before.pop() if before else None
+    class_ = before.pop() if len(before) > 1 and before[-1][0].isupper() else None
+    return ".".join(before) or None, class_, function
+
+
+def _pytest_failed(sub: SubTrial, trial: list[SubTrial]) -> bool:
+    if not sub.has_counts:
+        return True  # (R5)
+    oracles = [other for other in trial if other.agent.startswith("oracle")]
+    return sub.failures > (oracles[0].failures if oracles else 0)  # (D8)
+
+
+def _snapshot_failed(metrics: Json) -> bool:
+    passed = str(metrics.get("snapshot_status")).lower() == "passed"
+    return not passed or int(metrics.get("snapshot_pass_to_fail") or 0) > 0  # (D10)
+
+
+def _valid(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) and value > 0 else None
+
+
+def _shown(entry: Any) -> tuple[float | None, float | None]:
+    if not isinstance(entry, dict):
+        return None, None
+    return _valid(entry.get("agent/nop")), _valid(entry.get("oracle/nop"))
+
+
+def _reverted_oracle(entry: Json) -> float | None:
+    """A finite oracle value is kept, though one <= 0 stays invalid; any other becomes 1.0 (C1)."""
+    oracle = entry.get("oracle/nop")
+    kept = oracle if isinstance(oracle, int | float) and math.isfinite(oracle) else 1.0
+    return _valid(kept)
+
+
+def _advantages(valid: dict[str, tuple[float, float]]) -> dict[str, float | None]:
+    found: dict[str, float | None] = {}
+    for level, depth in ((1, 1), (2, 2), (3, 3), (4, 0)):
+        groups: dict[tuple[str | None, ...], list[tuple[float, float]]] = defaultdict(list)
+        for name, pair in valid.items():
+            groups[split(name)[:depth]].append(pair)
+        differences = [
+            geometric_mean([a for a, _ in pairs]) - geometric_mean([o for _, o in pairs])
+            for pairs in groups.values()
+        ]
+        found[f"agent_advantage_level{level}"] = sum(differences) / len(differences) if differences else 0.0
+    return found | {"agent_advantage": found["agent_advantage_level4"]}
