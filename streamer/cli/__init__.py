@@ -21,6 +21,8 @@ COMMANDS = {
     "query": "Ask for current state: runs, agents, tiers, trials, leaderboards.",
     "publish": "Publish events from a file or a pipe.",
     "subscribe": "Follow summaries, grades, rejections or trials as they come.",
+    "events": "Print the events of a run from the log, one JSON object per line.",
+    "prices": "Say which price of a model applies, and who says so.",
     "verify": "Fold the log again and compare with what Redis says.",
     "status": "Broker, Redis, workers and lag.",
     "runs": "Name and label runs.",
@@ -52,6 +54,11 @@ class LazyGroup(click.Group):
         """The list of commands, without loading any."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Read the options before the command; what is wrong with them becomes one line, too."""
+        with explained():
+            return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; what goes wrong becomes one line on stderr and an exit code."""

@@ -28,7 +28,7 @@ _START = "Start one (streamer up, or docker compose up)"
 
 
 @contextmanager
-def explained(ctx: click.Context) -> Iterator[None]:
+def explained(ctx: click.Context | None = None) -> Iterator[None]:
     """Let results and click's own exits pass; turn every other exception into a line and an exit code."""
     try:
         yield
@@ -41,14 +41,15 @@ def explained(ctx: click.Context) -> Iterator[None]:
     except (KeyboardInterrupt, click.Abort):
         _end("interrupted", INTERRUPTED)
     except click.UsageError as error:
-        place = error.ctx.command_path if error.ctx else ctx.command_path
+        at = error.ctx or ctx
+        place = at.command_path if at else "streamer"
         _end(f"{error.format_message()} ({place} --help shows the usage)", USED_WRONGLY)
     except click.ClickException as error:
         _end(error.format_message(), error.exit_code)
     except Exception as error:
         if os.environ.get("STREAMER_DEBUG"):
             traceback.print_exception(error)
-        _end(explain(error, ctx.find_root().obj), _code(error))
+        _end(explain(error, ctx.find_root().obj if ctx else None), _code(error))
 
 
 def explain(error: Exception, settings: object = None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import IO, cast
 
 import click
+
+from streamer.cli.printing import say
 
 _GZIP = b"\x1f\x8b"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
@@ -29,6 +32,8 @@ def open_lines(file: Path) -> Iterator[Iterable[bytes]]:
         click.UsageError: the file is UTF-16.
         click.ClickException: it is gzip and damaged.
     """
+    if str(file) == "-" and sys.stdin.isatty():
+        say("reading events from the terminal, one JSON object per line; Ctrl-D ends them")
     opened = click.open_file(str(file), "rb")
     with (
         opened if isinstance(opened, BufferedReader) else BufferedReader(cast("RawIOBase", opened)) as stream

@@ -33,6 +33,7 @@ def one_line(stderr: bytes) -> str:
         (["convert"], "PATHS"),
         (["fold", "--no-such-option"], "--no-such-option"),
         (["no-such-command"], "no-such-command"),
+        (["--no-such-option", "fold"], "--no-such-option"),
         (["fold", "--by", "moon"], "subtest"),
         (["fold", "--namespace", "a b"], "namespace"),
         (["query", "leaderboard", "--metric", "beauty"], "accuracy"),
