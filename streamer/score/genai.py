@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
@@ -12,7 +12,7 @@ from streamer.score.price_file import TOKENS_PER_PRICE, Price
 
 if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot
-    from genai_prices.types import TieredPrices
+    from genai_prices.types import ModelInfo, TieredPrices
 
 AS_OF = datetime(9999, 1, 1, 12, tzinfo=UTC)
 """Prices change by date and by hour. The latest that the snapshot knows, at noon UTC: equal on every day."""
@@ -36,7 +36,9 @@ def snapshot_price(name: str) -> tuple[str, Price] | None:
         rate_in, rate_out = _per_token(prices.input_mtok), _per_token(prices.output_mtok)
         if rate_in is None or rate_out is None:
             continue
-        source = f"genai-prices {version('genai-prices')} ({found.id})"
+        since = _since(found)
+        dated = f", since {since}" if since else ""
+        source = f"genai-prices {version('genai-prices')} ({found.id}{dated})"
         cache_read, cache_write = _per_token(prices.cache_read_mtok), _per_token(prices.cache_write_mtok)
         return found.id, Price(rate_in, rate_out, cache_read, cache_write, source)
     return None
@@ -46,6 +48,16 @@ def _readings(name: str) -> list[tuple[str | None, str]]:
     """(provider, model): the whole name, then its first part as the provider (`openrouter/openai/gpt-5`)."""
     provider, slash, rest = name.partition("/")
     return [(None, name), (provider, rest)] if slash and provider and rest else [(None, name)]
+
+
+def _since(model: ModelInfo) -> date | None:
+    """The day from which the price holds, None if the library says none: the snapshot itself has no date."""
+    from genai_prices.types import ConditionalPrice, StartDateConstraint
+
+    for price in reversed(model.prices if isinstance(model.prices, list) else []):
+        if isinstance(price, ConditionalPrice) and (limit := price.constraint) and limit.active(AS_OF):
+            return limit.start_date if isinstance(limit, StartDateConstraint) else None
+    return None
 
 
 @cache

@@ -6,12 +6,16 @@ import math
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Literal
 
 from streamer.score.genai import snapshot_price
 from streamer.score.model_names import model_for_pricing
 from streamer.score.price_file import Entry, Price, PriceTableError, read_price_file
 
-__all__ = ["Price", "PriceTable", "PriceTableError"]
+__all__ = ["Entry", "Origin", "Price", "PriceTable", "PriceTableError"]
+
+Origin = Literal["user", "built-in", "genai-prices"]
+"""Which table a price is from, in the order in which they win."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,7 @@ class PriceTable:
     """Prices of models, by name. What is not found has no price: it never costs 0 (R2)."""
 
     def __init__(self, user: tuple[Entry, ...] = ()) -> None:
+        self._user = user
         self._named = _named_prices(user, _default_entries())
         self._tariffs: dict[str, _Tariff | None] = {}
         self._prices: dict[str, Price | None] = {}
@@ -68,6 +73,28 @@ class PriceTable:
         except KeyError:
             price = self._prices[model] = self._find(model_for_pricing(model))
             return price
+
+    def origin(self, model: str) -> Origin | None:
+        """Which table the price of a model is from; None if nobody knows it.
+
+        >>> PriceTable.default().origin("gpt-4o"), PriceTable.default().origin("a-model-without-price")
+        ('built-in', None)
+        """
+        price = self.price(model)
+        if price is None:
+            return None
+        if any(price is entry.price for entry in self._user):
+            return "user"
+        return "built-in" if any(price is entry.price for entry in _default_entries()) else "genai-prices"
+
+    def entries(self) -> tuple[Entry, ...]:
+        """What the user's table and ours hold, the user's first, each with the price that applies.
+
+        Left out: those of ours that the user's replace, and all of genai-prices.
+        """
+        taken = {name for entry in self._user for name in entry.names}
+        ours = (entry for entry in _default_entries() if not taken.issuperset(entry.names))
+        return (*self._user, *(Entry(entry.names, self._named[entry.names[0]]) for entry in ours))
 
     def cost(
         self,
