@@ -30,7 +30,8 @@ class WorkerProcess:
     Args:
         directory: where its log goes.
         settings: `STREAMER_*` settings without the prefix, in any case.
-        module: what to run.
+        module: what to run; found from the repository's root too.
+        environment: further environment variables.
     """
 
     def __init__(
@@ -40,12 +41,14 @@ class WorkerProcess:
         *,
         module: str = "streamer.worker",
         name: str = "worker",
+        environment: dict[str, str] | None = None,
     ) -> None:
         self.log = directory / f"{name}.log"
         self._module = module
         clean = {k: v for k, v in os.environ.items() if not k.startswith("STREAMER_")}
         given = {f"STREAMER_{k.upper()}": str(v) for k, v in settings.items()}
-        self._environment = clean | given | {"PYTHONUNBUFFERED": "1"}
+        root = str(Path(__file__).parents[2])
+        self._environment = clean | given | {"PYTHONPATH": root} | (environment or {})
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

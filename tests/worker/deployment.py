@@ -107,6 +107,10 @@ class Deployment:
         """Publish values as they are."""
         asyncio.run(self._send(list(zip(places, values, strict=True))))
 
+    def send_to(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
+        """Write one record to one of our topics, as somebody else."""
+        asyncio.run(self._send_to(self.names.topic(topic), partition, key, value))
+
     def wait_until_equal(self, worker: WorkerProcess | None = None, seconds: float = 60.0) -> None:
         """Wait until topics and Redis say what a fold says."""
         wanted = folded(self.published)
@@ -176,6 +180,10 @@ class Deployment:
         acks = [await producer.send(topic, value, partition=place) for place, value in records]
         await asyncio.gather(*acks)
         await producer.stop()
+
+    async def _send_to(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
+        async with AIOKafkaProducer(bootstrap_servers=self.bootstrap) as producer:
+            await producer.send_and_wait(topic, value, key=key, partition=partition)
 
     async def _committed(self) -> int:
         consumer = AIOKafkaConsumer(

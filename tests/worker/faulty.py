@@ -1,0 +1,56 @@
+"""A worker with a fault, run as `python -m tests.worker.faulty`; the variable FAULT names it.
+
+- `dies_after_pages`: killed between a batch's page writes and its summaries.
+- `waits_after_pages`: says "pages written" and waits there for a while, each batch.
+- `zombie`: the same, and does not notice that it was stopped.
+- `cannot_load`: an exception in the rebuild.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from typing import Any
+
+from streamer.settings import Settings
+from streamer.worker.alive import Pulse
+from streamer.worker.processor import Processor
+from streamer.worker.recovery import Rebuild
+from streamer.worker.runner import run_worker
+
+WAIT_SECONDS = 2.0
+
+
+def main() -> int:
+    """Install the fault, then run the worker."""
+    fault = os.environ["FAULT"]
+    save = Processor._save
+
+    async def save_and_die(self: Processor, *args: Any) -> Any:
+        await save(self, *args)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    async def save_and_wait(self: Processor, *args: Any) -> Any:
+        tombstones = await save(self, *args)
+        sys.stderr.write("pages written\n")
+        await asyncio.sleep(WAIT_SECONDS)
+        return tombstones
+
+    async def raise_at_load(*_: Any) -> Any:
+        raise RuntimeError("injected into the rebuild")
+
+    if fault == "dies_after_pages":
+        Processor._save = save_and_die  # type: ignore[method-assign]
+    if fault in {"waits_after_pages", "zombie"}:
+        Processor._save = save_and_wait  # type: ignore[method-assign]
+    if fault == "zombie":
+        Pulse.check = lambda self: None  # type: ignore[method-assign]
+    if fault == "cannot_load":
+        Rebuild._load = raise_at_load  # type: ignore[method-assign]
+    return run_worker(Settings())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
