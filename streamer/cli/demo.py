@@ -1,0 +1,167 @@
+"""`streamer demo`: everything at once, on this machine, in under a minute."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from schemas.canonical import canonical_json
+from schemas.decode import Reason, decode
+from schemas.metrics import BOARD_METRICS
+from streamer.cli.convert import lines_of
+from streamer.cli.demo_stack import demo_stack
+from streamer.cli.demo_view import View, view_of
+from streamer.cli.errors import FOUND_WRONG
+from streamer.cli.options import with_settings
+from streamer.cli.printing import print_line, say
+from streamer.cli.tables import print_leaderboard, print_run, print_runs
+from streamer.cli.verify import exit_code, show, verdicts_of
+from streamer.client.log import read_topic
+from streamer.client.publish import Outgoing, ThreadedPublisher
+from streamer.client.reader import StateReader
+from streamer.client.simulate import simulate
+from streamer.client.verify import Verdict
+from streamer.settings import Settings
+from streamer.sinks.names import Names
+from streamer.sources.base import ConvertOptions
+from streamer.sources.convert import ConvertReport, convert
+
+SEED = 7
+VISIBLE_SECONDS = 35.0
+"""How long the events take to stream, so that one can watch."""
+
+HOURS_AGO = 12
+"""The simulated trials ended this long ago and later, corrections included."""
+
+IN_FLIGHT_SECONDS = 30.0
+LOOK_SECONDS = 0.1
+RUNS_IN_FULL = 3
+
+Summary = dict[str, Any]
+
+
+@click.command()
+@click.option(
+    "--data",
+    type=click.Path(exists=True, path_type=Path),
+    help="Stream this directory of real results instead.",
+)
+@click.option("--fast", is_flag=True, help="Stream as fast as it goes.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("demo-out"),
+    show_default=True,
+    help="Where the events and the final summaries are written.",
+)
+@with_settings
+def command(data: Path | None, fast: bool, out: Path, settings: Settings) -> None:
+    """Start broker, Redis and worker, stream a simulated benchmark, watch the boards, verify, stop.
+
+    The stack is the demo's own and ends with it; a running one is not touched, and the settings of
+    your own servers are not used.
+    """
+    lines = _real_events(data) if data else simulate(SEED, datetime.now(UTC) - timedelta(hours=HOURS_AGO))
+    out.mkdir(parents=True, exist_ok=True)
+    print_line("Starting broker, Redis and worker ...")
+    sys.stdout.flush()
+    with demo_stack() as stack, StateReader(stack) as reader:
+        print_line(f"Streaming {len(lines):,} events ...")
+        print_line()
+        _stream(stack, reader, lines, 0.0 if fast else VISIBLE_SECONDS)
+        verdicts = verdicts_of(stack, None, IN_FLIGHT_SECONDS)
+        summaries = list(_summaries(reader))
+        _print_boards(reader, summaries)
+        _print_rejections(stack)
+    _print_verdicts(verdicts)
+    _write(out, lines, summaries)
+    raise click.exceptions.Exit(exit_code(verdicts))
+
+
+def _real_events(data: Path) -> list[bytes]:
+    report = ConvertReport()
+    lines = [canonical_json(event) for event in convert([data], ConvertOptions(), report)]
+    for line in lines_of(report):
+        say(line)
+    if not lines:
+        raise click.exceptions.Exit(FOUND_WRONG)
+    return lines
+
+
+def _stream(settings: Settings, reader: StateReader, lines: Sequence[bytes], seconds: float) -> None:
+    """Publish the lines over so many seconds, and let the view look meanwhile."""
+    with ThreadedPublisher(settings) as publisher, view_of(reader) as view:
+        start = time.monotonic()
+        for number, line in enumerate(lines, start=1):
+            event = decode(line)
+            publisher.send(Outgoing(None if isinstance(event, Reason) else event.run_id.encode(), line))
+            _look_until(start + seconds * number / len(lines), view)
+        publisher.flush()
+        view.look()
+
+
+def _look_until(due: float, view: View) -> None:
+    while (left := due - time.monotonic()) > 0:
+        view.look()
+        time.sleep(min(left, LOOK_SECONDS))
+
+
+def _summaries(reader: StateReader) -> Iterator[Summary]:
+    """Everything in Redis, by run."""
+    for run in sorted(reader.runs(), key=lambda run: run.run_id):
+        groups = (*reader.agents(run.run_id), *reader.tiers(run.run_id, within=True))
+        for summary in (run, *groups):
+            yield summary.model_dump(mode="json")
+
+
+def _print_boards(reader: StateReader, summaries: list[Summary]) -> None:
+    runs = [summary for summary in summaries if summary["type"] == "run_summary"]
+    if len(runs) > RUNS_IN_FULL:
+        print_runs(runs)
+    else:
+        for run in runs:
+            within = [s for s in summaries if s["run_id"] == run["run_id"]]
+            print_run(s for s in within if not (s["type"] == "tier_summary" and s["agent_model"]))
+    print_leaderboard(BOARD_METRICS["accuracy"], reader.leaderboard("accuracy"))
+
+
+def _print_rejections(settings: Settings) -> None:
+    """Bad events are data: each one is published with the reason."""
+    topic = Names(settings.namespace).trial_rejections
+    codes = Counter(orjson.loads(record.value)["code"] for record in read_topic(settings, topic))
+    if codes:
+        kinds = ", ".join(f"{count} {code}" for code, count in sorted(codes.items()))
+        print_line(f"Rejected: {codes.total()} events that do not fit the schema ({kinds})")
+
+
+def _print_verdicts(verdicts: Sequence[Verdict]) -> None:
+    print_line("Verified: the event topic, folded again, against Redis")
+    for verdict in verdicts:
+        show(verdict)
+    print_line()
+
+
+def _write(out: Path, lines: Sequence[bytes], summaries: Sequence[Summary]) -> None:
+    events, results = out / "events.ndjson", out / "summaries.json"
+    events.write_bytes(b"".join(line + b"\n" for line in lines))
+    results.write_bytes(canonical_json(summaries) + b"\n")
+    print_line(f"Written: {events} ({len(lines):,} events), {results} ({len(summaries):,} summaries)")
+    print_line()
+    print_line("Where to look further:")
+    further = {
+        f"streamer fold {events}": "the same numbers, without a broker",
+        "streamer up": "a stack that stays and keeps its events; in another terminal then",
+        f"streamer publish {events}": "stream the events into it, and",
+        "streamer query leaderboard": "ask for what came out",
+    }
+    width = max(map(len, further))
+    for call, what in further.items():
+        print_line(f"  {call:{width}}  {what}")

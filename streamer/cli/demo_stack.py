@@ -1,0 +1,65 @@
+"""An embedded stack of the demo's own: `streamer up --ephemeral` below this process, found by nobody else."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import orjson
+
+from streamer.embedded.processes import Child
+from streamer.settings import Settings
+
+READY_SECONDS = 90.0
+STOP_SECONDS = 30.0
+PROGRAM = "from streamer.cli import main; main()"
+
+
+@contextmanager
+def demo_stack() -> Iterator[Settings]:
+    """Settings of a running stack, which ends with the block; what it held is gone then.
+
+    Settings of the user (STREAMER_* variables, streamer.toml) do not reach it.
+
+    Raises:
+        streamer.embedded.errors.ServerFailed: it did not start; the message says what it printed.
+    """
+    with tempfile.TemporaryDirectory(prefix="streamer-demo-") as folder:
+        discovery = Path(folder) / "running.json"
+        up = Child(
+            "The embedded stack",
+            [sys.executable, "-c", PROGRAM, "up", "--ephemeral"],
+            log=Path(folder) / "up.log",
+            env=_environment(discovery),
+        )
+        try:
+            up.start()
+            up.wait_ready(discovery.exists, READY_SECONDS)
+            yield _settings(discovery)
+        finally:
+            up.stop(STOP_SECONDS)
+
+
+def _environment(discovery: Path) -> dict[str, str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("STREAMER_")}
+    no_file = discovery.with_name("no-settings.toml")
+    return clean | {"STREAMER_DISCOVERY": str(discovery), "STREAMER_CONFIG": str(no_file)}
+
+
+def _settings(discovery: Path) -> Settings:
+    """Everything that says where the stack is, so that nothing of the user's settings gets in between."""
+    found = orjson.loads(discovery.read_bytes())
+    return Settings(
+        bootstrap=found["bootstrap"],
+        redis=found["redis"],
+        namespace=found["namespace"],
+        partitions=found["partitions"],
+        embedded=True,
+        redis_password=None,
+        security_protocol="PLAINTEXT",
+        prices_file=None,
+    )
