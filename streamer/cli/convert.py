@@ -12,7 +12,7 @@ from streamer.cli.options import with_settings
 from streamer.cli.printing import print_json, say
 from streamer.settings import Settings
 from streamer.sources.base import AUTO, ConvertOptions
-from streamer.sources.convert import ConvertReport, convert
+from streamer.sources.convert import ConvertReport, Explanation, convert
 from streamer.sources.registry import HARNESSES
 
 
@@ -25,6 +25,7 @@ from streamer.sources.registry import HARNESSES
 @click.option("--agent", help="Agent of runs whose files name none.")
 @click.option("--model", help="Model of runs whose files name none.")
 @click.option("--trial-files-only", is_flag=True, help="Leave out trials that stand only in run-level files.")
+@click.option("--explain", is_flag=True, help="Say of each trial where its tokens, cost and length are from.")
 @with_settings
 def command(
     paths: tuple[Path, ...],
@@ -33,6 +34,7 @@ def command(
     agent: str | None,
     model: str | None,
     trial_files_only: bool,
+    explain: bool,
     settings: Settings,
 ) -> None:
     """Turn the run directories at or below PATHS into events on stdout, one JSON object per line.
@@ -45,10 +47,34 @@ def command(
     report = ConvertReport()
     for event in convert(paths, options, report):
         print_json(canonical_json(event))
-    for line in lines_of(report):
+    for line in (*(explained(report) if explain else ()), *lines_of(report)):
         say(line)
     if report.unreadable or not report.runs:
         raise click.exceptions.Exit(FOUND_WRONG)
+
+
+def explained(report: ConvertReport) -> list[str]:
+    """Where the numbers of each trial come from; then of how many trials the logs gave some."""
+    if not report.explanations:
+        return ["nothing to explain: the numbers of these trials come from the harness's results alone"]
+    trials = len(report.explanations)
+    with_logs = sum(
+        any(file not in ("", found.path.name) for _, file in found.values.values())
+        for found in report.explanations
+    )
+    return [
+        *map(_explained, report.explanations),
+        f"{with_logs} of {_count(trials, 'trial')} with numbers from agent logs or recordings; "
+        "a cost that nobody reports is estimated when scored: tokens x price (streamer prices MODEL)",
+    ]
+
+
+def _explained(found: Explanation) -> str:
+    values = [
+        f"{name} {value} from {file}" if file else f"{name} unknown"
+        for name, (value, file) in found.values.items()
+    ]
+    return f"{found.path}: {', '.join(values)}" + "".join(f"; {hint}" for hint in found.hints)
 
 
 def lines_of(report: ConvertReport) -> list[str]:

@@ -50,16 +50,22 @@ class Enriched:
     Attributes:
         event: a new event; the one given is untouched.
         sources: where its tokens, cost and trajectory length come from, for those that are known.
+        own: what the event given has in the fields that changed, None for nothing.
         problems: as in :class:`AgentLogs`.
     """
 
     event: dict[str, Any]
     sources: Mapping[str, str]
+    own: Mapping[str, Any]
     problems: tuple[str, ...] = ()
 
 
 def read_agent_logs(
-    trial: Path, *, main_trial: Path | None = None, agent_index: int | None = None
+    trial: Path,
+    *,
+    recordings: bool = True,
+    main_trial: Path | None = None,
+    agent_index: int | None = None,
 ) -> AgentLogs:
     """Read the newest log of a trial, and the newest recording if that gives no steps. Never raises.
 
@@ -68,12 +74,16 @@ def read_agent_logs(
 
     Args:
         trial: the directory of the trial, or of the sub-trial.
+        recordings: whether recordings may stand in for a list of steps. The newest one of a trial may be
+            that of its tests, which fc-eval counts all the same (E3).
         main_trial: the directory of the trial that the sub-trial belongs to. Local runs leave the
             recordings of all sub-trials there, named `agent-<index>-<agent>.cast` (E8, G1); its
             agent-logs do not say whose they are, and are left alone.
         agent_index: position of the sub-trial, from 1; needed with `main_trial`.
     """
     logs = _with_list(trial)
+    if not recordings:
+        return logs
     if not logs.trajectory_length:
         logs = _with_recording(logs, trial, "")
     if not logs.trajectory_length and main_trial is not None and agent_index is not None:
@@ -108,7 +118,8 @@ def enriched(event: Mapping[str, Any], logs: AgentLogs, own: str = "results.json
         for name in (*TOKENS, "cost_usd", "trajectory_length")
         if name in found
     }
-    return Enriched(found, sources, logs.problems)
+    changed = {name: event.get(name) for name in (*taken, "cost_usd") if event.get(name) != found.get(name)}
+    return Enriched(found, sources, changed, logs.problems)
 
 
 class _Unusable(Exception):

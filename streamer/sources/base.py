@@ -7,7 +7,7 @@ A new harness is one new module with one class, and one line in :mod:`streamer.s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -53,6 +53,11 @@ class Found:
         other_run: the run its own name claims, if that is not the run whose directory it lies in.
         nested: it lies deeper than the harness writes, as copies do.
         replaced: a better copy of the same slot lies in the same run.
+        origins: field to the file that its value comes from, for what may come from several (tokens,
+            cost, trajectory length).
+        own: field to what the harness's own file has there, None for nothing, where logs beside it decide
+            the value. Copies of a trial are recognised by it, whether or not the logs were copied too.
+        hints: what the files beside it could not tell, and why; nothing is wrong with the trial.
     """
 
     path: Path
@@ -61,6 +66,9 @@ class Found:
     other_run: str | None = None
     nested: bool = False
     replaced: bool = False
+    origins: Mapping[str, str] = field(default_factory=dict)
+    own: Mapping[str, Any] = field(default_factory=dict)
+    hints: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

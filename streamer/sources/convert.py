@@ -24,12 +24,31 @@ from typing import Any
 from schemas.canonical import canonical_json, sha256_hex
 from streamer.sources.base import ConvertOptions, Found, Unreadable
 from streamer.sources.discover import Run, discover
+from streamer.sources.files import known
 from streamer.sources.fit import fit_event
 from streamer.sources.pool import pooled_finished, pooled_started
 from streamer.sources.registry import sources_for
 
 _WHERE = frozenset({"run_id", "shard", "agent", "model"})
 """What a copy of a trial takes from the run that it lies in, rather than from its own file."""
+
+EXPLAINED = ("input_tokens", "output_tokens", "cost_usd", "trajectory_length")
+"""Fields that may come from the harness's result or from an agent's own logs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Where the numbers of a sent trial come from that may come from several files.
+
+    Attributes:
+        path: the file that the trial was read from.
+        values: field to (value, file); (None, "") where the files say nothing.
+        hints: what files could not tell, and why.
+    """
+
+    path: Path
+    values: dict[str, tuple[Any, str]]
+    hints: tuple[str, ...]
 
 
 @dataclass
@@ -43,6 +62,7 @@ class ConvertReport:
         duplicates: trial files left out because their content was sent already.
         unreadable: (path, reason) of each file, or entry of a file, that gave nothing.
         left_out: (path, field, reason) of each value that does not fit the schema.
+        explanations: one for each trial result sent, of harnesses whose connectors explain.
         notes: what the user should know besides.
     """
 
@@ -52,6 +72,7 @@ class ConvertReport:
     duplicates: int = 0
     unreadable: list[tuple[Path, str]] = field(default_factory=list)
     left_out: list[tuple[Path, str, str]] = field(default_factory=list)
+    explanations: list[Explanation] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
@@ -136,7 +157,7 @@ class _Conversion:
         if not found.nested:
             sent = self._trial_event(run, found)
             yield from [sent] if sent else []
-        elif self._is_sent(fit_event(self._addressed(run, found.event))[0] or {}):
+        elif self._content(run, found) in self._sent:
             self._report.duplicates += 1
         else:
             reason = f"belongs to run {found.other_run!r} by its name, and that run is not among the paths"
@@ -147,12 +168,14 @@ class _Conversion:
         event = self._fit(found.path, self._addressed(run, found.event))
         if event is None:
             return None
-        if found.replaced or self._is_sent(event):
+        content = self._content(run, found, event)
+        if found.replaced or content in self._sent:
             self._report.duplicates += not found.from_run_file
             return None
-        self._sent.add(_content(event))
+        self._sent.add(content)
         self._report.trials += 1
         self._report.run_file_trials += found.from_run_file
+        self._report.explanations.extend(_explanations(found, event))
         return event
 
     def _plan_event(self, run: Run, event: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -174,14 +197,25 @@ class _Conversion:
             self._report.left_out.extend((path, name, reason) for name, reason in misfits.items())
         return fitted
 
-    def _is_sent(self, event: dict[str, Any]) -> bool:
-        return _content(event) in self._sent
+    def _content(self, run: Run, found: Found, event: dict[str, Any] | None = None) -> str:
+        """Digest of what the harness's own files say of a trial; `event`: as it is sent, if that is known.
+
+        Without where it lies if the harness gave it an id of its own.
+        """
+        if event is None or found.own:
+            own = {**found.event, **found.own}
+            event = fit_event(self._addressed(run, known(own)))[0] or {}
+        ignored = {"revision"} | (_WHERE if "trial_id" in event else frozenset())
+        return sha256_hex(canonical_json({k: value for k, value in event.items() if k not in ignored}))
 
 
-def _content(event: dict[str, Any]) -> str:
-    """Digest of what a trial says, without where it lies if the harness gave it an id of its own."""
-    ignored = {"revision"} | (_WHERE if "trial_id" in event else frozenset())
-    return sha256_hex(canonical_json({name: value for name, value in event.items() if name not in ignored}))
+def _explanations(found: Found, event: dict[str, Any]) -> Iterator[Explanation]:
+    if found.origins or found.hints:
+        values = {
+            name: (event[name], found.origins.get(name, found.path.name)) if name in event else (None, "")
+            for name in EXPLAINED
+        }
+        yield Explanation(found.path, values, found.hints)
 
 
 def _without_copies(runs: Sequence[Run]) -> list[Run]:

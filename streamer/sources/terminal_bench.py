@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from schemas.identity import UNKNOWN, agent_model_label
 from streamer.score.model_names import model_for_reporting
+from streamer.sources.agent_logs import enriched, read_agent_logs
 from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable
 from streamer.sources.files import (
     FileError,
@@ -112,11 +113,15 @@ class TerminalBench:
             if isinstance(trial, Unreadable):
                 yield trial
                 continue
+            told = enriched(trial.event, read_agent_logs(file.parent, recordings=False))
             yield Found(
                 file,
-                trial.event,
+                told.event,
                 other_run=None if trial.run in own_names else trial.run,
                 nested=depth(run, file) != TRIAL_DEPTH,
+                origins=told.sources,
+                own=told.own,
+                hints=told.problems,
             )
 
     def _trials_of_run_file(

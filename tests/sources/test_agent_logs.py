@@ -185,6 +185,17 @@ def test_a_reported_cost_of_0_beside_tokens_of_the_logs_is_unknown() -> None:
     assert enriched(a_trial(cost_usd=0.0), some_logs(None, None)).event["cost_usd"] == 0.0
 
 
+def test_what_the_logs_changed_is_remembered_as_the_harness_had_it() -> None:
+    event = a_trial(cost_usd=0.0, input_tokens=5, trajectory_length=3)
+    assert enriched(event, some_logs(10, 2, 7)).own == {
+        "input_tokens": 5,
+        "output_tokens": None,
+        "cost_usd": 0.0,
+    }
+    assert enriched(event, some_logs(5, None, 3)).own == {"cost_usd": 0.0}
+    assert enriched(event, some_logs(None, None)).own == {}
+
+
 def test_a_reported_cost_stays() -> None:
     found = enriched(a_trial(cost_usd=0.5), some_logs(10, 2), own="trial/results.json")
     assert (found.event["cost_usd"], found.sources["cost_usd"]) == (0.5, "trial/results.json")
