@@ -91,7 +91,7 @@ def agent_sections(result: Result, agent_label: str) -> dict[str, Any]:
     """The part of :func:`sections_for` that comes from RESULT; None for what it does not say."""
     benchmarks = benchmarks_of(result, agent_label)
     claims = _of_agent(result.claims_by_agent, agent_label)
-    if claims is None and _same_agent(result.last_agent, agent_label):
+    if claims is None and same_agent(result.last_agent, agent_label):
         claims = result.claims
     return {
         "benchmarks": benchmarks,
@@ -104,7 +104,7 @@ def benchmarks_of(result: Result, agent_label: str) -> dict[str, JsonValue] | No
     """Benchmarks of exactly this agent; the flat ones if there are none by agent and it is the last (B11)."""
     if result.benchmarks_by_agent is not None:
         return _of_agent(result.benchmarks_by_agent, agent_label)
-    return result.flat_benchmarks if _same_agent(result.last_agent, agent_label) else None
+    return result.flat_benchmarks if same_agent(result.last_agent, agent_label) else None
 
 
 def label_for_reporting(label: str) -> str:
@@ -117,7 +117,8 @@ def label_for_reporting(label: str) -> str:
     return agent + colon + model_for_reporting(model)
 
 
-def _same_agent(label: str | None, other: str) -> bool:
+def same_agent(label: str | None, other: str) -> bool:
+    """Whether two keys are one agent's (R7, E10)."""
     return label is not None and label_for_reporting(label) == label_for_reporting(other)
 
 
@@ -125,7 +126,7 @@ def _of_agent(by_agent: Mapping[str, dict[str, JsonValue]], agent_label: str) ->
     """What stands under the agent's key; under the key as spelt if two spellings are the same agent."""
     if agent_label in by_agent:
         return by_agent[agent_label]
-    return next((found for label, found in by_agent.items() if _same_agent(label, agent_label)), None)
+    return next((found for label, found in by_agent.items() if same_agent(label, agent_label)), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from streamer.sources.base import AUTO, Source
+from streamer.sources.fc_eval import FcEval
 from streamer.sources.scylla import Scylla
 from streamer.sources.terminal_bench import TerminalBench
 
-SOURCES: tuple[Source, ...] = (TerminalBench(), Scylla())
+SOURCES: tuple[Source, ...] = (FcEval(), TerminalBench(), Scylla())
 """In the order in which they are asked; the first that detects a run has it."""
 
 HARNESSES = (AUTO, *(source.name for source in SOURCES))

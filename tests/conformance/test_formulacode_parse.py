@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from schemas.base import MAX_COUNT
 from streamer.sources.formulacode_log import ParsedLog, parse_log, sections_for
-from tests.support.data import shared_data
-from tests.support.rows import read_rows
+from tests.support import formulacode_cases
 
 TEST_COUNTS = ("passed", "failed", "error", "skipped", "total")
 SNAPSHOT_COUNTS = ("passed", "skipped", "total")
@@ -28,7 +27,6 @@ CLAIMS = (
 
 class Case(NamedTuple):
     id: str
-    tags: list[str]
     text: str
     expected: dict[str, Any]
     """What the harness made of it."""
@@ -45,22 +43,10 @@ class Case(NamedTuple):
 
 @functools.cache
 def cases() -> tuple[Case, ...]:
-    folder = shared_data() / "formulacode"
-    rows = zip(read_rows(folder / "cases.jsonl.gz"), read_rows(folder / "expected.jsonl.gz"), strict=True)
     return tuple(
-        Case(case["id"], case["tags"], case["input"]["text"], decoded(expected["expected"]))
-        for case, expected in rows
-        if case["kind"] == "parse"
+        Case(case.id, case.input["text"], travelling(case.expected))
+        for case in formulacode_cases.cases("parse")
     )
-
-
-def decoded(value: Any) -> Any:
-    """Expected values with their non-finite floats as events carry them."""
-    if isinstance(value, dict):
-        if value.keys() == {"$float"}:
-            return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[value["$float"]]
-        return {key: decoded(item) for key, item in value.items()}
-    return [decoded(item) for item in value] if isinstance(value, list) else value
 
 
 def harness_ran(case: Case) -> bool:
@@ -122,6 +108,8 @@ def travelling(value: Any) -> Any:
     """JSON with its non-finite numbers as text."""
     if isinstance(value, dict):
         return {key: travelling(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [travelling(item) for item in value]
     if isinstance(value, float) and not abs(value) < float("inf"):
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
     return value

@@ -1,0 +1,164 @@
+"""Where fc-eval keeps its files, and whose a result is by its name (semantics G1, G2, D4, E11).
+
+<run>/                                   the run's name is that of its directory (G5)
+  fc.lock (old runs: tb.lock)  run_metadata.json  results.json
+  <task>/<task>.<attempt>-of-<n>.<run>/results.json, panes/post-test.txt, ...   a trial
+  <task>/<task>.<attempt>-of-<n>.<run>.agent-<K>-<label>/...                    one agent of it, K from 1
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from streamer.sources.base import RunPlan
+from streamer.sources.files import (
+    FileError,
+    is_directory,
+    is_file,
+    part,
+    read_object,
+    text,
+    walk,
+)
+from streamer.sources.terminal_bench_layout import (
+    FC_EVAL_LOCK,
+    LOCK,
+    LOG_DIRECTORIES,
+    METADATA,
+    RESULTS,
+    attempt_and_run,
+    is_run_directory,
+    is_run_file,
+    is_run_place,
+)
+
+POST_TEST_PANE = Path("panes", "post-test.txt")
+PACKAGE = "fc-eval"
+MULTI_AGENT = "multi-agent"
+METRICS = "parser_extra_metrics"
+"""The one field that a trial has of fc-eval and not of Terminal-Bench (H1)."""
+
+_SUB_TRIAL = re.compile(r"\.agent-([0-9]{1,9})-(.*)\Z", re.DOTALL)
+_NOT_IN_FILE_NAMES = re.compile(r"[^A-Za-z0-9\n .]")
+
+
+class Place(NamedTuple):
+    """What the name of a trial says.
+
+    Attributes:
+        trial: name of the trial as a whole: for a sub-trial without the agent's part.
+        attempt: from 1.
+        run: the run that it belongs to; None if the name has none.
+        agent_index: position of the agent in a multi-agent trial, from 1; None for the trial as a whole.
+        label: the agent in the spelling of file names (E11); "" for the trial as a whole.
+    """
+
+    trial: str
+    attempt: int
+    run: str | None
+    agent_index: int | None = None
+    label: str = ""
+
+
+def place(task_id: str, name: str, own_names: Collection[str]) -> Place:
+    """Read a trial's name. A run's own name may look like an agent's part, so it is told beforehand.
+
+    >>> place("a.b", "a.b.2-of-5.run1.agent-3-terminus-2", {"run1"})
+    Place(trial='a.b.2-of-5.run1', attempt=2, run='run1', agent_index=3, label='terminus-2')
+    >>> place("t", "t.1-of-1.my.agent-1-run", {"my.agent-1-run"})
+    Place(trial='t.1-of-1.my.agent-1-run', attempt=1, run='my.agent-1-run', agent_index=None, label='')
+    """
+    attempt, rest = attempt_and_run(task_id, name)
+    for own in sorted(own_names, key=len, reverse=True):
+        if rest == own:
+            return Place(name, attempt, rest)
+        match = _SUB_TRIAL.match(rest, len(own)) if rest and rest.startswith(own) else None
+        if match:
+            break
+    else:
+        match = _SUB_TRIAL.search(rest or "")
+    if rest is None or match is None:
+        return Place(name, attempt, rest)
+    return Place(name[: -len(match[0])], attempt, rest[: match.start()] or None, int(match[1]), match[2])
+
+
+def result_files(run: Path) -> Iterator[Path]:
+    """Results of trials and of sub-trials at any depth below a run; nested runs' left out."""
+    if not is_directory(run):
+        return
+    for directory in walk(run, lambda path: path.name in LOG_DIRECTORIES or is_run_directory(path)):
+        if directory != run and is_file(directory / RESULTS):
+            yield directory / RESULTS
+
+
+def is_fc_eval(path: Path) -> bool:
+    """Whether a directory or a run-level file is a run of fc-eval rather than of Terminal-Bench."""
+    if is_file(path):
+        return is_run_file(path) and _entries_are_fc_evals(path)
+    if is_file(path / FC_EVAL_LOCK):
+        return True
+    if not is_run_place(path):
+        return False
+    if part(_read(path / LOCK), "harness").get("package") == PACKAGE:
+        return True
+    results = filter(None, map(_read, result_files(path)))
+    return METRICS in next(results, {}) or _entries_are_fc_evals(path / RESULTS)
+
+
+def _entries_are_fc_evals(run_file: Path) -> bool:
+    results = _read(run_file).get("results")
+    return isinstance(results, list) and any(
+        isinstance(entry, dict) and METRICS in entry for entry in results
+    )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return read_object(path)
+    except FileError:
+        return {}
+
+
+class Agent(NamedTuple):
+    """An LLM agent as the harness is configured with it; None for a model that is not said."""
+
+    label: str
+    model: str | None
+
+
+def agent_of_key(key: Any) -> Agent | None:
+    """The agent of a key `label:model`, as the harness writes it into results; None if it is no key."""
+    label, colon, model = (text(key) or "").partition(":")
+    return Agent(label, model or None) if label and colon else None
+
+
+def named_so(agent: Agent, label: str) -> bool:
+    """Whether a label out of a file name is the agent's."""
+    return label in (agent.label, _NOT_IN_FILE_NAMES.sub("-", agent.label))
+
+
+def configured_agents(run: Path, plan: RunPlan) -> tuple[bool, list[Agent]]:
+    """Whether several agents share a trial, and the agents in their order (D4); [] if nothing says so."""
+    home = run if is_directory(run) else run.parent
+    has_lock = is_directory(run) or run.name == RESULTS
+    lock = (_read(home / FC_EVAL_LOCK) or _read(home / LOCK)) if has_lock else {}
+    names = (part(lock, "agent").get("name"), _read(home / METADATA).get("agent_name") if has_lock else None)
+    multi = part(lock, "run_spec").get("agent_mode") == "multi" or MULTI_AGENT in names
+    if not multi:
+        return False, [Agent(plan.agent, plan.model)] if plan.agent else []
+    configurations = (
+        part(lock, "run_spec").get("agents")
+        or part(part(lock, "agent"), "extra_kwargs").get("multi_agent_agents")
+        or []
+    )
+    return True, [_agent(one) for one in configurations] if isinstance(configurations, list) else []
+
+
+def _agent(configuration: Any) -> Agent:
+    known = configuration if isinstance(configuration, dict) else {}
+    path = text(known.get("agent_import_path"))
+    label = text(known.get("agent_name")) or (path.replace(":", ".") if path else None)
+    return Agent(label or "unknown", text(known.get("model_name")))
