@@ -35,7 +35,9 @@ COMMIT_SECONDS = 1.0
 """What a killed worker's successor folds again at most, beside the batch at work."""
 
 
-class _App(faust.App):
+class StreamerApp(faust.App):
+    """Faust app that leaves nothing on disk."""
+
     logger = logging.getLogger("faust.streamer")
 
     def _create_directories(self) -> None:
@@ -109,7 +111,7 @@ def _prices(settings: Settings) -> PriceTable:
 
 def _faust_app(settings: Settings, names: Names) -> faust.App:
     session = session_seconds(settings)
-    app = _App(
+    app = StreamerApp(
         names.group,
         broker=[f"kafka://{server}" for server in settings.bootstrap.split(",")],
         store="memory://",
