@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
@@ -14,8 +13,11 @@ AGENT, ORACLE = "agent/nop", "oracle/nop"
 _AGENT_SECONDS, _ORACLE_SECONDS, _NOP_SECONDS = "agent_s", "oracle_s", "nop_s"
 
 
-@dataclass(frozen=True, slots=True)
-class Speedup:
+Pair = tuple[str, float | None, float | None]
+"""A benchmark's name, the agent's speedup, the oracle's."""
+
+
+class Speedup(NamedTuple):
     """One benchmark. Values > 1 mean faster than the baseline (nop); None means invalid or missing (A1).
 
     Attributes:
@@ -40,18 +42,24 @@ class Speedup:
 
 
 def speedups(benchmarks: Mapping[str, JsonValue], *, fallback: bool) -> list[Speedup]:
-    """The effective speedup of each benchmark.
+    """The effective speedup of each benchmark, see :func:`effective_pairs`."""
+    return [Speedup._make(pair) for pair in effective_pairs(benchmarks, fallback=fallback)]
+
+
+def effective_pairs(benchmarks: Mapping[str, JsonValue], *, fallback: bool) -> list[Pair]:
+    """The effective speedups as plain tuples, which are cheaper.
 
     With `fallback` the agent is treated as if it had changed nothing (C1): its value is 1.0, the
     oracle's is kept if it is a finite number, else 1.0, and entries that are not objects are dropped.
     """
     if fallback:
-        return [
-            Speedup(name, 1.0, _valid(_kept_oracle(entry)))
-            for name, entry in benchmarks.items()
-            if isinstance(entry, dict)
-        ]
-    return [Speedup(name, *_pair(entry)) for name, entry in benchmarks.items()]
+        return [(name, 1.0, _kept_oracle(e)) for name, e in benchmarks.items() if isinstance(e, dict)]
+    return [
+        (name, _speedup(e, AGENT, _AGENT_SECONDS), _speedup(e, ORACLE, _ORACLE_SECONDS))
+        if isinstance(e, dict)
+        else (name, None, None)
+        for name, e in benchmarks.items()
+    ]
 
 
 def has_oracle(benchmarks: Mapping[str, JsonValue]) -> bool:
@@ -62,23 +70,23 @@ def has_oracle(benchmarks: Mapping[str, JsonValue]) -> bool:
     )
 
 
-def _pair(entry: Any) -> tuple[float | None, float | None]:
-    if not isinstance(entry, dict):
-        return None, None
-    return _valid(_value(entry, AGENT, _AGENT_SECONDS)), _valid(_value(entry, ORACLE, _ORACLE_SECONDS))
-
-
-def _kept_oracle(entry: dict[str, Any]) -> float:
-    value = _value(entry, ORACLE, _ORACLE_SECONDS)
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else 1.0
-
-
-def _value(entry: dict[str, Any], ratio: str, seconds: str) -> Any:
-    """The ratio as given, else nop / own of the (median) seconds, else None."""
+def _speedup(entry: dict[str, Any], ratio: str, seconds: str) -> float | None:
+    """The ratio as given, else nop / own of the (median) seconds; None if invalid."""
+    given = entry.get(ratio)
+    if given.__class__ is float and 0.0 < given < math.inf:
+        return given  # the usual case, at half the price
     if ratio in entry or seconds not in entry:
-        return entry.get(ratio)
+        return _valid(given)
     own, nop = _seconds(entry[seconds]), _seconds(entry.get(_NOP_SECONDS))
-    return None if own is None or nop is None else nop / own
+    return None if own is None or nop is None else _valid(nop / own)
+
+
+def _kept_oracle(entry: dict[str, Any]) -> float | None:
+    """What a fallback keeps: any finite number, though one <= 0 stays invalid; else 1.0 (C1)."""
+    given = entry.get(ORACLE)
+    if isinstance(given, int | float) and math.isfinite(given):
+        return _valid(given)
+    return 1.0 if ORACLE in entry else _speedup(entry, ORACLE, _ORACLE_SECONDS) or 1.0
 
 
 def _seconds(value: Any) -> float | None:
@@ -91,10 +99,11 @@ def _seconds(value: Any) -> float | None:
 
 def _valid(value: Any) -> float | None:
     """A number > 0 and finite as float, else None (A1). JSON true counts as 1, as in the harness."""
-    if not isinstance(value, int | float) or not value > 0:
+    if isinstance(value, float):
+        return value if 0.0 < value < math.inf else None
+    if not isinstance(value, int) or value <= 0:
         return None
     try:
-        number = float(value)
+        return float(value)
     except OverflowError:
         return None
-    return number if math.isfinite(number) else None

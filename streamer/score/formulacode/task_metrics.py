@@ -7,16 +7,21 @@ in the last bit. Sums of logarithms are exactly rounded, so the order of benchma
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pydantic import JsonValue
 
 from streamer.score.formulacode.benchmark_names import benchmark_name
-from streamer.score.formulacode.speedups import Speedup, has_oracle, speedups
+from streamer.score.formulacode.speedups import Pair, effective_pairs, has_oracle
 
 LEVELS = (1, 2, 3, 4)
 """Module, class, function, overall (A6); level 4 is the primary `agent_advantage` (A5)."""
+
+Logs = tuple[list[float], list[float]]
+"""Logarithms of the agent's and of the oracle's speedups of a group of benchmarks."""
+
+Groups = dict[tuple[str | None, ...], Logs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,39 +49,68 @@ def task_metrics(benchmarks: Mapping[str, JsonValue], *, fallback: bool) -> Task
     >>> task_metrics({}, fallback=False)
     TaskMetrics(task_speedup=1.0, advantages=(0.0, 0.0, 0.0, 0.0), num_benchmarks=0, num_valid_benchmarks=0)
     """
-    effective = speedups(benchmarks, fallback=fallback)
-    compared = [speedup for speedup in effective if speedup.valid]
+    effective = effective_pairs(benchmarks, fallback=fallback)
+    functions, valid = _by_function(effective)
     if benchmarks and not has_oracle(benchmarks):
-        alone = [math.log(speedup.agent) for speedup in effective if speedup.agent is not None]
-        return TaskMetrics(_gmean(alone, len(alone)), None, len(effective), len(compared))
-    logs = [(math.log(s.agent or 1.0), math.log(s.oracle or 1.0)) for s in compared]
-    task_speedup = _gmean((agent for agent, _ in logs), len(logs))
-    return TaskMetrics(task_speedup, _advantages(compared, logs), len(effective), len(compared))
+        alone = [math.log(agent) for _, agent, _ in effective if agent is not None]
+        return TaskMetrics(_gmean(alone), None, len(effective), valid)
+    classes = _coarser(functions, 2)
+    modules = _coarser(classes, 1)
+    overall = _coarser(modules, 0)
+    agent_logs = [held for agents, _ in overall.values() for held in agents]
+    three = _level(functions)
+    two = three if classes is functions else _level(classes)
+    one = two if modules is classes else _level(modules)
+    four = one if overall is modules else _level(overall)
+    return TaskMetrics(_gmean(agent_logs), (one, two, three, four), len(effective), valid)
 
 
-def _advantages(
-    compared: list[Speedup], logs: list[tuple[float, float]]
-) -> tuple[float, float, float, float]:
-    """Arithmetic mean over the groups of each level of gmean(agent) - gmean(oracle) (A5)."""
-    if not compared:
-        return (0.0, 0.0, 0.0, 0.0)
-    names = [benchmark_name(speedup.name) for speedup in compared]
-    one, two, three = (_level([name[:depth] for name in names], logs) for depth in LEVELS[:3])
-    return (one, two, three, _difference(logs))
+def _by_function(effective: list[Pair]) -> tuple[Groups, int]:
+    """Logarithms of the valid pairs by module, class and function; how many pairs are valid."""
+    groups: Groups = {}
+    valid = 0
+    log = math.log
+    for name, agent, oracle in effective:
+        if agent is None or oracle is None:
+            continue
+        valid += 1
+        key = benchmark_name(name)
+        held = groups.get(key)
+        if held is None:
+            groups[key] = ([log(agent)], [log(oracle)])
+        else:
+            held[0].append(log(agent))
+            held[1].append(log(oracle))
+    return groups, valid
 
 
-def _level(keys: list[tuple[str | None, ...]], logs: list[tuple[float, float]]) -> float:
-    groups: dict[tuple[str | None, ...], list[tuple[float, float]]] = {}
-    for key, pair in zip(keys, logs, strict=True):
-        groups.setdefault(key, []).append(pair)
-    return math.fsum(_difference(pairs) for pairs in groups.values()) / len(groups)
+def _coarser(groups: Groups, depth: int) -> Groups:
+    """The groups joined by the first parts of their keys; the same ones if that joins none (A6)."""
+    keys = [key[:depth] for key in groups]
+    if len(set(keys)) == len(keys):
+        return groups
+    joined: Groups = {}
+    for key, (agents, oracles) in zip(keys, groups.values(), strict=True):
+        held = joined.get(key)
+        if held is None:
+            joined[key] = (agents.copy(), oracles.copy())
+        else:
+            held[0].extend(agents)
+            held[1].extend(oracles)
+    return joined
 
 
-def _difference(logs: list[tuple[float, float]]) -> float:
-    count = len(logs)
-    return _gmean((agent for agent, _ in logs), count) - _gmean((oracle for _, oracle in logs), count)
+def _level(groups: Groups) -> float:
+    """Arithmetic mean over the groups of gmean(agent) - gmean(oracle); 0.0 of nothing (A5)."""
+    if not groups:
+        return 0.0
+    differences = [_gmean(agents) - _gmean(oracles) for agents, oracles in groups.values()]
+    try:
+        return math.fsum(differences) / len(differences)
+    except OverflowError:  # the sum is beyond the range of floats, the mean is not
+        return math.fsum(difference / len(differences) for difference in differences)
 
 
-def _gmean(logs: Iterable[float], count: int) -> float:
+def _gmean(logs: list[float]) -> float:
     """Geometric mean from logarithms; 1.0 of nothing (A3)."""
-    return math.exp(math.fsum(logs) / count) if count else 1.0
+    return math.exp(math.fsum(logs) / len(logs)) if logs else 1.0
