@@ -37,13 +37,16 @@ class FormulaCodeState:
         if score.advantages is None:
             return
         for name, advantage in zip(ADVANTAGES, score.advantages, strict=True):
+            if advantage is None:
+                continue
             _shift(self.advantages[name], advantage, sign)
             if advantage > -1.0:
                 _shift(self.logs[name], math.log(1.0 + advantage), sign)
             else:
                 self.without_log[name] += sign
-        if scored.cost_usd is not None:
-            _shift(self.paired_advantage, score.advantages[0], sign)
+        overall = score.advantages[0]
+        if scored.cost_usd is not None and overall is not None:
+            _shift(self.paired_advantage, overall, sign)
             _shift(self.paired_cost, scored.cost_usd, sign)
 
     def body(

@@ -9,9 +9,12 @@ from schemas.events import TrialResult
 from streamer.score.formulacode.score import ADVANTAGES, FormulaCodeScore
 from streamer.score.formulacode.speedups import Speedup, speedups
 
-MAX_PAYLOAD_BYTES = 256 * 1024
-KEPT_AT_EACH_END = 100
-"""Beyond the size limit the slowest and the fastest so many benchmarks are kept, and a count."""
+MAX_PAYLOAD_BYTES = 240 * 1024
+"""So that a scored trial with all its names stays within 256 KiB."""
+
+KEPT_AT_EACH_END = (100, 50, 25, 10, 3, 1, 0)
+"""Beyond the size limit the hundred slowest and fastest benchmarks are kept, and a count of the rest;
+fewer where names of thousands of characters make even those too large."""
 
 
 def task_payload(
@@ -43,8 +46,10 @@ def task_payload(
     if event.benchmarks is not None:
         effective = speedups(event.benchmarks, fallback=score.fallback)
         payload["per_benchmark_speedups"] = _details(effective, score.fallback)
-        if len(canonical_json(payload)) > MAX_PAYLOAD_BYTES:
-            kept = _extremes(effective)
+        for ends in KEPT_AT_EACH_END:
+            if len(canonical_json(payload)) <= MAX_PAYLOAD_BYTES:
+                break
+            kept = _extremes(effective, ends)
             payload["per_benchmark_speedups"] = _details(kept, score.fallback)
             payload["benchmarks_left_out"] = len(effective) - len(kept)
     return payload
@@ -63,12 +68,10 @@ def _details(effective: list[Speedup], fallback: bool) -> dict[str, dict[str, An
     }
 
 
-def _extremes(effective: list[Speedup]) -> list[Speedup]:
+def _extremes(effective: list[Speedup], ends: int) -> list[Speedup]:
     """The slowest and the fastest benchmarks of the agent, ties by name; invalid ones count as slowest."""
     ordered = sorted(effective, key=lambda speedup: (speedup.agent or 0.0, speedup.name))
-    if len(ordered) <= 2 * KEPT_AT_EACH_END:
-        return ordered
-    return ordered[:KEPT_AT_EACH_END] + ordered[-KEPT_AT_EACH_END:]
+    return ordered if len(ordered) <= 2 * ends else ordered[:ends] + ordered[len(ordered) - ends :]
 
 
 def _pytest_summary(event: TrialResult) -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from schemas.base import MAX_BENCHMARKS_PER_TRIAL
 from schemas.events import TrialResult
 from streamer.score.formulacode.task_metrics import task_metrics
 
@@ -26,18 +27,20 @@ class FormulaCodeScore:
         snapshot_failed: the snapshot comparison failed (D10).
         fallback: the agent is treated as if it had changed nothing (C1); never for nop (R4).
         task_speedup: None if not measured (R21).
-        advantages: in the order of :data:`ADVANTAGES`; None if unknown (R21, R22).
+        advantages: in the order of :data:`ADVANTAGES`; None if unknown (R21, R22), also one by one where
+            a log claims only some.
         claimed: True if the advantages are those that a log states without speedups (R3).
         num_benchmarks: 0 if not measured.
         num_valid_benchmarks: 0 if not measured.
-        speedup_percentage: as the old result format gives it, else (task_speedup - 1) x 100.
+        speedup_percentage: (task_speedup - 1) x 100, None where that is beyond the range of floats;
+            without benchmarks as the old result format gives it.
     """
 
     pytest_failed: bool
     snapshot_failed: bool
     fallback: bool
     task_speedup: float | None
-    advantages: tuple[float, ...] | None
+    advantages: tuple[float | None, ...] | None
     claimed: bool
     num_benchmarks: int
     num_valid_benchmarks: int
@@ -77,7 +80,7 @@ def formulacode_score(
         claims or measured,
         claims is not None,
         *(_claimed_counts(event.claimed) if claims else counts),
-        (metrics.task_speedup - 1.0) * 100.0 if percentage is None else percentage,
+        _percentage(metrics.task_speedup) if benchmarks or percentage is None else percentage,
     )
 
 
@@ -97,16 +100,27 @@ def has_entries(benchmarks: Mapping[str, JsonValue] | None) -> bool:
     return benchmarks is not None and any(isinstance(entry, dict) for entry in benchmarks.values())
 
 
-def _claims(claimed: Mapping[str, JsonValue] | None) -> tuple[float, ...] | None:
-    """The five advantages that a log claims; None unless all are finite numbers."""
-    values = [_number((claimed or {}).get(name)) for name in ADVANTAGES]
-    return tuple(value for value in values if value is not None) if None not in values else None
+def _percentage(task_speedup: float) -> float | None:
+    percentage = (task_speedup - 1.0) * 100.0
+    return percentage if math.isfinite(percentage) else None
+
+
+def _claims(claimed: Mapping[str, JsonValue] | None) -> tuple[float | None, ...] | None:
+    """The advantages that a log claims, None where it claims none; None if it claims no advantage at all."""
+    values = tuple(_number((claimed or {}).get(name)) for name in ADVANTAGES)
+    return values if any(value is not None for value in values) else None
 
 
 def _claimed_counts(claimed: Mapping[str, JsonValue] | None) -> tuple[int, int]:
-    """Claimed numbers of benchmarks and of valid ones; 0 where there is no claim."""
-    counts = [_number((claimed or {}).get(name)) for name in ("total_benchmarks", "num_valid_benchmarks")]
-    return int(counts[0] or 0), int(counts[1] or 0)
+    """Claimed numbers of benchmarks and of valid ones; 0 where there is no claim, or no possible one."""
+    counts = claimed or {}
+    total, valid = _number(counts.get("total_benchmarks")), _number(counts.get("num_valid_benchmarks"))
+    return _possible(total), _possible(valid)
+
+
+def _possible(count: float | None) -> int:
+    """A claimed count within what a trial can have, else 0."""
+    return int(count) if count is not None and 0 <= count <= MAX_BENCHMARKS_PER_TRIAL else 0
 
 
 def _number(value: object) -> float | None:

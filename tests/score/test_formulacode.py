@@ -1,0 +1,398 @@
+"""FormulaCode's score and payload: validity, levels, fallback, claims, limits (A, C, R3, R4, R21, R22)."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.canonical import canonical_json
+from schemas.formulacode import FormulaCodePayload
+from streamer.score import (
+    ADVANTAGES,
+    FormulaCodeScore,
+    PriceTable,
+    grading_profile,
+    score_trial,
+    score_trial_group,
+    task_payload,
+)
+from streamer.score.formulacode.payload import MAX_PAYLOAD_BYTES
+from streamer.score.formulacode.task_metrics import TaskMetrics, task_metrics
+from tests.score.build import a_trial, counts, is_baseline
+
+PROFILE = grading_profile(None)
+PRICES = PriceTable.default()
+BROKEN = {"status": "failed"}
+Json = dict[str, Any]
+
+
+def ratio(agent: Any, oracle: Any) -> Json:
+    return {"agent/nop": agent, "oracle/nop": oracle}
+
+
+def score(**fields: Any) -> FormulaCodeScore:
+    """Score of a trial that carries some of FormulaCode's sections."""
+    found = score_trial(a_trial(**fields), PROFILE, PRICES).formulacode
+    assert found is not None
+    return found
+
+
+def payload(**fields: Any) -> Json:
+    """Payload of a trial as it stands in the scored trial, checked against the published schema."""
+    event = a_trial(**fields)
+    scored = score_trial(event, PROFILE, PRICES)
+    assert scored.formulacode is not None
+    made = task_payload(
+        event,
+        scored.formulacode,
+        success=scored.success,
+        cost_usd=scored.cost_usd,
+        trajectory_length=scored.trajectory_length,
+    )
+    FormulaCodePayload.model_validate(made)
+    return made
+
+
+def advantages(**fields: Any) -> Json:
+    return dict(zip(ADVANTAGES, score(**fields).advantages or (), strict=True))
+
+
+# Task metrics
+
+
+def test_levels_are_means_over_modules_classes_functions_and_all() -> None:
+    """Module a: sqrt(2*8) - 1 = 3, its classes 2-1 = 1, 8-1 = 7; module b: 4-2 = 2; all: 4 - 2 ** (1/3)."""
+    found = advantages(
+        benchmarks={
+            "a.C.f(1)": ratio(2.0, 1.0),
+            "a.D.g": ratio(8.0, 1.0),
+            "b.h": ratio(4.0, 2.0),
+        }
+    )
+    assert found == {
+        "agent_advantage": pytest.approx(4.0 - 2.0 ** (1 / 3)),
+        "agent_advantage_level1": pytest.approx((3.0 + 2.0) / 2),
+        "agent_advantage_level2": pytest.approx((1.0 + 7.0 + 2.0) / 3),
+        "agent_advantage_level3": pytest.approx((1.0 + 7.0 + 2.0) / 3),
+        "agent_advantage_level4": pytest.approx(4.0 - 2.0 ** (1 / 3)),
+    }
+
+
+def test_a_class_of_the_same_name_in_two_modules_is_two_groups() -> None:
+    two = task_metrics({"a.C.f": ratio(2.0, 1.0), "b.C.f": ratio(8.0, 1.0)}, fallback=False)
+    one = task_metrics({"a.C.f(1)": ratio(2.0, 1.0), "a.C.f(2)": ratio(8.0, 1.0)}, fallback=False)
+    assert two.advantages == pytest.approx((4.0, 4.0, 4.0, 3.0))
+    assert one.advantages == pytest.approx((3.0, 3.0, 3.0, 3.0))
+
+
+def test_a_benchmark_without_a_valid_oracle_is_dropped_altogether() -> None:
+    found = task_metrics({"m.f": ratio(2.0, 1.0), "m.g": ratio(50.0, 0.0)}, fallback=False)
+    assert found == TaskMetrics(2.0, (1.0, 1.0, 1.0, 1.0), 2, 1)
+
+
+@pytest.mark.parametrize(
+    "value", [None, "1.2", [2.0], {}, 0, 0.0, -1.0, False, -math.inf, math.inf, math.nan]
+)
+def test_what_is_no_positive_finite_number_is_invalid(value: Any) -> None:
+    found = task_metrics({"m.f": ratio(value, 1.0), "m.g": ratio(4.0, 1.0)}, fallback=False)
+    assert found == TaskMetrics(4.0, (3.0, 3.0, 3.0, 3.0), 2, 1)
+
+
+@pytest.mark.parametrize("value", [True, 1, 1e-320, 10**18, 5e-324, sys.float_info.max])
+def test_every_positive_finite_number_is_valid(value: Any) -> None:
+    found = task_metrics({"m.f": ratio(value, 1.0)}, fallback=False)
+    assert found.num_valid_benchmarks == 1
+    assert found.task_speedup == pytest.approx(float(value), rel=1e-12)
+
+
+def test_numbers_at_the_edge_of_floats_overflow_nothing() -> None:
+    """Their sum is infinite, their mean is not."""
+    huge = sys.float_info.max
+    found = task_metrics({f"m{i}.f": ratio(huge, 1.0) for i in range(3)}, fallback=False)
+    assert found.advantages == pytest.approx((huge,) * 4)
+    assert score(benchmarks={"m.f": ratio(huge, 1.0)}).speedup_percentage is None
+
+
+names = st.sampled_from(
+    ["a.C.f(1)", "a.C.f(2)", "a.C.g", "a.D.f", "a.f", "b.C.f", "f", "", "x.y.Z.t", "b.c.f"]
+)
+values = st.sampled_from([0.1, 0.3, 1.0, 1.7, 3.3, 1e-300, 1e300, None, 0, "x", True])
+entries: st.SearchStrategy[Any] = st.one_of(
+    st.builds(ratio, values, values), st.sampled_from([None, 5, [], {}, {"oracle/nop": 2.0}])
+)
+dicts = st.dictionaries(names, entries)
+
+
+@settings(max_examples=200, deadline=None)
+@given(dicts, st.booleans(), st.randoms(use_true_random=False))
+def test_the_order_of_the_benchmarks_never_matters(benchmarks: Json, fallback: bool, rng: Any) -> None:
+    shuffled = list(benchmarks.items())
+    rng.shuffle(shuffled)
+    assert task_metrics(dict(shuffled), fallback=fallback) == task_metrics(benchmarks, fallback=fallback)
+
+
+def test_every_size_gives_the_bits_of_one_log_and_one_exp() -> None:
+    """The same pair, once or a thousand times over, in one group or in many."""
+    alone = task_metrics({"m.f": ratio(1.7, 1.3)}, fallback=False)
+    for size in (2, 10, 100, 1000):
+        for name in ("m.C.f({})", "m{}.C.f", "m.C.f{}"):
+            many = task_metrics({name.format(i): ratio(1.7, 1.3) for i in range(size)}, fallback=False)
+            assert many.task_speedup == pytest.approx(alone.task_speedup, rel=4e-16)
+            assert many.advantages == pytest.approx(alone.advantages, rel=1e-14)
+
+
+# Seconds
+
+
+def test_seconds_become_ratios_over_the_baseline_by_medians_of_the_samples() -> None:
+    given_seconds = {"agent_s": [4.0, 1.0, 2.0], "nop_s": [6.0, 2.0], "oracle_s": 1.0}
+    assert payload(benchmarks={"m.f": given_seconds})["per_benchmark_speedups"] == {
+        "m.f": {"agent/nop": 2.0, "oracle/nop": 4.0, "advantage": -2.0}
+    }
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"agent_s": [], "nop_s": 1.0, "oracle_s": 1.0},
+        {"agent_s": [1.0, 0.0], "nop_s": 1.0, "oracle_s": 1.0},
+        {"agent_s": [1.0, "2"], "nop_s": 1.0, "oracle_s": 1.0},
+        {"agent_s": -1.0, "nop_s": 1.0, "oracle_s": 1.0},
+        {"agent_s": 1.0, "oracle_s": 1.0},
+        {"agent_s": 1.0, "nop_s": 1.0, "oracle_s": None},
+        {"agent_s": 5e-324, "nop_s": 1e308, "oracle_s": 1.0},
+    ],
+)
+def test_seconds_that_give_no_ratio_are_invalid(entry: Json) -> None:
+    found = score(benchmarks={"m.f": ratio(2.0, 1.0), "m.g": entry})
+    assert (found.num_benchmarks, found.num_valid_benchmarks, found.task_speedup) == (2, 1, 2.0)
+
+
+def test_a_ratio_that_is_given_wins_over_seconds() -> None:
+    entry = ratio(3.0, 1.0) | {"agent_s": 1.0, "nop_s": 1.0, "oracle_s": 1.0}
+    assert score(benchmarks={"m.f": entry}).task_speedup == pytest.approx(3.0)
+    assert score(benchmarks={"m.f": entry | {"agent/nop": None}}).num_valid_benchmarks == 0
+
+
+# Fallback to the baseline
+
+
+def test_a_failed_agent_is_treated_as_if_it_had_changed_nothing() -> None:
+    """Two benchmarks: 1 - 2 and 1 - 8; overall 1 - 4."""
+    found = payload(benchmarks={"m.f": ratio(9.0, 2.0), "n.f": ratio("bad", 8.0)}, snapshot=BROKEN)
+    assert found["fallback_to_baseline"] is True
+    assert found["task_speedup"] == 1.0
+    assert found["agent_advantage"] == pytest.approx(-3.0)
+    assert found["agent_advantage_level1"] == pytest.approx((-1.0 - 7.0) / 2)
+    assert (found["num_benchmarks"], found["num_valid_benchmarks"]) == (2, 2)
+    assert found["per_benchmark_speedups"]["n.f"] == {
+        "agent/nop": 1.0,
+        "oracle/nop": 8.0,
+        "advantage": -7.0,
+        "fallback_to_baseline": True,
+    }
+
+
+def test_a_fallback_drops_entries_that_are_no_objects_and_mends_missing_oracles() -> None:
+    found = payload(
+        benchmarks={
+            "m.kept": ratio(3.0, 2.0),
+            "m.missing": {"agent/nop": 3.0},
+            "m.text": ratio(3.0, "2"),
+            "m.negative": ratio(3.0, -2.0),
+            "m.zero": ratio(3.0, 0),
+            "m.seconds": {"agent_s": 1.0, "nop_s": 4.0, "oracle_s": 1.0},
+            "m.bad_seconds": {"agent_s": 1.0, "nop_s": 4.0, "oracle_s": []},
+            "m.null": None,
+            "m.list": [1.0, 2.0],
+        },
+        tests=counts(1, 0),
+    )
+    shown = {name: entry["oracle/nop"] for name, entry in found["per_benchmark_speedups"].items()}
+    assert shown == {
+        "m.kept": 2.0,
+        "m.missing": 1.0,
+        "m.text": 1.0,
+        "m.negative": None,
+        "m.zero": None,
+        "m.seconds": 4.0,
+        "m.bad_seconds": 1.0,
+    }
+    assert (found["num_benchmarks"], found["num_valid_benchmarks"]) == (7, 5)
+
+
+@pytest.mark.parametrize("benchmarks", [None, {}, {"m.f": None}, {"m.f": 3.0, "m.g": [1]}])
+def test_without_anything_to_fall_back_on_the_flag_stays_false(benchmarks: Json | None) -> None:
+    found = score(benchmarks=benchmarks, tests=counts(1, 0))
+    assert (found.pytest_failed, found.fallback) == (True, False)
+
+
+def test_r4_nop_never_falls_back_alone_or_in_a_group() -> None:
+    event = a_trial(
+        agent="nop", agent_index=1, tests=counts(3, 0), snapshot=BROKEN, benchmarks={"m.f": ratio(2.0, 1.0)}
+    )
+    for scored in (
+        score_trial(event, PROFILE, PRICES),
+        *score_trial_group([event], PROFILE, PRICES, is_baseline),
+    ):
+        assert scored.formulacode is not None
+        assert (scored.success, scored.formulacode.fallback, scored.formulacode.task_speedup) == (
+            False,
+            False,
+            2.0,
+        )
+
+
+@pytest.mark.parametrize("agent", ["oracle", "nopx", "NOP", "terminus"])
+def test_every_other_agent_falls_back_the_oracle_too(agent: str) -> None:
+    assert score(agent=agent, snapshot=BROKEN, benchmarks={"m.f": ratio(2.0, 1.0)}).fallback is True
+
+
+# What was not measured
+
+
+def test_r21_null_is_not_measured_and_an_empty_dict_is() -> None:
+    unmeasured, empty = score(benchmarks=None, tests=counts(0, 0)), score(benchmarks={})
+    assert (unmeasured.task_speedup, unmeasured.advantages, unmeasured.speedup_percentage) == (
+        None,
+        None,
+        None,
+    )
+    assert (empty.task_speedup, empty.advantages, empty.speedup_percentage) == (1.0, (0.0,) * 5, 0.0)
+    assert payload(benchmarks=None, tests=counts(0, 0))["per_benchmark_speedups"] is None
+    assert payload(benchmarks={})["per_benchmark_speedups"] == {}
+
+
+def test_r21_no_valid_benchmark_is_a_speedup_of_one_and_no_advantage() -> None:
+    found = score(benchmarks={"m.f": ratio("x", 2.0)})
+    assert (found.task_speedup, found.advantages, found.num_benchmarks) == (1.0, (0.0,) * 5, 1)
+
+
+def test_r22_without_any_oracle_value_only_the_speedup_is_known() -> None:
+    found = score(benchmarks={"m.f": {"agent/nop": 2.0}, "m.g": ratio(8.0, None), "m.h": {"agent/nop": "x"}})
+    assert found.task_speedup == pytest.approx(4.0)
+    assert (found.advantages, found.num_benchmarks, found.num_valid_benchmarks) == (None, 3, 0)
+    only_seconds = {"agent_s": 1.0, "nop_s": 2.0}
+    assert score(benchmarks={"m.f": only_seconds}).task_speedup == 2.0
+
+
+def test_r22_one_oracle_value_even_invalid_is_enough_to_compare() -> None:
+    found = score(benchmarks={"m.f": {"agent/nop": 2.0}, "m.g": ratio(8.0, 0.0)})
+    assert (found.task_speedup, found.advantages) == (1.0, (0.0,) * 5)
+
+
+def test_r22_a_fallback_without_any_oracle_value_is_a_speedup_of_one_without_advantage() -> None:
+    found = score(benchmarks={"m.f": {"agent/nop": 2.0}}, snapshot=BROKEN)
+    assert (found.fallback, found.task_speedup, found.advantages) == (True, 1.0, None)
+
+
+# Claims
+
+CLAIMED = dict.fromkeys(ADVANTAGES, 0.25) | {"total_benchmarks": 9, "num_valid_benchmarks": 7}
+
+
+@pytest.mark.parametrize("benchmarks", [None, {}])
+def test_r3_claims_without_speedups_are_kept_and_marked(benchmarks: Json | None) -> None:
+    found = payload(claimed=CLAIMED, benchmarks=benchmarks)
+    assert {name: found[name] for name in ADVANTAGES} == dict.fromkeys(ADVANTAGES, 0.25)
+    assert (found["claimed"], found["num_benchmarks"], found["num_valid_benchmarks"]) == (True, 9, 7)
+
+
+def test_r3_claims_beside_speedups_are_recomputed() -> None:
+    found = payload(claimed=CLAIMED, benchmarks={"m.f": ratio(3.0, 1.0)})
+    assert {name: found[name] for name in ADVANTAGES} == dict.fromkeys(ADVANTAGES, pytest.approx(2.0))
+    assert (found["claimed"], found["num_benchmarks"]) == (False, 1)
+
+
+def test_r1_a_level_that_a_log_does_not_claim_is_unknown() -> None:
+    found = payload(claimed={"agent_advantage": 0.5, "agent_advantage_level1": "0.5"})
+    assert [found[name] for name in ADVANTAGES] == [0.5, None, None, None, None]
+    assert found["claimed"] is True
+    assert payload(claimed={"agent_advantage": None, "total_benchmarks": 2})["claimed"] is False
+
+
+@pytest.mark.parametrize("count", [-1, 10_001, 9 * 10**18, 1e300, "3", None, True])
+def test_an_impossible_claimed_count_is_no_claim(count: Any) -> None:
+    found = payload(claimed={"total_benchmarks": count, "num_valid_benchmarks": 3})
+    assert (found["num_benchmarks"], found["num_valid_benchmarks"]) == (0, 3)
+
+
+def test_the_percentage_is_recomputed_where_benchmarks_are_given() -> None:
+    """After a fallback it is 0, whatever the log says (B14); old logs have only the percentage (B9)."""
+    measured = {"benchmarks": {"m.f": ratio(3.0, 1.0)}, "speedup_percentage": 7.5}
+    assert score(**measured).speedup_percentage == pytest.approx(200.0)
+    assert score(**measured, snapshot=BROKEN).speedup_percentage == 0.0
+    assert score(speedup_percentage=7.5).speedup_percentage == 7.5
+
+
+# Payload
+
+
+def test_a_payload_carries_what_the_specification_lists() -> None:
+    found = payload(
+        benchmarks={"m.f": ratio(3.0, 1.0)},
+        tests={"status": "ok", "passed": 5, "failed": 0, "error": 0, "skipped": 1, "total": 6},
+        snapshot={"status": "passed", "passed": 2, "failed": 0, "total": 2, "pass_to_fail": 0.0},
+        cost_usd=0.5,
+        trajectory_length=12,
+    )
+    assert found["pytest_summary"] == {
+        "status": "ok",
+        "passed": 5,
+        "failed": 0,
+        "error": 0,
+        "skipped": 1,
+        "total": 6,
+        "failed_total": 0,
+    }
+    assert found["snapshot_summary"]["failed"] == 0
+    assert (found["success"], found["task_cost_usd"], found["trajectory_length"]) == (True, 0.5, 12)
+    assert found["benchmarks_left_out"] == 0
+
+
+def test_a_trial_without_any_of_its_sections_is_no_formulacode_trial() -> None:
+    assert score_trial(a_trial(resolved=True, trajectory_length=3), PROFILE, PRICES).formulacode is None
+
+
+def many(size: int, name: str = "package.module.Class.time_function({})") -> Json:
+    return {name.format(i): ratio(1.0 + i / size, 1.1) for i in range(size)}
+
+
+def test_a_payload_that_is_too_large_keeps_the_hundred_slowest_and_fastest_and_says_so() -> None:
+    size = 9_999
+    found = payload(benchmarks=many(size) | {"invalid": None})
+    kept = found["per_benchmark_speedups"]
+    assert len(canonical_json(found)) <= MAX_PAYLOAD_BYTES
+    assert (len(kept), found["benchmarks_left_out"], found["num_benchmarks"]) == (
+        200,
+        size + 1 - 200,
+        size + 1,
+    )
+    slowest = {"invalid", *(f"package.module.Class.time_function({i})" for i in range(99))}
+    fastest = {f"package.module.Class.time_function({i})" for i in range(size - 100, size)}
+    assert set(kept) == slowest | fastest
+
+
+def test_a_payload_that_fits_leaves_nothing_out() -> None:
+    found = payload(benchmarks=many(1000))
+    assert (len(found["per_benchmark_speedups"]), found["benchmarks_left_out"]) == (1000, 0)
+
+
+@pytest.mark.parametrize("length", [2_000, 40_000, 400_000])
+def test_even_with_very_long_names_a_payload_keeps_its_limit(length: int) -> None:
+    found = payload(benchmarks=many(min(400, 900_000 // length), "x" * length + "{}"))
+    assert len(canonical_json(found)) <= MAX_PAYLOAD_BYTES
+    assert len(found["per_benchmark_speedups"]) + found["benchmarks_left_out"] == found["num_benchmarks"]
+
+
+def test_key_order_inside_the_event_never_reaches_the_payload() -> None:
+    forward = many(50)
+    backward = dict(reversed(forward.items()))
+    assert list(json.loads(json.dumps(backward))) != list(forward)
+    assert canonical_json(payload(benchmarks=forward)) == canonical_json(payload(benchmarks=backward))
