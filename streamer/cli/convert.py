@@ -55,8 +55,6 @@ def command(
 
 def explained(report: ConvertReport) -> list[str]:
     """Where the numbers of each trial come from; then of how many trials the logs gave some."""
-    if not report.explanations:
-        return ["nothing to explain: the numbers of these trials come from the harness's results alone"]
     trials = len(report.explanations)
     with_logs = sum(
         any(file not in ("", found.path.name) for _, file in found.values.values())

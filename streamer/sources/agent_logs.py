@@ -61,10 +61,10 @@ class Enriched:
 
 
 def read_agent_logs(
-    trial: Path,
+    trial: Path | None,
     *,
     recordings: bool = True,
-    main_trial: Path | None = None,
+    main_trial: str | None = None,
     agent_index: int | None = None,
 ) -> AgentLogs:
     """Read the newest log of a trial, and the newest recording if that gives no steps. Never raises.
@@ -73,21 +73,23 @@ def read_agent_logs(
     name counts. Symbolic links are not followed.
 
     Args:
-        trial: the directory of the trial, or of the sub-trial.
+        trial: the directory of the trial, or of the sub-trial; None: it has none, and so no logs.
         recordings: whether recordings may stand in for a list of steps. The newest one of a trial may be
             that of its tests, which fc-eval counts all the same (E3).
-        main_trial: the directory of the trial that the sub-trial belongs to. Local runs leave the
+        main_trial: name of the trial that the sub-trial belongs to, its sibling (G2). Local runs leave the
             recordings of all sub-trials there, named `agent-<index>-<agent>.cast` (E8, G1); its
             agent-logs do not say whose they are, and are left alone.
         agent_index: position of the sub-trial, from 1; needed with `main_trial`.
     """
+    if trial is None:
+        return AgentLogs()
     logs = _with_list(trial)
     if not recordings:
         return logs
     if not logs.trajectory_length:
         logs = _with_recording(logs, trial, "")
     if not logs.trajectory_length and main_trial is not None and agent_index is not None:
-        logs = _with_recording(logs, main_trial, f"agent-{agent_index}-", of=trial)
+        logs = _with_recording(logs, trial.parent / main_trial, f"agent-{agent_index}-", of=trial)
     return logs
 
 

@@ -62,7 +62,7 @@ class ConvertReport:
         duplicates: trial files left out because their content was sent already.
         unreadable: (path, reason) of each file, or entry of a file, that gave nothing.
         left_out: (path, field, reason) of each value that does not fit the schema.
-        explanations: one for each trial result sent, of harnesses whose connectors explain.
+        explanations: one for each trial result sent.
         notes: what the user should know besides.
     """
 
@@ -175,7 +175,7 @@ class _Conversion:
         self._sent.add(content)
         self._report.trials += 1
         self._report.run_file_trials += found.from_run_file
-        self._report.explanations.extend(_explanations(found, event))
+        self._report.explanations.append(_explanation(found, event))
         return event
 
     def _plan_event(self, run: Run, event: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -209,13 +209,12 @@ class _Conversion:
         return sha256_hex(canonical_json({k: value for k, value in event.items() if k not in ignored}))
 
 
-def _explanations(found: Found, event: dict[str, Any]) -> Iterator[Explanation]:
-    if found.origins or found.hints:
-        values = {
-            name: (event[name], found.origins.get(name, found.path.name)) if name in event else (None, "")
-            for name in EXPLAINED
-        }
-        yield Explanation(found.path, values, found.hints)
+def _explanation(found: Found, event: dict[str, Any]) -> Explanation:
+    values = {
+        name: (event[name], found.origins.get(name, found.path.name)) if name in event else (None, "")
+        for name in EXPLAINED
+    }
+    return Explanation(found.path, values, found.hints)
 
 
 def _without_copies(runs: Sequence[Run]) -> list[Run]:

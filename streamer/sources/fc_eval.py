@@ -18,6 +18,7 @@ from typing import Any
 
 from schemas.identity import UNKNOWN, agent_model_label
 from streamer.score.model_names import model_for_reporting
+from streamer.sources.agent_logs import AgentLogs, enriched, read_agent_logs
 from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable
 from streamer.sources.fc_eval_layout import (
     METRICS,
@@ -217,7 +218,8 @@ class _Run:
             "trajectory_length": trajectory_length(result),
         }
         yield from (Unreadable(file, problem) for problem in problems)
-        yield self._found(file, where, agent, result, measured | sections, from_run_file)
+        logs = read_agent_logs(directory, main_trial=where.trial, agent_index=where.agent_index)
+        yield self._found(file, where, agent, result, measured | sections, from_run_file, logs)
 
     def _crashed(
         self, file: Path, ending: dict[str, Any], name: str, *, from_run_file: bool = False
@@ -246,6 +248,7 @@ class _Run:
         result: dict[str, Any],
         measured: dict[str, Any],
         from_run_file: bool,
+        logs: AgentLogs | None = None,
     ) -> Found:
         event = {
             "type": "trial_result",
@@ -263,12 +266,16 @@ class _Run:
             "finished_at": result.get("trial_ended_at"),
             **measured,
         }
+        told = enriched(known(event), logs or AgentLogs(), own=file.name)
         return Found(
             file,
-            known(event),
+            told.event,
             from_run_file=from_run_file,
             other_run=None if from_run_file or where.run in self._own_names else where.run,
             nested=not from_run_file and depth(self._path, file) != TRIAL_DEPTH,
+            origins=told.sources,
+            own=told.own,
+            hints=told.problems,
         )
 
     def _agent(self, where: Place, result: dict[str, Any]) -> Agent:

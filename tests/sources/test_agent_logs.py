@@ -39,7 +39,7 @@ def written(file: Path, text: str, mtime: int) -> Path:
 
 def test_a_trial_without_logs_says_nothing(tmp_path: Path) -> None:
     assert read_agent_logs(tmp_path) == AgentLogs()
-    assert read_agent_logs(tmp_path / "gone") == AgentLogs()
+    assert read_agent_logs(tmp_path / "gone") == read_agent_logs(None) == AgentLogs()
 
 
 def test_the_last_step_that_states_tokens_counts_since_they_are_accumulated(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_sub_trial_finds_its_recording_in_the_main_trial_by_its_index(tmp_path
     write_cast(main, 4, "agent-1-x:gpt-5.cast", mtime=1_700_000_000)
     write_cast(main, 9, "agent-10-y:gpt-5.cast", mtime=1_700_000_010)
     write_steps(main, [a_step()])
-    logs = read_agent_logs(sub, main_trial=main, agent_index=1)
+    logs = read_agent_logs(sub, main_trial=main.name, agent_index=1)
     assert (logs.trajectory_length, logs.input_tokens) == (4, None)
     assert (sub / logs.sources["trajectory_length"]).resolve() == main / "sessions" / "agent-1-x:gpt-5.cast"
 
@@ -153,7 +153,7 @@ def test_a_sub_trials_own_recording_comes_before_the_main_trials(tmp_path: Path)
     main, sub = tmp_path / "main", tmp_path / "sub"
     write_cast(main, 4, "agent-1-x.cast")
     write_cast(sub, 2, "agent-1-x.cast")
-    assert read_agent_logs(sub, main_trial=main, agent_index=1).trajectory_length == 2
+    assert read_agent_logs(sub, main_trial=main.name, agent_index=1).trajectory_length == 2
 
 
 def some_logs(input_tokens: int | None, output_tokens: int | None, length: int | None = None) -> AgentLogs:

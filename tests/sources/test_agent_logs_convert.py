@@ -82,9 +82,11 @@ def test_explain_names_the_file_of_each_number_on_stderr(run: Path) -> None:
     assert counts.startswith("1 of 2 trials with numbers from agent logs or recordings")
 
 
-def test_explain_says_so_where_there_is_nothing_to_explain(run: Path) -> None:
-    result = CliRunner().invoke(cli, ["convert", str(run / "results.json"), "--explain"])
-    assert result.stderr.startswith("nothing to explain")
+def test_explain_names_the_run_level_file_of_trials_that_stand_only_there(run: Path) -> None:
+    file = shutil.copyfile(run / "results.json", run.parent / "run2_results.json")
+    result = CliRunner().invoke(cli, ["convert", str(file), "--explain"])
+    assert "cost_usd 0.0 from run2_results.json" in result.stderr
+    assert "0 of 2 trials with numbers from agent logs" in result.stderr
 
 
 def test_without_explain_nothing_of_it_is_said(run: Path) -> None:
