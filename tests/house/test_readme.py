@@ -1,0 +1,104 @@
+"""The README, followed by a newcomer: every command of it, in order, in an empty folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.house.repository import ROOT
+from tests.support.eventually import eventually
+
+README = (ROOT / "README.md").read_text("utf-8")
+BACKGROUND = "<!-- test: background -->"
+BLOCK = re.compile(r"(<!-- test: background -->\n)?```bash\n(.*?)```", re.DOTALL)
+
+
+def blocks() -> list[tuple[bool, str]]:
+    """(runs in the background, commands) of every bash block."""
+    return [(bool(mark), commands) for mark, commands in BLOCK.findall(README)]
+
+
+class Newcomer:
+    """A shell in an empty folder, with the program on PATH and nothing configured."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("STREAMER_")}
+        self.environment = clean | {
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "HOME": str(folder),
+            "XDG_DATA_HOME": str(folder / "data"),
+            "XDG_RUNTIME_DIR": str(folder / "runtime"),
+            "STREAMER_DISCOVERY": str(folder / "discovery.json"),
+        }
+        self.transcript = ""
+
+    def background(self, commands: str) -> subprocess.Popen[bytes]:
+        """Start a command that stays."""
+        return subprocess.Popen(
+            ["bash", "-c", f"exec {commands.strip()}"],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def run(self, commands: str) -> str:
+        """Run a block to its end; what it printed."""
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", commands],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=90,
+        )
+        self.transcript += f"$ {commands.strip()}\n{done.stdout}{done.stderr}\n"
+        assert done.returncode == 0, self.transcript
+        return done.stdout
+
+    def announced(self) -> bool:
+        """True once `streamer up` can be found."""
+        return (self.folder / "discovery.json").exists()
+
+
+@pytest.fixture
+def newcomer(tmp_path: Path) -> Newcomer:
+    (tmp_path / "runtime").mkdir(mode=0o700)
+    return Newcomer(tmp_path)
+
+
+async def test_every_command_of_the_readme_works_in_order(newcomer: Newcomer) -> None:
+    staying: list[subprocess.Popen[bytes]] = []
+    printed = ""
+    try:
+        for in_background, commands in blocks():
+            if in_background:
+                staying.append(newcomer.background(commands))
+                await eventually(newcomer.announced, "`streamer up` announced itself", seconds=60)
+            else:
+                printed += newcomer.run(commands)
+    finally:
+        for process in staying:
+            process.send_signal(signal.SIGINT)
+        codes = [process.wait(timeout=60) for process in staying]
+    assert staying, "the README starts no stack"
+    assert codes == [0] * len(staying)
+    assert "nightly: equal" in printed
+    assert re.search(r"1 of 2 trials resolved", printed)
+    agents = next(json.loads(line) for line in printed.splitlines() if line.startswith('{"accuracy"'))
+    assert (agents["agent_model"], agents["accuracy"]) == ("terminus:gpt-5", 0.5)
+
+
+def test_the_readme_names_the_two_commands_and_only_files_that_exist() -> None:
+    assert "make demo" in README
+    assert "make test" in README
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", README):
+        assert (ROOT / target).exists(), f"README links to {target}, which does not exist"
