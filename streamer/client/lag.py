@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from streamer.client.log import TopicMissing
+from streamer.client.log import partitions_of
 from streamer.settings import Settings
 from streamer.sinks.names import Names
 
@@ -60,11 +60,9 @@ async def read_lags(settings: Settings) -> list[PartitionLag]:
         request_timeout_ms=REQUEST_MS,
     )
     try:
-        await consumer.start()
-        if names.trial_events not in await consumer.topics():
-            raise TopicMissing(names.trial_events, settings.bootstrap)
-        numbers = sorted(consumer.partitions_for_topic(names.trial_events) or ())
+        numbers = sorted(await partitions_of(settings, names.trial_events))
         places = [TopicPartition(names.trial_events, number) for number in numbers]
+        await consumer.start()
         consumer.assign(places)
         beginnings = await consumer.beginning_offsets(places)
         committed = {place: await consumer.committed(place) for place in places}

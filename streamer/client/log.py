@@ -94,7 +94,7 @@ async def read_batches(
         request_timeout_ms=REQUEST_MS,
     )
     try:
-        numbers = await _partitions(settings, topic)
+        numbers = await partitions_of(settings, topic)
         wanted = numbers if partitions is None else numbers & set(partitions)
         if run_id is not None:
             wanted &= {partition_of(run_id, len(numbers))}
@@ -120,7 +120,7 @@ def as_record(record: ConsumerRecord) -> Record:
     )
 
 
-async def _partitions(settings: Settings, topic: str) -> set[int]:
+async def partitions_of(settings: Settings, topic: str) -> set[int]:
     """Numbers of the partitions of a topic. Asks for all topics: asking for one by name may create it."""
     admin = AIOKafkaAdminClient(**settings.kafka_options(), request_timeout_ms=REQUEST_MS)
     try:

@@ -124,12 +124,14 @@ class Publisher:
         """Wait until every record handed over is acknowledged.
 
         Raises:
-            NotDelivered: some were not.
+            NotDelivered: some were not, since the last flush.
         """
         while self._in_flight:
             await asyncio.wait(self._in_flight)
-        if self._first_failure is not None:
-            raise NotDelivered(self._failed, self.acknowledged, self._settings.bootstrap, self._first_failure)
+        failed, first = self._failed, self._first_failure
+        self._failed, self._first_failure = 0, None
+        if first is not None:
+            raise NotDelivered(failed, self.acknowledged, self._settings.bootstrap, first)
 
     async def stop(self) -> None:
         """Disconnect; what is still on its way gets its time."""
@@ -202,7 +204,7 @@ class ThreadedPublisher:
         """Wait until every record handed over is acknowledged.
 
         Raises:
-            NotDelivered: some were not.
+            NotDelivered: some were not, since the last flush.
         """
         self._in_loop(self._flush()).result()
 

@@ -14,7 +14,7 @@ import orjson
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from schemas.identity import decode_id
-from streamer.client.log import TopicMissing
+from streamer.client.log import partitions_of
 from streamer.settings import Settings
 from streamer.sinks.names import Names
 
@@ -121,8 +121,10 @@ async def follow(
     )
     versioned, guard = feed not in ("grades", "rejections"), Guard()
     try:
+        places = [TopicPartition(topic, number) for number in await partitions_of(settings, topic)]
         await consumer.start()
-        start = _Start(await _assigned(consumer, settings, topic), from_beginning, on_ready)
+        consumer.assign(places)
+        start = _Start(places, from_beginning, on_ready)
         while True:
             fetched = await consumer.getmany(timeout_ms=FETCH_WAIT_MS)
             start.note(consumer)
@@ -166,15 +168,6 @@ class _Start:
         """The records that lie after the start."""
         for partition, records in fetched.items():
             yield from (record for record in records if record.offset >= self._offsets[partition])
-
-
-async def _assigned(consumer: AIOKafkaConsumer, settings: Settings, topic: str) -> list[TopicPartition]:
-    """Assign every partition. Asks for all topics: asking for one by name may create it."""
-    if topic not in await consumer.topics():
-        raise TopicMissing(topic, settings.bootstrap)
-    partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
-    consumer.assign(partitions)
-    return partitions
 
 
 def _update(record: Any) -> Update:
