@@ -118,6 +118,23 @@ class Source(Protocol):
         """What the run says of itself."""
         ...
 
-    def trials(self, path: Path, plan: RunPlan, options: ConvertOptions) -> Iterator[Found | Unreadable]:
-        """The trials of the run, those of runs nested in it left out, in a stable order."""
+    def trials(
+        self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
+    ) -> Iterator[Found | Unreadable]:
+        """The trials of the run, those of runs nested in it left out, in a stable order.
+
+        Args:
+            path: what `detect` said yes to.
+            plan: what `plan` said of it.
+            options: what the user asked for.
+            within: read only this part of the run (see `part`), and no run-level file.
+        """
+        ...
+
+    def part(self, run: Path, changed: Path) -> Path | None:
+        """The directory that `trials` has to read again because something at or below a path changed.
+
+        It holds all that the events of its trials depend on, but for run-level files. None: the change
+        may concern the run as a whole.
+        """
         ...

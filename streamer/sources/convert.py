@@ -62,7 +62,7 @@ class ConvertReport:
         duplicates: trial files left out because their content was sent already.
         unreadable: (path, reason) of each file, or entry of a file, that gave nothing.
         left_out: (path, field, reason) of each value that does not fit the schema.
-        explanations: one for each trial result sent.
+        explanations: one for each trial result sent, in their order.
         notes: what the user should know besides.
     """
 
@@ -95,9 +95,23 @@ def convert(
         runs, problems, notes = discover(paths, sources, options)
         report.notes.extend(notes)
         _note_unreadable(report, problems)
-        yield from _Conversion(options, report).events(runs)
+        yield from convert_runs(runs, options, report)
 
     return events()
+
+
+def convert_runs(
+    runs: Sequence[Run], options: ConvertOptions, report: ConvertReport
+) -> Iterator[dict[str, Any]]:
+    """Events of runs that were found already. See :func:`convert`."""
+    return _Conversion(options, report).events(runs)
+
+
+def convert_part(
+    run: Run, part: Path, options: ConvertOptions, report: ConvertReport
+) -> Iterator[dict[str, Any]]:
+    """Trial results in a part of one run, but for those that only the whole could tell from copies."""
+    return _Conversion(options, report).part_events(run, part)
 
 
 def _note_unreadable(report: ConvertReport, problems: Sequence[Unreadable]) -> None:
@@ -151,6 +165,14 @@ class _Conversion:
         yield from trials
         if with_plan and run.plan.finished:
             yield from self._plan_event(run, run.plan.finished)
+
+    def part_events(self, run: Run, part: Path) -> Iterator[dict[str, Any]]:
+        """Trials of a part that are no copies, whatever lies elsewhere."""
+        for item in run.source.trials(run.path, run.plan, self._options, part):
+            if isinstance(item, Unreadable):
+                _note_unreadable(self._report, [item])
+            elif item.other_run is None and not item.nested and (sent := self._trial_event(run, item)):
+                yield sent
 
     def _doubtful_event(self, run: Run, found: Found) -> Iterator[dict[str, Any]]:
         """A trial that names another run: sent after all others, if it is neither a copy nor a stray."""

@@ -43,9 +43,11 @@ class Run:
 
 
 def discover(
-    paths: Sequence[Path], sources: Sequence[Source], options: ConvertOptions
+    paths: Sequence[Path], sources: Sequence[Source], options: ConvertOptions, *, around: bool = True
 ) -> tuple[list[Run], list[Unreadable], list[str]]:
     """Runs at, below or around the paths, each once; then what could not be read, and notes for the user.
+
+    `around`: look for the run that a path lies in where there is none at or below it.
 
     Originals come before what may be copies of them: runs inside runs, renamed runs, run-level files.
     """
@@ -58,7 +60,9 @@ def discover(
             reason = getattr(error, "strerror", None) or str(error)
             problems.append(Unreadable(path, f"cannot be read: {reason}"))
             continue
-        found = list(_runs_of(root, sources, problems)) or _run_around(root, sources)
+        found = list(_runs_of(root, sources, problems))
+        if not found and around:
+            found = _run_around(root, sources)
         if not found:
             names = " or ".join(source.name for source in sources)
             problems.append(Unreadable(path, f"no run of {names} here, below or around it"))

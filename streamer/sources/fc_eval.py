@@ -44,7 +44,13 @@ from streamer.sources.files import (
     text,
 )
 from streamer.sources.terminal_bench import TerminalBench
-from streamer.sources.terminal_bench_layout import LOG_DIRECTORIES, RESULTS, TRIAL_DEPTH, depth
+from streamer.sources.terminal_bench_layout import (
+    LOG_DIRECTORIES,
+    RESULTS,
+    TRIAL_DEPTH,
+    depth,
+    task_directory,
+)
 
 BENCHMARK = "formulacode"
 """The benchmark where the dataset has no name."""
@@ -81,13 +87,18 @@ class FcEval:
             plan.started["agent_models"] = labels
         return plan
 
-    def trials(self, path: Path, plan: RunPlan, options: ConvertOptions) -> Iterator[Found | Unreadable]:
-        run = _Run(path, plan, options)
+    def trials(
+        self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
+    ) -> Iterator[Found | Unreadable]:
+        run = _Run(path, plan, options, within)
         for file, where in run.files():
             yield from run.result_file(file, where)
         yield from run.crashed_with_a_file()
-        if not options.trial_files_only:
+        if not options.trial_files_only and within is None:
             yield from run.run_file()
+
+    def part(self, run: Path, changed: Path) -> Path | None:
+        return task_directory(run, changed)
 
 
 @dataclass(slots=True)
@@ -108,11 +119,12 @@ class _Trial:
 class _Run:
     """One reading of a run: remembers which agent of which trial was found."""
 
-    def __init__(self, path: Path, plan: RunPlan, options: ConvertOptions) -> None:
+    def __init__(self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None) -> None:
         self._path = path
         self._own_names = {plan.run_id, *plan.aliases}
         self._multi, configured = configured_agents(path, plan)
         self._agents: dict[int, Agent] = dict(enumerate(configured, 1))
+        self._within = within if configured else None  # else one trial says who the agents of another are
         self._options = options
         self._trials: dict[str, _Trial] = {}
 
@@ -120,7 +132,7 @@ class _Run:
         """Results of the run's trials, sub-trials in the agents' order before their trial as a whole."""
         places = {
             file: place(clean_name(file.parent.parent), clean_name(file.parent), self._own_names)
-            for file in result_files(self._path)
+            for file in result_files(self._path, self._within)
         }
         self._multi = self._multi or any(where.agent_index for where in places.values())
         claims = Counter(at.run for file, at in places.items() if depth(self._path, file) == TRIAL_DEPTH)

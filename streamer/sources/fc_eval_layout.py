@@ -85,11 +85,14 @@ def place(task_id: str, name: str, own_names: Collection[str]) -> Place:
     return Place(name[: -len(match[0])], attempt, rest[: match.start()] or None, int(match[1]), match[2])
 
 
-def result_files(run: Path) -> Iterator[Path]:
-    """Results of trials and of sub-trials at any depth below a run; nested runs' left out."""
-    if not is_directory(run):
+def result_files(run: Path, within: Path | None = None) -> Iterator[Path]:
+    """Results of trials and of sub-trials at any depth below a run; nested runs' left out.
+
+    `within`: only those at and below this directory of the run.
+    """
+    if not is_directory(within or run):
         return
-    for directory in walk(run, lambda path: path.name in LOG_DIRECTORIES or is_run_directory(path)):
+    for directory in walk(within or run, lambda path: path.name in LOG_DIRECTORIES or is_run_directory(path)):
         if directory != run and is_file(directory / RESULTS):
             yield directory / RESULTS
 

@@ -94,9 +94,11 @@ class Scylla:
             )
         return plan
 
-    def trials(self, path: Path, plan: RunPlan, options: ConvertOptions) -> Iterator[Found | Unreadable]:
+    def trials(
+        self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
+    ) -> Iterator[Found | Unreadable]:
         task_id = _task(path, read_optional(path / CONFIG, []))
-        files = [d / RESULT for d in walk(path, self.skip) if is_file(d / RESULT)]
+        files = [d / RESULT for d in walk(within or path, self.skip) if is_file(d / RESULT)]
         completed: set[tuple[str, ...]] = set()
         for file in sorted(files, key=lambda file: (_in_progress(path, file), file)):
             place = _place(path, file)
@@ -113,6 +115,15 @@ class Scylla:
             yield from problems
             yield Found(file, event, replaced=_in_progress(path, file) and place in completed)
             completed.add(place)
+
+    def part(self, run: Path, changed: Path) -> Path | None:
+        """The directory of the trial; for a path above it the whole run."""
+        for place in (changed, *changed.parents):
+            if place == run:
+                return None
+            if _RUN.fullmatch(place.name) and is_directory(place):
+                return place
+        return None
 
     def _event(
         self,

@@ -36,6 +36,7 @@ from streamer.sources.terminal_bench_layout import (
     is_run_file,
     is_run_place,
     run_name,
+    task_directory,
     trial_files,
 )
 
@@ -83,7 +84,9 @@ class TerminalBench:
             }
         return plan
 
-    def trials(self, path: Path, plan: RunPlan, options: ConvertOptions) -> Iterator[Found | Unreadable]:
+    def trials(
+        self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
+    ) -> Iterator[Found | Unreadable]:
         if is_directory(path) and is_file(path / FC_EVAL_LOCK) and options.harness != self.name:
             yield Unreadable(
                 path,
@@ -92,16 +95,19 @@ class TerminalBench:
             )
             return
         seen: set[_Identity] = set()
-        for item in self._trials_of_files(path, plan):
+        for item in self._trials_of_files(path, plan, within):
             if isinstance(item, Found):
                 seen.add(_identity(item.event))
             yield item
-        if not options.trial_files_only:
+        if not options.trial_files_only and within is None:
             yield from self._trials_of_run_file(path, plan, seen)
 
-    def _trials_of_files(self, run: Path, plan: RunPlan) -> Iterator[Found | Unreadable]:
+    def part(self, run: Path, changed: Path) -> Path | None:
+        return task_directory(run, changed)
+
+    def _trials_of_files(self, run: Path, plan: RunPlan, within: Path | None) -> Iterator[Found | Unreadable]:
         """Trials with a file of their own, those in their proper place first."""
-        files = sorted(trial_files(run), key=lambda file: (depth(run, file), file))
+        files = sorted(trial_files(run, within), key=lambda file: (depth(run, file), file))
         read = [(file, self._read_trial(file, plan)) for file in files]
         claims = Counter(
             trial.run for file, trial in read if isinstance(trial, _Trial) and depth(run, file) == TRIAL_DEPTH

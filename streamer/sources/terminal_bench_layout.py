@@ -119,18 +119,29 @@ def is_run_place(path: Path) -> bool:
     )
 
 
-def trial_files(run: Path) -> Iterator[Path]:
-    """Results of trials at any depth below a run; neither nested runs' nor sub-trials' (G2)."""
-    if not is_directory(run):
+def trial_files(run: Path, within: Path | None = None) -> Iterator[Path]:
+    """Results of trials at any depth below a run; neither nested runs' nor sub-trials' (G2).
+
+    `within`: only those at and below this directory of the run.
+    """
+    if not is_directory(within or run):
         return
 
     def skip(directory: Path) -> bool:
         name = directory.name
         return name in LOG_DIRECTORIES or bool(_SUB_TRIAL.search(name)) or is_run_directory(directory)
 
-    for directory in walk(run, skip):
+    for directory in walk(within or run, skip):
         if directory != run and is_file(directory / RESULTS):
             yield directory / RESULTS
+
+
+def task_directory(run: Path, changed: Path) -> Path | None:
+    """The task's directory that a path in a run lies in or is; None for files of the run as a whole."""
+    names = changed.relative_to(run).parts
+    if not names or (len(names) == 1 and not is_directory(changed)):
+        return None
+    return run / names[0]
 
 
 def depth(run: Path, file: Path) -> int:
