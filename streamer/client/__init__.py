@@ -1,1 +1,92 @@
-"""Publish events and read current state, from code."""
+"""Publish events and read current state, from code.
+
+Everything is imported when it is first asked for: who publishes does not load Redis, and the other way round.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from streamer.client.async_reader import AsyncStateReader, StateUpdate
+    from streamer.client.outbound import InvalidEvent
+    from streamer.client.publishing import Counts, EventsLost, NotAccepted
+    from streamer.client.reader import StateReader
+    from streamer.client.reading import (
+        HistoryEntry,
+        LeaderboardRow,
+        ReaderError,
+        RedisUnavailable,
+        UnknownRun,
+    )
+    from streamer.client.subscribe import Update
+    from streamer.client.subscription import subscribe
+    from streamer.client.trial_publisher import AsyncTrialPublisher, TrialPublisher
+    from streamer.client.waiting import NotReached, finished
+    from streamer.settings import Settings
+
+__all__ = [
+    "AsyncStateReader",
+    "AsyncTrialPublisher",
+    "Counts",
+    "EventsLost",
+    "HistoryEntry",
+    "InvalidEvent",
+    "LeaderboardRow",
+    "NotAccepted",
+    "NotReached",
+    "ReaderError",
+    "RedisUnavailable",
+    "Settings",
+    "StateReader",
+    "StateUpdate",
+    "TrialPublisher",
+    "UnknownRun",
+    "Update",
+    "finished",
+    "subscribe",
+]
+
+_HOMES = {
+    "streamer.client.async_reader": ["AsyncStateReader", "StateUpdate"],
+    "streamer.client.publishing": ["Counts", "EventsLost", "NotAccepted"],
+    "streamer.client.outbound": ["InvalidEvent"],
+    "streamer.client.reader": ["StateReader"],
+    "streamer.client.reading": [
+        "HistoryEntry",
+        "LeaderboardRow",
+        "ReaderError",
+        "RedisUnavailable",
+        "UnknownRun",
+    ],
+    "streamer.client.subscribe": ["Update"],
+    "streamer.client.subscription": ["subscribe"],
+    "streamer.client.trial_publisher": ["AsyncTrialPublisher", "TrialPublisher"],
+    "streamer.client.waiting": ["NotReached", "finished"],
+    "streamer.settings": ["Settings"],
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+class _Package(ModuleType):
+    """Here `subscribe` is the function, also after the module of that name has been imported."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name == "subscribe" and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -5,51 +5,49 @@ Ids and labels come back as agents and harnesses wrote them: escape them where t
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from datetime import datetime
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
-from pydantic import ValidationError
 from redis.exceptions import RedisClusterException, RedisError
 
-from schemas.identity import decode_id
-from schemas.metrics import BOARD_METRICS, BoardMetric, board_values
-from schemas.summaries import AgentModelSummary, Published, RunSummary, TierSummary
+from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
+from streamer.client.questions import Asking, Command, Questions
 from streamer.client.reading import (
     HistoryEntry,
     LeaderboardRow,
     RedisUnavailable,
-    UnknownBenchmark,
-    UnknownMetric,
     UnknownRun,
-    UnreadableSummary,
     WorkerStatus,
 )
+from streamer.client.waiting import NotReached, Predicate, finished
 from streamer.settings import Settings
 from streamer.sinks.connect import address, sync_client
 from streamer.sinks.names import Names
 
 TIMEOUT_SECONDS = 5.0
-KEYS_PER_ROUND_TRIP = 500
+POLL_SECONDS = 0.2
 
-Summary = TypeVar("Summary", bound=Published)
-Place = tuple[str, str]
-"""Run id and `AGENT:MODEL` (percent-encoded) of a candidate for a board."""
+T = TypeVar("T")
 
 
 class StateReader:
     """Answers questions about runs from Redis; use it as a context manager, or call `close()`.
 
     Every method raises RedisUnavailable where Redis does not answer.
+
+    Args:
+        settings: where Redis is; None: as every command finds it.
+        timeout_seconds: how long one round trip may take.
     """
 
-    def __init__(self, settings: Settings, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+    def __init__(self, settings: Settings | None = None, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+        settings = settings or Settings()
         self._address = address(settings.redis)
-        self._names = Names(settings.namespace)
-        with self._reachable():
+        self._questions = Questions(Names(settings.namespace))
+        with reachable(self._address):
             self._client = sync_client(settings.redis, settings.redis_options(), timeout_seconds)
 
     def __enter__(self) -> Self:
@@ -66,35 +64,19 @@ class StateReader:
 
     def runs(self) -> list[RunSummary]:
         """All runs, the one with the latest event first."""
-        return [run for run in self._summaries(RunSummary, map(self._names.run, self._run_ids())) if run]
+        return self._answer(self._questions.runs())
 
     def run(self, run_id: str) -> RunSummary:
         """One run; UnknownRun if Redis has none of this id."""
-        [run] = self._summaries(RunSummary, [self._names.run(run_id)])
-        if run is None:
-            raise UnknownRun(run_id, self._run_ids())
-        return run
+        return self._answer(self._questions.run(run_id))
 
     def agents(self, run_id: str) -> list[AgentModelSummary]:
         """Every agent:model of a run, baselines too, by label."""
-        self.run(run_id)
-        labels = self._members(self._names.agent_models(run_id))
-        keys = [self._names.of_run(run_id, f"agent_model:{label}") for label in labels]
-        found = [agent for agent in self._summaries(AgentModelSummary, keys) if agent]
-        return sorted(found, key=lambda agent: agent.agent_model)
+        return self._answer(self._questions.agents(run_id))
 
     def tiers(self, run_id: str, *, within: bool = False) -> list[TierSummary]:
         """The tiers of a run, by name; `within`: each followed by the agent:models within it."""
-        self.run(run_id)
-        suffixes = []
-        for tier in self._members(self._names.tiers(run_id)):
-            suffixes.append(f"tier:{tier}")
-            if within:
-                labels = self._members(self._names.tier_agent_models(run_id, decode_id(tier)))
-                suffixes += [f"tier:{tier}:{label}" for label in labels]
-        keys = [self._names.of_run(run_id, suffix) for suffix in suffixes]
-        found = [tier for tier in self._summaries(TierSummary, keys) if tier]
-        return sorted(found, key=lambda tier: (tier.tier, tier.agent_model or ""))
+        return self._answer(self._questions.tiers(run_id, within))
 
     def leaderboard(
         self,
@@ -114,144 +96,71 @@ class StateReader:
             labels: only runs that have all of these labels.
             limit: at most so many rows; None: all.
         """
-        if metric not in BOARD_METRICS:
-            raise UnknownMetric(metric)
-        places = self._places(metric, run, benchmark, labels or {})
-        if benchmark is not None and not places:
-            self._require_benchmark(benchmark)
-        keys = [self._names.of_run(run_id, f"agent_model:{label}") for run_id, label in places]
-        found = [summary for summary in self._summaries(AgentModelSummary, keys) if summary]
-        return ranked(BOARD_METRICS[metric], found)[:limit]
+        return self._answer(self._questions.leaderboard(metric, run, benchmark, labels or {}, limit))
 
     def history(self, run_id: str, *, limit: int | None = None) -> list[HistoryEntry]:
         """Emissions of a run, oldest first; `limit`: the latest so many."""
-        self.run(run_id)
-        with self._reachable():
-            entries = self._client.xrevrange(self._names.history(run_id), count=limit) or []
-        return [history_entry(_text(at), fields) for at, fields in reversed(entries) if fields]
+        return self._answer(self._questions.history(run_id, limit))
 
     def workers(self) -> list[WorkerStatus]:
         """The last heartbeat of every worker, by worker id; see `WorkerStatus.stale`."""
-        with self._reachable():
-            heartbeats = self._client.hgetall(self._names.workers)
-        found = []
-        for worker_id, value in heartbeats.items():
-            status = json.loads(value)
-            at = datetime.fromisoformat(status.pop("at"))
-            found.append(WorkerStatus(_text(worker_id), at, status))
-        return sorted(found, key=lambda worker: worker.worker_id)
+        return self._answer(self._questions.workers())
 
-    def _places(
-        self, metric: str, run: str | None, benchmark: str | None, labels: Mapping[str, str]
-    ) -> list[Place]:
-        """Who may stand on the board that was asked for."""
-        if run is not None:
-            runs = [self.run(run)]
-        elif benchmark is not None and not labels:
-            members = self._board(self._names.benchmark_board(benchmark, metric))
-            return [(decode_id(run_id), label) for run_id, _, label in (m.partition("|") for m in members)]
-        else:
-            runs = self.runs()
-        chosen = [
-            found.run_id
-            for found in runs
-            if benchmark in (None, found.benchmark) and labels.items() <= found.labels.items()
-        ]
-        return [
-            (run_id, label) for run_id in chosen for label in self._board(self._names.board(run_id, metric))
-        ]
+    def wait_for(
+        self, run_id: str, until: Predicate = finished, *, timeout_seconds: float | None = None
+    ) -> RunSummary:
+        """Wait until the run's summary fulfils a condition; it is looked at five times a second.
 
-    def _require_benchmark(self, benchmark: str) -> None:
-        known = {run.benchmark for run in self.runs() if run.benchmark}
-        if benchmark not in known:
-            raise UnknownBenchmark(benchmark, known)
+        The run need not exist yet. An outage of Redis is sat out, but not at the beginning.
 
-    def _run_ids(self) -> list[str]:
-        """Latest event first."""
-        return [decode_id(run) for run in reversed(self._board(self._names.runs))]
+        Args:
+            run_id: the run.
+            until: what has to be true of the summary.
+            timeout_seconds: None: wait for ever.
 
-    def _board(self, key: str) -> list[str]:
-        with self._reachable():
-            return [_text(member) for member in self._client.zrange(key, 0, -1)]
+        Raises:
+            NotReached: it was not within that time.
+        """
+        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        last: RunSummary | None = None
+        answered = False
+        while True:
+            try:
+                last = self.run(run_id)
+                if until(last):
+                    return last
+            except UnknownRun:
+                last = None
+            except RedisUnavailable:
+                if not answered:
+                    raise
+            answered = True
+            if deadline is not None and time.monotonic() >= deadline:
+                raise NotReached(run_id, timeout_seconds, last)
+            time.sleep(POLL_SECONDS)
 
-    def _members(self, key: str) -> list[str]:
-        with self._reachable():
-            return sorted(_text(member) for member in self._client.smembers(key))
+    def _answer(self, question: Asking[T]) -> T:
+        try:
+            commands = next(question)
+            while True:
+                commands = question.send(self._replies(commands))
+        except StopIteration as end:
+            return cast(T, end.value)
 
-    def _summaries(self, kind: type[Summary], keys: Iterable[str]) -> list[Summary | None]:
-        """The summaries under these keys, None where there is none."""
-        every = list(keys)
-        values: list[bytes | None] = []
-        for start in range(0, len(every), KEYS_PER_ROUND_TRIP):
+    def _replies(self, commands: list[Command]) -> list[Any]:
+        with reachable(self._address):
+            if len(commands) == 1:
+                return [self._client.execute_command(*commands[0])]  # type: ignore[no-untyped-call]
             pipe = self._client.pipeline(transaction=False)
-            for key in every[start : start + KEYS_PER_ROUND_TRIP]:
-                pipe.get(key)
-            with self._reachable():
-                values += pipe.execute()
-        return [
-            _parsed(kind, key, value) if value else None for key, value in zip(every, values, strict=True)
-        ]
-
-    def _reachable(self) -> AbstractContextManager[None]:
-        return _reachable(self._address)
+            for command in commands:
+                pipe.execute_command(*command)  # type: ignore[no-untyped-call]
+            return pipe.execute()
 
 
 @contextmanager
-def _reachable(where: str) -> Any:
+def reachable(where: str) -> Iterator[None]:
     """Turns what redis-py raises into RedisUnavailable."""
     try:
         yield
     except (RedisError, RedisClusterException, OSError) as error:
         raise RedisUnavailable(where, error) from error
-
-
-def ranked(metric: BoardMetric, summaries: Sequence[AgentModelSummary]) -> list[LeaderboardRow]:
-    """Rows of a board, best first in the direction of the metric, complete ones before provisional ones."""
-    sign = -1.0 if metric.higher_is_better else 1.0
-    values = [(board_values(summary.model_dump(mode="json"))[metric.name], summary) for summary in summaries]
-    known = [(value, summary) for value, summary in values if value is not None]
-    known.sort(key=lambda pair: (pair[1].provisional, sign * pair[0], pair[1].run_id, pair[1].agent_model))
-    rows: list[LeaderboardRow] = []
-    for position, (value, summary) in enumerate(known, start=1):
-        last = rows[-1] if rows else None
-        tied = last is not None and (last.value, last.provisional) == (value, summary.provisional)
-        rows.append(
-            LeaderboardRow(
-                rank=last.rank if last and tied else position,
-                run=summary.run_id,
-                agent_model=summary.agent_model,
-                value=value,
-                provisional=summary.provisional,
-                grade=summary.grade,
-                trials=summary.trials,
-            )
-        )
-    return rows
-
-
-def history_entry(entry_id: str, fields: Mapping[bytes | str, bytes | str]) -> HistoryEntry:
-    """One entry of `streamer:{RUN}:history`."""
-    texts = {_text(name): _text(value) for name, value in fields.items()}
-    at = texts.pop("last_event_at", None)
-    return HistoryEntry(
-        id=entry_id,
-        kind=texts.pop("kind"),
-        group=texts.pop("group"),
-        epoch=int(texts.pop("epoch")),
-        state_version=int(texts.pop("state_version")),
-        last_event_at=datetime.fromisoformat(at) if at else None,
-        deleted=texts.pop("deleted", "false") == "true",
-        headline=texts,
-    )
-
-
-def _parsed(kind: type[Summary], key: str, value: bytes) -> Summary:
-    try:
-        return kind.model_validate_json(value)
-    except ValidationError as error:
-        raise UnreadableSummary(key, error) from error
-
-
-def _text(value: Any) -> str:
-    """Redis answers in bytes."""
-    return bytes(value).decode()

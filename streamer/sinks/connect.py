@@ -50,14 +50,27 @@ def address(url: str) -> str:
 
 
 def async_client(
-    url: str, options: Mapping[str, Any], timeout_seconds: float, on_connect: OnConnect
+    url: str,
+    options: Mapping[str, Any],
+    timeout_seconds: float,
+    on_connect: OnConnect | None = None,
+    *,
+    retries: int = 0,
 ) -> redis.asyncio.Redis:
-    """A client that never retries; `on_connect` is awaited for each connection, but not in a cluster."""
+    """A client that tries again `retries` times, at once.
+
+    `on_connect` is awaited for each connection, but not in a cluster.
+    """
     plain, cluster = split_url(url)
-    common = _common(options, timeout_seconds) | {"retry": AsyncRetry(NoBackoff(), 0)}
+    common = _common(options, timeout_seconds) | {"retry": AsyncRetry(NoBackoff(), retries)}
     if cluster:
         return cast(redis.asyncio.Redis, redis.asyncio.RedisCluster.from_url(plain, **common))
     return redis.asyncio.Redis.from_url(plain, redis_connect_func=on_connect, **common)
+
+
+def listening_client(url: str, options: Mapping[str, Any], timeout_seconds: float) -> redis.asyncio.Redis:
+    """A client to subscribe with: of one node also in a cluster, whose nodes pass on what is published."""
+    return async_client(split_url(url)[0], options, timeout_seconds)
 
 
 def sync_client(url: str, options: Mapping[str, Any], timeout_seconds: float) -> redis.Redis:

@@ -1,0 +1,232 @@
+"""Read current state from Redis with asyncio, and follow how it changes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from types import TracebackType
+from typing import Any, Self, TypeVar, cast
+
+import orjson
+from redis.asyncio.client import PubSub
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
+from streamer.client.questions import Asking, Command, Questions
+from streamer.client.reader import TIMEOUT_SECONDS, reachable
+from streamer.client.reading import HistoryEntry, LeaderboardRow, RedisUnavailable, WorkerStatus
+from streamer.client.waiting import NotReached, Predicate, finished
+from streamer.client.watching import StateUpdate, Watch
+from streamer.settings import Settings
+from streamer.sinks.connect import address, async_client, listening_client
+from streamer.sinks.names import Names
+
+__all__ = ["AsyncStateReader", "StateUpdate"]
+
+log = logging.getLogger("streamer.client")
+
+FIRST_SILENCE_SECONDS = 1.0
+LAST_SILENCE_SECONDS = 30.0
+"""When nothing was heard for so long everything is looked at again: soon after a connect, then less often.
+
+Workers that fill an emptied Redis do not publish what they write.
+"""
+
+MESSAGES_AT_ONCE = 1_000
+
+RETRY_SECONDS = 0.5
+
+T = TypeVar("T")
+
+
+class AsyncStateReader:
+    """As `StateReader`, awaited; use it as an async context manager, or await `close()`.
+
+    Args:
+        settings: where Redis is; None: as every command finds it.
+        timeout_seconds: how long one round trip may take.
+    """
+
+    def __init__(self, settings: Settings | None = None, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+        self._settings = settings = settings or Settings()
+        self._timeout = timeout_seconds
+        self._address = address(settings.redis)
+        self._names = Names(settings.namespace)
+        self._questions = Questions(self._names)
+        with reachable(self._address):
+            options = settings.redis_options()
+            self._client = async_client(settings.redis, options, timeout_seconds, retries=1)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._client.aclose()
+
+    async def runs(self) -> list[RunSummary]:
+        """All runs, the one with the latest event first."""
+        return await self._answer(self._questions.runs())
+
+    async def run(self, run_id: str) -> RunSummary:
+        """One run; UnknownRun if Redis has none of this id."""
+        return await self._answer(self._questions.run(run_id))
+
+    async def agents(self, run_id: str) -> list[AgentModelSummary]:
+        """Every agent:model of a run, baselines too, by label."""
+        return await self._answer(self._questions.agents(run_id))
+
+    async def tiers(self, run_id: str, *, within: bool = False) -> list[TierSummary]:
+        """The tiers of a run, by name; `within`: each followed by the agent:models within it."""
+        return await self._answer(self._questions.tiers(run_id, within))
+
+    async def leaderboard(
+        self,
+        metric: str,
+        *,
+        run: str | None = None,
+        benchmark: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        limit: int | None = None,
+    ) -> list[LeaderboardRow]:
+        """As StateReader.leaderboard."""
+        return await self._answer(self._questions.leaderboard(metric, run, benchmark, labels or {}, limit))
+
+    async def history(self, run_id: str, *, limit: int | None = None) -> list[HistoryEntry]:
+        """Emissions of a run, oldest first; `limit`: the latest so many."""
+        return await self._answer(self._questions.history(run_id, limit))
+
+    async def workers(self) -> list[WorkerStatus]:
+        """The last heartbeat of every worker, by worker id; see `WorkerStatus.stale`."""
+        return await self._answer(self._questions.workers())
+
+    async def wait_for(
+        self, run_id: str, until: Predicate = finished, *, timeout_seconds: float | None = None
+    ) -> RunSummary:
+        """Wait until the run's summary fulfils a condition; as StateReader.wait_for, but told by Redis.
+
+        Raises:
+            NotReached: it did not within that time.
+        """
+        last: RunSummary | None = None
+        try:
+            async with asyncio.timeout(timeout_seconds), aclosing(self.updates(run_id)) as updates:  # type: ignore[type-var]
+                async for update in updates:
+                    if update.kind == "run":
+                        last = cast("RunSummary | None", update.summary)
+                        if last is not None and until(last):
+                            return last
+        except TimeoutError:
+            raise NotReached(run_id, timeout_seconds, last) from None
+        raise AssertionError("updates() ended")
+
+    async def updates(
+        self, run_id: str | None = None, *, from_now: bool = False
+    ) -> AsyncIterator[StateUpdate]:
+        """Everything as it stands, then each change, without end; nothing is missed, and nothing goes back.
+
+        A summary that changes often is told in its latest state, not in each. When the connection is lost
+        it is made again, and everything that changed meanwhile is told. Break out of it under
+        `contextlib.aclosing`, so that it lets go of its connection at once.
+
+        Args:
+            run_id: only this run; None: all.
+            from_now: do not begin with everything as it stands.
+
+        Raises:
+            RedisUnavailable: Redis does not answer at the beginning; later outages are sat out.
+            UnreadableSummary: a newer version of streamer wrote what stands there.
+        """
+        watch = Watch(self._names, run_id)
+        told = not from_now
+        begun = False
+        while True:
+            try:
+                async with self._listening() as listener:
+                    found = await self._answer(watch.everything(thorough=True))
+                    for update in found if told else []:
+                        yield update
+                    begun = told = True
+                    async for update in self._changes(watch, listener):
+                        yield update
+            except RedisUnavailable as error:
+                if not begun:
+                    raise
+                log.warning("%s. Trying again", error)
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _changes(self, watch: Watch, listener: Listener) -> AsyncIterator[StateUpdate]:
+        silence = FIRST_SILENCE_SECONDS
+        while True:
+            with reachable(self._address):
+                messages = await listener.next_messages(silence)
+            if messages:
+                run_ids = dict.fromkeys(str(message["run"]) for message in messages)
+                keys = {str(message["key"]) for message in messages}
+                found = await self._answer(watch.of_runs(run_ids, keys))
+            else:
+                found = await self._answer(watch.everything(thorough=False))
+                silence = min(2 * silence, LAST_SILENCE_SECONDS)
+            for update in found:
+                yield update
+
+    @asynccontextmanager
+    async def _listening(self) -> AsyncIterator[Listener]:
+        options = self._settings.redis_options()
+        client = listening_client(self._settings.redis, options, self._timeout)
+        async with client, client.pubsub(ignore_subscribe_messages=True) as pubsub:
+            with reachable(self._address):
+                await pubsub.subscribe(self._names.updates)
+            yield Listener(pubsub, self._timeout)
+
+    async def _answer(self, question: Asking[T]) -> T:
+        try:
+            commands = next(question)
+            while True:
+                commands = question.send(await self._replies(commands))
+        except StopIteration as end:
+            return cast(T, end.value)
+
+    async def _replies(self, commands: list[Command]) -> list[Any]:
+        with reachable(self._address):
+            if len(commands) == 1:
+                return [await self._client.execute_command(*commands[0])]  # type: ignore[no-untyped-call]
+            pipe = self._client.pipeline(transaction=False)
+            for command in commands:
+                pipe.execute_command(*command)
+            return await pipe.execute()
+
+
+class Listener:
+    """Hears what is published on the channel of updates, and notices when the line is dead."""
+
+    def __init__(self, pubsub: PubSub, timeout_seconds: float) -> None:
+        self._pubsub = pubsub
+        self._timeout = timeout_seconds
+
+    async def next_messages(self, seconds: float) -> list[dict[str, Any]]:
+        """All messages that have come, as soon as there is one; [] if none has come for so long.
+
+        Raises:
+            redis.exceptions.RedisError, OSError: the connection is lost, or Redis does not answer a ping.
+        """
+        message = await self._pubsub.get_message(timeout=seconds)
+        if message is None:
+            await self._pubsub.ping()
+            message = await self._pubsub.get_message(timeout=self._timeout)
+            if message is None:
+                raise RedisConnectionError("no answer to a ping")
+        messages = []
+        while message is not None:
+            if message["type"] == "message":
+                messages.append(orjson.loads(message["data"]))
+            full = len(messages) >= MESSAGES_AT_ONCE
+            message = None if full else await self._pubsub.get_message(timeout=0.0)
+        return messages

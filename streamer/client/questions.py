@@ -1,0 +1,218 @@
+"""The questions to Redis, without a connection: generators that ask for replies and return the answer.
+
+A question yields lists of commands and is sent the list of their replies, so that one text serves the plain
+and the asyncio reader.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeAlias, TypeVar
+
+from pydantic import ValidationError
+
+from schemas.identity import decode_id
+from schemas.metrics import BOARD_METRICS, BoardMetric, board_values
+from schemas.summaries import AgentModelSummary, Published, RunSummary, TierSummary
+from streamer.client.reading import (
+    HistoryEntry,
+    LeaderboardRow,
+    UnknownBenchmark,
+    UnknownMetric,
+    UnknownRun,
+    UnreadableSummary,
+    WorkerStatus,
+)
+from streamer.sinks.names import Names
+
+KEYS_PER_ROUND_TRIP = 500
+
+T = TypeVar("T")
+Summary = TypeVar("Summary", bound=Published)
+Command: TypeAlias = tuple[str | int, ...]
+Asking: TypeAlias = Generator[list[Command], list[Any], T]
+Place: TypeAlias = tuple[str, str]
+"""Run id and `AGENT:MODEL` (percent-encoded) of a candidate for a board."""
+
+
+class Questions:
+    """What `StateReader` and `AsyncStateReader` can be asked; they say what each question means."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    def runs(self) -> Asking[list[RunSummary]]:
+        """All runs, the one with the latest event first."""
+        run_ids = yield from self.run_ids()
+        found = yield from self._summaries(RunSummary, map(self._names.run, run_ids))
+        return [run for run in found if run]
+
+    def run(self, run_id: str) -> Asking[RunSummary]:
+        """One run; UnknownRun if Redis has none of this id."""
+        [run] = yield from self._summaries(RunSummary, [self._names.run(run_id)])
+        if run is None:
+            known = yield from self.run_ids()
+            raise UnknownRun(run_id, known)
+        return run
+
+    def agents(self, run_id: str) -> Asking[list[AgentModelSummary]]:
+        """Every agent:model of a run, baselines too, by label."""
+        yield from self.run(run_id)
+        labels = yield from self._members(self._names.agent_models(run_id))
+        keys = [self._names.of_run(run_id, f"agent_model:{label}") for label in labels]
+        found = yield from self._summaries(AgentModelSummary, keys)
+        return sorted((agent for agent in found if agent), key=lambda agent: agent.agent_model)
+
+    def tiers(self, run_id: str, within: bool) -> Asking[list[TierSummary]]:
+        """The tiers of a run, by name; `within`: each followed by the agent:models within it."""
+        yield from self.run(run_id)
+        suffixes = []
+        tiers = yield from self._members(self._names.tiers(run_id))
+        for tier in tiers:
+            suffixes.append(f"tier:{tier}")
+            if within:
+                labels = yield from self._members(self._names.tier_agent_models(run_id, decode_id(tier)))
+                suffixes += [f"tier:{tier}:{label}" for label in labels]
+        keys = [self._names.of_run(run_id, suffix) for suffix in suffixes]
+        found = yield from self._summaries(TierSummary, keys)
+        return sorted((tier for tier in found if tier), key=lambda tier: (tier.tier, tier.agent_model or ""))
+
+    def leaderboard(
+        self,
+        metric: str,
+        run: str | None,
+        benchmark: str | None,
+        labels: Mapping[str, str],
+        limit: int | None,
+    ) -> Asking[list[LeaderboardRow]]:
+        """Agent:models by a metric, best first."""
+        if metric not in BOARD_METRICS:
+            raise UnknownMetric(metric)
+        places = yield from self._places(metric, run, benchmark, labels)
+        if benchmark is not None and not places:
+            yield from self._require_benchmark(benchmark)
+        keys = [self._names.of_run(run_id, f"agent_model:{label}") for run_id, label in places]
+        found = yield from self._summaries(AgentModelSummary, keys)
+        return ranked(BOARD_METRICS[metric], [summary for summary in found if summary])[:limit]
+
+    def history(self, run_id: str, limit: int | None) -> Asking[list[HistoryEntry]]:
+        """Emissions of a run, oldest first; `limit`: the latest so many."""
+        yield from self.run(run_id)
+        count: Command = () if limit is None else ("COUNT", limit)
+        [entries] = yield [("XREVRANGE", self._names.history(run_id), "+", "-", *count)]
+        return [history_entry(_text(at), fields) for at, fields in reversed(entries or []) if fields]
+
+    def workers(self) -> Asking[list[WorkerStatus]]:
+        """The last heartbeat of every worker, by worker id."""
+        [heartbeats] = yield [("HGETALL", self._names.workers)]
+        found = []
+        for worker_id, value in heartbeats.items():
+            status = json.loads(value)
+            at = datetime.fromisoformat(status.pop("at"))
+            found.append(WorkerStatus(_text(worker_id), at, status))
+        return sorted(found, key=lambda worker: worker.worker_id)
+
+    def run_ids(self) -> Asking[list[str]]:
+        """Latest event first."""
+        members = yield from self._board(self._names.runs)
+        return [decode_id(run) for run in reversed(members)]
+
+    def _places(
+        self, metric: str, run: str | None, benchmark: str | None, labels: Mapping[str, str]
+    ) -> Asking[list[Place]]:
+        """Who may stand on the board that was asked for."""
+        if run is not None:
+            runs = [(yield from self.run(run))]
+        elif benchmark is not None and not labels:
+            members = yield from self._board(self._names.benchmark_board(benchmark, metric))
+            return [(decode_id(run_id), label) for run_id, _, label in (m.partition("|") for m in members)]
+        else:
+            runs = yield from self.runs()
+        places = []
+        for found in runs:
+            if benchmark in (None, found.benchmark) and labels.items() <= found.labels.items():
+                board = yield from self._board(self._names.board(found.run_id, metric))
+                places += [(found.run_id, label) for label in board]
+        return places
+
+    def _require_benchmark(self, benchmark: str) -> Asking[None]:
+        runs = yield from self.runs()
+        known = {run.benchmark for run in runs if run.benchmark}
+        if benchmark not in known:
+            raise UnknownBenchmark(benchmark, known)
+
+    def _board(self, key: str) -> Asking[list[str]]:
+        [members] = yield [("ZRANGE", key, 0, -1)]
+        return [_text(member) for member in members]
+
+    def _members(self, key: str) -> Asking[list[str]]:
+        [members] = yield [("SMEMBERS", key)]
+        return sorted(_text(member) for member in members)
+
+    def _summaries(self, kind: type[Summary], keys: Iterable[str]) -> Asking[list[Summary | None]]:
+        """The summaries under these keys, None where there is none."""
+        every = list(keys)
+        values = yield from in_round_trips([("GET", key) for key in every])
+        return [parsed(kind, key, value) if value else None for key, value in zip(every, values, strict=True)]
+
+
+def in_round_trips(commands: Sequence[Command]) -> Asking[list[Any]]:
+    """Replies to any number of commands, some hundred at a time."""
+    replies: list[Any] = []
+    for start in range(0, len(commands), KEYS_PER_ROUND_TRIP):
+        replies += yield list(commands[start : start + KEYS_PER_ROUND_TRIP])
+    return replies
+
+
+def ranked(metric: BoardMetric, summaries: Sequence[AgentModelSummary]) -> list[LeaderboardRow]:
+    """Rows of a board, best first in the direction of the metric, complete ones before provisional ones."""
+    sign = -1.0 if metric.higher_is_better else 1.0
+    values = [(board_values(summary.model_dump(mode="json"))[metric.name], summary) for summary in summaries]
+    known = [(value, summary) for value, summary in values if value is not None]
+    known.sort(key=lambda pair: (pair[1].provisional, sign * pair[0], pair[1].run_id, pair[1].agent_model))
+    rows: list[LeaderboardRow] = []
+    for position, (value, summary) in enumerate(known, start=1):
+        last = rows[-1] if rows else None
+        tied = last is not None and (last.value, last.provisional) == (value, summary.provisional)
+        rows.append(
+            LeaderboardRow(
+                rank=last.rank if last and tied else position,
+                run=summary.run_id,
+                agent_model=summary.agent_model,
+                value=value,
+                provisional=summary.provisional,
+                grade=summary.grade,
+                trials=summary.trials,
+            )
+        )
+    return rows
+
+
+def history_entry(entry_id: str, fields: Mapping[bytes | str, bytes | str]) -> HistoryEntry:
+    """One entry of `streamer:{RUN}:history`."""
+    texts = {_text(name): _text(value) for name, value in fields.items()}
+    at = texts.pop("last_event_at", None)
+    return HistoryEntry(
+        id=entry_id,
+        kind=texts.pop("kind"),
+        group=texts.pop("group"),
+        epoch=int(texts.pop("epoch")),
+        state_version=int(texts.pop("state_version")),
+        last_event_at=datetime.fromisoformat(at) if at else None,
+        deleted=texts.pop("deleted", "false") == "true",
+        headline=texts,
+    )
+
+
+def parsed(kind: type[Summary], key: str, value: bytes) -> Summary:
+    try:
+        return kind.model_validate_json(value)
+    except ValidationError as error:
+        raise UnreadableSummary(key, error) from error
+
+
+def _text(value: Any) -> str:
+    """Redis answers in bytes."""
+    return bytes(value).decode()

@@ -1,0 +1,38 @@
+"""Waiting until a run is where somebody wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from schemas.summaries import RunSummary
+from streamer.client.reading import ReaderError
+
+Predicate: TypeAlias = Callable[[RunSummary], bool]
+
+
+class NotReached(ReaderError, TimeoutError):
+    """A run was not where somebody wanted it within the time that they gave it.
+
+    Attributes:
+        last: what stood there last, None if there was no such run.
+    """
+
+    def __init__(self, run_id: str, seconds: float | None, last: RunSummary | None) -> None:
+        where = "there is no such run yet" if last is None else _where(last)
+        super().__init__(f"Run {run_id!r} did not get there within {seconds or 0:g} s: {where}")
+        self.last = last
+
+
+def finished(run: RunSummary) -> bool:
+    """The harness has said so (`run_finished`), or every planned slot is filled.
+
+    Results may still come: order is irrelevant, and a finished run takes corrections.
+    """
+    planned = run.progress.planned
+    return run.status is not None or (planned is not None and 0 < planned <= run.progress.done)
+
+
+def _where(run: RunSummary) -> str:
+    planned = "?" if run.progress.planned is None else f"{run.progress.planned:,}"
+    return f"{run.progress.done:,} of {planned} slots filled, status {run.status}"

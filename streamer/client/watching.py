@@ -1,0 +1,132 @@
+"""What changed in Redis since somebody looked last, told by the versions of the keys."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
+from streamer.client.questions import Asking, Command, Questions, in_round_trips, parsed
+from streamer.sinks.entry import Version, parse_version
+from streamer.sinks.names import Names
+
+AnyState: TypeAlias = RunSummary | AgentModelSummary | TierSummary
+DELETED = "deleted"
+"""Field of a run's versions that names no key but says when the run was deleted."""
+
+_KINDS: dict[str, type[RunSummary] | type[AgentModelSummary] | type[TierSummary]] = {
+    "run": RunSummary,
+    "agent_model": AgentModelSummary,
+    "tier": TierSummary,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StateUpdate:
+    """One summary as it stands now, or the news that it is gone.
+
+    Attributes:
+        run_id: the run.
+        kind: `run`, `agent_model` or `tier`.
+        group: rest of the key's suffix, ids percent-encoded: `A:M`, `T`, `T:A:M`, "" for the run.
+        key: the Redis key.
+        summary: None: deleted.
+    """
+
+    run_id: str
+    kind: str
+    group: str
+    key: str
+    summary: AnyState | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    version: Version
+    digest: str | None
+
+
+class Watch:
+    """Remembers version and digest of every key that was told of; a lower version is never told again.
+
+    Args:
+        names: key names.
+        run_id: only this run; None: all.
+    """
+
+    def __init__(self, names: Names, run_id: str | None) -> None:
+        self._names = names
+        self._questions = Questions(names)
+        self._run_id = run_id
+        self._seen: dict[str, dict[str, _Seen]] = {}
+
+    def everything(self, *, thorough: bool) -> Asking[list[StateUpdate]]:
+        """What is new anywhere; `thorough`: also where a value changed and its version did not."""
+        if self._run_id is not None:
+            run_ids = [self._run_id]
+        else:
+            known = yield from self._questions.run_ids()
+            run_ids = list(dict.fromkeys([*known, *self._seen]))
+        return (yield from self.of_runs(run_ids, thorough=thorough))
+
+    def of_runs(
+        self, run_ids: Iterable[str], named: Collection[str] = (), *, thorough: bool = False
+    ) -> Asking[list[StateUpdate]]:
+        """What is new in some runs; `named`: keys that may have changed without a new version."""
+        wanted = [run_id for run_id in run_ids if self._run_id in (None, run_id)]
+        replies = yield from in_round_trips([("HGETALL", self._names.versions(run)) for run in wanted])
+        updates = []
+        for run_id, reply in zip(wanted, replies, strict=True):
+            versions = {_text(field): parse_version(value) for field, value in reply.items()}
+            updates += yield from self._of_run(run_id, versions, named, thorough)
+        return updates
+
+    def _of_run(
+        self, run_id: str, versions: dict[str, Version], named: Collection[str], thorough: bool
+    ) -> Asking[list[StateUpdate]]:
+        seen = self._seen.setdefault(run_id, {})
+        run_deleted = versions.pop(DELETED, None)
+        updates = []
+        for suffix, before in list(seen.items()):
+            gone = suffix not in versions and run_deleted is not None and run_deleted >= before.version
+            if gone and before.digest is not None:
+                seen[suffix] = _Seen(before.version, None)
+                updates.append(self._update(run_id, suffix, None))
+        due = [
+            suffix
+            for suffix, version in versions.items()
+            if thorough
+            or self._names.of_run(run_id, suffix) in named
+            or suffix not in seen
+            or version > seen[suffix].version
+        ]
+        commands: list[Command] = [("GET", self._names.of_run(run_id, suffix)) for suffix in due]
+        values = yield from in_round_trips(commands)
+        for suffix, value in zip(due, values, strict=True):
+            updates += self._news(run_id, suffix, versions[suffix], value)
+        return updates
+
+    def _news(self, run_id: str, suffix: str, version: Version, value: bytes | None) -> list[StateUpdate]:
+        """The update that this value is, if it is one; the value may be newer than the version."""
+        seen = self._seen[run_id]
+        before = seen.get(suffix, _Seen((0, -1), None))
+        summary = None
+        if value is not None:
+            summary = parsed(_KINDS[suffix.partition(":")[0]], self._names.of_run(run_id, suffix), value)
+            version = (summary.epoch, summary.state_version)
+        now = _Seen(version, summary.digest if summary else None)
+        if version < before.version:
+            return []
+        seen[suffix] = now
+        if now == before or now.digest is before.digest is None:
+            return []
+        return [self._update(run_id, suffix, summary)]
+
+    def _update(self, run_id: str, suffix: str, summary: AnyState | None) -> StateUpdate:
+        kind, _, group = suffix.partition(":")
+        return StateUpdate(run_id, kind, group, self._names.of_run(run_id, suffix), summary)
+
+
+def _text(value: bytes) -> str:
+    return bytes(value).decode()
