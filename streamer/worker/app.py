@@ -64,7 +64,7 @@ def session_seconds(settings: Settings) -> float:
 def build(settings: Settings, pulse: Pulse) -> Worker:
     """Put a worker together."""
     names, writer = Names(settings.namespace), uuid.uuid4().hex[:12]
-    app = _faust_app(settings, names)
+    app = faust_app(settings, names)
     app.transport = batch_transport(app, settings, names.trial_events)
     tables = Tables(app, names, settings.partitions)
     output = Output(settings, pulse)
@@ -109,10 +109,12 @@ def _prices(settings: Settings) -> PriceTable:
     return PriceTable.from_toml(settings.prices_file.read_text(encoding="utf-8"))
 
 
-def _faust_app(settings: Settings, names: Names) -> faust.App:
+def faust_app(settings: Settings, names: Names) -> faust.App:
+    """The Faust app that the settings describe, without topics, tables and processors."""
     session = session_seconds(settings)
     app = StreamerApp(
         names.group,
+        env_prefix="STREAMER_FAUST",  # otherwise variables such as BROKER_URL would beat what stands here
         broker=[f"kafka://{server}" for server in settings.bootstrap.split(",")],
         store="memory://",
         web_enabled=False,

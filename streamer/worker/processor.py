@@ -121,9 +121,11 @@ class Processor:
         return forwards + self._publisher.of_rejections(partition.number, folded.rejections + rejections)
 
     async def _publish(self, partition: Partition, runs: set[str], outs: list[Out]) -> None:
-        cuts: list[Cut] = [partition.pipeline.cut(run_id) for run_id in runs]
-        for cut in cuts:
-            outs += self._publisher.of_cut(partition.number, cut)
+        cuts: list[Cut] = []
+        for run_id in runs:
+            cuts.append(partition.pipeline.cut(run_id))
+            outs += self._publisher.of_cut(partition.number, cuts[-1])
+            await asyncio.sleep(0)
         self._pulse.check()
         await asyncio.gather(self._output.write(outs), self._sink.write(cuts))
 

@@ -133,5 +133,6 @@ def _configure_logging(settings: Settings) -> None:
         stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     logging.getLogger("streamer").setLevel(settings.log_level)
+    logging.getLogger("mode.timers").setLevel(logging.ERROR)  # a long batch delays a commit: no news
     for noisy in ("faust", "mode", "aiokafka"):
         logging.getLogger(noisy).setLevel(logging.DEBUG if settings.log_level == "DEBUG" else logging.WARNING)

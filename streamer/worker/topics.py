@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import TopicAlreadyExistsError, for_code
+from aiokafka.errors import (
+    LeaderNotAvailableError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
 
 from streamer.settings import Settings
 from streamer.sinks.names import Names
 from streamer.worker.limits import MAX_MESSAGE_BYTES
+
+PROPAGATION_SECONDS = 30.0
+_NOT_YET = (0, UnknownTopicOrPartitionError.errno, LeaderNotAvailableError.errno)
 
 ROOM = {"max.message.bytes": str(MAX_MESSAGE_BYTES)}
 
@@ -89,9 +98,20 @@ async def _create(admin: AIOKafkaAdminClient, topic: TopicPlan, replication: int
 
 
 async def _check(admin: AIOKafkaAdminClient, wanted: list[TopicPlan]) -> None:
-    counts = {topic.name: topic.partitions for topic in wanted}
-    for found in await admin.describe_topics(list(counts)):
-        if found["error_code"]:
-            raise for_code(found["error_code"])(f"cannot describe topic {found['topic']!r}")
-        if len(found["partitions"]) != counts[found["topic"]]:
-            raise TopicMismatch(found["topic"], len(found["partitions"]), counts[found["topic"]])
+    for topic in wanted:
+        found = await _partition_count(admin, topic.name)
+        if found != topic.partitions:
+            raise TopicMismatch(topic.name, found, topic.partitions)
+
+
+async def _partition_count(admin: AIOKafkaAdminClient, topic: str) -> int:
+    """Partitions of a topic; waits until the brokers have heard of one that was just created."""
+    deadline = asyncio.get_running_loop().time() + PROPAGATION_SECONDS
+    while True:
+        [found] = await admin.describe_topics([topic])
+        code = found["error_code"]
+        if code == 0 and found["partitions"]:
+            return len(found["partitions"])
+        if code not in _NOT_YET or asyncio.get_running_loop().time() > deadline:
+            raise for_code(code)(f"cannot describe topic {topic!r}")
+        await asyncio.sleep(0.05)

@@ -135,6 +135,12 @@ class Deployment:
             for topic in KINDS
         }
 
+    def redis_keys(self, run_id: str) -> set[str]:
+        """Suffixes of the keys that Redis has of a run."""
+        prefix = self.names.of_run(run_id, "")
+        with redis.Redis.from_url(self.redis_url) as client:
+            return {key.decode().removeprefix(prefix) for key in client.scan_iter(f"{prefix}*")}
+
     def latest(self, topic: str) -> dict[str, bytes]:
         """Last value of each key of a topic; tombstoned keys left out."""
         found: dict[str, bytes | None] = {}

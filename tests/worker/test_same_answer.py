@@ -8,6 +8,7 @@ import signal
 import orjson
 import pytest
 
+from tests.support.servers import RedisServer
 from tests.worker.deployment import Deployment, trial_events
 
 
@@ -119,3 +120,34 @@ def test_a_worker_stopped_in_a_batch_and_overtaken_ends_before_it_writes_again(o
     first.start()
     second.start()
     on_kafka.wait_until_equal(second)
+
+
+def test_a_deleted_run_leaves_topics_and_redis_also_after_a_crash(on_embedded: Deployment) -> None:
+    worker = on_embedded.worker().start()
+    on_embedded.publish(trial_events(300))
+    on_embedded.wait_until_equal(worker)
+    on_embedded.publish([b'{"type": "run_deleted", "run_id": "run 1", "revision": 9}'])
+    worker.wait_until(lambda: on_embedded.redis_keys("run 1") == {"versions"}, "run 1 has left Redis")
+    on_embedded.wait_until_equal(worker)
+    worker.kill()
+    on_embedded.publish([b'{"type": "run_deleted", "run_id": "run 2", "revision": 9}'])
+    broken = on_embedded.worker(
+        module="tests.worker.faulty", environment={"FAULT": "dies_after_pages"}
+    ).start()
+    assert broken.wait() == -signal.SIGKILL
+    worker.start()
+    worker.wait_until(lambda: on_embedded.redis_keys("run 2") == {"versions"}, "run 2 has left Redis")
+    on_embedded.wait_until_equal(worker)
+
+
+def test_redis_that_went_away_and_came_back_empty_converges(
+    on_embedded: Deployment, redis_server: RedisServer
+) -> None:
+    worker = on_embedded.worker().start()
+    on_embedded.publish(trial_events(300))
+    on_embedded.wait_until_equal(worker)
+    redis_server.stop()
+    on_embedded.publish(trial_events(300, seed=2))
+    worker.wait_until(lambda: on_embedded.committed() == 600, "the worker goes on without Redis")
+    redis_server.start()
+    on_embedded.wait_until_equal(worker)

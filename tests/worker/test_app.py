@@ -1,0 +1,32 @@
+"""How the settings reach Faust."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamer.settings import Settings
+from streamer.sinks.names import Names
+from streamer.worker.app import faust_app, session_seconds
+
+
+def test_sasl_and_tls_reach_fausts_consumer() -> None:
+    settings = Settings(
+        security_protocol="SASL_SSL", sasl_mechanism="SCRAM-SHA-512", sasl_username="u", sasl_password="p"
+    )
+    credentials = faust_app(settings, Names()).conf.broker_credentials
+    assert credentials.protocol.value == "SASL_SSL"
+    assert credentials.mechanism.value == "SCRAM-SHA-512"
+    assert (credentials.username, credentials.password) == ("u", "p")
+    assert credentials.ssl_context is not None
+
+
+def test_variables_of_other_faust_apps_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BROKER_URL", "kafka://elsewhere:1")
+    app = faust_app(Settings(bootstrap="here:9092"), Names())
+    assert [str(url) for url in app.conf.broker] == ["kafka://here:9092"]
+
+
+def test_sessions_are_short_on_the_embedded_broker() -> None:
+    assert session_seconds(Settings(embedded=True)) == 6
+    assert session_seconds(Settings(embedded=True, session_timeout_seconds=3)) == 3
+    assert session_seconds(Settings()) == 10
