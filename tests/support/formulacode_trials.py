@@ -17,6 +17,10 @@ PASSED, BROKEN = {"status": "passed"}, {"status": "failed"}
 FASTER = {"m.f": {"agent/nop": 3.0, "oracle/nop": 2.0}}
 
 
+def a_suite(failed: int) -> Json:
+    return {"status": "failed" if failed else "ok", "failed": failed, "error": 0}
+
+
 failures = st.sampled_from([a_suite(1), a_suite(2), a_suite(0), None, {"status": "missing"}])
 snapshots = st.sampled_from([PASSED, PASSED, PASSED, None, BROKEN])
 suites = st.sampled_from(
@@ -32,10 +36,6 @@ suites = st.sampled_from(
         {"m.f": {"agent/nop": 0.3}},
     ]
 )
-
-
-def a_suite(failed: int) -> Json:
-    return {"status": "failed" if failed else "ok", "failed": failed, "error": 0}
 
 
 def the_oracle(failed: int, **fields: Any) -> Event:
