@@ -35,9 +35,9 @@ def open_lines(file: Path) -> Iterator[Iterable[bytes]]:
     if str(file) == "-" and sys.stdin.isatty():
         say("reading events from the terminal, one JSON object per line; Ctrl-D ends them")
     opened = click.open_file(str(file), "rb")
-    with (
-        opened if isinstance(opened, BufferedReader) else BufferedReader(cast("RawIOBase", opened)) as stream
-    ):
+    # A buffer around a buffered pipe would wait until it is full: lines are wanted as they come.
+    peekable = hasattr(opened, "peek")
+    with cast("BufferedReader", opened) if peekable else BufferedReader(cast("RawIOBase", opened)) as stream:
         start = stream.peek(2)[:2]
         if start in _UTF_16:
             raise click.UsageError(

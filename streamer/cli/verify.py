@@ -75,7 +75,7 @@ def show(verdict: Verdict) -> None:
             print_line(f"{verdict.run_id}: equal, {held}")
         case "differs":
             print_line(
-                f"{verdict.run_id}: {len(verdict.differences)} differ, of {verdict.summaries} summaries"
+                f"{verdict.run_id}: {len(verdict.differences)} of {verdict.summaries} summaries differ"
             )
         case "unverifiable":
             print_line(f"{verdict.run_id}: cannot be verified: {verdict.reason}")
