@@ -17,6 +17,7 @@ from streamer.cli.errors import explained
 
 COMMANDS = {
     "convert": "Turn run directories of a harness into events, one JSON object per line.",
+    "tail": "Follow a run directory: publish each result as its file becomes complete.",
     "fold": "Fold events into summaries, without a broker.",
     "query": "Ask for current state: runs, agents, tiers, trials, leaderboards.",
     "publish": "Publish events from a file or a pipe.",

@@ -1,0 +1,141 @@
+"""`streamer tail`: follow a run directory and publish what appears in it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, TypeVar
+
+import click
+
+from streamer.cli.errors import FOUND_WRONG, INTERRUPTED
+from streamer.cli.options import with_settings
+from streamer.cli.status_line import StatusLine
+from streamer.client.tail.follow import Standing
+from streamer.client.tail.session import Outcome, tail
+from streamer.settings import Settings
+from streamer.sources.base import AUTO, ConvertOptions
+from streamer.sources.registry import HARNESSES
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+def tail_options(command: Command) -> Command:
+    """RUN_DIR and how to read it: `run_dir`, `harness`, `run_id`, `agent`, `model`, `keep_deleted`."""
+    for option in reversed(
+        (
+            click.argument("run_dir", type=click.Path(path_type=Path)),
+            click.option(
+                "--harness",
+                type=click.Choice(HARNESSES),
+                default=AUTO,
+                help="Who writes it; found out by itself.",
+            ),
+            click.option("--run-id", metavar="RUN", help="Pool all runs into this one, as shards of it."),
+            click.option("--agent", help="Agent of runs whose files name none."),
+            click.option("--model", help="Model of runs whose files name none."),
+            click.option("--keep-deleted", is_flag=True, help="A result stays when its file is deleted."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@click.command()
+@tail_options
+@click.option("--once", is_flag=True, help="Publish what is there, then end.")
+@with_settings
+def command(
+    run_dir: Path,
+    harness: str,
+    run_id: str | None,
+    agent: str | None,
+    model: str | None,
+    keep_deleted: bool,
+    once: bool,
+    settings: Settings,
+) -> None:
+    """Publish what is in RUN_DIR, then each result as its file becomes complete, until Ctrl-C.
+
+    RUN_DIR is a run directory or one above several, and need not exist yet. The log ends up saying what
+    `streamer convert RUN_DIR` says at that moment; starting again is always safe.
+    """
+    options = ConvertOptions(run_id=run_id, agent=agent, model=model, harness=harness)
+    line = StatusLine()
+    with stopping() as stop:
+        line.say(
+            f"{'reading' if once else 'following'} {run_dir}{'' if run_dir.exists() else ' (not there yet)'}"
+        )
+        try:
+            outcome = tail(
+                settings,
+                run_dir,
+                options,
+                stop,
+                line.say,
+                lambda standing: line.show(progress_of(standing)),
+                once=once,
+                keep_deleted=keep_deleted,
+            )
+        finally:
+            line.end()
+    line.say(summary_of(outcome))
+    bad = outcome.pending or (once and (outcome.standing.unreadable or not outcome.standing.runs))
+    if bad:
+        raise click.exceptions.Exit(FOUND_WRONG)
+
+
+@contextmanager
+def stopping() -> Iterator[threading.Event]:
+    """Set by the first signal that asks us to end; the second one ends the process at once."""
+    stop = threading.Event()
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            os._exit(INTERRUPTED)
+        stop.set()
+
+    before = {number: signal.signal(number, handle) for number in SIGNALS}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def progress_of(standing: Standing) -> str:
+    """How far it is, in one line."""
+    if not standing.runs:
+        return "no run yet"
+    runs = standing.runs[0] if len(standing.runs) == 1 else f"{len(standing.runs)} runs"
+    return f"{runs}: {_counts(standing)}"
+
+
+def summary_of(outcome: Outcome) -> str:
+    """What was done, in one line."""
+    acknowledged = "all acknowledged" if not outcome.pending else f"{outcome.pending:,} not acknowledged"
+    return (
+        f"{_plural(len(outcome.standing.runs), 'run')}, {_counts(outcome.standing)}; "
+        f"{_plural(outcome.standing.published, 'event')} published, {acknowledged}"
+    )
+
+
+def _counts(standing: Standing) -> str:
+    parts = [
+        _plural(standing.trials, "trial"),
+        f"{standing.waiting} being written" if standing.waiting else "",
+        f"{len(standing.unreadable)} unreadable" if standing.unreadable else "",
+        f"{standing.withdrawn} withdrawn" if standing.withdrawn else "",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _plural(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,288 @@
+"""Follow a directory: changed parts are read at once, the whole now and then; the whole decides.
+
+A part is what one change concerns, a task's directory say. Reading it is cheap and gives new results
+within a fraction of a second. Reading the whole finds what no change told of, tells copies apart, sees what
+has gone, and settles which result counts: what it gives is what `convert` gives. The larger the directory,
+the rarer.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from schemas.identity import UNKNOWN
+from streamer.client.tail.ledger import Key, Ledger, Wanted, wanted
+from streamer.client.tail.reading import Event, Reading, read_part, read_whole
+from streamer.client.tail.settling import STILL_SECONDS, Settling
+from streamer.client.tail.watching import Watcher
+from streamer.sources.base import ConvertOptions
+from streamer.sources.discover import Run
+
+PACE_SECONDS = 0.5
+PACE = 10.0
+"""The whole is read again after so many times as long as that takes, where something about it changed."""
+
+CALM_SECONDS = 10.0
+CALM = 30.0
+"""Likewise, where nothing is known to have changed."""
+
+AGAIN_SECONDS = 0.5
+"""A part is read once more so long after a change: the system may not tell of a new directory's files."""
+
+GONE_SECONDS = 10.0
+"""A result is withdrawn when its file has been gone for so long, and the run is still there."""
+
+
+@dataclass(slots=True)
+class Standing:
+    """How far it is.
+
+    Attributes:
+        runs: ids of the runs found.
+        trials: results that the directory holds.
+        waiting: files that are being written.
+        unreadable: path to reason, for what cannot be read.
+        published: events handed over.
+        withdrawn: results withdrawn.
+    """
+
+    runs: list[str] = field(default_factory=list)
+    trials: int = 0
+    waiting: int = 0
+    unreadable: dict[Path, str] = field(default_factory=dict)
+    published: int = 0
+    withdrawn: int = 0
+
+
+class Follower:
+    """Follows one directory until told to stop.
+
+    Args:
+        root: a run directory, or one above some; need not exist yet.
+        options: as for `convert`.
+        ledger: what was published before.
+        publish: takes events, in a list; told of nothing that was not noted before.
+        note: told of the ledger's new lines before they are published.
+        say: takes lines for the user.
+        keep_deleted: withdraw nothing because its file is gone.
+        still_seconds, gone_seconds: see the constants.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        options: ConvertOptions,
+        ledger: Ledger,
+        publish: Callable[[list[Event]], None],
+        note: Callable[[list[dict[str, Any]]], None],
+        say: Callable[[str], None],
+        *,
+        keep_deleted: bool = False,
+        still_seconds: float = STILL_SECONDS,
+        gone_seconds: float = GONE_SECONDS,
+    ) -> None:
+        self.standing = Standing()
+        self._root = root
+        self._options = options
+        self._ledger = ledger
+        self._publish = publish
+        self._note = note
+        self._say = say
+        self._keep_deleted = keep_deleted
+        self._gone_seconds = gone_seconds
+        self._settling = Settling(still_seconds)
+        self._runs: list[Run] = []
+        self._frozen: set[Path] = set()
+        self._parts: dict[Path, tuple[Run, float, float]] = {}
+        self._missing: dict[Key, float] = {}
+        self._said: set[str] = set()
+        self._urgent = False
+        self._read_at = self._took = 0.0
+        self._emit(self._ledger.retracted())
+
+    def follow(self, stop: threading.Event, tick: Callable[[], None]) -> None:
+        """Until `stop` is set, and the whole once more then; `tick` is called several times a second."""
+        watcher = Watcher(self._root, stop)
+        try:
+            while not stop.is_set():
+                self._take_note(watcher.changes())
+                if watcher.problem:
+                    self._once(
+                        f"the system does not tell of changes here ({watcher.problem}); reading instead"
+                    )
+                self._urgent |= not watcher.watching
+                if self._is_due():
+                    self.read_whole()
+                else:
+                    self._read_parts()
+                tick()
+        finally:
+            watcher.close()
+        self.read_whole()
+
+    def settle(self, stop: threading.Event, tick: Callable[[], None]) -> None:
+        """Read the whole until no file is being written any more."""
+        self.read_whole()
+        while self.standing.waiting and not stop.wait(PACE_SECONDS):
+            self.read_whole()
+            tick()
+
+    def read_whole(self) -> None:
+        """Publish what the directory says and was not published; withdraw what it no longer says."""
+        begun = time.monotonic()
+        self._urgent = False
+        reading = read_whole(self._root, self._options)
+        unsettled = self._settling.unsettled(path for path, _ in reading.report.unreadable)
+        self._runs = reading.runs
+        self._frozen = {
+            run.path for run in reading.runs if any(p.path in unsettled for p in run.plan.problems)
+        }
+        results = self._results(reading)
+        held = {new.key for new in results if self._is_held(self._root_of(new), unsettled)}
+        groups: dict[Key, list[Wanted]] = {}
+        for new in results:
+            groups.setdefault(new.key, []).append(new)
+        if not (self._frozen and self._options.run_id is not None):
+            frozen = {run.run_id for run in reading.runs if run.path in self._frozen}
+            self._emit(
+                e for plan in reading.plans if plan["run_id"] not in frozen for e in self._ledger.plan(plan)
+            )
+        self._emit(e for key, group in groups.items() if key not in held for e in self._ledger.settle(group))
+        self._emit(self._withdrawals(groups, reading, unsettled))
+        self._stand(reading, groups, unsettled)
+        self._read_at = time.monotonic()
+        self._took = self._read_at - begun
+        self._urgent |= bool(unsettled or self._missing)
+
+    def _plans(self, reading: Reading) -> list[Event]:
+        """Plans that no file being written may change."""
+        if self._frozen and self._options.run_id is not None:
+            return []
+        frozen = {run.run_id for run in reading.runs if run.path in self._frozen}
+        return [plan for plan in reading.plans if plan["run_id"] not in frozen]
+
+    def _results(self, reading: Reading) -> list[Wanted]:
+        root = self._root.resolve()
+        return [wanted(event, str(path.relative_to(root))) for path, event in reading.trials]
+
+    def _root_of(self, new: Wanted) -> Path:
+        return self._root.resolve() / new.path
+
+    def _is_held(self, path: Path, unsettled: Iterable[Path]) -> bool:
+        """Whether a file of the trial, or what says whose it is, is being written."""
+        if any(path.is_relative_to(run) for run in self._frozen):
+            return True
+        home = path.parent
+        return not any(home == run.path for run in self._runs) and any(
+            other.is_relative_to(home) for other in unsettled
+        )
+
+    def _withdrawals(
+        self, groups: dict[Key, list[Wanted]], reading: Reading, unsettled: set[Path]
+    ) -> Iterator[Event]:
+        """Retractions of what was published and is no longer there. Runs that are gone as a whole stay."""
+        now = time.monotonic()
+        present = {(run_id, slot[0]) for run_id, slot in groups}
+        broken = {path for path, _ in reading.report.unreadable}
+        missing: dict[Key, float] = {}
+        for key, relative in list(self._ledger.filled()):
+            run_id, slot = key
+            if key in groups or (run_id, slot[0]) not in present:
+                continue
+            path = self._root.resolve() / relative
+            if path in broken or self._is_held(path, unsettled):
+                continue
+            if _is_gone(path):
+                missing[key] = self._missing.get(key, now)
+                if self._keep_deleted or now - missing[key] < self._gone_seconds:
+                    continue
+                del missing[key]
+            self.standing.withdrawn += 1
+            yield self._ledger.retract(key)
+        self._missing = {} if self._keep_deleted else missing
+
+    def _stand(self, reading: Reading, groups: dict[Key, list[Wanted]], unsettled: set[Path]) -> None:
+        report = reading.report
+        self.standing.runs = report.runs
+        self.standing.trials = len(groups)
+        self.standing.waiting = len(unsettled)
+        self.standing.unreadable = {p: reason for p, reason in report.unreadable if p not in unsettled}
+        for note in report.notes:
+            self._once(f"note: {note}")
+        for path, name, reason in report.left_out:
+            self._once(f"{path}: {name} left out: {reason}")
+        for path, reason in self.standing.unreadable.items():
+            self._once(f"{path}: {reason}")
+
+    def _once(self, line: str) -> None:
+        if line not in self._said:
+            self._said.add(line)
+            self._say(line)
+
+    def _take_note(self, changed: set[Path]) -> None:
+        """Which parts the changes concern; else the whole."""
+        now = time.monotonic()
+        for path in changed:
+            run = self._run_of(path)
+            part = run.source.part(run.path, path) if run else None
+            if run is None or part is None:
+                self._urgent = True
+            else:
+                self._parts[part] = (run, now, now)
+
+    def _run_of(self, path: Path) -> Run | None:
+        """The run that a path lies in, if its parts can be read alone."""
+        around = [run for run in self._runs if path.is_relative_to(run.path)]
+        run = max(around, key=lambda run: len(run.path.parts), default=None)
+        return run if run and not run.nested and run.path not in self._frozen else None
+
+    def _read_parts(self) -> None:
+        for part, (run, changed, due) in list(self._parts.items()):
+            now = time.monotonic()
+            if now < due:
+                continue
+            if self._read_part(run, part) or now - changed < AGAIN_SECONDS:
+                self._parts[part] = (run, changed, now + AGAIN_SECONDS)
+            else:
+                del self._parts[part]
+
+    def _read_part(self, run: Run, part: Path) -> bool:
+        """Publish what is new in a part; True if a file in it is being written."""
+        reading = read_part(run, part, self._options)
+        unsettled = self._settling.unsettled(path for path, _ in reading.report.unreadable)
+        for new in self._results(reading):
+            if new.event.get("agent", UNKNOWN) == UNKNOWN:
+                self._urgent = True  # the whole may know
+            elif not self._is_held(self._root_of(new), unsettled):
+                self._emit(self._ledger.offer(new))
+                self._urgent |= not self._ledger.wins(new)
+        return bool(unsettled)
+
+    def _is_due(self) -> bool:
+        least, times = (PACE_SECONDS, PACE) if self._urgent else (CALM_SECONDS, CALM)
+        return time.monotonic() - self._read_at >= max(least, times * self._took)
+
+    def _emit(self, events: Iterable[Event]) -> None:
+        """Hand events over, after the journal knows of them."""
+        batch = list(events)
+        lines, self._ledger.lines = self._ledger.lines, []
+        self._note(lines)
+        if batch:
+            self._publish(batch)
+            self.standing.published += len(batch)
+
+
+def _is_gone(path: Path) -> bool:
+    """Whether there is no such file; not so where one may not look, or a disk fails."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False

@@ -1,0 +1,195 @@
+"""What was published of a directory, and what has to be, so that the log says what the directory says.
+
+The log only grows, and of two results in a slot the greater standing wins (R17). So where the directory
+says something else than the winner of what was published, its result is published again with a higher
+revision; a slot that the directory no longer fills is retracted. Equal content is published once, and
+once more after each start: whether what came before the end arrived, nobody can know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from schemas.canonical import canonical_json
+from schemas.events import EVENT, TrialResult
+from streamer.aggregate.slots import Slot, SlotKey, Standing, fingerprint, microseconds, slot_key
+
+Event = dict[str, Any]
+Line = dict[str, Any]
+
+Key = tuple[str, SlotKey]
+"""Run and slot."""
+
+_SLOT_FIELDS = ("shard", "task_id", "attempt", "agent", "model", "tier", "subtest")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A result that a directory holds.
+
+    Attributes:
+        path: the file it was read from, relative to the directory.
+    """
+
+    key: Key
+    standing: Standing
+    event: Event
+    path: str
+
+
+def wanted(event: Event, path: str) -> Wanted:
+    """A `trial_result` as `convert` sends it, with its place and standing."""
+    parsed = EVENT.validate_json(canonical_json(event))
+    assert isinstance(parsed, TrialResult)
+    standing = (parsed.revision, microseconds(parsed.finished_at), fingerprint(parsed))
+    return Wanted((parsed.run_id, slot_key(parsed)), standing, event, path)
+
+
+@dataclass(slots=True)
+class _Held:
+    slot: Slot = field(default_factory=Slot)
+    path: str = ""
+    sent: bool = False
+
+
+class Ledger:
+    """What was published, as the log folds it. Its methods give the events to publish, and note them as such.
+
+    Attributes:
+        lines: what changed since somebody emptied it, for the journal.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+        self._held: dict[Key, _Held] = {}
+        self._plans: dict[tuple[str, str], tuple[int, str]] = {}
+        self._plans_sent: set[tuple[str, str]] = set()
+
+    def offer(self, new: Wanted) -> Iterator[Event]:
+        """A result among others: published as it is, if it was not."""
+        held = self._held.setdefault(new.key, _Held())
+        changed = held.slot.offer(new.standing, b"", None)
+        winner = held.slot.winner
+        wins = winner is not None and winner[2] == new.standing[2]
+        if changed:
+            self._note(new, new.standing)
+        if winner is not None and wins and (changed or not held.sent):
+            held.sent, held.path = True, new.path
+            yield new.event | {"revision": max(new.standing[0], winner[0])}
+        elif changed:
+            yield new.event
+
+    def settle(self, group: Iterable[Wanted]) -> Iterator[Event]:
+        """All results that the directory has for one slot: published so that the right one wins."""
+        results = list(group)
+        for new in results:
+            yield from self.offer(new)
+        best = max(results, key=lambda new: new.standing)
+        held = self._held[best.key]
+        if held.slot.winner is None or held.slot.winner[2] != best.standing[2]:
+            beaten = [held.slot.winner[0]] if held.slot.winner else []
+            beaten += [held.slot.floor] if held.slot.floor is not None else []
+            standing = (max(beaten) + 1, *best.standing[1:])
+            held.slot.offer(standing, b"", None)
+            held.sent = True
+            self._note(best, standing)
+            yield best.event | {"revision": standing[0]}
+        elif held.path != best.path:
+            self._note(best, held.slot.winner)
+        held.path = best.path
+
+    def wins(self, new: Wanted) -> bool:
+        """Whether this content stands in its slot."""
+        held = self._held.get(new.key)
+        return held is not None and held.slot.winner is not None and held.slot.winner[2] == new.standing[2]
+
+    def filled(self) -> Iterator[tuple[Key, str]]:
+        """Every slot with a published result, and the file that it was read from."""
+        for key, held in self._held.items():
+            if held.slot.winner is not None:
+                yield key, held.path
+
+    def retract(self, key: Key) -> Event:
+        """Withdraw what was published for a slot."""
+        held = self._held[key]
+        assert held.slot.winner is not None
+        held.slot.retract(held.slot.winner[0])
+        held.sent = True
+        self.lines.append({"key": _flat(key), "floor": held.slot.floor})
+        return _retraction(key, held.slot)
+
+    def retracted(self) -> Iterator[Event]:
+        """What was withdrawn before this start, again."""
+        for key, held in self._held.items():
+            if held.slot.winner is None and held.slot.floor is not None and not held.sent:
+                held.sent = True
+                yield _retraction(key, held.slot)
+
+    def plan(self, event: Event) -> Iterator[Event]:
+        """A `run_started` or `run_finished`: published if its content is new."""
+        key = (event["run_id"], event["type"])
+        print_ = fingerprint(EVENT.validate_json(canonical_json(event)))
+        revision = event.get("revision", 0)
+        held = self._plans.get(key)
+        if held is not None and held[1] == print_:
+            revision = held[0]
+            if key in self._plans_sent:
+                return
+        elif held is not None:
+            revision = max(revision, held[0] + 1)
+        self._plans_sent.add(key)
+        if held != (revision, print_):
+            self._plans[key] = (revision, print_)
+            self.lines.append({"plan": list(key), "standing": [revision, print_]})
+        yield event | {"revision": revision}
+
+    def restore(self, line: Mapping[str, Any]) -> None:
+        """Take in a line of the journal; one that makes no sense raises KeyError, TypeError or ValueError."""
+        if "plan" in line:
+            run_id, kind = line["plan"]
+            revision, print_ = line["standing"]
+            self._plans[run_id, kind] = (int(revision), str(print_))
+            return
+        run_id, *slot = line["key"]
+        shard, task_id, attempt, agent, model, tier, subtest = slot
+        key = (run_id, (shard, task_id, int(attempt), agent, model, tier, subtest))
+        held = self._held.setdefault(key, _Held())
+        if "floor" in line:
+            held.slot.retract(int(line["floor"]))
+        else:
+            revision, finished_at, print_ = line["standing"]
+            held.slot.offer((int(revision), int(finished_at), str(print_)), b"", None)
+            held.path = str(line["path"])
+
+    def dump(self) -> Iterator[Line]:
+        """Lines that restore this ledger."""
+        for (run_id, kind), standing in self._plans.items():
+            yield {"plan": [run_id, kind], "standing": list(standing)}
+        for key, held in self._held.items():
+            if held.slot.floor is not None:
+                yield {"key": _flat(key), "floor": held.slot.floor}
+            for print_, at in held.slot.losers.items():
+                yield {"key": _flat(key), "standing": [*at, print_], "path": held.path}
+            if held.slot.winner is not None:
+                yield {"key": _flat(key), "standing": list(held.slot.winner), "path": held.path}
+
+    def _note(self, new: Wanted, standing: Standing) -> None:
+        self.lines.append({"key": _flat(new.key), "standing": list(standing), "path": new.path})
+
+
+def _flat(key: Key) -> list[Any]:
+    return [key[0], *key[1]]
+
+
+def _retraction(key: Key, slot: Slot) -> Event:
+    run_id, fields = key
+    named = {name: value for name, value in zip(_SLOT_FIELDS, fields, strict=True) if value is not None}
+    return {
+        "type": "trial_retracted",
+        "run_id": run_id,
+        **named,
+        "revision": slot.floor,
+        "reason": "the run directory no longer holds it",
+    }
