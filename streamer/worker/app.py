@@ -14,6 +14,7 @@ from streamer.settings import Settings
 from streamer.sinks.names import Names
 from streamer.sinks.redis import RedisSink
 from streamer.worker.alive import Pulse
+from streamer.worker.foreign import ForeignRecords
 from streamer.worker.housekeeping import Housekeeping
 from streamer.worker.limits import (
     BROKER_PATIENCE_SECONDS,
@@ -91,9 +92,15 @@ def build(settings: Settings, pulse: Pulse) -> Worker:
     tables.trials.faust.on_recover(rebuild.__call__)
     events = app.topic(names.trial_events, schema=AsFetched(), partitions=settings.partitions)
     app.agent(events, name="streamer.fold")(_stream_processor(processor))
-    return Worker(
-        app, output, sink, processor, Housekeeping(app, names.trial_events, processor, sink, writer)
+    housekeeping = Housekeeping(
+        app,
+        names.trial_events,
+        processor=processor,
+        sink=sink,
+        others=ForeignRecords(app, settings, tables, processor, output),
+        worker_id=writer,
     )
+    return Worker(app, output, sink, processor, housekeeping)
 
 
 def _stream_processor(processor: Processor) -> Any:

@@ -11,6 +11,7 @@ import faust
 from faust.types import TP
 
 from streamer.sinks.redis import RedisSink
+from streamer.worker.foreign import ForeignRecords
 from streamer.worker.partition import Partition
 from streamer.worker.processor import Processor
 from streamer.worker.transport import consumer_of
@@ -19,18 +20,27 @@ log = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.5
 TICKS_PER_HEARTBEAT = 4
+TICKS_PER_LOOK_AT_OTHERS = 10
 
 
 class Housekeeping:
     """Runs beside the processor, in the same loop."""
 
     def __init__(
-        self, app: faust.App, event_topic: str, processor: Processor, sink: RedisSink, worker_id: str
+        self,
+        app: faust.App,
+        event_topic: str,
+        *,
+        processor: Processor,
+        sink: RedisSink,
+        others: ForeignRecords,
+        worker_id: str,
     ) -> None:
         self._app = app
         self._topic = event_topic
         self._processor = processor
         self._sink = sink
+        self._others = others
         self._worker_id = worker_id
         self._positions: dict[int, int] = {}
 
@@ -42,6 +52,8 @@ class Housekeeping:
                 await self._tick()
                 if ticks % TICKS_PER_HEARTBEAT == 0:
                     await self._sink.heartbeat(self._worker_id, self.status(), at=datetime.now(UTC))
+                if ticks % TICKS_PER_LOOK_AT_OTHERS == 0 and self._settled:
+                    await self._others.answer()
                 ticks += 1
                 await asyncio.sleep(TICK_SECONDS)
         except Exception as error:
@@ -57,8 +69,12 @@ class Housekeeping:
             "unsent": self._sink.unsent,
         }
 
+    @property
+    def _settled(self) -> bool:
+        return not (self._app.rebalancing or self._app.in_recovery)
+
     async def _tick(self) -> None:
-        if self._app.rebalancing or self._app.in_recovery:
+        if not self._settled:
             return
         for partition in list(self._processor.partitions.values()):
             tp = TP(self._topic, partition.number)

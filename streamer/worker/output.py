@@ -8,7 +8,7 @@ record, against 92 with Faust's `send_soon`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +40,8 @@ class Output:
 
     def __init__(self, settings: Settings, pulse: Pulse) -> None:
         self._pulse = pulse
+        self._ends: dict[tuple[str, int], int] = {}
+        self._foreign: dict[tuple[str, int], list[tuple[int, int]]] = {}
         self._producer = AIOKafkaProducer(
             **settings.kafka_options(),
             acks="all",
@@ -81,7 +83,31 @@ class Output:
                 builder = self._producer.create_batch()
                 _append(builder, record)
         acks.append(await self._send(builder, topic, partition))
-        await asyncio.gather(*acks)
+        written = await asyncio.gather(*acks)
+        self._note(topic, partition, min(w.offset for w in written), len(records))
+
+    def known_to(self, ends: Mapping[tuple[str, int], int]) -> None:
+        """Where topics and partitions end that were just read; what others append later is foreign."""
+        self._ends, self._foreign = dict(ends), {}
+
+    def foreign(self, topic: str, partition: int, end: int) -> list[tuple[int, int]]:
+        """Drain the ranges of offsets, up to `end`, that others have written among ours."""
+        place = (topic, partition)
+        known = self._ends.setdefault(place, end)
+        self._ends[place] = max(known, end)
+        tail = [(known, end)] if end > known else []
+        return self._foreign.pop(place, []) + tail
+
+    def note_foreign(self, topic: str, partition: int, start: int, stop: int) -> None:
+        """Others have written these offsets."""
+        self._foreign.setdefault((topic, partition), []).append((start, stop))
+
+    def _note(self, topic: str, partition: int, first: int, count: int) -> None:
+        place = (topic, partition)
+        if place in self._ends:
+            if first > self._ends[place]:
+                self.note_foreign(topic, partition, self._ends[place], first)
+            self._ends[place] = max(self._ends[place], first + count)
 
     async def _send(self, builder: Any, topic: str, partition: int) -> Any:
         self._pulse.check()

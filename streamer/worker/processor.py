@@ -18,12 +18,12 @@ from streamer.aggregate.changes import Cut, SummaryChange
 from streamer.pipeline import Folded, Record
 from streamer.sinks.redis import RedisSink
 from streamer.worker.alive import Pulse
+from streamer.worker.batches import Batch
 from streamer.worker.output import Out, Output
 from streamer.worker.partition import Partition
 from streamer.worker.placement import forward
 from streamer.worker.publishing import Publisher
 from streamer.worker.tables import Tables
-from streamer.worker.transport import Batch
 
 log = logging.getLogger(__name__)
 

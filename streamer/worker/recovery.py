@@ -98,6 +98,8 @@ class Rebuild:
         mine = sorted(tp.partition for tp in self._app.assignor.assigned_actives() if tp.topic == self._topic)
         for table in self._tables.all():
             table.keep_only(mine)
+        ends = cast(TableManager, self._app.tables).recovery.active_highwaters
+        self._output.known_to({(tp.topic, tp.partition): last + 1 for tp, last in ends.items()})
         logs = await self._logs(mine)
         epoch = await read_epoch(self._settings)
         pages = self._tables.trials.by_partition()

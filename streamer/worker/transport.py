@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, cast
 
 import faust
@@ -25,6 +23,7 @@ from faust.types import TP, ConsumerMessage
 from yarl import URL
 
 from streamer.settings import Settings
+from streamer.worker.batches import Batch, HandedBatches
 from streamer.worker.ends import true_ends
 from streamer.worker.limits import (
     EMBEDDED_FETCH_WAIT_MS,
@@ -32,88 +31,6 @@ from streamer.worker.limits import (
     FETCH_WAIT_MS,
     MAX_UNDONE_RECORDS,
 )
-
-
-@dataclass(eq=False, slots=True)
-class Batch:
-    """Records of one partition, as one fetch brought them; never empty.
-
-    Attributes:
-        records: aiokafka's ConsumerRecords, offsets rising (with gaps, where the log has them).
-        done: true once everything that follows from the records is safe (`finish`).
-    """
-
-    topic: str
-    partition: int
-    records: list[Any]
-    done: bool = False
-
-    @property
-    def last_offset(self) -> int:
-        """Offset of the last record: the offset of the batch."""
-        return int(self.records[-1].offset)
-
-    def finish(self) -> None:
-        """The batch is done; its records are released (the commit may be seconds away)."""
-        self.done = True
-        self.records = []
-
-
-@dataclass(eq=False, slots=True)
-class _Handed:
-    batch: Batch
-    last_offset: int
-    count: int
-
-
-class HandedBatches:
-    """Batches handed on, per partition in log order, until they are done and committed.
-
-    >>> from types import SimpleNamespace as Record
-    >>> handed = HandedBatches()
-    >>> first, second = (Batch("t", 0, [Record(offset=n)]) for n in (0, 7))
-    >>> handed.note("t0", first), handed.note("t0", second), handed.undone
-    (None, None, 2)
-    >>> second.finish(); handed.end_of_done("t0") is None
-    True
-    >>> first.finish(); handed.end_of_done("t0")
-    8
-    >>> handed.undone
-    0
-    """
-
-    def __init__(self) -> None:
-        self._by_tp: dict[Any, deque[_Handed]] = {}
-
-    @property
-    def undone(self) -> int:
-        """Records handed on and not done."""
-        return sum(item.count for items in self._by_tp.values() for item in items if not item.batch.done)
-
-    def waiting(self, tp: Any) -> bool:
-        """True if the partition has batches that are not done."""
-        return any(not item.batch.done for item in self._by_tp.get(tp, ()))
-
-    def partitions(self) -> list[Any]:
-        """Partitions that have batches noted."""
-        return [tp for tp, items in self._by_tp.items() if items]
-
-    def note(self, tp: Any, batch: Batch) -> None:
-        """Remember a batch that is being handed on."""
-        self._by_tp.setdefault(tp, deque()).append(_Handed(batch, batch.last_offset, len(batch.records)))
-
-    def end_of_done(self, tp: Any) -> int | None:
-        """Forget the leading batches that are done; the offset after them, None if there is none."""
-        items = self._by_tp.get(tp, deque())
-        end = None
-        while items and items[0].batch.done:
-            end = items.popleft().last_offset + 1
-        return end
-
-    def forget(self, tps: Any = None) -> None:
-        """Forget the batches of these partitions (of all): they will be read again."""
-        for tp in list(self._by_tp if tps is None else tps):
-            self._by_tp.pop(tp, None)
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
@@ -295,6 +212,3 @@ class AsFetched(faust.Schema[Any, Any]):
     def loads_value(self, app: Any, message: Any, **_: Any) -> Any:
         """The batch itself."""
         return message.value
-
-
-__all__ = ["AsFetched", "Batch", "Consumer", "HandedBatches", "Transport", "batch_transport", "consumer_of"]

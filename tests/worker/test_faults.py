@@ -202,3 +202,16 @@ async def delete_topic(deployment: Deployment, topic: str) -> None:
                 await asyncio.sleep(0.05)
     finally:
         await admin.close()
+
+
+def test_an_owner_publishes_again_what_others_put_older_values_over(on_embedded: Deployment) -> None:
+    worker = on_embedded.worker().start()
+    on_embedded.publish(trial_events(50))
+    on_embedded.wait_until_equal(worker)
+    older = on_embedded.records("run-summaries")
+    on_embedded.publish(trial_events(50, seed=2))
+    on_embedded.wait_until_equal(worker)
+    newest = on_embedded.latest("run-summaries")
+    for record in older:
+        on_embedded.send_to("run-summaries", record.partition, record.key, record.value)
+    worker.wait_until(lambda: on_embedded.latest("run-summaries") == newest, "the newest are back")

@@ -1,0 +1,114 @@
+"""An owner's answer to others who write over it: what they put over newer summaries is published again.
+
+A worker that was cut off from its group, though not stopped, may go on for a while after its partitions
+went to another one. Its pages do no harm. Its summaries, older than the owner's, would stand last in the
+public topics until the run changes again.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from typing import Any
+
+import faust
+import orjson
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
+from faust.types import TP
+
+from schemas.identity import decode_id
+from streamer.settings import Settings
+from streamer.worker.limits import MAX_MESSAGE_BYTES
+from streamer.worker.output import Out, Output
+from streamer.worker.processor import Processor
+from streamer.worker.tables import Table, Tables
+from streamer.worker.transport import consumer_of
+
+log = logging.getLogger(__name__)
+
+
+class ForeignRecords:
+    """Looks at what others have appended to the summaries of the partitions this worker owns."""
+
+    def __init__(
+        self, app: faust.App, settings: Settings, tables: Tables, processor: Processor, output: Output
+    ) -> None:
+        self._app = app
+        self._settings = settings
+        self._tables = {table.topic: table for table in tables.summaries.values()}
+        self._processor = processor
+        self._output = output
+
+    async def answer(self) -> None:
+        """Publish again what others have put older values over; later, if the broker is away."""
+        with suppress(KafkaError):
+            await self._look()
+
+    async def _look(self) -> None:
+        owned = [p.number for p in self._processor.partitions.values() if p.caught_up]
+        places = [TP(topic, number) for topic in self._tables for number in owned]
+        if not places:
+            return
+        for place, end in (await consumer_of(self._app).highwaters(*places)).items():
+            for start, stop in self._output.foreign(place.topic, place.partition, end):
+                try:
+                    keys = {record.key: record.value for record in await self._read(place, start, stop)}
+                except KafkaError:
+                    self._output.note_foreign(place.topic, place.partition, start, stop)
+                    raise
+                await self._answer(self._tables[place.topic], place.partition, keys)
+
+    async def _answer(self, table: Table, number: int, written: dict[bytes, bytes | None]) -> None:
+        async with self._processor.lock:
+            partition = self._processor.partitions.get(number)
+            if partition is None:
+                return
+            outs = []
+            for raw, value in written.items():
+                key = raw.decode("utf-8")
+                known = decode_id(key.split("|", 1)[0]) in partition.pipeline.runs()
+                if known and is_older(value, table.get(key)):
+                    outs.append(Out(table.topic, number, raw, table.get(key)))
+            if outs:
+                log.warning(
+                    "%d summaries on %s were overwritten by older ones: again", len(outs), table.topic
+                )
+                await self._output.write(outs)
+
+    async def _read(self, place: TP, start: int, stop: int) -> list[Any]:
+        consumer = AIOKafkaConsumer(
+            **self._settings.kafka_options(),
+            group_id=None,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            max_partition_fetch_bytes=MAX_MESSAGE_BYTES,
+        )
+        await consumer.start()
+        try:
+            plain = TopicPartition(*place)
+            consumer.assign([plain])
+            consumer.seek(plain, start)
+            found: list[Any] = []
+            while await consumer.position(plain) < stop:
+                found += (await consumer.getmany(timeout_ms=200)).get(plain, [])
+            return [record for record in found if record.offset < stop]
+        finally:
+            await consumer.stop()
+
+
+def is_older(written: bytes | None, own: bytes | None) -> bool:
+    """True if what somebody else wrote says less than, or other than, what the owner says.
+
+    >>> old, new = (b'{"epoch": 1, "state_version": %d}' % n for n in (3, 7))
+    >>> is_older(old, new), is_older(new, old), is_older(new, new), is_older(None, new), is_older(old, None)
+    (True, False, False, True, True)
+    """
+    if written is None or own is None:
+        return written != own
+    return written != own and _version(written) <= _version(own)
+
+
+def _version(value: bytes) -> tuple[int, int]:
+    summary = orjson.loads(value)
+    return int(summary["epoch"]), int(summary["state_version"])
