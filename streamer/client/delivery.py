@@ -32,8 +32,11 @@ BATCH_BYTES = 1024 * 1024
 STALL_SECONDS = 1.0
 """What is not acknowledged after this long goes to the disk: the longest that an event is in memory alone."""
 
+CAUGHT_UP_EVENTS = 1_000
+"""With so few on the disk new ones go to the broker directly again, so that the disk is emptied for good."""
+
 PATIENCE_SECONDS = 10.0
-"""How long to wait for acknowledgements of what is on the disk already, and for a connection."""
+"""How long to wait for acknowledgements of what is on the disk already."""
 
 FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 2.0
@@ -58,6 +61,7 @@ class Delivery:
         self._in_hand: list[Outgoing] = []
         self._bytes = self._in_memory = self._sent = self._spilled = 0
         self._awake = self._closed = False
+        self._final: Counts | None = None
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
         self._progress = asyncio.Event()
@@ -93,7 +97,9 @@ class Delivery:
 
     @property
     def counts(self) -> Counts:
-        """Where the events are at this moment."""
+        """Where the events are at this moment; after `close`, where they were then."""
+        if self._final is not None:
+            return self._final
         in_memory = self._in_memory
         files = tuple(self._spill.files)
         return Counts(self._sent, self._spilled, self.rejected, in_memory + self._spill.unsent, files)
@@ -109,10 +115,10 @@ class Delivery:
         return " and ".join(filter(None, (self._broker_problem, self._disk_problem))) or None
 
     async def flush(self, seconds: float | None) -> bool:
-        """Wait until everything is acknowledged; False if it is not within that time (None: no limit)."""
+        """Wait until everything is acknowledged; False if it is not in time, or when `close` ends."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while self.pending:
+                while self.pending and self._final is None:
                     self._progress.clear()
                     await self._progress.wait()
         return not self.pending
@@ -131,7 +137,8 @@ class Delivery:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         left = [*self._in_hand, *self._waiting]
         kept = not left or self._keep(left)
-        counts = self.counts
+        self._final = counts = self.counts
+        self._progress.set()
         self._spill.close()
         if not kept:
             raise EventsLost(len(left), self.problem)
@@ -217,8 +224,7 @@ class Delivery:
         while True:
             link = Link(self._settings)
             try:
-                async with asyncio.timeout(PATIENCE_SECONDS):
-                    await link.start()
+                await link.connect()
                 await self._use(link)
             except Exception as error:
                 self._trouble(error)
@@ -229,17 +235,20 @@ class Delivery:
             self._delay = min(2 * self._delay, LAST_RETRY_SECONDS)
 
     async def _use(self, link: Link) -> None:
-        """Send what is on the disk, until the link fails."""
+        """Send what is on the disk, until the link fails.
+
+        A link that has stalled is not used again, though it might recover: the embedded broker, restarted and
+        empty, would take events of a producer that has not noticed, and create the topic as it likes.
+        """
         self._prepare()
-        while True:
+        while not link.broken:
             if chunk := self._spill.read():
                 await self._resend(link, chunk)
-            self._good(link)
+            if self._spill.unsent <= CAUGHT_UP_EVENTS and not link.broken:
+                self._good(link)
             if not self._spill.unsent:
                 await self._changed.wait()
                 self._changed.clear()
-                if self._link is None and not self._spill.unsent:
-                    raise ConnectionError(self.problem)
 
     async def _resend(self, link: Link, chunk: Chunk) -> None:
         """Send lines of the disk; those that are refused for good are put aside."""

@@ -16,18 +16,36 @@ STOP_SECONDS = 3.0
 
 
 class Link(Publisher):
-    """A publisher that says of each batch whether it arrived; not to be trusted once one did not."""
+    """A publisher that says of each batch whether it arrived.
+
+    Attributes:
+        broken: a batch did not arrive; later ones may, but see `Delivery`.
+    """
+
+    broken = False
+    _starting: asyncio.Task[None]
+    _dropping: asyncio.Task[None]
 
     async def start(self) -> None:
         """As Publisher.start; from here on metadata are asked for all topics: see `_count_partitions`."""
         await super().start()
         await self._producer.client.force_metadata_update()
 
+    async def connect(self) -> None:
+        """Start. A cancelled caller goes its way, and the start comes to its own end: it holds a socket."""
+        self._starting = asyncio.create_task(self.start())
+        await asyncio.shield(self._starting)
+
     async def deliver(self, records: Sequence[Outgoing], patience_seconds: float) -> Exception | None:
         """Send these; None when all are acknowledged, else the first thing that went wrong.
 
         Some may have arrived nevertheless, or arrive later.
         """
+        error = await self._deliver(records, patience_seconds)
+        self.broken = self.broken or not (error is None or too_large(error))
+        return error
+
+    async def _deliver(self, records: Sequence[Outgoing], patience_seconds: float) -> Exception | None:
         acks: list[asyncio.Future[Any]] = []
         try:
             async with asyncio.timeout(patience_seconds):
@@ -45,7 +63,15 @@ class Link(Publisher):
         return next((failure for failure in failures if isinstance(failure, Exception)), None)
 
     async def drop(self) -> None:
-        """Disconnect without waiting for what is on its way."""
+        """Disconnect without waiting for what is on its way; a start that hangs is dropped when it ends."""
+        self._dropping = asyncio.create_task(self._drop())
+        if self._starting.done():
+            await asyncio.shield(self._dropping)
+
+    async def _drop(self) -> None:
+        await asyncio.wait([self._starting])
+        if self._starting.cancelled() or self._starting.exception():
+            return  # which has cleaned up
         with suppress(Exception):
             async with asyncio.timeout(STOP_SECONDS):
                 accumulator = self._producer._message_accumulator

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from streamer.client.quiet import quiet_thread
 
 T = TypeVar("T")
-JOIN_SECONDS = 5.0
+JOIN_SECONDS = 1.0
 
 
 class LoopThread:
@@ -26,13 +26,17 @@ class LoopThread:
         """Run it there; from any thread but its own."""
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
+    def stop(self) -> None:
+        """End the loop when everything in it has ended; waits a second for that at most."""
+        self.submit(self._stop())
+        self._thread.join(JOIN_SECONDS)
+
+    async def _stop(self) -> None:
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(others)
+        self.loop.stop()
+
     def _run(self) -> None:
         with quiet_thread():
             self.loop.run_forever()
-
-    def stop(self) -> None:
-        """End the loop; nothing may run in it any more."""
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(JOIN_SECONDS)
-        if not self._thread.is_alive():
             self.loop.close()

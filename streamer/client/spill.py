@@ -42,9 +42,16 @@ def spill_dir(settings: Settings) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Whole lines of one file, as they were written."""
+    """Some lines of one file, as they were written.
+
+    Attributes:
+        lines: without their ends.
+        count: how many ends there were: of a line that is too long for any of ours there are several parts.
+        end: offset behind them.
+    """
 
     lines: list[bytes]
+    count: int
     file: SpillFile
     end: int
 
@@ -120,23 +127,30 @@ class SpillFile:
 
     def read(self) -> Chunk | None:
         """The first lines that are not confirmed, None if there are none."""
-        if self._confirmed >= self._size:
+        if self.done:
             return None
         block = os.pread(self._fd, min(CHUNK_BYTES, self._size - self._confirmed), self._confirmed)
         end = block.rfind(b"\n") + 1 or len(block)  # a line of more than CHUNK_BYTES is none of ours
-        return Chunk(block[:end].removesuffix(b"\n").split(b"\n"), self, self._confirmed + end)
+        block = block[:end]
+        lines = block.removesuffix(b"\n").split(b"\n")
+        return Chunk(lines, block.count(b"\n"), self, self._confirmed + end)
+
+    @property
+    def done(self) -> bool:
+        """Whether every line is confirmed."""
+        return self._confirmed >= self._size
 
     def confirm(self, chunk: Chunk) -> None:
         """These lines need not be kept any more; with the last one the file is emptied."""
         self._confirmed = chunk.end
-        self.unsent -= len(chunk.lines)
-        if self._confirmed >= self._size:
+        self.unsent -= chunk.count
+        if self.done:
             os.ftruncate(self._fd, 0)
             self._size = self._confirmed = self.unsent = 0
 
     def close(self) -> None:
         """Let go of it; without unsent lines it is removed."""
-        if self._confirmed >= self._size:
+        if self.done:
             self.path.unlink(missing_ok=True)
         os.close(self._fd)
 
@@ -184,7 +198,7 @@ class Spill:
                 with suppress(FileNotFoundError, PermissionError):  # sent meanwhile; of somebody else
                     if file := SpillFile.adopt(path):
                         self._adopted.append(file)
-        for file in [file for file in self._adopted if not file.unsent]:
+        for file in [file for file in self._adopted if file.done]:
             self._adopted.remove(file)
             file.close()
 
@@ -209,7 +223,7 @@ class Spill:
     def confirm(self, chunk: Chunk) -> None:
         """These lines are done with."""
         chunk.file.confirm(chunk)
-        if chunk.file in self._adopted and not chunk.file.unsent:
+        if chunk.file in self._adopted and chunk.file.done:
             self._adopted.remove(chunk.file)
             chunk.file.close()
 
