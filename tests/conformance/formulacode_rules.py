@@ -9,6 +9,7 @@ import math
 import re
 from collections import defaultdict
 from dataclasses import dataclass
+from fractions import Fraction
 from statistics import geometric_mean
 from typing import Any
 
@@ -156,6 +157,18 @@ def split(name: str) -> tuple[str | None, str | None, str | None]:
     function = before.pop() if before else None
     class_ = before.pop() if len(before) > 1 and before[-1][0].isupper() else None
     return ".".join(before) or None, class_, function
+
+
+def exact_mean(values: list[float]) -> float | None:
+    """The mean, rounded once (R18); None of nothing (R16)."""
+    return float(sum(map(Fraction, values), Fraction()) / len(values)) if values else None
+
+
+def ruled_gmean(values: list[float]) -> float | None:
+    """gmean(1 + a) - 1, the plain mean where some 1 + a <= 0 (F7)."""
+    if not values or min(values) <= -1.0:
+        return exact_mean(values)
+    return geometric_mean([1.0 + value for value in values]) - 1.0
 
 
 def _pytest_failed(sub: SubTrial, trial: list[SubTrial]) -> bool:

@@ -8,24 +8,19 @@ sub-trial stands in `DIFFERS` under the ruling that makes it differ.
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from functools import cache
 from typing import Any
 
 import pytest
 
+from tests.conformance.formulacode_compare import differing_fields, finite, rulings
 from tests.conformance.formulacode_rules import SubTrial, ruled, split, sub_trials
 from tests.support.events import Event, a_trial, folded
-from tests.support.formulacode_cases import ADVANTAGES, Case, cases, close, close_difference, the_case
+from tests.support.formulacode_cases import Case, cases, close, close_difference, the_case
 
 Json = dict[str, Any]
 COUNTS = ("passed", "failed", "error", "skipped", "total")
-PLAIN = (
-    *("pytest_failed", "snapshot_failed", "success", "fallback_to_baseline"),
-    *("num_benchmarks", "num_valid_benchmarks", "trajectory_length"),
-)
-
 DIFFERS = {
     "R1": "230.1 230.2 230.3",
     "R5": "7.3 22.3 26.3 41.3 67.3 75.2 77.2 82.2 82.3 84.2 85.2 86.2 86.3 129.5 132.3 133.3 136.2 139.4 "
@@ -83,15 +78,6 @@ def an_event(case: Case, sub: SubTrial) -> Event:
     )
 
 
-def finite(value: Any) -> Any:
-    """As it stands on disk: what is not finite is null (D17)."""
-    if isinstance(value, dict):
-        return {name: finite(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 @cache
 def folded_case(case_id: str) -> tuple[dict[str, Json], Json]:
     """Scored trials by agent:model, and the run summary."""
@@ -118,59 +104,6 @@ def payload_of(case: Case, sub: SubTrial) -> Json | None:
 
 def number(case: Case) -> int:
     return int(case.id.removeprefix("merge-"))
-
-
-def differing_fields(ours: Json, theirs: Json) -> set[str]:
-    """Fields of a payload in which two answers differ beyond the tolerance."""
-    mine, other = ours["per_benchmark_speedups"], theirs["per_benchmark_speedups"]
-    values = [v for e in (mine or {}).values() for v in e.values() if v]
-    wrong = {name for name in PLAIN if ours[name] != theirs[name]}
-    wrong |= {n for n in ("task_speedup", "task_cost_usd") if ours[n] != close(theirs[n])}
-    wrong |= {n for n in ADVANTAGES if ours[n] != close_difference(theirs[n], *values)}
-    if set(mine or {}) != set(other or {}) or any(differs(mine[n], other[n]) for n in mine or {}):
-        wrong.add("per_benchmark_speedups")
-    return wrong
-
-
-def differs(ours: Json, theirs: Any) -> bool:
-    """True if the valid values of a benchmark differ; an invalid one is null with us (A1)."""
-    theirs = theirs if isinstance(theirs, dict) else {}
-    values = {side: ours[side] for side in ("agent/nop", "oracle/nop") if ours[side] is not None}
-    return any(theirs.get(side) != value for side, value in values.items())
-
-
-def rulings(sub: SubTrial, want: Json, theirs: Json | None) -> str:
-    """The rulings that concern a sub-trial, from what its harness wrote and what fc-eval made its own."""
-    found = []
-    if sub.has_tests and not sub.has_counts:
-        found.append("R5")
-    if theirs is None or takes_other_numbers(sub, theirs):
-        found.append("R7")
-    if not sub.has_tests and not sub.has_snapshot:
-        found.append("R20")
-    if sub.benchmarks is None:
-        found.append("R21")
-    elif want["agent_advantage"] is None:
-        found.append("R22")
-    if sub.trajectory_length is None:
-        found.append("R1")
-    return " ".join(found)
-
-
-def takes_other_numbers(sub: SubTrial, theirs: Json) -> bool:
-    """True if fc-eval shows benchmarks that do not stand under the agent's key in its own log."""
-    own, shown = finite(sub.benchmarks or {}), finite(theirs["per_benchmark_speedups"])
-    if theirs["fallback_to_baseline"]:
-        own = {name: entry for name, entry in own.items() if isinstance(entry, dict)}
-        return set(own) != set(shown)
-    return any(not agrees(entry, shown.get(name)) for name, entry in own.items()) or set(own) != set(shown)
-
-
-def agrees(own: Any, shown: Any) -> bool:
-    """True if every field of the own entry stands in what is shown; what is no object is shown as it is."""
-    if not isinstance(own, dict) or not isinstance(shown, dict):
-        return bool(own == shown)
-    return all(shown.get(name) == value for name, value in own.items() if name != "advantage")
 
 
 def test_every_sub_trial_has_the_ruled_payload() -> None:
@@ -201,7 +134,7 @@ def test_every_sub_trial_has_fc_evals_payload_or_differs_by_a_ruling() -> None:
             if theirs is not None and not differing_fields(want, theirs):
                 equal += 1
                 continue
-            why = rulings(sub, want, theirs)
+            why = rulings(sub, sub_trials(case), want, theirs)
             assert why, (case.id, sub.key)
             found.setdefault(why, []).append(f"{number(case)}.{sub.index}")
     assert {why: " ".join(held) for why, held in found.items()} == DIFFERS

@@ -11,8 +11,6 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from fractions import Fraction
-from statistics import geometric_mean
 from typing import Any, NamedTuple
 
 import pytest
@@ -20,6 +18,7 @@ import pytest
 from streamer.aggregate.group import GroupState
 from streamer.aggregate.slots import SlotKey
 from streamer.score import FormulaCodeScore, Scored
+from tests.conformance.formulacode_rules import exact_mean, ruled_gmean
 from tests.support.events import a_trial, folded
 from tests.support.formulacode_cases import ADVANTAGES, Case, cases, close
 
@@ -132,21 +131,17 @@ def summary(key: str, entries: list[Entry]) -> Json:
     return body
 
 
-def mean(values: list[float]) -> float | None:
-    return float(sum(map(Fraction, values), Fraction()) / len(values)) if values else None
-
-
 def ruled_mean(entries: list[Entry], field: str) -> float | None:
     convert = whole if field == "trajectory_length" else number
     found = [convert(entry.raw.get(field)) for entry in entries]
-    return mean([value for value in found if value is not None])
+    return exact_mean([value for value in found if value is not None])
 
 
 def ruled_cost_weighted(entries: list[Entry]) -> float | None:
     """Over the trials that have both (R25)."""
     both = [(number(e.raw.get("agent_advantage")), number(e.raw.get("task_cost_usd"))) for e in entries]
     known = [(advantage, cost) for advantage, cost in both if advantage is not None and cost is not None]
-    advantage, cost = mean([a for a, _ in known]), mean([c for _, c in known])
+    advantage, cost = exact_mean([a for a, _ in known]), exact_mean([c for _, c in known])
     if advantage is None or cost is None:
         return None
     return advantage / cost if cost > 0 else 0.0
@@ -157,7 +152,7 @@ def ruled(entries: list[Entry]) -> Json:
     return {
         **{name: ruled_mean(entries, field) for name, field in MEANS.items()},
         **{name: sum(whole(entry.raw.get(name)) or 0 for entry in entries) for name in SUMS},
-        "mean_success_rate": mean([float(entry.scored.success) for entry in entries]),
+        "mean_success_rate": exact_mean([float(entry.scored.success) for entry in entries]),
         "cost_weighted_advantage": ruled_cost_weighted(entries),
     }
 
@@ -245,12 +240,6 @@ def test_every_geometric_mean_of_advantages_is_fc_evals_but_r18_without_nan() ->
                 else:
                     nan += 1
     assert (compared, nan) == (222, 53)
-
-
-def ruled_gmean(values: list[float]) -> float | None:
-    if not values or min(values) <= -1.0:
-        return mean(values)
-    return geometric_mean([1.0 + value for value in values]) - 1.0
 
 
 def test_verdicts_pass_at_k_and_costs_of_a_run_are_fc_evals_but_r11_k_is_one_too() -> None:

@@ -1,0 +1,365 @@
+"""Complete fc-eval run directories through `convert` and `fold`: fc-eval's numbers, or the ruled ones.
+
+Three answers are compared: ours; fc-eval's, per trial and per run; and the ruled one, worked out from the
+raw logs by `fc_runs` and `formulacode_rules` without any of our code. Ours is always the ruled one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from streamer.fold import Folding, fold_records, records_of_lines
+from tests.conformance.fc_runs import Trial, metrics_of, trials, unpacked
+from tests.conformance.folds import Summary, digests, summaries
+from tests.conformance.formulacode_compare import differing_fields, rulings
+from tests.conformance.formulacode_rules import Json, SubTrial, exact_mean, ruled, ruled_gmean
+from tests.support.cli import streamer
+from tests.support.data import shared_data
+from tests.support.formulacode_cases import ADVANTAGES, close, close_difference, decoded
+
+RUNS = (
+    *("fc-nop-oracle-gpt5", "fc-single-terminus", "fc-no-oracle-same-framework", "fc-single-nop"),
+    *("fc-multi-of-one", "fc-rough", "fc-two-attempts"),
+)
+MEANS = {
+    "mean_speedup": "task_speedup",
+    **{name: name for name in ADVANTAGES},
+    "mean_success_rate": "success",
+    "mean_cost_per_task": "task_cost_usd",
+    "mean_trajectory_length": "trajectory_length",
+}
+
+SHORT = {
+    "mean_speedup": "speedup",
+    "mean_success_rate": "success",
+    "num_benchmarks": "counts",
+    "num_valid_benchmarks": "counts",
+    "mean_cost_per_task": "cost",
+    "cost_weighted_advantage": "weighted",
+    "mean_trajectory_length": "length",
+    **dict.fromkeys(ADVANTAGES, "advantages"),
+}
+
+SUB_TRIALS = {
+    "fc-nop-oracle-gpt5": {"": 110, "D8": 7, "R5": 1, "R5 D8": 2},
+    "fc-single-terminus": {"R20 R21": 1, "R20 R21 R1": 4, "R21": 1, "R3": 1, "R8": 16, "R8 R3": 7},
+    "fc-no-oracle-same-framework": {
+        "": 28,
+        "R5": 1,
+        "R5 R7 R21": 1,
+        "R7": 2,
+        "R7 R20 R21": 1,
+        "R20 R21 R1": 4,
+        "R22": 3,
+    },
+    "fc-single-nop": {"": 4, "R4": 3, "R5 R4": 1},
+    "fc-multi-of-one": {
+        "R5 R21": 1,
+        "R8": 2,
+        "R8 R3": 2,
+        "R20 R21": 2,
+        "R20 R21 R1": 2,
+        "R22 R8 R3": 1,
+    },
+    "fc-rough": {
+        "": 55,
+        "D8": 2,
+        "D8 R2": 2,
+        "R2": 2,
+        "R5": 2,
+        "R5 D8": 3,
+        "R5 R7 R21": 1,
+        "R7": 3,
+        "R7 R2": 2,
+        "R7 R20 R21": 1,
+        "R7 R21": 2,
+        "R20 R21 R1": 4,
+        "R22 R7": 1,
+    },
+    "fc-two-attempts": {
+        "": 58,
+        "D8": 5,
+        "R5 R7 R21": 1,
+        "R7": 1,
+        "R7 R20 R21": 2,
+        "R20 R21 R1": 3,
+        "R22": 2,
+    },
+}
+"""Run -> rulings -> how many sub-trials they make differ from fc-eval's; "" is those that are equal.
+
+Beside the rulings of test_formulacode_merge: D8, failing is relative to the oracle, from numbers before
+any fallback; R3, advantages are recomputed where fc-eval's single-agent path keeps the claimed ones; R8,
+cost and length count in runs of one agent too; R2, a cost of 0.0 beside tokens is unknown to fc-eval.
+"""
+
+RUN_LEVEL = {
+    "fc-nop-oracle-gpt5": {
+        "nop:nop": "success",
+        "terminus-2:openai/gpt-5": "speedup success advantages weighted",
+    },
+    "fc-single-terminus": {"terminus-2:openai/gpt-5": "success advantages cost weighted length"},
+    "fc-no-oracle-same-framework": {
+        "terminus-2:anthropic/claude-sonnet-4-20250514": "speedup success counts advantages cost weighted "
+        "length",
+        "terminus-2:openai/gpt-5": "speedup success counts advantages cost weighted length",
+    },
+    "fc-multi-of-one": {
+        "terminus-2:openai/gpt-5-2025-08-07": "speedup success advantages cost weighted length"
+    },
+    "fc-rough": {
+        "nop:nop": "success",
+        "oracle:oracle": "success",
+        "terminus-2:openai/gpt-5": "speedup success counts advantages cost weighted",
+        "terminus-2:openai/gpt-5-2025-08-07": "speedup success counts advantages cost weighted length",
+    },
+    "fc-two-attempts": {
+        "nop:nop": "success",
+        "openhands:anthropic/claude-opus-4-1": "speedup success counts advantages weighted",
+        "oracle:oracle": "speedup success advantages",
+    },
+}
+"""Run -> agent:model -> the fields of its summary that differ from fc-eval's, each through its sub-trials."""
+
+
+class Run(NamedTuple):
+    """One run in the three answers."""
+
+    name: str
+    expected: Json
+    trials: list[Trial]
+    scored: dict[tuple[str, int, str], Json]
+    agents: dict[str, Summary]
+    summary: Summary
+
+    @property
+    def one_agent(self) -> bool:
+        return len(self.expected["agents"]) == 1
+
+    def subs(self, key: str) -> list[tuple[Trial, SubTrial]]:
+        return [(trial, sub) for trial in self.trials for sub in trial.subs if sub.key == key]
+
+
+@cache
+def expected() -> Json:
+    found: Json = decoded(json.loads((shared_data() / "formulacode" / "runs_expected.json").read_text()))
+    return found
+
+
+@pytest.fixture(scope="module")
+def directories(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return unpacked(tmp_path_factory.mktemp("fc-eval"))
+
+
+@pytest.fixture(scope="module")
+def events(directories: Path) -> list[bytes]:
+    """What `streamer convert` prints for all runs."""
+    done = streamer("convert", "--harness", "fc-eval", directories)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def folding(events: list[bytes]) -> Folding:
+    folded = fold_records(records_of_lines(events))
+    assert folded.rejected == 0
+    assert folded.runs() == sorted(RUNS)
+    return folded
+
+
+@pytest.fixture(scope="module")
+def runs(directories: Path, folding: Folding) -> dict[str, Run]:
+    found = {}
+    for name in RUNS:
+        known = expected()[name]
+        scored = [json.loads(c.value) for c in folding.pipeline.cut(name).scored if c.value]
+        found[name] = Run(
+            name,
+            known,
+            trials(directories / name, known["agents"], known["multi_agent"]),
+            {(s["task_id"], s["attempt"], s["agent_model"]): s for s in scored},
+            {s["agent_model"]: s for s in summaries(folding, "agent_model") if s["run_id"] == name},
+            next(s for s in summaries(folding, "run") if s["run_id"] == name),
+        )
+    return found
+
+
+@pytest.fixture(params=RUNS)
+def run(runs: dict[str, Run], request: pytest.FixtureRequest) -> Run:
+    return runs[request.param]
+
+
+# Sub-trials
+
+
+def test_every_sub_trial_is_scored_as_ruled(run: Run) -> None:
+    assert set(run.scored) == {(t.task_id, t.attempt, s.key) for t in run.trials for s in t.subs}
+    for trial in run.trials:
+        for sub in trial.subs:
+            ours, want = run.scored[trial.task_id, trial.attempt, sub.key], ruled(sub, trial.subs)
+            assert ours["resolved"] is sub.written["is_resolved"]
+            assert ours["success"] is want["success"], trial.name
+            assert ours["cost_usd"] == close(want["task_cost_usd"])
+            assert ours["trajectory_length"] == want["trajectory_length"]
+            assert (ours["formulacode"] is None) is not sub.is_formulacode
+            if ours["formulacode"] is not None:
+                assert not differing_fields(ours["formulacode"], want), (trial.name, sub.key)
+
+
+def why(run: Run, trial: Trial, sub: SubTrial, want: Json) -> str:
+    """The rulings that make a sub-trial differ from fc-eval's payload of it; "" if it is equal."""
+    theirs = trial.payloads.get(sub.key)
+    fields = {"absent"} if theirs is None else differing_fields(want, theirs)
+    if not fields:
+        return ""
+    found = rulings(sub, trial.subs, want, theirs).split()
+    if theirs is None and not trial.payloads:
+        found.remove("R7")  # there is no payload of anybody
+    if any(other.agent == sub.agent and other.key not in trial.payloads for other in trial.subs) and theirs:
+        found.append("R7")  # another agent of the framework was written over it
+    if run.one_agent and fields & {"task_cost_usd", "trajectory_length"}:
+        found.append("R8")
+    if sub.agent == "nop" and theirs and theirs["fallback_to_baseline"]:
+        found.append("R4")
+    if run.one_agent and theirs and not theirs["fallback_to_baseline"] and fields & set(ADVANTAGES):
+        found.append("R3")
+    if "task_cost_usd" in fields and not run.one_agent and theirs and not theirs["task_cost_usd"]:
+        found.append("R2")
+    assert found, (trial.name, sub.key, fields)
+    return " ".join(dict.fromkeys(found))
+
+
+def test_every_sub_trial_is_fc_evals_or_differs_by_a_ruling(run: Run) -> None:
+    found: Counter[str] = Counter()
+    for trial in run.trials:
+        for sub in trial.subs:
+            found[why(run, trial, sub, ruled(sub, trial.subs))] += 1
+    assert found == SUB_TRIALS[run.name]
+
+
+# Runs
+
+
+def ruled_summary(run: Run, key: str) -> Json:
+    """An agent:model's numbers by the specification and the rulings, over all its sub-trials."""
+    rows = [ruled(sub, trial.subs) for trial, sub in run.subs(key)]
+    known = {name: [row[field] for row in rows if row[field] is not None] for name, field in MEANS.items()}
+    both = [row for row in rows if None not in (row["agent_advantage"], row["task_cost_usd"])]
+    cost = exact_mean([row["task_cost_usd"] for row in both])
+    advantage = exact_mean([row["agent_advantage"] for row in both])
+    weighted = None if advantage is None or cost is None else advantage / cost if cost else 0.0
+    return {
+        **{name: exact_mean(values) for name, values in known.items()},
+        **{name: sum(row[name] for row in rows) for name in ("num_benchmarks", "num_valid_benchmarks")},
+        "cost_weighted_advantage": weighted,
+    }
+
+
+def test_every_agents_summary_is_the_ruled_one(run: Run) -> None:
+    assert set(run.agents) == {sub.key for trial in run.trials for sub in trial.subs}
+    for key, summary in run.agents.items():
+        ours, want = summary["formulacode"], ruled_summary(run, key)
+        assert {name: ours[name] for name in want} == {name: close(value) for name, value in want.items()}
+        advantages = [ruled(sub, trial.subs)["agent_advantage"] for trial, sub in run.subs(key)]
+        means = ours["agent_advantages_gmean"]
+        if key == "nop:nop":
+            assert means is None
+        else:
+            assert means["agent_advantage"] == close_difference(
+                ruled_gmean([a for a in advantages if a is not None])
+            )
+
+
+def test_every_agents_summary_is_fc_evals_but_for_fields_of_sub_trials_that_differ(run: Run) -> None:
+    found = {}
+    theirs = run.expected["expected_from_run_results"]["agent_metrics_summary"]
+    assert set(theirs) == set(run.agents)
+    for key, summary in run.agents.items():
+        ours = summary["formulacode"]
+        fields = [n for n, value in theirs[key].items() if ours[n] != close_difference(value)]
+        if fields:
+            found[key] = " ".join(short(fields))
+            assert any(why(run, trial, sub, ruled(sub, trial.subs)) for trial, sub in run.subs(key))
+    assert found == RUN_LEVEL.get(run.name, {})
+
+
+def short(fields: list[str]) -> list[str]:
+    """The fields by their short names, each once."""
+    return list(dict.fromkeys(SHORT[name] for name in fields))
+
+
+def test_verdicts_accuracy_pass_at_k_and_failure_modes_are_fc_evals_but_r11(run: Run) -> None:
+    known, summary = run.expected, run.summary
+    theirs = known["expected_from_run_results"]
+    baselines_only = run.name == "fc-single-nop"
+    assert summary["trials"] == known["n_trials_in_run_results"]
+    assert (summary["resolved"], summary["unresolved"]) == (theirs["n_resolved"], theirs["n_unresolved"])
+    assert summary["accuracy"] == close(theirs["accuracy"])
+    assert summary["failure_modes"] == known["failure_modes"]
+    ours = {k: held["value"] for k, held in summary["pass_at_k"].items()}
+    assert {k: value for k, value in ours.items() if k != "1"} == {
+        k: close(value) for k, value in theirs["pass_at_k"].items()
+    }
+    assert ("1" in ours) is not baselines_only  # (R11, R4)
+
+
+def test_costs_are_fc_evals_but_r2_where_it_did_not_know_them(run: Run) -> None:
+    theirs = run.expected["expected_from_run_results"]
+    costs = run.summary["cost_by_agent_model"]
+    assert run.summary["total_cost"] == close(sum(costs.values()))
+    unknown = {
+        "fc-multi-of-one": {"terminus-2:openai/gpt-5-2025-08-07": 0.33081875},
+        "fc-rough": {"terminus-2:openai/gpt-5-2025-08-07": 0.30869125},
+    }.get(run.name, {})
+    assert costs == {
+        key: close(cost + unknown.get(key, 0.0)) for key, cost in theirs["cost_by_agent_model"].items()
+    }
+
+
+def test_the_runs_speedup_is_the_mean_over_trials_of_the_deciding_agents(run: Run) -> None:
+    percentages = []
+    for trial in run.trials:
+        decides = [sub for sub in trial.subs if sub.agent not in ("nop", "oracle")] or trial.subs
+        speedup = ruled(decides[-1], trial.subs)["task_speedup"]
+        if speedup is not None:
+            percentages.append((speedup - 1.0) * 100.0)
+    assert run.summary["mean_speedup_percentage"] == close_difference(exact_mean(percentages), 100.0)
+
+
+def test_crashed_trials_are_found_in_the_run_level_file_and_count_for_every_agent(run: Run) -> None:
+    """R21; fc-eval's summaries leave out what has no payload (F1)."""
+    written = {t.name for t in run.trials if metrics_of(t.whole)}
+    for summary in run.agents.values():
+        assert summary["trials"] == len(run.trials)
+        assert summary["coverage"]["trajectory_length"] <= len(run.trials)
+    crashed = run.expected["n_trials_in_run_results"] - run.expected["n_trial_files"]
+    assert sum(trial.name not in written for trial in run.trials) >= crashed
+
+
+def test_any_order_of_the_events_folds_to_the_same_digests(events: list[bytes], folding: Folding) -> None:
+    backwards = fold_records(records_of_lines(reversed(events)))
+    assert digests(backwards) == digests(folding)
+
+
+def test_trial_files_alone_leave_the_crashed_trials_out(directories: Path) -> None:
+    name = "fc-no-oracle-same-framework"
+    done = streamer("convert", "--trial-files-only", directories / name)
+    summary = summaries(fold_records(records_of_lines(done.stdout.splitlines())), "run")[0]
+    theirs = expected()[name]["expected_from_trial_files"]
+    assert summary["trials"] == expected()[name]["n_trial_files"]
+    assert (summary["resolved"], summary["unresolved"]) == (theirs["n_resolved"], theirs["n_unresolved"])
+    assert summary["accuracy"] == close(theirs["accuracy"])
+
+
+def test_fold_prints_the_same_summaries(events: list[bytes], folding: Folding) -> None:
+    done = streamer("fold", "--json", "-", stdin=b"\n".join(events))
+    assert done.returncode == 0, done.stderr.decode()
+    printed: list[Any] = [json.loads(line) for line in done.stdout.splitlines()]
+    ours = {change.digest for change in folding.summaries()}
+    assert {line["digest"] for line in printed} == ours
