@@ -205,10 +205,11 @@ class _Conversion:
         yield from [fitted] if fitted else []
 
     def _addressed(self, run: Run, event: dict[str, Any]) -> dict[str, Any]:
-        """The event with its run, and with its shard if runs are pooled."""
+        """The event with its run, which becomes its shard, or is put before it, if runs are pooled."""
         if self._options.run_id is None:
             return {"run_id": run.run_id, **event}
-        return {"run_id": self._options.run_id, "shard": run.run_id, **event}
+        shard = "/".join(filter(None, (run.run_id, event.get("shard"))))
+        return {**event, "run_id": self._options.run_id, "shard": shard}
 
     def _fit(self, path: Path, event: dict[str, Any]) -> dict[str, Any] | None:
         fitted, misfits = fit_event(event)

@@ -1,0 +1,220 @@
+"""Job directories of harbor, as its package 0.25.0 writes them; the layout is in `harbor_layout`.
+
+- A trial has no attempt number: harbor tells repeats of a task apart by the trial's name, of which part is
+  random. So the name is the shard and the attempt is 1; a retry keeps the name and is a revision.
+- Verdict: harbor calls a trial passed when its reward is 1 (`harbor analyze`, and pass@k over rewards that
+  are 0 or 1). The reward is the one called `reward`, else the only one there is (`_primary_reward`, which
+  `harbor jobs` and its uploads share). Several rewards without that name give no verdict; neither does a
+  trial without rewards. An exception does not change the verdict (R19), as in harbor's pass@k.
+- A reward is the verifier's, mostly of tests, and may be any finite number: it is no judge's score (R13).
+- Input tokens of harbor include those of the cache (`AgentContext`); ours are the fresh ones.
+- The model is named as the user named it, with its provider, so that the plan and the results agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from schemas.identity import UNKNOWN
+from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable
+from streamer.sources.files import (
+    FileError,
+    clean_name,
+    is_directory,
+    is_file,
+    known,
+    mtime_ns,
+    part,
+    read_object,
+    read_optional,
+    subdirectories,
+    text,
+)
+from streamer.sources.harbor_layout import (
+    CONFIG,
+    LOCK,
+    NO_RESULTS,
+    RESULT,
+    attempts,
+    configured_agents,
+    is_job,
+    labels,
+    planned_trials,
+    with_zone,
+)
+from streamer.sources.harbor_trajectory import TRAJECTORY, steps_of, trajectory_length
+
+PASSED = 1
+"""The reward of a trial that passed."""
+
+_TOKENS = ("n_input_tokens", "n_cache_tokens", "n_output_tokens", "cost_usd")
+
+
+class Harbor:
+    """Connector for harbor."""
+
+    name = "harbor"
+
+    def detect(self, path: Path) -> bool:
+        return is_job(path)
+
+    def skip(self, directory: Path) -> bool:
+        return directory.name in NO_RESULTS
+
+    def plan(self, path: Path, options: ConvertOptions) -> RunPlan:
+        """The plan from lock.json, which names every trial; config.json alone does not name the tasks."""
+        plan = RunPlan(run_id=clean_name(path))
+        config = read_optional(path / CONFIG, plan.problems)
+        lock = read_optional(path / LOCK, plan.problems)
+        result = read_optional(path / RESULT, plan.problems)
+        plan.aliases = frozenset(filter(None, [text(config.get("job_name"))])) - {plan.run_id}
+        plan.uuids = frozenset(filter(None, [text(result.get("id"))]))
+        plan.started = self._started(path, config, lock)
+        finished_at = text(result.get("finished_at"))
+        if finished_at:
+            plan.finished = known(
+                {
+                    "type": "run_finished",
+                    "revision": mtime_ns(path / RESULT),
+                    "finished_at": with_zone(finished_at, result.get("started_at"), lock.get("created_at")),
+                    "status": "completed",
+                }
+            )
+        return plan
+
+    def _started(self, path: Path, config: dict[str, Any], lock: dict[str, Any]) -> dict[str, Any]:
+        planned = planned_trials(lock)
+        agents = [(name, model) for name, model, _ in planned] or configured_agents(config)
+        benchmark, version = _benchmark(config)
+        return known(
+            {
+                "type": "run_started",
+                "harness": self.name,
+                "revision": max(mtime_ns(path / name) for name in (CONFIG, LOCK)),
+                "started_at": lock.get("created_at"),
+                "tasks": list(dict.fromkeys(task for *_, task in planned if task)) or None,
+                "attempts": attempts(planned) if planned else config.get("n_attempts"),
+                "agent_models": labels(agents),
+                "benchmark": benchmark,
+                "benchmark_version": version,
+            }
+        )
+
+    def trials(
+        self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
+    ) -> Iterator[Found | Unreadable]:
+        for directory in [within] if within else subdirectories(path):
+            file = directory / RESULT
+            if self.skip(directory) or not is_file(file):
+                continue
+            try:
+                result = read_object(file)
+            except FileError as error:
+                yield Unreadable(file, str(error))
+                continue
+            if text(result.get("task_name")) is None:
+                reason = f"`task_name` is {result.get('task_name')!r}, a text is needed"
+                yield Unreadable(file, f"not a trial result of harbor: {reason}")
+                continue
+            yield self._trial(file, result, options)
+
+    def part(self, run: Path, changed: Path) -> Path | None:
+        """The directory of the trial; for a file of the job the whole of it."""
+        inside = changed.relative_to(run).parts
+        trial = run / inside[0] if inside else run
+        return trial if trial != run and is_directory(trial) else None
+
+    def _trial(self, file: Path, result: dict[str, Any], options: ConvertOptions) -> Found:
+        totals = _totals(result)
+        resolved, no_verdict = _verdict(result)
+        length, no_length = trajectory_length(file.parent, result)
+        event = {
+            "type": "trial_result",
+            "harness": self.name,
+            "shard": text(result.get("trial_name")) or clean_name(file.parent),
+            "task_id": result["task_name"],
+            "attempt": 1,
+            "agent": text(part(result, "agent_info").get("name")) or options.agent or UNKNOWN,
+            "model": _model(result) or options.model or UNKNOWN,
+            "revision": mtime_ns(file),
+            "trial_id": text(result.get("id")),
+            "trial_name": text(result.get("trial_name")),
+            "resolved": resolved,
+            "failure_mode": _failure_mode(result),
+            "input_tokens": _fresh(totals),
+            "output_tokens": totals["n_output_tokens"],
+            "cache_read_tokens": totals["n_cache_tokens"],
+            "cost_usd": _cost(totals),
+            "trajectory_length": length,
+            "started_at": result.get("started_at"),
+            "finished_at": result.get("finished_at"),
+        }
+        return Found(
+            file,
+            known(event),
+            origins={"trajectory_length": TRAJECTORY},
+            hints=tuple(filter(None, (no_verdict, no_length))),
+        )
+
+
+def _verdict(result: Mapping[str, Any]) -> tuple[bool | None, str | None]:
+    """Whether the trial passed, or why nobody can say."""
+    rewards = part(part(result, "verifier_result"), "rewards")
+    if not rewards:
+        return None, None
+    reward = rewards.get("reward", next(iter(rewards.values())) if len(rewards) == 1 else None)
+    if isinstance(reward, int | float):
+        return reward == PASSED, None
+    return None, f"no verdict: of the rewards {', '.join(map(repr, rewards))} none is called 'reward'"
+
+
+def _failure_mode(result: Mapping[str, Any]) -> str:
+    """Type of the trial's exception, else of its first step that has one; "unset" without any (G6)."""
+    types = (
+        text(part(place, "exception_info").get("exception_type")) for place in (result, *steps_of(result))
+    )
+    return next(filter(None, types), "unset")
+
+
+def _totals(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Tokens and cost of the trial, or summed over its steps (`compute_token_cost_totals`)."""
+    whole = part(result, "agent_result")
+    contexts = [whole] if whole else [part(step, "agent_result") for step in steps_of(result)]
+    return {name: _sum([c[name] for c in contexts if c.get(name) is not None]) for name in _TOKENS}
+
+
+def _sum(values: list[Any]) -> Any:
+    """The sum; the first value as it is where they are no numbers, so that it gets reported."""
+    numbers = all(isinstance(value, int | float) for value in values)
+    return sum(values) if values and numbers else next(iter(values), None)
+
+
+def _fresh(totals: Mapping[str, Any]) -> Any:
+    """Input tokens without those from the cache."""
+    every, cached = totals["n_input_tokens"], totals["n_cache_tokens"]
+    return max(0, every - cached) if isinstance(every, int) and isinstance(cached, int) else every
+
+
+def _cost(totals: Mapping[str, Any]) -> Any:
+    """The reported cost; 0.0 beside tokens is what some agents of harbor say when they do not know (R2)."""
+    cost = totals["cost_usd"]
+    counts = (totals["n_input_tokens"], totals["n_output_tokens"])
+    return None if cost == 0 and any(isinstance(count, int) and count > 0 for count in counts) else cost
+
+
+def _model(result: Mapping[str, Any]) -> str | None:
+    asked = text(part(part(result, "config"), "agent").get("model_name"))
+    info = part(part(result, "agent_info"), "model_info")
+    told = [name for name in (text(info.get("provider")), text(info.get("name"))) if name]
+    return asked or ("/".join(told) if text(info.get("name")) else None)
+
+
+def _benchmark(config: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Name and version of the one dataset that all tasks are from."""
+    datasets = [d for d in config.get("datasets") or () if isinstance(d, dict)]
+    if len(datasets) != 1:
+        return None, None
+    name = text(datasets[0].get("name")) or Path(text(datasets[0].get("path")) or "").name
+    return name or None, text(datasets[0].get("version")) or text(datasets[0].get("ref"))

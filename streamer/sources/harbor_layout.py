@@ -1,0 +1,154 @@
+"""Where harbor keeps its files, as its package 0.25.0 writes them.
+
+<job>/                                   the run's name is that of its directory
+  config.json                            what the user asked for; defaults are left out (`Job.run`)
+  lock.json                              every planned trial, resolved; not in early versions (`JobLock`)
+  result.json                            rewritten whenever a trial starts or ends (`JobResult`)
+  job.log
+  <task>__<seven random characters>/     one trial; a retry deletes it and writes it again (`TrialQueue`)
+    config.json  lock.json  trial.log    when it starts
+    agent/trajectory.json                what the agent did, in the format ATIF, if the agent can tell
+    steps/<step>/agent/trajectory.json   the same where the task has steps
+    verifier/ artifacts/
+    result.json                          when it has ended, in place (`Trial._finalize`)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+from schemas.identity import UNKNOWN, agent_model_label
+from streamer.score.model_names import model_for_reporting
+from streamer.sources.files import (
+    FileError,
+    is_directory,
+    is_file,
+    part,
+    read_object,
+    subdirectories,
+    text,
+    time_of,
+)
+
+CONFIG = "config.json"
+LOCK = "lock.json"
+RESULT = "result.json"
+JOB_LOG = "job.log"
+TRIAL_LOG = "trial.log"
+NO_RESULTS = frozenset({"agent", "user-agent", "verifier", "artifacts", "steps", ".sources"})
+"""Directories inside a job that hold no results of it; `.sources` holds trials of other jobs."""
+
+_JOB_KEYS = {
+    CONFIG: {"job_name"},
+    LOCK: {"trials", "n_concurrent_trials"},
+    RESULT: {"n_total_trials", "stats"},
+}
+"""What a job's own files hold, and a trial's files of the same names do not."""
+
+_CLOCK_STEP = timedelta(minutes=15)
+"""Every time zone is a multiple of this from UTC."""
+
+Planned = tuple[str | None, str | None, str]
+"""Agent, model and task of a planned trial."""
+
+
+def is_job(path: Path) -> bool:
+    """Whether a directory is a job's: by its log, by a file of its own, or because trials lie in it."""
+    if not is_directory(path) or is_trial(path):
+        return False
+    files = [path / name for name in (CONFIG, LOCK, RESULT) if is_file(path / name)]
+    if files and is_file(path / JOB_LOG):
+        return True
+    return any(map(_is_of_a_job, files)) or any(map(is_trial, subdirectories(path)))
+
+
+def is_trial(path: Path) -> bool:
+    """Whether a directory is a trial's."""
+    if is_file(path / TRIAL_LOG):
+        return is_file(path / CONFIG) or is_file(path / RESULT)
+    return any("trial_name" in _peek(path / name) for name in (CONFIG, RESULT) if is_file(path / name))
+
+
+def _is_of_a_job(file: Path) -> bool:
+    keys = {
+        CONFIG: {"job_name"},
+        LOCK: {"trials", "n_concurrent_trials"},
+        RESULT: {"n_total_trials", "stats"},
+    }
+    return keys[file.name] <= _peek(file).keys()
+
+
+def _peek(file: Path) -> dict[str, Any]:
+    try:
+        return read_object(file)
+    except FileError:
+        return {}
+
+
+def planned_trials(lock: Mapping[str, Any]) -> list[Planned]:
+    """Every trial that the lock names, in its order."""
+    trials = lock.get("trials")
+    entries = [entry for entry in trials if isinstance(entry, dict)] if isinstance(trials, list) else []
+    return [
+        (*_agent_of(part(entry, "agent")), text(part(entry, "task").get("name")) or "") for entry in entries
+    ]
+
+
+def configured_agents(config: Mapping[str, Any]) -> list[tuple[str | None, str | None]]:
+    """Agent and model of each agent that the job's config names."""
+    agents = config.get("agents")
+    return [_agent_of(a) for a in agents if isinstance(a, dict)] if isinstance(agents, list) else []
+
+
+def _agent_of(agent: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Name and model; no name if the agent is given as code, which alone knows its name (`AgentFactory`)."""
+    name = text(agent.get("name"))
+    return (None if name and ":" in name else name), text(agent.get("model_name"))
+
+
+def labels(agents: list[tuple[str | None, str | None]]) -> list[str] | None:
+    """Labels of the agents, each once; None unless all have a name before they run."""
+    if not agents or not all(name for name, _ in agents):
+        return None
+    found = (
+        agent_model_label(name or UNKNOWN, model_for_reporting(model or UNKNOWN)) for name, model in agents
+    )
+    return list(dict.fromkeys(found))
+
+
+def attempts(planned: list[Planned]) -> int | None:
+    """How often each agent:model tries each task; None if that differs, as in a job that redoes trials."""
+    counts = Counter(planned)
+    tasks, agents = {task for *_, task in planned}, {(name, model) for name, model, _ in planned}
+    even = len(counts) == len(tasks) * len(agents) and len(set(counts.values())) == 1
+    return counts[planned[0]] if even else None
+
+
+def with_zone(local: Any, same_moment_local: Any, same_moment: Any) -> str | None:
+    """A time that harbor wrote in the machine's own time, with its zone.
+
+    A job's own times have none. Its start does, nearly: the lock is made right after it, in UTC.
+
+    >>> with_zone("2026-01-02T12:30:00", "2026-01-02T12:00:00", "2026-01-02T10:00:01Z")
+    '2026-01-02T12:30:00+02:00'
+    >>> with_zone("2026-01-02T12:30:00", None, None) is None
+    True
+    """
+    utc, here, wanted = time_of(same_moment), _naive(same_moment_local), _naive(local)
+    if utc is None or here is None or wanted is None:
+        return None
+    steps = round((here - utc.astimezone(UTC).replace(tzinfo=None)) / _CLOCK_STEP)
+    offset = steps * _CLOCK_STEP
+    return wanted.replace(tzinfo=timezone(offset)).isoformat() if abs(offset) < timedelta(days=1) else None
+
+
+def _naive(value: Any) -> datetime | None:
+    try:
+        time = datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return None
+    return time if time.tzinfo is None else None

@@ -1,0 +1,438 @@
+"""Harbor job directories: four that harbor 0.25.0 itself wrote (see harbor/record.py), and small ones."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tarfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamer.fold import fold_records, records_of_lines
+from streamer.sources.harbor import Harbor
+from streamer.sources.harbor_layout import is_job, is_trial
+from tests.sources.builders import Event, converted, plan_of, trials_of, write_json
+
+JOBS = Path(__file__).parent / "harbor" / "jobs.tar.gz"
+CLAUDE = "anthropic/claude-sonnet-4-20250514"
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The jobs `kinds`, `coins`, `cancelled` and, from before it was cancelled, `running`."""
+    home = tmp_path_factory.mktemp("jobs")
+    with tarfile.open(JOBS) as archive:
+        archive.extractall(home, filter="data")
+    return home
+
+
+def trial_of(events: Iterable[Event], task: str, agent: str = "scripted") -> Event:
+    (trial,) = [e for e in trials_of(events) if e["task_id"] == task and e["agent"] == agent]
+    return trial
+
+
+def summaries(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
+    """Agent:model to its summary."""
+    folding = fold_records(records_of_lines(json.dumps(event).encode() for event in events))
+    found = [change.summary for change in folding.summaries() if change.summary]
+    return {s["agent_model"]: s for s in found if s["type"] == "agent_model_summary"}
+
+
+def a_trial_result(task: str = "t", name: str = "t__abc1234", **fields: Any) -> Event:
+    """A trial's result.json with what harbor always writes and the connector reads."""
+    return {
+        "id": f"id of {name}",
+        "task_name": task,
+        "trial_name": name,
+        "config": {"agent": {"name": "codex", "model_name": "openai/gpt-5"}},
+        "agent_info": {
+            "name": "codex",
+            "version": "1",
+            "model_info": {"name": "gpt-5", "provider": "openai"},
+        },
+        "agent_result": {"n_input_tokens": 100, "n_cache_tokens": 30, "n_output_tokens": 7, "cost_usd": 0.5},
+        "verifier_result": {"rewards": {"reward": 1.0}},
+        "exception_info": None,
+        "started_at": "2026-01-01T00:00:00Z",
+        "finished_at": "2026-01-01T00:05:00Z",
+        "step_results": None,
+        **fields,
+    }
+
+
+def a_job(path: Path, *results: Event) -> Path:
+    write_json(path / "config.json", {"job_name": path.name, "agents": [{"name": "codex"}]})
+    for number, result in enumerate(results):
+        write_json(path / f"t{number}" / "result.json", result)
+    return path
+
+
+def one_event(path: Path, **fields: Any) -> Event:
+    (event,) = trials_of(converted(a_job(path / "job", a_trial_result(**fields)))[0])
+    return event
+
+
+def test_pass_at_k_and_the_mean_reward_are_the_ones_harbor_computed(recorded: Path) -> None:
+    evals = json.loads((recorded / "coins" / "result.json").read_text())["stats"]["evals"]
+    found = summaries(converted(recorded / "coins")[0])
+    for label, key in {"scripted:gpt-5": "scripted__gpt-5__coins", "nop:unknown": "nop__coins"}.items():
+        expected = evals[key]["pass_at_k"]
+        assert set(expected) == {"2", "4", "5"}
+        assert {k: found[label]["pass_at_k"][k]["value"] for k in expected} == pytest.approx(expected)
+        assert found[label]["accuracy"] == pytest.approx(evals[key]["metrics"][0]["mean"])
+
+
+def test_tokens_and_cost_add_up_to_harbors_own_sums(recorded: Path) -> None:
+    stats = json.loads((recorded / "kinds" / "result.json").read_text())["stats"]
+    trials = trials_of(converted(recorded / "kinds")[0])
+    cached = sum(trial.get("cache_read_tokens", 0) for trial in trials)
+    assert cached == stats["n_cache_tokens"] == 14 * 400
+    assert sum(trial.get("input_tokens", 0) for trial in trials) + cached == stats["n_input_tokens"]
+    assert sum(trial.get("output_tokens", 0) for trial in trials) == stats["n_output_tokens"]
+    assert sum(trial.get("cost_usd", 0) for trial in trials) == stats["cost_usd"]
+
+
+def test_every_trial_is_one_slot_named_by_the_trial(recorded: Path) -> None:
+    events, report = converted(recorded / "kinds")
+    trials = trials_of(events)
+    directories = {path.name for path in (recorded / "kinds").iterdir() if path.is_dir()}
+    assert {trial["shard"] for trial in trials} == directories
+    assert {trial["attempt"] for trial in trials} == {1}
+    assert len(trials) == len(directories) == 28
+    assert not report.unreadable + report.left_out
+
+
+@pytest.mark.parametrize(
+    ("task", "resolved", "failure_mode"),
+    [
+        ("easy", True, "unset"),
+        ("hard", False, "unset"),
+        ("half", False, "unset"),
+        ("both", True, "unset"),
+        ("named", True, "unset"),
+        ("many", None, "unset"),
+        ("acme/renamed", False, "unset"),
+        ("steps", True, "unset"),
+        ("flaky", False, "unset"),
+        ("slow", False, "AgentTimeoutError"),
+        ("exits", False, "NonZeroAgentExitCodeError"),
+        ("crash", None, "RuntimeError"),
+        ("unbuilt", None, "RuntimeError"),
+        ("unrewarded", None, "RewardFileNotFoundError"),
+    ],
+)
+def test_the_verdict_is_harbors_and_exceptions_are_failure_modes(
+    recorded: Path, task: str, resolved: bool | None, failure_mode: str
+) -> None:
+    trial = trial_of(converted(recorded / "kinds")[0], task)
+    assert (trial.get("resolved"), trial["failure_mode"]) == (resolved, failure_mode)
+    assert "score" not in trial
+
+
+def test_a_trial_tells_agent_model_times_tokens_cost_and_length(recorded: Path) -> None:
+    trial = trial_of(converted(recorded / "kinds")[0], "easy")
+    file = recorded / "kinds" / trial["shard"] / "result.json"
+    result = json.loads(file.read_text())
+    assert trial == {
+        "type": "trial_result",
+        "harness": "harbor",
+        "run_id": "kinds",
+        "shard": result["trial_name"],
+        "task_id": "easy",
+        "attempt": 1,
+        "agent": "scripted",
+        "model": CLAUDE,
+        "revision": file.stat().st_mtime_ns,
+        "trial_id": result["id"],
+        "trial_name": result["trial_name"],
+        "resolved": True,
+        "failure_mode": "unset",
+        "input_tokens": 600,
+        "cache_read_tokens": 400,
+        "output_tokens": 50,
+        "cost_usd": 0.125,
+        "trajectory_length": 2,
+        "started_at": result["started_at"],
+        "finished_at": result["finished_at"],
+    }
+
+
+def test_steps_of_a_task_are_summed(recorded: Path) -> None:
+    trial = trial_of(converted(recorded / "kinds")[0], "steps")
+    numbers = [trial[name] for name in ("input_tokens", "cache_read_tokens", "output_tokens", "cost_usd")]
+    assert numbers == [1200, 800, 100, 0.25]
+    assert trial["trajectory_length"] == 4
+
+
+def test_an_agent_that_tells_nothing_has_no_numbers(recorded: Path) -> None:
+    trial = trial_of(converted(recorded / "kinds")[0], "easy", "silent")
+    numbers = {"input_tokens", "cache_read_tokens", "output_tokens", "cost_usd", "trajectory_length"}
+    assert not numbers & trial.keys()
+    assert trial["model"] == "unknown"
+
+
+def test_several_rewards_without_a_main_one_are_explained(recorded: Path) -> None:
+    _, report = converted(recorded / "kinds")
+    hints = {found.path.parent.name[:4]: found.hints for found in report.explanations}
+    assert hints["many"] == ("no verdict: of the rewards 'correctness', 'style' none is called 'reward'",)
+    assert hints["easy"] == ()
+
+
+def test_the_plan_is_the_lock(recorded: Path) -> None:
+    plan = plan_of(converted(recorded / "coins")[0])
+    lock = json.loads((recorded / "coins" / "lock.json").read_text())
+    assert plan["tasks"] == [f"coin-{number}" for number in range(1, 6)]
+    assert (plan["attempts"], plan["benchmark"], plan["started_at"]) == (5, "coins", lock["created_at"])
+
+
+def test_agents_that_are_code_have_no_label_before_they_run(recorded: Path, tmp_path: Path) -> None:
+    assert "agent_models" not in plan_of(converted(recorded / "coins")[0])
+    lock = json.loads((recorded / "coins" / "lock.json").read_text())
+    for trial in lock["trials"]:
+        if "import_path" in trial["agent"]:
+            trial["agent"] = {"name": "terminus-2", "model_name": "openai/gpt-5"}
+    write_json(tmp_path / "coins" / "lock.json", lock)
+    plan = plan_of(converted(tmp_path)[0])
+    assert plan["agent_models"] == ["terminus-2:openai/gpt-5", "nop:unknown"]
+    assert plan["attempts"] == 5
+
+
+def test_a_job_that_redoes_some_trials_plans_no_attempts(recorded: Path, tmp_path: Path) -> None:
+    lock = json.loads((recorded / "coins" / "lock.json").read_text())
+    write_json(tmp_path / "coins" / "lock.json", {**lock, "trials": lock["trials"][:-1]})
+    plan = plan_of(converted(tmp_path)[0])
+    assert "attempts" not in plan
+    assert len(plan["tasks"]) == 5
+
+
+def test_without_a_lock_the_config_tells_attempts_and_agents(tmp_path: Path) -> None:
+    job = a_job(tmp_path / "job", a_trial_result())
+    agents = [{"name": "codex", "model_name": "openai/gpt-5"}, {"name": "oracle"}]
+    dataset = {"name": "terminal-bench", "version": "2.0"}
+    config = {"job_name": "job", "n_attempts": 3, "agents": agents, "datasets": [dataset]}
+    write_json(job / "config.json", config)
+    plan = plan_of(converted(job)[0])
+    assert plan["agent_models"] == ["codex:openai/gpt-5", "oracle:unknown"]
+    assert [plan[name] for name in ("attempts", "benchmark", "benchmark_version")] == [3, *dataset.values()]
+    assert "tasks" not in plan
+
+
+def test_a_finished_job_says_so_with_the_zone_its_times_lack(recorded: Path, tmp_path: Path) -> None:
+    finished = converted(recorded / "coins")[0][-1]
+    assert (finished["type"], finished["status"]) == ("run_finished", "completed")
+    job = shutil.copytree(recorded / "coins", tmp_path / "coins")
+    times = {"started_at": "2026-03-04T23:30:00", "finished_at": "2026-03-05T00:30:00"}
+    write_json(job / "result.json", {**json.loads((job / "result.json").read_text()), **times})
+    lock = {**json.loads((job / "lock.json").read_text()), "created_at": "2026-03-04T18:00:02.5Z"}
+    write_json(job / "lock.json", lock)
+    assert converted(job)[0][-1]["finished_at"] == "2026-03-05T00:30:00+05:30"
+    (job / "lock.json").unlink()
+    assert "finished_at" not in converted(job)[0][-1]
+
+
+@pytest.mark.parametrize(("job", "trials"), [("running", 6), ("cancelled", 8)])
+def test_a_job_that_runs_or_was_cancelled_is_not_finished(recorded: Path, job: str, trials: int) -> None:
+    events, report = converted(recorded / job)
+    assert "run_finished" not in {event["type"] for event in events}
+    assert len(trials_of(events)) == trials
+    assert not report.unreadable
+    modes = [trial["failure_mode"] for trial in trials_of(events)]
+    assert modes.count("CancelledError") == (2 if job == "cancelled" else 0)
+
+
+def test_a_copy_of_a_job_under_another_name_adds_nothing(recorded: Path, tmp_path: Path) -> None:
+    shutil.copytree(recorded / "coins", tmp_path / "a" / "coins")
+    shutil.copytree(recorded / "coins", tmp_path / "a" / "backup")
+    events, report = converted(tmp_path)
+    assert report.runs == ["coins"]
+    assert len(trials_of(events)) == report.duplicates == 50
+
+
+def test_pooled_jobs_keep_their_trials_apart(recorded: Path) -> None:
+    events, _ = converted(recorded / "coins", recorded / "kinds", run_id="all")
+    shards = {trial["shard"] for trial in trials_of(events)}
+    assert len(shards) == 78
+    assert {shard.partition("/")[0] for shard in shards} == {"coins", "kinds"}
+
+
+def test_a_retry_is_a_revision_of_the_same_slot(tmp_path: Path) -> None:
+    job = a_job(tmp_path / "job")
+    file = job / "t__abc1234" / "result.json"
+    failed = a_trial_result(id="1", verifier_result=None, exception_info={"exception_type": "ApiError"})
+    write_json(file, failed, mtime_ns=10)
+    first = converted(job)[0]
+    write_json(file, a_trial_result(id="2"), mtime_ns=20)
+    second = converted(job)[0]
+    (summary,) = summaries([*second, *first]).values()
+    assert (summary["trials"], summary["resolved"], summary["superseded"]) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "resolved"),
+    [
+        ({"reward": 1}, True),
+        ({"reward": 1.0, "other": 0}, True),
+        ({"reward": 0.999}, False),
+        ({"reward": 3.5}, False),
+        ({"reward": -1}, False),
+        ({"accuracy": 1}, True),
+        ({"reward": "1"}, None),
+        ({"reward": None}, None),
+        ({"a": 1, "b": 1}, None),
+        ({}, None),
+        ([1], None),
+        (None, None),
+    ],
+)
+def test_a_trial_passed_if_its_main_reward_is_one(tmp_path: Path, rewards: Any, resolved: Any) -> None:
+    assert one_event(tmp_path, verifier_result={"rewards": rewards}).get("resolved") is resolved
+
+
+@pytest.mark.parametrize(
+    ("told", "cost"), [(0.0, None), (0.25, 0.25), (None, None)], ids=["0.0 means unknown", "told", "untold"]
+)
+def test_a_cost_of_nothing_beside_tokens_is_unknown(tmp_path: Path, told: Any, cost: Any) -> None:
+    context = {"n_input_tokens": 10, "n_output_tokens": 1, "cost_usd": told}
+    assert one_event(tmp_path, agent_result=context).get("cost_usd") == cost
+
+
+def test_the_model_is_what_the_user_asked_for_else_what_the_agent_says(tmp_path: Path) -> None:
+    assert one_event(tmp_path / "a")["model"] == "openai/gpt-5"
+    assert one_event(tmp_path / "b", config={})["model"] == "openai/gpt-5"
+    info = {"name": "codex", "model_info": {"name": "gpt-5", "provider": None}}
+    assert one_event(tmp_path / "c", config={}, agent_info=info)["model"] == "gpt-5"
+    assert one_event(tmp_path / "d", config={}, agent_info={"name": "nop"})["model"] == "unknown"
+
+
+def test_the_first_exception_of_a_step_is_the_failure_mode(tmp_path: Path) -> None:
+    steps = [{"step_name": "a"}, {"step_name": "b", "exception_info": {"exception_type": "HealthcheckError"}}]
+    assert one_event(tmp_path, step_results=steps)["failure_mode"] == "HealthcheckError"
+
+
+def a_step(source: str, **fields: Any) -> Event:
+    return {"source": source, "message": "x", **fields}
+
+
+@pytest.mark.parametrize(
+    ("files", "length"),
+    [
+        ({"agent/trajectory.json": {"steps": [a_step("user"), a_step("agent")]}}, 1),
+        ({"agent/trajectory.json": {"steps": []}}, 0),
+        (
+            {
+                "agent/trajectory.json": {
+                    "steps": [a_step("agent"), a_step("agent")],
+                    "continued_trajectory_ref": "trajectory.cont-1.json",
+                },
+                "agent/trajectory.cont-1.json": {
+                    "steps": [a_step("agent", is_copied_context=True), a_step("agent")],
+                    "continued_trajectory_ref": "trajectory.json",
+                },
+            },
+            3,
+        ),
+        ({"agent/trajectory.json": {"steps": [], "continued_trajectory_ref": "../../secret.json"}}, 0),
+        ({"agent/trajectory.json": {"steps": "many"}}, None),
+        ({"agent/trajectory.json": "{"}, None),
+        ({"agent/other.json": {"steps": []}}, None),
+    ],
+)
+def test_the_length_is_the_agents_own_steps_continuations_included(
+    tmp_path: Path, files: dict[str, Any], length: int | None
+) -> None:
+    job = a_job(tmp_path / "job", a_trial_result())
+    for name, content in files.items():
+        write_json(job / "t0" / name, content)
+    events, report = converted(job)
+    assert trials_of(events)[0].get("trajectory_length") == length
+    (explanation,) = report.explanations
+    assert bool(explanation.hints) == (length is None and "agent/trajectory.json" in files)
+
+
+def test_steps_that_share_a_conversation_or_lack_one_have_no_length(tmp_path: Path) -> None:
+    steps = [{"step_name": "a"}, {"step_name": "b"}, {"step_name": "../c"}]
+    job = a_job(tmp_path / "job", a_trial_result(step_results=steps))
+    write_json(job / "t0" / "steps" / "a" / "agent" / "trajectory.json", {"steps": [a_step("agent")]})
+    _, report = converted(job)
+    assert report.explanations[0].hints == ("no length: only 1 of 3 steps have a trajectory.json",)
+    resumed = {"agent": {"name": "codex", "resume_trajectory": True}}
+    write_json(job / "t0" / "result.json", a_trial_result(step_results=steps, config=resumed))
+    _, report = converted(job)
+    assert "overlap" in report.explanations[0].hints[0]
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", '{"task_name": "t", "trial', "[]", "null", '{"task_name": 5}', "{}", "\x00" * 9],
+)
+def test_a_result_that_cannot_be_read_is_named_and_the_others_count(tmp_path: Path, content: str) -> None:
+    job = a_job(tmp_path / "job", a_trial_result(), a_trial_result(name="u__abc1234"))
+    write_json(job / "t0" / "result.json", content)
+    events, report = converted(job)
+    assert [trial["shard"] for trial in trials_of(events)] == ["u__abc1234"]
+    assert [path for path, _ in report.unreadable] == [job / "t0" / "result.json"]
+
+
+def test_values_of_wrong_types_are_left_out_and_named(tmp_path: Path) -> None:
+    context = {"n_input_tokens": "many", "n_cache_tokens": -3, "n_output_tokens": 1.5, "cost_usd": "cheap"}
+    wrong = {"agent_result": context, "started_at": "yesterday", "agent_info": 5, "config": [], "id": 7}
+    job = a_job(tmp_path / "job", a_trial_result(**wrong))
+    events, report = converted(job)
+    assert trials_of(events)[0]["resolved"] is True
+    left_out = {"input_tokens", "cache_read_tokens", "output_tokens", "cost_usd", "started_at"}
+    assert {name for _, name, _ in report.left_out} == left_out
+
+
+@pytest.mark.parametrize("name", ["config.json", "lock.json", "result.json"])
+@pytest.mark.parametrize("content", ["{", "[]", '{"trials": 5, "agents": {}, "datasets": [1, 2], "id": []}'])
+def test_a_broken_file_of_the_job_loses_no_trial(
+    recorded: Path, tmp_path: Path, name: str, content: str
+) -> None:
+    job = shutil.copytree(recorded / "running", tmp_path / "running")
+    write_json(job / name, content)
+    events, report = converted(job)
+    assert len(trials_of(events)) == 6
+    assert [path.name for path, _ in report.unreadable] == ([] if content.endswith("}") else [name])
+
+
+def test_a_job_is_told_from_its_trials_and_from_the_folder_of_jobs(recorded: Path, tmp_path: Path) -> None:
+    assert not is_job(recorded)
+    assert is_job(recorded / "coins")
+    trials = [path for path in (recorded / "coins").iterdir() if path.is_dir()]
+    assert all(is_trial(trial) and not is_job(trial) for trial in trials)
+    assert not is_job(trials[0] / "agent")
+    assert not is_job(tmp_path)
+    assert not is_job(tmp_path / "missing")
+
+
+@pytest.mark.parametrize("left", ["config.json", "lock.json", "result.json", ""])
+def test_a_job_is_known_by_any_of_its_files_and_by_its_trials(
+    recorded: Path, tmp_path: Path, left: str
+) -> None:
+    job = shutil.copytree(recorded / "running", tmp_path / "running")
+    for path in job.iterdir():
+        if path.is_file() and path.name != left:
+            path.unlink()
+        elif path.is_dir() and left:
+            shutil.rmtree(path)
+    assert is_job(job)
+
+
+def test_one_trial_of_a_job_can_be_converted_alone(recorded: Path) -> None:
+    trial = next(path for path in sorted((recorded / "coins").iterdir()) if path.is_dir())
+    events, _ = converted(trial)
+    assert [(e["run_id"], e["shard"]) for e in trials_of(events)] == [("coins", trial.name)]
+
+
+def test_a_change_in_a_trial_concerns_that_trial_only(recorded: Path) -> None:
+    job = recorded / "coins"
+    trial = next(path for path in job.iterdir() if path.is_dir())
+    source = Harbor()
+    assert source.part(job, trial / "agent" / "trajectory.json") == trial
+    assert source.part(job, trial) == trial
+    assert source.part(job, job / "result.json") is None
+    assert source.part(job, job / "gone__1234567" / "result.json") is None
+    assert source.part(job, job) is None
