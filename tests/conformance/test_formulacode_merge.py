@@ -21,6 +21,9 @@ from tests.support.formulacode_cases import Case, cases, close, close_difference
 
 Json = dict[str, Any]
 COUNTS = ("passed", "failed", "error", "skipped", "total")
+COMPARED, EQUAL = 395, 306
+"""Sub-trials that stand in their slot; those of them that are fc-eval's in every field."""
+
 DIFFERS = {
     "R1": "230.1 230.2 230.3",
     "R5": "7.3 22.3 26.3 41.3 67.3 75.2 77.2 82.2 82.3 84.2 85.2 86.2 86.3 129.5 132.3 133.3 136.2 139.4 "
@@ -122,7 +125,7 @@ def test_every_sub_trial_has_the_ruled_payload() -> None:
                 continue
             assert not differing_fields(payload, want), (case.id, sub.key)
             assert (payload["per_benchmark_speedups"] is None) is (sub.benchmarks is None)
-    assert (compared, bare) == (395, 18)
+    assert (compared, bare) == (COMPARED, 18)
 
 
 def test_every_sub_trial_has_fc_evals_payload_or_differs_by_a_ruling() -> None:
@@ -138,7 +141,7 @@ def test_every_sub_trial_has_fc_evals_payload_or_differs_by_a_ruling() -> None:
             assert why, (case.id, sub.key)
             found.setdefault(why, []).append(f"{number(case)}.{sub.index}")
     assert {why: " ".join(held) for why, held in found.items()} == DIFFERS
-    assert equal == 306
+    assert equal == EQUAL
 
 
 def test_summaries_of_tests_and_snapshots_are_fc_evals_but_r6_the_snapshots_own_failures() -> None:

@@ -32,6 +32,9 @@ MEANS = {
 }
 """Run-level field -> the field of a trial that it is the mean of."""
 
+COMPARED, EQUAL = 876, 641
+"""Fields of the agents' summaries; those of them that are fc-eval's."""
+
 DIFFERS = {
     "R1": "1:15 11:8 13:3 19:3 33:2 35:12 37:1 44:8 45:8 46:6 48:5",
     "R18": "1:17 11:7 13:21 19:2 27:24 35:11 37:39 48:2",
@@ -209,7 +212,9 @@ def test_every_agents_summary_is_fc_evals_or_differs_by_a_ruling() -> None:
         ruling: " ".join(f"{case}:{fields}" for case, fields in held.items())
         for ruling, held in found.items()
     } == DIFFERS
-    assert equal == 641
+    differing = sum(held.total() for held in found.values())
+    assert equal == EQUAL
+    assert differing == COMPARED - EQUAL
 
 
 def test_every_geometric_mean_of_advantages_is_fc_evals_but_r18_without_nan() -> None:

@@ -1,0 +1,183 @@
+"""docs/compatibility.md: each difference from fc-eval 0.1.0's numbers, its ruling, and an example.
+
+`python -m tests.conformance.make_compatibility` writes it; a test holds it to what the cases say. Every
+number in it is taken from a case: fc-eval's from what its code computed, ours from a fold.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from streamer.fold import Folding
+from streamer.score.formulacode.task_metrics import task_metrics
+from streamer.sources.base import ConvertOptions
+from streamer.sources.convert import ConvertReport, convert
+from streamer.sources.formulacode_log import parse_log
+from tests.conformance import compatibility as prose
+from tests.conformance import test_formulacode_merge as merge
+from tests.conformance import test_formulacode_run as run
+from tests.conformance import test_formulacode_runs as runs
+from tests.conformance.fc_runs import trials, unpacked
+from tests.conformance.folds import folded, summaries
+from tests.conformance.formulacode_rules import sub_trials
+from tests.support.formulacode_cases import Case, cases
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
+Json = dict[str, Any]
+
+
+class Examples:
+    """What fc-eval says and what we say, by case and field."""
+
+    def __init__(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            directories = unpacked(Path(folder))
+            options = ConvertOptions(harness="fc-eval")
+            self.folding: Folding = folded(convert([directories], options, ConvertReport()))
+            self.trials = {
+                name: trials(directories / name, known["agents"], known["multi_agent"])
+                for name, known in runs.expected().items()
+            }
+        self._scored = {
+            name: [json.loads(c.value) for c in self.folding.pipeline.cut(name).scored if c.value]
+            for name in runs.RUNS
+        }
+
+    def sub_trial(self, case_id: str, index: int, field: str) -> str:
+        """A field of a sub-trial's payload in a `merge` case."""
+        case = one("merge", case_id)
+        sub = sub_trials(case)[index - 1]
+        ours = merge.folded_case(case_id)[0][sub.key]["formulacode"] or {}
+        theirs = merge.payload_of(case, sub)
+        said = theirs[field] if theirs else "nothing: no such entry"
+        return told(f"{case_id}, `{sub.key}`", field, said, ours.get(field))
+
+    def merged(self, case_id: str, theirs_at: Iterable[str], ours_at: str) -> str:
+        """A field of the merged trial, and of our run summary."""
+        theirs: Any = one("merge", case_id).expected["merged"]
+        for name in theirs_at:
+            theirs = theirs[name]
+        return told(case_id, ours_at, theirs, merge.folded_case(case_id)[1][ours_at])
+
+    def aggregate(self, case_id: str, key: str, field: str) -> str:
+        """A field of an agent:model's run-level numbers in a `run` case."""
+        case = one("run", case_id)
+        theirs = case.expected["agent_metrics_summary"].get(key, {}).get(field, "nothing: it raises an error")
+        ours = run.summary(key, run.by_agent(case, "agent_metrics_by_agent")[key])[field]
+        return told(f"{case_id}, `{key}`", field, theirs, ours)
+
+    def trial(self, name: str, trial: str, key: str, field: str) -> str:
+        """A field of a trial's payload in a complete run directory."""
+        (whole,) = (t for t in self.trials[name] if t.name.startswith(f"{trial}."))
+        (ours,) = (
+            s
+            for s in self._scored[name]
+            if (s["task_id"], s["attempt"], s["agent_model"]) == (whole.task_id, whole.attempt, key)
+        )
+        theirs = whole.payloads.get(key, {}).get(field)
+        return told(f"{name}, {trial}, `{key}`", field, theirs, ours["formulacode"][field])
+
+    def whole_run(self, name: str, field: str, key: str | None = None) -> str:
+        """A field of a run's summary, or of an agent:model's in it."""
+        theirs = runs.expected()[name]["expected_from_run_results"]
+        found = summaries(self.folding, "agent_model" if key else "run")
+        ours = next(s for s in found if s["run_id"] == name and s.get("agent_model") == (key or s.get("-")))
+        if key:
+            theirs, ours = theirs["agent_metrics_summary"][key], ours["formulacode"]
+        return told(f"{name}{f', `{key}`' if key else ''}", field, theirs[field], ours[field])
+
+    def pass_at_k(self, name: str) -> str:
+        theirs = runs.expected()[name]["expected_from_run_results"]["pass_at_k"]
+        ours = next(s for s in summaries(self.folding, "run") if s["run_id"] == name)["pass_at_k"]
+        return told(name, "pass_at_k", theirs, {k: held["value"] for k, held in ours.items()})
+
+    def snapshot_failures(self, case_id: str) -> str:
+        case = one("parse", case_id)
+        (theirs,) = case.expected["extra_metrics"]["agent_metrics_by_agent"].values()
+        ours = parse_log(case.input["text"]).snapshot["failed"]
+        return told(case_id, "snapshot_summary.failed", theirs["snapshot_summary"]["failed"], ours)
+
+    def metrics(self, case_id: str, field: str) -> str:
+        case = one("speedups", case_id)
+        ours = task_metrics(case.input["per_benchmark_speedups"], fallback=False)
+        values = {"task_speedup": ours.task_speedup, "agent_advantage": ours.advantages}
+        return told(case_id, field, case.expected["harness"][field], values[field])
+
+    def lost_trial(self, case_id: str) -> str:
+        case = one("merge", case_id)
+        written = len(case.input["agent_results"]) if case.expected["written"] else 0
+        return told(case_id, "sub-trials counted", written, len(sub_trials(case)))
+
+
+def one(kind: str, case_id: str) -> Case:
+    (case,) = (case for case in cases(kind) if case.id == case_id)
+    return case
+
+
+def told(where: str, field: str, theirs: Any, ours: Any) -> str:
+    assert theirs != ours, f"{where}: {field} is no example of a difference"
+    return f"{where}: `{field}` {shown(theirs)} there, {shown(ours)} here."
+
+
+def shown(value: Any) -> str:
+    """A value as in JSON; floats to six digits."""
+    if isinstance(value, str) and value.startswith("nothing"):
+        return value
+    if isinstance(value, float):
+        return f"{value:.6g}" if value in (float("inf"), float("-inf")) else json.dumps(float(f"{value:.6g}"))
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(k)}: {shown(v)}" for k, v in value.items()) + "}"
+    return json.dumps(value)
+
+
+def document() -> str:
+    """The whole document."""
+    examples = Examples()
+    parts = [prose.HEAD, how_many()]
+    for difference in prose.DIFFERENCES:
+        lines = [f"- {getattr(examples, name)(*arguments)}" for name, *arguments in difference.examples]
+        parts.append(
+            f"## {difference.ruling}: {difference.title}\n\n"
+            f"fc-eval: {difference.theirs}\n\nHere: {difference.ours}\n\n" + "\n".join(lines) + "\n"
+        )
+    return "\n".join(parts)
+
+
+def how_many() -> str:
+    """Ruling by ruling, how many answers it moves in the shared cases and run directories."""
+    in_merges: Counter[str] = Counter()
+    for held, found in merge.DIFFERS.items():
+        in_merges.update(dict.fromkeys(held.split(), len(found.split())))
+    in_runs: Counter[str] = Counter()
+    for counted in runs.SUB_TRIALS.values():
+        for held, number in counted.items():
+            in_runs.update(dict.fromkeys(held.split(), number))
+    fields = {
+        held: sum(int(f.partition(":")[2]) for f in found.split()) for held, found in run.DIFFERS.items()
+    }
+    equal = sum(counted.get("", 0) for counted in runs.SUB_TRIALS.values())
+    whole = sum(sum(counted.values()) for counted in runs.SUB_TRIALS.values())
+    names = sorted({*in_merges, *in_runs, *fields}, key=lambda name: (name[0] != "R", int(name[1:])))
+    rows = [f"| {n} | {in_merges[n]} | {in_runs[n]} | {fields.get(n, 0)} |" for n in names]
+    return "\n".join(
+        [
+            "| ruling | sub-trials of merge cases | sub-trials of run directories | fields of run cases |",
+            "|---|---|---|---|",
+            f"| none: equal | {merge.EQUAL} of {merge.COMPARED} | {equal} of {whole} "
+            f"| {run.EQUAL} of {run.COMPARED} |",
+            *rows,
+            "",
+            "A sub-trial may differ for several reasons. Every one of them is checked against a plain",
+            "reimplementation of the rulings that shares no code with the product (tests/conformance).",
+            "",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(document(), encoding="utf-8")
