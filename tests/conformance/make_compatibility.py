@@ -54,7 +54,7 @@ class Examples:
         sub = sub_trials(case)[index - 1]
         ours = merge.folded_case(case_id)[0][sub.key]["formulacode"] or {}
         theirs = merge.payload_of(case, sub)
-        said = theirs[field] if theirs else "nothing: no such entry"
+        said = theirs[field] if theirs else "nothing (no such entry)"
         return told(f"{case_id}, `{sub.key}`", field, said, ours.get(field))
 
     def merged(self, case_id: str, theirs_at: Iterable[str], ours_at: str) -> str:
@@ -67,7 +67,7 @@ class Examples:
     def aggregate(self, case_id: str, key: str, field: str) -> str:
         """A field of an agent:model's run-level numbers in a `run` case."""
         case = one("run", case_id)
-        theirs = case.expected["agent_metrics_summary"].get(key, {}).get(field, "nothing: it raises an error")
+        theirs = case.expected["agent_metrics_summary"].get(key, {}).get(field, "nothing (it raises an error)")
         ours = run.summary(key, run.by_agent(case, "agent_metrics_by_agent")[key])[field]
         return told(f"{case_id}, `{key}`", field, theirs, ours)
 
@@ -121,7 +121,7 @@ def one(kind: str, case_id: str) -> Case:
 
 def told(where: str, field: str, theirs: Any, ours: Any) -> str:
     assert theirs != ours, f"{where}: {field} is no example of a difference"
-    return f"{where}: `{field}` {shown(theirs)} there, {shown(ours)} here."
+    return f"{where}: `{field}` there {shown(theirs)}, here {shown(ours)}."
 
 
 def shown(value: Any) -> str:
