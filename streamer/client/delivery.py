@@ -211,9 +211,10 @@ class Delivery:
         return True
 
     def _settle(self, batch: Sequence[Outgoing]) -> None:
+        size = sum(len(record.value) for record in batch)
         with self._lock:
             self._in_memory -= len(batch)
-            self._bytes -= sum(len(record.value) for record in batch)
+            self._bytes -= size
         self._progress.set()
 
     def _arrived(self, count: int) -> None:

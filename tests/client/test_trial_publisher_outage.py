@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
 import time
@@ -9,13 +10,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
+import orjson
 import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from streamer.client import EventsLost, NotAccepted, TrialPublisher
+from streamer.client import AsyncTrialPublisher, EventsLost, NotAccepted, TrialPublisher
 from streamer.client.publishing import MAX_WAITING_BYTES
+from streamer.client.spill import REFUSED
 from streamer.embedded.broker import Broker
 from streamer.embedded.probe import free_port
 from streamer.settings import Settings
+from streamer.sinks.names import Names
+from streamer.worker.topics import ensure_topics
 from tests.client.publishing import (
     Harness,
     arrived,
@@ -128,6 +135,30 @@ def test_all_events_arrive_over_an_outage_of_kafka_and_no_call_waits(
     harness = through_an_outage(kind(own_kafka), on_kafka, tmp_path)
     assert set(arrived(on_kafka)) == tasks(harness.published)
     assert harness.longest_call_seconds < LONGEST_CALL_SECONDS
+
+
+@pytest.mark.kafka
+async def test_what_kafka_refuses_for_its_size_is_put_aside_and_keeps_nothing_back(
+    kafka_bootstrap: str, namespace: str, tmp_path: Path
+) -> None:
+    settings = settings_of(kafka_bootstrap, namespace, embedded=False)
+    await ensure_topics(settings)
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka_bootstrap)
+    await admin.start()
+    topic = Names(namespace).trial_events
+    await admin.alter_configs(
+        [ConfigResource(ConfigResourceType.TOPIC, topic, {"max.message.bytes": "20000"})]
+    )
+    await admin.close()
+    async with AsyncTrialPublisher(settings, spill_dir=tmp_path) as publisher:
+        publisher.trial(run_id="r", task_id="large", trial_name="x" * 100_000)
+        for number in range(100):
+            publisher.trial(run_id="r", task_id=f"task-{number}", trial_name="x" * 1_000)
+        assert await publisher.flush(BACK_SECONDS)
+        assert (publisher.counts.sent, publisher.counts.rejected) == (100, 1)
+    [refused] = (tmp_path / REFUSED).read_bytes().splitlines()
+    assert orjson.loads(refused)["task_id"] == "large"
+    assert set(await asyncio.to_thread(arrived, settings)) == tasks(100)
 
 
 @pytest.mark.kafka
