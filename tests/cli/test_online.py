@@ -20,16 +20,17 @@ from schemas.summaries import SUMMARY
 from streamer.embedded.probe import free_port
 from tests.support.cli import COMMAND, streamer
 from tests.support.events import Event, a_plan, a_trial
-from tests.support.online import Online, online
+from tests.support.online import ENGINES, Online, bootstrap_of, online
 from tests.support.worker_process import wait_for
 
 SECONDS = 60
 Done = subprocess.CompletedProcess[bytes]
 
 
-@pytest.fixture(scope="module")
-def stack(embedded_broker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Online]:
-    with online(tmp_path_factory.mktemp("online"), embedded_broker, "embedded", worker=True) as found:
+@pytest.fixture(params=ENGINES, scope="module")
+def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Online]:
+    directory = tmp_path_factory.mktemp("online")
+    with online(directory, bootstrap_of(request, request.param), request.param, worker=True) as found:
         yield found
 
 
