@@ -48,7 +48,8 @@ class Found:
 
     Attributes:
         path: the file it was read from.
-        event: a `trial_result` without `run_id` and `shard`; may hold values that do not fit the schema.
+        event: a `trial_result` without `run_id`, and with a `shard` only where the harness does not number
+            repeats; may hold values that do not fit the schema.
         from_run_file: it stands only in the run-level file.
         other_run: the run its own name claims, if that is not the run whose directory it lies in.
         nested: it lies deeper than the harness writes, as copies do.

@@ -378,7 +378,13 @@ def test_a_result_that_cannot_be_read_is_named_and_the_others_count(tmp_path: Pa
 
 def test_values_of_wrong_types_are_left_out_and_named(tmp_path: Path) -> None:
     context = {"n_input_tokens": "many", "n_cache_tokens": -3, "n_output_tokens": 1.5, "cost_usd": "cheap"}
-    wrong = {"agent_result": context, "started_at": "yesterday", "agent_info": 5, "config": [], "id": 7}
+    wrong: dict[str, Any] = {
+        "agent_result": context,
+        "started_at": "yesterday",
+        "agent_info": 5,
+        "config": [],
+        "id": 7,
+    }
     job = a_job(tmp_path / "job", a_trial_result(**wrong))
     events, report = converted(job)
     assert trials_of(events)[0]["resolved"] is True

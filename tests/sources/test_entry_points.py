@@ -1,0 +1,169 @@
+"""Connectors that other packages bring as entry points, installed for real."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.house.repository import ROOT
+from tests.sources.builders import a_result, a_run, write_json
+from tests.support.cli import streamer
+
+RECIPE = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Add a harness")[2]
+CONNECTOR = RECIPE.partition("```python\n")[2].partition("```")[0]
+"""The connector that the recipe shows."""
+
+
+def install(
+    site: Path, package: str, entries: dict[str, str], module: str = CONNECTOR, *, pip: bool = False
+) -> Path:
+    """Install a package of one module with these entry points (name to object) into a directory.
+
+    With `pip` as users do; else its wheel is unpacked, which is the same and faster.
+    """
+    wheel = site.parent / f"{package}-1.0-py3-none-any.whl"
+    info = f"{package}-1.0.dist-info"
+    lines = "".join(f"{name} = {package}:{found}\n" for name, found in entries.items())
+    files = {
+        f"{package}.py": module,
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/entry_points.txt": f"[streamer.sources]\n{lines}",
+    }
+    record = "".join(f"{name},,\n" for name in (*files, f"{info}/RECORD"))
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, content in {**files, f"{info}/RECORD": record}.items():
+            archive.writestr(name, content)
+    if not pip:
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(site)
+        return site
+    command = [sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", "--quiet"]
+    subprocess.run([*command, "--target", str(site), str(wheel)], check=True, timeout=120)
+    return site
+
+
+def convert(site: Path, *arguments: object) -> subprocess.CompletedProcess[bytes]:
+    path = os.pathsep.join(filter(None, (str(site), os.environ.get("PYTHONPATH"))))
+    return streamer("convert", *arguments, environment={"PYTHONPATH": path})
+
+
+def events_of(result: subprocess.CompletedProcess[bytes]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    return tmp_path / "site"
+
+
+@pytest.fixture
+def tiny_run(tmp_path: Path) -> Path:
+    run = tmp_path / "runs" / "first"
+    run.mkdir(parents=True)
+    (run / "plan.tiny").write_text("a b")
+    (run / "results.tiny").write_text("a yes\nb no\n")
+    return run
+
+
+@pytest.mark.parametrize("harness", ["tiny", "auto"])
+def test_an_installed_connector_converts_its_runs(site: Path, tiny_run: Path, harness: str) -> None:
+    install(site, "tiny_bench", {"tiny": "Tiny"}, pip=True)
+    result = convert(site, "--harness", harness, tiny_run.parent)
+    assert result.returncode == 0, result.stderr
+    plan, *trials = events_of(result)
+    assert plan == {"type": "run_started", "run_id": "first", "harness": "tiny", "tasks": ["a", "b"]}
+    assert {trial["task_id"]: trial["resolved"] for trial in trials} == {"a": True, "b": False}
+
+
+def test_what_the_recipes_connector_cannot_read_is_named(site: Path, tiny_run: Path) -> None:
+    (tiny_run / "results.tiny").write_text("a yes\nb\n")
+    result = convert(install(site, "tiny_bench", {"tiny": "Tiny"}), tiny_run)
+    assert result.returncode == 1
+    assert "results.tiny: line 2 is not `task yes|no`" in result.stderr.decode()
+    assert len(events_of(result)) == 2
+
+
+def test_the_recipe_names_the_entry_point_that_is_installed_here() -> None:
+    assert '[project.entry-points."streamer.sources"]\ntiny = "tiny_bench:Tiny"' in RECIPE
+
+
+def test_its_name_is_among_the_choices_without_it_being_loaded(site: Path) -> None:
+    install(site, "tiny_bench", {"tiny": "Tiny"}, "raise SystemExit('was imported')")
+    result = convert(site, "--help")
+    assert b"harbor|tiny]" in b"".join(result.stdout.split())
+    assert result.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("module", "reason"),
+    [
+        ("import no_such_module", "cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'"),
+        ("Else = 1", "cannot be loaded: AttributeError"),
+        ("class Tiny:\n    def __init__(self, x): ...", "cannot be loaded: TypeError"),
+        ("class Tiny:\n    name = 'tiny'", "is no connector: it has no method detect, plan, trials"),
+        (CONNECTOR.replace('"tiny"', '"other"'), "is left out: its object calls itself 'other'"),
+    ],
+    ids=["import", "attribute", "constructor", "methods", "name"],
+)
+def test_a_broken_one_is_named_once_and_stops_no_other(
+    site: Path, tmp_path: Path, module: str, reason: str
+) -> None:
+    install(site, "tiny_bench", {"tiny": "Tiny"}, module)
+    a_run(tmp_path / "runs" / "run1", [a_result()])
+    result = convert(site, tmp_path / "runs", tmp_path / "runs" / "run1")
+    assert result.returncode == 0, result.stderr
+    assert len(events_of(result)) == 2
+    (line,) = [line for line in result.stderr.decode().splitlines() if "tiny" in line]
+    assert line.startswith(f"connector 'tiny' (tiny_bench:Tiny of tiny_bench) {reason}")
+    chosen = convert(site, "--harness", "tiny", tmp_path / "runs")
+    assert chosen.returncode == 1
+    assert f"(tiny_bench:Tiny of tiny_bench) {reason}" in chosen.stderr.decode()
+    assert len(chosen.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("method", ["detect", "plan", "trials"])
+def test_one_that_fails_on_a_run_is_named_and_what_does_not_need_it_comes(
+    site: Path, tiny_run: Path, method: str
+) -> None:
+    broken = CONNECTOR.replace(f"def {method}(self, path", f"def {method}(self, nothing, path")
+    install(site, "tiny_bench", {"tiny": "Tiny"}, broken)
+    a_run(tiny_run.parent / "run1", [a_result()])
+    result = convert(site, tiny_run.parent)
+    trials = [event["run_id"] for event in events_of(result) if event["type"] == "trial_result"]
+    assert trials == (["first", "first", "run1"] if method == "plan" else ["run1"])
+    lines = result.stderr.decode().splitlines()
+    assert sum(f"fails in {method}" in line and "tiny_bench" in line for line in lines) == 1
+
+
+def test_a_name_of_ours_cannot_be_taken(site: Path, tmp_path: Path) -> None:
+    install(site, "tiny_bench", {"scylla": "Tiny", "auto": "Tiny"})
+    a_run(tmp_path / "runs" / "run1", [a_result()])
+    result = convert(site, tmp_path / "runs")
+    assert result.returncode == 0
+    clashes = [line for line in result.stderr.decode().splitlines() if "connector of that name" in line]
+    assert sorted(line.split("'")[1] for line in clashes) == ["auto", "scylla"]
+
+
+def test_a_name_that_two_packages_give_belongs_to_neither(site: Path, tiny_run: Path) -> None:
+    install(site, "tiny_bench", {"tiny": "Tiny"})
+    install(site, "small_bench", {"tiny": "Tiny"})
+    result = convert(site, "--harness", "tiny", tiny_run)
+    assert result.returncode == 1
+    assert result.stdout == b""
+    assert b"small_bench:Tiny of small_bench, tiny_bench:Tiny of tiny_bench" in result.stderr
+    assert b"uninstall one of them" in result.stderr
+
+
+def test_without_any_the_error_of_an_unknown_harness_lists_ours(site: Path, tmp_path: Path) -> None:
+    write_json(tmp_path / "x.json", {})
+    result = convert(site, "--harness", "tiny", tmp_path)
+    assert result.returncode == 2
+    assert b"'harbor'" in result.stderr
