@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from schemas.events import EVENT, TrialResult
 from streamer.aggregate.formulacode import FormulaCodeState
 from streamer.score import ADVANTAGES, PriceTable, Scored, grading_profile, score_trial
-from tests.support.events import Event, a_trial, summarised
+from tests.support.events import Event, a_trial, digests, folded, summarised
 from tests.support.formulacode_trials import (
     FASTER,
     Json,
     a_suite,
     failures,
+    published,
     snapshots,
     suites,
     the_agent,
@@ -71,6 +72,15 @@ def test_what_is_taken_back_leaves_the_aggregate_of_the_rest(events: list[Event]
     for index in set(range(len(known))) - set(gone):
         state.count(*known[index], -1)
     assert body(state) == body(FormulaCodeState())
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(counted_trials, min_size=4, max_size=12), st.booleans())
+def test_trials_counted_many_at_once_count_as_one_by_one(events: list[Event], in_groups: bool) -> None:
+    together = [
+        e | {"task_id": f"t{n}", "agent_index": 1 if in_groups else None} for n, e in enumerate(events)
+    ]
+    assert digests(folded(together)[0]) == digests(published(*together).pipeline)
 
 
 # What the means rest on

@@ -98,7 +98,7 @@ def scored_trial(entry: Json, verdict: bool | None) -> Scored:
         num_valid_benchmarks=counts[1],
         speedup_percentage=None,
     )
-    unknown: Json = dict.fromkeys(Scored.__dataclass_fields__)
+    unknown: Json = dict.fromkeys(Scored.__annotations__)
     return Scored(
         **unknown
         | {
