@@ -5,7 +5,6 @@ Where a ruling departs from a harness, the test names it.
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections import defaultdict
 from dataclasses import replace
@@ -21,16 +20,15 @@ from streamer.score import (
     cost_delta,
     cost_of_pass,
     grading_profile,
-    group_resolved,
     model_for_pricing,
     model_for_reporting,
     score_trial,
-    score_trial_group,
     tier_uplift,
     variance_of_medians,
 )
-from tests.score.build import a_trial, is_baseline
+from tests.score.build import a_trial
 from tests.support.data import shared_data
+from tests.support.formulacode_cases import decoded, the_case
 
 PROFILE = grading_profile("specified")
 PRICES = PriceTable.default()
@@ -41,30 +39,9 @@ def approx(value: float) -> Any:
     return pytest.approx(value, rel=1e-9, abs=1e-15)
 
 
-def decode(value: Any) -> Any:
-    """Strict JSON back to Python: `{"$float": "inf"}` is a float."""
-    if isinstance(value, dict):
-        if set(value) == {"$float"}:
-            return float(value["$float"])
-        return {key: decode(inner) for key, inner in value.items()}
-    return [decode(inner) for inner in value] if isinstance(value, list) else value
-
-
 def lines(name: str) -> list[Case]:
     text = (shared_data() / "scylla" / name).read_text(encoding="utf-8")
-    return [decode(json.loads(line)) for line in text.split("\n") if line]
-
-
-def formulacode(kind: str) -> list[tuple[Case, Any]]:
-    """(input, expected) of all cases of a kind."""
-    folder = shared_data() / "formulacode"
-    with (
-        gzip.open(folder / "cases.jsonl.gz", "rt", encoding="utf-8") as cases,
-        gzip.open(folder / "expected.jsonl.gz", "rt", encoding="utf-8") as expected,
-    ):
-        pairs = [(json.loads(case), json.loads(answer)) for case, answer in zip(cases, expected, strict=True)]
-    assert all(case["id"] == answer["id"] for case, answer in pairs)
-    return [(decode(c["input"]), decode(a["expected"])) for c, a in pairs if c["kind"] == kind]
+    return [decoded(json.loads(line)) for line in text.split("\n") if line]
 
 
 def functions(fn: str) -> list[Case]:
@@ -185,14 +162,14 @@ def test_cross_tier_numbers_but_r23_no_uplift_over_a_zero_baseline(number: int) 
 
 
 def test_model_names() -> None:
-    [(_, expected)] = formulacode("model_names")
+    expected = the_case("model_names").expected
     for row in expected:
         assert model_for_pricing(row["model"]) == row["pricing"]
         assert model_for_reporting(row["model"]) == row["reporting"]
 
 
 def test_costs_but_r2_what_the_harness_cannot_price_is_unknown_or_priced_never_zero() -> None:
-    [(_, expected)] = formulacode("costs")
+    expected = the_case("costs").expected
     assert any(row["cost"] for row in expected)
     for row in expected:
         cost = PRICES.cost(row["model"] or "unknown", row["input_tokens"], row["output_tokens"])
@@ -200,80 +177,3 @@ def test_costs_but_r2_what_the_harness_cannot_price_is_unknown_or_priced_never_z
             assert cost == approx(row["cost"]), row
         else:
             assert cost is None or cost > 0, row
-
-
-def section_of_tests(metrics: Case) -> Case:
-    """The TESTS block as a connector hands it on: without counts it was missing or unparsable."""
-    if "test_failed" not in metrics:
-        return {"status": "missing"}
-    failed, error = int(metrics["test_failed"]), int(metrics["test_error"])
-    return {"status": "failed" if failed + error > 0 else "ok", "failed": failed, "error": error}
-
-
-def section_of_snapshot(metrics: Case) -> Case:
-    status = str(metrics.get("snapshot_status")).lower()
-    passed_to_failed = float(metrics.get("snapshot_pass_to_fail") or 0)
-    return {
-        "status": {"passed": "passed", "none": "missing"}.get(status, "failed"),
-        "pass_to_fail": passed_to_failed,
-    }
-
-
-def sub_trial(index: int, agent: str, result: Case) -> TrialResult:
-    metrics = result.get("parser_extra_metrics")
-    sections: Case = {}
-    if metrics is not None:
-        sections = {"tests": section_of_tests(metrics), "snapshot": section_of_snapshot(metrics)}
-    resolved = result.get("is_resolved")
-    return a_trial(agent=agent, agent_index=index, resolved=resolved, **sections)
-
-
-def agent_label(config: Case) -> str:
-    return str(config.get("agent_name") or config["agent_import_path"].replace(":", "."))
-
-
-def merged_groups() -> list[tuple[list[TrialResult], Case, dict[str, Case]]]:
-    """(sub-trials, merged trial, metrics by agent label) of the merges that wrote a trial."""
-    groups = []
-    for case, expected in formulacode("merge"):
-        configs, results = case["agent_configs"], case["agent_results"]
-        if not expected["written"] or not isinstance(configs, list) or len(configs) != len(results):
-            continue
-        merged = expected["merged"]
-        labels = [agent_label(config) for config in configs]
-        by_label = {
-            key.partition(":")[0]: metrics
-            for key, metrics in merged["parser_extra_metrics"]["agent_metrics_by_agent"].items()
-        }
-        unique = {label: by_label[label] for label in by_label if labels.count(label) == 1}
-        events = [sub_trial(i, label, r) for i, (label, r) in enumerate(zip(labels, results, strict=True), 1)]
-        groups.append((events, merged, unique))
-    return groups
-
-
-def test_success_in_every_merge_but_r5_missing_tests_fail() -> None:
-    compared = missing = 0
-    for events, _, by_label in merged_groups():
-        for event, scored in zip(
-            events, score_trial_group(events, PROFILE, PRICES, is_baseline), strict=True
-        ):
-            if event.agent not in by_label:
-                continue
-            compared += 1
-            if event.tests is not None and event.tests.status == "missing":
-                missing += 1
-                assert scored.success is False
-            else:
-                assert scored.success is by_label[event.agent]["success"], (event.agent, events)
-    assert compared > 300
-    assert missing > 0
-
-
-def test_verdict_in_every_merge_whose_last_agent_is_no_baseline() -> None:
-    compared = 0
-    for events, merged, _ in merged_groups():
-        if is_baseline(events[-1].agent) and not all(is_baseline(event.agent) for event in events):
-            continue
-        compared += 1
-        assert group_resolved(events, is_baseline) is merged["is_resolved"]
-    assert compared > 100
