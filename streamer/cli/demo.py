@@ -35,7 +35,7 @@ from streamer.sources.base import ConvertOptions
 from streamer.sources.convert import ConvertReport, convert
 
 SEED = 7
-VISIBLE_SECONDS = 35.0
+VISIBLE_SECONDS = 33.0
 """How long the events take to stream, so that one can watch."""
 
 HOURS_AGO = 12
@@ -71,12 +71,13 @@ def command(data: Path | None, fast: bool, out: Path, settings: Settings) -> Non
     """
     lines = _real_events(data) if data else simulate(SEED, datetime.now(UTC) - timedelta(hours=HOURS_AGO))
     out.mkdir(parents=True, exist_ok=True)
-    print_line("Starting broker, Redis and worker ...")
+    print_line("Starting broker, Redis and worker (some seconds) ...")
     sys.stdout.flush()
     with demo_stack() as stack, StateReader(stack) as reader:
         print_line(f"Streaming {len(lines):,} events ...")
         print_line()
         _stream(stack, reader, lines, 0.0 if fast else VISIBLE_SECONDS)
+        print_line()
         verdicts = verdicts_of(stack, None, IN_FLIGHT_SECONDS)
         summaries = list(_summaries(reader))
         _print_boards(reader, summaries)

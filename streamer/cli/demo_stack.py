@@ -11,6 +11,7 @@ from pathlib import Path
 
 import orjson
 
+from streamer.client.reader import StateReader
 from streamer.embedded.processes import Child
 from streamer.settings import Settings
 
@@ -39,9 +40,18 @@ def demo_stack() -> Iterator[Settings]:
         try:
             up.start()
             up.wait_ready(discovery.exists, READY_SECONDS)
-            yield _settings(discovery)
+            settings = _settings(discovery)
+            with StateReader(settings) as reader:
+                up.wait_ready(lambda: _at_work(reader), READY_SECONDS)
+            yield settings
         finally:
             up.stop(STOP_SECONDS)
+
+
+def _at_work(reader: StateReader) -> bool:
+    """True once the worker has its partitions: until then, nothing would be seen of what is published."""
+    states = [worker.status for worker in reader.workers()]
+    return any(state.get("partitions") and not state.get("catching_up") for state in states)
 
 
 def _environment(discovery: Path) -> dict[str, str]:

@@ -173,12 +173,7 @@ class Publisher:
 
 
 class ThreadedPublisher:
-    """Publishes from blocking code; use it as a context manager.
-
-    >>> with ThreadedPublisher(Settings()) as publisher:  # doctest: +SKIP
-    ...     publisher.send(outgoing({"type": "run_finished", "run_id": "r"}))
-    ...     publisher.flush()
-    """
+    """Publishes from blocking code; use it as a context manager, which flushes at its end."""
 
     def __init__(self, settings: Settings) -> None:
         self._publisher = Publisher(settings)
