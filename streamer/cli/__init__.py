@@ -31,6 +31,8 @@ COMMANDS = {
     "schema": "Write JSON Schema and AsyncAPI documents.",
     "worker": "Run a worker.",
     "up": "Run broker, Redis and a worker on this machine.",
+    "serve": "Show live boards in a browser, with a JSON API.",
+    "simulate": "Write a run directory as a harness does, to try things on.",
     "demo": "Start everything, stream a simulated benchmark, show the board.",
 }
 """Command -> what it does in one line, in the order of `streamer --help`."""

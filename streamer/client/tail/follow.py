@@ -197,7 +197,10 @@ class Follower:
             path = self._root.resolve() / relative
             if path in broken or self._is_held(path, unsettled):
                 continue
-            if _is_gone(path):
+            there = _is_there(path)
+            if there is None:
+                continue
+            if not there:
                 missing[key] = self._missing.get(key, now)
                 if self._keep_deleted or now - missing[key] < self._gone_seconds:
                     continue
@@ -234,6 +237,7 @@ class Follower:
                 self._urgent = True
             else:
                 self._parts[part] = (run, now, now)
+                self._urgent |= not _is_there(path)
 
     def _run_of(self, path: Path) -> Run | None:
         """The run that a path lies in, if its parts can be read alone."""
@@ -277,12 +281,12 @@ class Follower:
             self.standing.published += len(batch)
 
 
-def _is_gone(path: Path) -> bool:
-    """Whether there is no such file; not so where one may not look, or a disk fails."""
+def _is_there(path: Path) -> bool | None:
+    """Whether there is such a file; None where one may not look, or a disk fails."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
-        return True
-    except OSError:
         return False
-    return False
+    except OSError:
+        return None
+    return True

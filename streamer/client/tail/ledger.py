@@ -68,18 +68,22 @@ class Ledger:
         self._plans_sent: set[tuple[str, str]] = set()
 
     def offer(self, new: Wanted) -> Iterator[Event]:
-        """A result among others: published as it is, if it was not."""
+        """A result among others: published as it is, if its content was not."""
         held = self._held.setdefault(new.key, _Held())
-        changed = held.slot.offer(new.standing, b"", None)
-        winner = held.slot.winner
-        wins = winner is not None and winner[2] == new.standing[2]
-        if changed:
-            self._note(new, new.standing)
-        if winner is not None and wins and (changed or not held.sent):
+        winner, content = held.slot.winner, new.standing[2]
+        if winner is not None and winner[2] == content:
+            if not held.sent:
+                held.sent = True
+                yield new.event | {"revision": winner[0]}
+            return
+        known = content in held.slot.losers
+        held.slot.offer(new.standing, b"", None)
+        if held.slot.winner == new.standing:
             held.sent, held.path = True, new.path
-            yield new.event | {"revision": max(new.standing[0], winner[0])}
-        elif changed:
-            yield new.event
+        elif known or content not in held.slot.losers:
+            return
+        self._note(new, new.standing)
+        yield new.event
 
     def settle(self, group: Iterable[Wanted]) -> Iterator[Event]:
         """All results that the directory has for one slot: published so that the right one wins."""

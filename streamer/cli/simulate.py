@@ -1,0 +1,35 @@
+"""`streamer simulate`: write a run directory as a harness does."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from streamer.cli.printing import say
+from streamer.sources.simulate import LAYOUTS, simulate_run
+
+
+@click.command()
+@click.option("--layout", type=click.Choice(list(LAYOUTS)), required=True, help="Whose directory to write.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="The run directory; its name is the run's id.",
+)
+@click.option("--trials", type=click.IntRange(min=1), default=40, show_default=True, help="How many.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Of everything random.")
+@click.option(
+    "--pace", type=click.FloatRange(min=0), default=0.0, show_default=True, help="Seconds that a trial takes."
+)
+def command(layout: str, out: Path, trials: int, seed: int, pace: float) -> None:
+    """Write a run directory as a harness does: trial by trial, in place, with crashes, timeouts, retries.
+
+    Point `streamer tail` at it while it is being written.
+    """
+    if out.exists() and any(out.iterdir()):
+        raise click.UsageError(f"--out {out} is not empty; name a new directory")
+    simulate_run(layout, out, trials, seed=seed, start=datetime.now(UTC), pace_seconds=pace)
+    say(f"{trials:,} trials written to {out}")

@@ -1,0 +1,61 @@
+"""Writing as harnesses do: in place and not at once, so that a reader may see half a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+PIECES = 3
+SHARE_OF_WRITING = 0.1
+"""Part of a trial's time that one file takes to be written."""
+
+
+class Disk:
+    """A run directory being written.
+
+    Args:
+        root: the run directory.
+        seed: of the places where files are cut.
+        pace_seconds: how long a trial takes.
+        sleep: waits.
+    """
+
+    def __init__(self, root: Path, seed: int, pace_seconds: float, sleep: Callable[[float], None]) -> None:
+        self.root = root
+        self._random = Random(f"{seed} cuts")
+        self._pace = pace_seconds
+        self._sleep = sleep
+
+    @property
+    def name(self) -> str:
+        """The run's id."""
+        return self.root.absolute().name
+
+    def work(self, share: float = 1.0) -> None:
+        """So much of a trial's time goes by."""
+        if self._pace:
+            self._sleep(self._pace * share)
+
+    def make(self, *names: str) -> Path:
+        """A directory below the run's."""
+        path = self.root.joinpath(*names)
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def json(self, path: Path, value: Any) -> None:
+        """Write JSON over what is there."""
+        self.text(path, json.dumps(value, indent=4))
+
+    def text(self, path: Path, text: str) -> None:
+        """Write text over what is there, in pieces; the file is empty first."""
+        data = text.encode()
+        cuts = sorted(self._random.randrange(len(data) + 1) for _ in range(self._random.randrange(PIECES)))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb", buffering=0) as file:
+            for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
+                if start:
+                    self.work(SHARE_OF_WRITING)
+                file.write(data[start:end])
