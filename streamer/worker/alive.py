@@ -60,10 +60,15 @@ class Pulse:
         self._now = now
         self._expire = expire
         self._last = now()
+        self._stopped = threading.Event()
 
     def start(self) -> None:
         """Start beating."""
         threading.Thread(target=self._beat, name="pulse", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop beating; `check` must not be called any more."""
+        self._stopped.set()
 
     def check(self) -> None:
         """End the process if it did not run for a session; to be called before every write."""
@@ -72,8 +77,7 @@ class Pulse:
             self._expire(gap)
 
     def _beat(self) -> None:
-        while True:
-            time.sleep(TICK_SECONDS)
+        while not self._stopped.wait(TICK_SECONDS):
             self.check()
             self._last = self._now()
 

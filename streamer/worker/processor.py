@@ -31,6 +31,10 @@ RUNS_PER_WRITE = 200
 """Runs published together after a recovery, so that neither memory nor the loop suffers."""
 
 
+RECORDS_PER_TURN = 250
+"""Records folded before the event loop gets its turn: about 25 ms."""
+
+
 class Processor:
     """Folds batches into the partitions this worker owns and publishes what changed.
 
@@ -95,7 +99,7 @@ class Processor:
     async def _process(self, batch: Batch) -> None:
         partition = self.partitions[batch.partition]
         self._pulse.check()
-        folded = partition.pipeline.fold(_record(record) for record in batch.records)
+        folded = await self._fold(partition, batch.records)
         last_offset = batch.last_offset
         tombstones = await self._save(partition, folded.touched)
         rest = tombstones + self._aside(partition, folded)
@@ -107,6 +111,17 @@ class Processor:
         partition.position = last_offset + 1
         if not partition.caught_up and partition.passed:
             await self._publish_recovered(partition)
+
+    async def _fold(self, partition: Partition, records: list[Any]) -> Folded:
+        """Fold in portions, so that the loop gets its turns however long the records take."""
+        folded = Folded()
+        for start in range(0, len(records), RECORDS_PER_TURN):
+            portion = partition.pipeline.fold(map(_record, records[start : start + RECORDS_PER_TURN]))
+            folded.touched |= portion.touched
+            folded.rejections += portion.rejections
+            folded.misplaced += portion.misplaced
+            await asyncio.sleep(0)
+        return folded
 
     async def _save(self, partition: Partition, runs: set[str]) -> list[Out]:
         """Write the pages and wait; returns the tombstones of pages that they replace."""

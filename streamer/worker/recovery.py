@@ -26,7 +26,7 @@ from streamer.worker.output import Output
 from streamer.worker.partition import Partition
 from streamer.worker.placement import partition_of
 from streamer.worker.processor import Processor
-from streamer.worker.tables import Tables
+from streamer.worker.tables import Tables, rebalances
 from streamer.worker.transport import consumer_of
 
 log = logging.getLogger(__name__)
@@ -86,13 +86,16 @@ class Rebuild:
 
     async def __call__(self) -> None:
         """Faust's callback; never returns if the rebuild failed."""
+        rebalance = rebalances(self._app)
         try:
             async with self._processor.lock:
-                await self._rebuild(self._app.consumer_generation_id)
+                await self._rebuild(rebalance)
         except Exception as error:
-            await self._processor.give_up(error)
+            if rebalance == rebalances(self._app):
+                await self._processor.give_up(error)
+            log.info("another rebalance began (%s); its rebuild follows", error)
 
-    async def _rebuild(self, generation: int) -> None:
+    async def _rebuild(self, rebalance: int) -> None:
         self._rebuilds += 1
         self._check_recovered()
         mine = sorted(tp.partition for tp in self._app.assignor.assigned_actives() if tp.topic == self._topic)
@@ -106,7 +109,7 @@ class Rebuild:
         partitions = {}
         for number in mine:
             partitions[number] = await self._partition(number, pages.get(number, {}), logs[number], epoch)
-            if generation != self._app.consumer_generation_id:
+            if rebalance != rebalances(self._app):
                 log.info("another rebalance began; its rebuild follows")
                 return
         self._processor.partitions = partitions

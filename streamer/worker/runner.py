@@ -28,6 +28,8 @@ CONNECT_RETRY_SECONDS = 0.5
 STOP_SECONDS = 30.0
 """How long a stop may take before the process ends anyway: nothing that counts would be lost."""
 
+CLOSE_SECONDS = 5.0
+
 OK, FOUND_WRONG, USED_WRONGLY = 0, 1, 2
 
 
@@ -46,6 +48,9 @@ def run_worker(settings: Settings) -> int:
     except (KafkaError, OSError) as error:
         log.critical("cannot start with Kafka at %s: %s", settings.bootstrap, error)
         return FOUND_WRONG
+    finally:
+        _close(loop)
+        pulse.stop()
 
 
 async def _run(settings: Settings, pulse: Pulse) -> int:
@@ -57,10 +62,11 @@ async def _run(settings: Settings, pulse: Pulse) -> int:
     starting = asyncio.ensure_future(worker.app.start())
     housekeeping = asyncio.ensure_future(worker.housekeeping.run())
     crashed = await _wait_for_end(worker, stop, starting)
-    _end_anyway(FOUND_WRONG if crashed else OK)
+    hurry = _end_anyway(FOUND_WRONG if crashed else OK)
     housekeeping.cancel()
     log.info("stopping")
     await _stop(worker, starting)
+    hurry.cancel()
     return FOUND_WRONG if crashed else OK
 
 
@@ -122,10 +128,23 @@ async def _ensure_topics(settings: Settings) -> None:
         await asyncio.sleep(CONNECT_RETRY_SECONDS)
 
 
-def _end_anyway(code: int) -> None:
+def _close(loop: asyncio.AbstractEventLoop) -> None:
+    """End what Faust left running, quietly."""
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    if left:
+        loop.run_until_complete(asyncio.wait(left, timeout=CLOSE_SECONDS))
+    asyncio.set_event_loop(None)
+    loop.close()
+
+
+def _end_anyway(code: int) -> threading.Timer:
+    """End the process if the stop takes too long."""
     timer = threading.Timer(STOP_SECONDS, os._exit, [code])
     timer.daemon = True
     timer.start()
+    return timer
 
 
 def _configure_logging(settings: Settings) -> None:

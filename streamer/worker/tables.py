@@ -90,6 +90,11 @@ class Tables:
         return [self.trials, *self.summaries.values()]
 
 
+def rebalances(app: Any) -> int:
+    """How many rebalances have begun so far, those at work included."""
+    return int(app.rebalancing_count)
+
+
 class PatientRecovery(Recovery):
     """Faust's recovery, with two of its faults mended.
 
@@ -105,6 +110,17 @@ class PatientRecovery(Recovery):
     async def _wait(self, coro: Any, timeout: Any = None) -> None:  # noqa: ASYNC109
         await super()._wait(coro, timeout=None)
 
+    _rebalance = 0
+
+    async def on_rebalance(self, *args: Any, **kwargs: Any) -> None:
+        """Partitions are assigned; their recovery begins."""
+        self._rebalance = rebalances(self.app)
+        await super().on_rebalance(*args, **kwargs)
+
+    def _overtaken(self, generation_id: int) -> bool:
+        """True if another rebalance has begun; its own recovery follows, so this one must resume nothing."""
+        return self._rebalance != rebalances(self.app) or self.app.consumer_generation_id != generation_id
+
     async def on_recovery_completed(self, generation_id: int = 0) -> None:
         """The tables are recovered: rebuild what hangs on them, then let the events in."""
         consumer = self.app.consumer
@@ -112,10 +128,10 @@ class PatientRecovery(Recovery):
         self._set_recovery_ended()
         for table in self.tables.values():
             await table.on_recovery_completed(self.actives_for_table[table], self.standbys_for_table[table])
-        if self.app.consumer_generation_id != generation_id:
-            return  # another rebalance began; its recovery follows
-        if consumer.assignment():
+        if consumer.assignment() and not self._overtaken(generation_id):
             await self._wait(consumer.perform_seek())
+        if self._overtaken(generation_id):
+            return
         self.completed.set()
         self.app.flow_control.resume()
         consumer.resume_flow()

@@ -32,6 +32,7 @@ def test_a_crash_between_a_page_and_its_summary_heals_without_another_event(on_e
     on_embedded.wait_until_equal(on_embedded.worker().start())
 
 
+@pytest.mark.slow
 def test_a_summary_lost_after_its_batch_was_committed_is_published_again(on_embedded: Deployment) -> None:
     worker = on_embedded.worker().start()
     on_embedded.publish(trial_events(300))
@@ -44,6 +45,7 @@ def test_a_summary_lost_after_its_batch_was_committed_is_published_again(on_embe
     on_embedded.wait_until_equal(worker)
 
 
+@pytest.mark.slow
 def test_an_exception_in_the_rebuild_ends_the_worker_and_publishes_nothing(on_embedded: Deployment) -> None:
     worker = on_embedded.worker().start()
     on_embedded.publish(trial_events(300))
@@ -59,6 +61,7 @@ def test_an_exception_in_the_rebuild_ends_the_worker_and_publishes_nothing(on_em
     on_embedded.wait_until_equal(worker)
 
 
+@pytest.mark.slow
 def test_a_page_that_cannot_be_read_ends_the_worker_and_says_which(on_embedded: Deployment) -> None:
     worker = on_embedded.worker().start()
     on_embedded.publish(trial_events(50))

@@ -41,6 +41,7 @@ def test_garbage_duplicates_and_misplaced_records_add_nothing_but_rejections(
     assert {rejection["code"] for rejection in rejections} <= set(codes)
 
 
+@pytest.mark.slow
 def test_a_worker_killed_in_the_middle_loses_nothing(on_embedded: Deployment) -> None:
     worker = on_embedded.worker().start()
     on_embedded.publish(trial_events(4_000))
@@ -51,6 +52,7 @@ def test_a_worker_killed_in_the_middle_loses_nothing(on_embedded: Deployment) ->
     on_embedded.wait_until_equal(worker)
 
 
+@pytest.mark.slow
 def test_a_worker_told_to_stop_commits_what_it_did(on_embedded: Deployment) -> None:
     worker = on_embedded.worker().start()
     on_embedded.publish(trial_events(4_000))
@@ -62,6 +64,7 @@ def test_a_worker_told_to_stop_commits_what_it_did(on_embedded: Deployment) -> N
     on_embedded.wait_until_equal(worker)
 
 
+@pytest.mark.slow
 def test_two_megabytes_of_slots_in_one_run_survive_a_restart(on_embedded: Deployment) -> None:
     worker = on_embedded.worker().start()
     on_embedded.publish(trial_events(140, runs=1, padding=16_000))
@@ -76,6 +79,7 @@ def test_two_megabytes_of_slots_in_one_run_survive_a_restart(on_embedded: Deploy
 
 
 @pytest.mark.kafka
+@pytest.mark.slow
 def test_twenty_thousand_events_through_kafka_equal_the_fold(on_kafka: Deployment) -> None:
     worker = on_kafka.worker().start()
     on_kafka.publish(trial_events(1))
@@ -87,6 +91,7 @@ def test_twenty_thousand_events_through_kafka_equal_the_fold(on_kafka: Deploymen
 
 
 @pytest.mark.kafka
+@pytest.mark.slow
 def test_one_of_two_workers_killed_and_a_third_started_equal_the_fold(on_kafka: Deployment) -> None:
     first, second, third = (on_kafka.worker() for _ in range(3))
     first.start()
@@ -105,6 +110,7 @@ def test_one_of_two_workers_killed_and_a_third_started_equal_the_fold(on_kafka: 
 
 
 @pytest.mark.kafka
+@pytest.mark.slow
 def test_a_worker_stopped_in_a_batch_and_overtaken_ends_before_it_writes_again(on_kafka: Deployment) -> None:
     first, second = on_kafka.worker(), on_kafka.worker()
     first.start()
@@ -122,6 +128,7 @@ def test_a_worker_stopped_in_a_batch_and_overtaken_ends_before_it_writes_again(o
     on_kafka.wait_until_equal(second)
 
 
+@pytest.mark.slow
 def test_a_deleted_run_leaves_topics_and_redis_also_after_a_crash(on_embedded: Deployment) -> None:
     worker = on_embedded.worker().start()
     on_embedded.publish(trial_events(300))

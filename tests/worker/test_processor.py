@@ -1,0 +1,156 @@
+"""The processor's order of writes, with the broker replaced by a list."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from streamer.aggregate.changes import Cut
+from streamer.pipeline import Pipeline, Record
+from streamer.settings import Settings
+from streamer.sinks.names import Names
+from streamer.worker.alive import Pulse
+from streamer.worker.app import faust_app
+from streamer.worker.batches import Batch
+from streamer.worker.output import Out
+from streamer.worker.partition import Partition
+from streamer.worker.processor import Processor
+from streamer.worker.publishing import Publisher
+from streamer.worker.tables import Tables
+from tests.worker.deployment import trial_events
+
+
+class Broker:
+    """Takes writes; refuses those to one topic."""
+
+    def __init__(self) -> None:
+        self.writes: list[list[Out]] = []
+        self.refuses: str | None = None
+
+    async def write(self, records: Iterable[Out]) -> None:
+        outs = list(records)
+        if any(out.topic == self.refuses for out in outs):
+            raise OSError("refused")
+        self.writes.append(outs)
+
+    @property
+    def topics(self) -> list[set[str]]:
+        """Topics of each write that was not empty."""
+        return [{out.topic for out in outs} for outs in self.writes if outs]
+
+
+class Sink:
+    """Counts what it gets."""
+
+    def __init__(self) -> None:
+        self.cuts: list[Cut] = []
+        self.reconciled: list[Any] = []
+
+    async def write(self, cuts: Sequence[Cut]) -> None:
+        self.cuts += cuts
+
+    async def reconcile(self, changes: Iterable[Any]) -> None:
+        self.reconciled += changes
+
+
+class App:
+    """Notes a crash."""
+
+    def __init__(self) -> None:
+        self.crashes: list[BaseException] = []
+
+    async def crash(self, error: BaseException) -> None:
+        self.crashes.append(error)
+
+
+class Bench:
+    """A processor with one partition and nothing real around it."""
+
+    def __init__(self, *, position: int = 0, catch_up_to: int = 0, caught_up: bool = True) -> None:
+        names = Names()
+        self.app, self.broker, self.sink = App(), Broker(), Sink()
+        tables = Tables(faust_app(Settings(), names), names, 1)
+        collaborators: Any = {
+            "tables": tables,
+            "publisher": Publisher(names, tables),
+            "output": self.broker,
+            "sink": self.sink,
+            "pulse": Pulse(60),
+        }
+        app: Any = self.app
+        self.processor = Processor(app, 1, **collaborators)
+        pipeline = Pipeline(writer="w")
+        self.partition = Partition(0, 1, pipeline, position, catch_up_to, caught_up=caught_up)
+        self.processor.partitions[0] = self.partition
+
+    def batch(self, first: int, count: int) -> Batch:
+        """A batch of events at these offsets."""
+        values = trial_events(first + count)[first:]
+        return Batch("trial-events", 0, [self._record(first + n, value) for n, value in enumerate(values)])
+
+    def _record(self, offset: int, value: bytes) -> Any:
+        return SimpleNamespace(
+            topic="trial-events", partition=0, offset=offset, timestamp=0, key=None, value=value, headers=()
+        )
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """A partition that has caught up."""
+    return Bench()
+
+
+async def test_pages_are_acknowledged_before_anything_else_is_written(bench: Bench) -> None:
+    batch = bench.batch(0, 40)
+    await bench.processor.handle(batch)
+    assert bench.broker.topics[0] == {"trials-changelog"}
+    assert {
+        "run-summaries",
+        "tier-summaries",
+        "agent-model-summaries",
+        "scored-trials",
+    } <= bench.broker.topics[1]
+    assert bench.sink.cuts
+    assert batch.done
+
+
+@pytest.mark.parametrize("topic", ["trials-changelog", "run-summaries", "scored-trials"])
+async def test_a_batch_is_not_done_when_a_write_fails(bench: Bench, topic: str) -> None:
+    bench.broker.refuses = topic
+    batch = bench.batch(0, 40)
+    handling = asyncio.ensure_future(bench.processor.handle(batch))
+    while not bench.app.crashes:
+        await asyncio.sleep(0)
+    assert not batch.done
+    assert not handling.done()
+    handling.cancel()
+    assert all("run-summaries" not in topics for topics in bench.broker.topics)
+
+
+async def test_nothing_is_published_before_the_position_passes_what_was_recovered() -> None:
+    bench = Bench(catch_up_to=80, caught_up=False)
+    await bench.processor.handle(bench.batch(0, 40))
+    assert bench.broker.topics == [{"trials-changelog"}]
+    assert not bench.sink.cuts
+    assert not bench.sink.reconciled
+    await bench.processor.handle(bench.batch(40, 40))
+    assert any("run-summaries" in topics for topics in bench.broker.topics)
+    assert bench.sink.reconciled
+    assert bench.partition.caught_up
+
+
+async def test_after_a_recovery_only_what_differs_from_the_tables_is_published_again(bench: Bench) -> None:
+    await bench.processor.handle(bench.batch(0, 40))
+    bench.partition.caught_up = False
+    bench.broker.writes.clear()
+    rebuilt = Pipeline(writer="v")
+    assert list(bench.processor.summaries()) == []
+    rebuilt.fold(Record(value, offset) for offset, value in enumerate(trial_events(40)))
+    bench.partition.pipeline = rebuilt
+    await bench.processor.publish_passed()
+    assert bench.broker.topics == []
+    assert bench.partition.caught_up
