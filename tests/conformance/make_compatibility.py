@@ -67,7 +67,8 @@ class Examples:
     def aggregate(self, case_id: str, key: str, field: str) -> str:
         """A field of an agent:model's run-level numbers in a `run` case."""
         case = one("run", case_id)
-        theirs = case.expected["agent_metrics_summary"].get(key, {}).get(field, "nothing (it raises an error)")
+        summary = case.expected["agent_metrics_summary"].get(key, {})
+        theirs = summary.get(field, "nothing (it raises an error)")
         ours = run.summary(key, run.by_agent(case, "agent_metrics_by_agent")[key])[field]
         return told(f"{case_id}, `{key}`", field, theirs, ours)
 
