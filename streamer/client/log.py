@@ -81,9 +81,14 @@ def read_topic(
 
 
 async def read_batches(
-    settings: Settings, topic: str, partitions: Collection[int] | None = None, *, run_id: str | None = None
+    settings: Settings,
+    topic: str,
+    partitions: Collection[int] | None = None,
+    *,
+    run_id: str | None = None,
+    start: int = 0,
 ) -> AsyncIterator[list[ConsumerRecord]]:
-    """As :func:`read_topic`, in batches as they are fetched, none of them empty."""
+    """As :func:`read_topic`, in batches as they are fetched, none of them empty; `start`: from this offset on."""
     consumer = AIOKafkaConsumer(
         **settings.kafka_options(),
         group_id=None,
@@ -101,6 +106,8 @@ async def read_batches(
         left = {TopicPartition(topic, number) for number in wanted}
         await consumer.start()
         consumer.assign(list(left))
+        for tp in left if start else ():
+            consumer.seek(tp, start)
         async for batch in _to_the_end(consumer, topic, left):
             yield batch
     finally:

@@ -1,0 +1,30 @@
+"""`streamer serve`: live boards in a browser, and a JSON API."""
+
+from __future__ import annotations
+
+import click
+
+from streamer.cli.options import with_settings
+from streamer.cli.printing import print_line
+from streamer.settings import Settings
+
+
+@click.command()
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Address to listen on; others need --token."
+)
+@click.option("--port", type=click.IntRange(1, 65535), help="8720 if not given, or a free one.")
+@click.option(
+    "--token",
+    envvar="STREAMER_WEB_TOKEN",
+    help="Whoever looks must know it. Better in STREAMER_WEB_TOKEN: others see a command line.",
+)
+@click.option("--host-name", "host_names", multiple=True, help="Further name that the server is called by.")
+@with_settings
+def command(
+    host: str, port: int | None, token: str | None, host_names: tuple[str, ...], settings: Settings
+) -> None:
+    """Show live boards in a browser, with a JSON API (/api/openapi.json), until Ctrl-C. Read-only."""
+    from streamer.web.server import run_server
+
+    run_server(settings, host=host, port=port, token=token, host_names=host_names, echo=print_line)

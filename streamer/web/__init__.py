@@ -1,0 +1,4 @@
+"""Live boards in a browser: a JSON API, Server-Sent Events, and one page that needs no build step.
+
+Read-only. Everything comes from Redis, single trials from the log; nothing is written anywhere.
+"""

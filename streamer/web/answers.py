@@ -1,0 +1,224 @@
+"""What each path of the API answers. Which paths there are stands in OPERATIONS at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from schemas.summaries import AgentModelSummary, RunSummary, ScoredTrial, TierSummary
+from streamer.client.async_reader import AsyncStateReader
+from streamer.client.reading import HistoryEntry
+from streamer.settings import Settings
+from streamer.stats import json_number
+from streamer.web.compare import compare
+from streamer.web.history import history_points
+from streamer.web.hub import Hub
+from streamer.web.models import (
+    CompareQuery,
+    Comparison,
+    Health,
+    HistoryPoint,
+    HistoryQuery,
+    LeaderboardQuery,
+    LeaderboardRow,
+    NoQuery,
+    Query,
+    TiersQuery,
+    TrialPage,
+    TrialRow,
+    TrialsQuery,
+)
+from streamer.web.trial_list import page_of
+from streamer.web.trial_log import TrialLog
+
+HISTORY_SECONDS = 2.0
+"""A run's history that was read so recently is not read again."""
+
+MAX_HISTORIES = 16
+
+Answer = BaseModel | Sequence[BaseModel] | bytes
+
+
+class BadQuery(Exception):
+    """What stands behind the question mark cannot be answered."""
+
+
+class NoSuchTrial(Exception):
+    """The run has no such trial."""
+
+    def __init__(self, run_id: str, trial_id: str) -> None:
+        super().__init__(f"Run {run_id!r} has no trial {trial_id!r}; /api/runs/.../trials lists those it has")
+
+
+class Web:
+    """Everything that answers draw on; one per process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.reader = AsyncStateReader(settings)
+        self.hub = Hub(self.reader)
+        self.trials = TrialLog(settings, time.monotonic)
+        self._histories: dict[str, tuple[float, asyncio.Task[list[HistoryEntry]]]] = {}
+
+    async def history(self, run_id: str) -> list[HistoryEntry]:
+        """The history of a run, read once for all who ask at about the same time."""
+        read_at, reading = self._histories.pop(run_id, (float("-inf"), None))
+        now = time.monotonic()
+        if reading is None or now - read_at >= HISTORY_SECONDS:
+            read_at, reading = now, asyncio.create_task(self.reader.history(run_id))
+        self._histories[run_id] = read_at, reading
+        while len(self._histories) > MAX_HISTORIES:
+            del self._histories[next(iter(self._histories))]
+        return await asyncio.shield(reading)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One path of the API.
+
+    Attributes:
+        path: with the names of its parameters in braces.
+        summary: what it answers, for people.
+        query: what may stand behind the question mark.
+        model: what it answers with; `many`: a list of that.
+        answer: called with the process's `Web`, the parameters of the path, and the query.
+    """
+
+    path: str
+    summary: str
+    query: type[Query]
+    model: type[BaseModel]
+    many: bool
+    answer: Callable[..., Awaitable[Answer]]
+
+
+async def _runs(web: Web, query: NoQuery) -> list[RunSummary]:
+    return await web.reader.runs()
+
+
+async def _run(web: Web, query: NoQuery, run: str) -> RunSummary:
+    return await web.reader.run(run)
+
+
+async def _agents(web: Web, query: NoQuery, run: str) -> list[AgentModelSummary]:
+    return await web.reader.agents(run)
+
+
+async def _tiers(web: Web, query: TiersQuery, run: str) -> list[TierSummary]:
+    return await web.reader.tiers(run, within=query.within)
+
+
+async def _history(web: Web, query: HistoryQuery, run: str) -> list[HistoryPoint]:
+    return history_points(await web.history(run), query.kind, query.points)
+
+
+async def _trials(web: Web, query: TrialsQuery, run: str) -> TrialPage:
+    await web.reader.run(run)
+    return page_of([held.row for held in (await web.trials.trials(run)).values()], query)
+
+
+async def _trial(web: Web, query: NoQuery, run: str, trial: str) -> bytes:
+    found = await web.trials.payload(run, trial)
+    if found is None:
+        raise NoSuchTrial(run, trial)
+    return found
+
+
+async def _leaderboard(web: Web, query: LeaderboardQuery) -> list[LeaderboardRow]:
+    rows = await web.reader.leaderboard(
+        query.metric,
+        run=query.run,
+        benchmark=query.benchmark,
+        labels=dict(map(_label, query.label)),
+        limit=query.limit,
+    )
+    return [
+        LeaderboardRow(**asdict(row) | {"metric": query.metric, "value": json_number(row.value)})
+        for row in rows
+    ]
+
+
+async def _compare(web: Web, query: CompareQuery) -> Comparison:
+    a = await _side(web, query.a, query.a_agent)
+    b = await _side(web, query.b, query.b_agent)
+    names = ((query.a, query.a_agent), (query.b, query.b_agent))
+    return compare(a, b, names, query.offset, query.limit)
+
+
+async def _health(web: Web, query: NoQuery) -> Health:
+    return await web.hub.health()
+
+
+async def _side(web: Web, run_id: str, agent_model: str | None) -> list[TrialRow]:
+    """The trials of one side: of an agent:model, or of all but baselines."""
+    agents = await web.reader.agents(run_id)
+    wanted = {a.agent_model for a in agents if not a.baseline} if agent_model is None else {agent_model}
+    held = (await web.trials.trials(run_id)).values()
+    return [trial.row for trial in held if trial.row.agent_model in wanted]
+
+
+def _label(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise BadQuery(f"label={text!r}: write KEY=VALUE")
+    return key, value
+
+
+OPERATIONS = (
+    Operation("/api/runs", "All runs, the latest first.", NoQuery, RunSummary, True, _runs),
+    Operation("/api/runs/{run}", "One run.", NoQuery, RunSummary, False, _run),
+    Operation(
+        "/api/runs/{run}/agents",
+        "The agent:models of a run, baselines too, by label.",
+        NoQuery,
+        AgentModelSummary,
+        True,
+        _agents,
+    ),
+    Operation("/api/runs/{run}/tiers", "The tiers of a run.", TiersQuery, TierSummary, True, _tiers),
+    Operation(
+        "/api/runs/{run}/history",
+        "Headline numbers over time, oldest first.",
+        HistoryQuery,
+        HistoryPoint,
+        True,
+        _history,
+    ),
+    Operation("/api/runs/{run}/trials", "A page of scored trials.", TrialsQuery, TrialPage, False, _trials),
+    Operation(
+        "/api/runs/{run}/trials/{trial}",
+        "One scored trial with its payload, as published.",
+        NoQuery,
+        ScoredTrial,
+        False,
+        _trial,
+    ),
+    Operation(
+        "/api/leaderboard",
+        "Agent:models by a metric, best first; no baselines, provisional ones last.",
+        LeaderboardQuery,
+        LeaderboardRow,
+        True,
+        _leaderboard,
+    ),
+    Operation(
+        "/api/compare",
+        "Two runs, or two agents, on the tasks that both have done.",
+        CompareQuery,
+        Comparison,
+        False,
+        _compare,
+    ),
+    Operation("/api/health", "Whether this server follows Redis.", NoQuery, Health, False, _health),
+)
+
+
+def values_of(answer: Answer) -> Any:
+    """An answer as a JSON value."""
+    if isinstance(answer, BaseModel):
+        return answer.model_dump(mode="json", by_alias=True)
+    return [one.model_dump(mode="json", by_alias=True) for one in answer if isinstance(one, BaseModel)]

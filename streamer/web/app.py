@@ -1,0 +1,180 @@
+"""The application: paths, and what stands around them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, get_origin
+from urllib.parse import unquote
+
+from pydantic import ValidationError
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from schemas.canonical import canonical_json
+from streamer.web.answers import OPERATIONS, BadQuery, NoSuchTrial, Operation, Web, values_of
+from streamer.web.guard import SESSION_PATH, Guard
+from streamer.web.hub import TooManyViewers
+from streamer.web.models import Query
+from streamer.web.openapi import STREAMS, openapi
+from streamer.web.problems import problem, status_of
+from streamer.web.rooms import Room
+from streamer.web.trial_log import TooManyTrials, TrialMoved
+
+log = logging.getLogger("streamer.web")
+
+STATIC = Path(__file__).with_name("static")
+_STATUS: dict[type[Exception], int] = {
+    BadQuery: 400,
+    NoSuchTrial: 404,
+    TrialMoved: 409,
+    TooManyTrials: 503,
+    TooManyViewers: 503,
+}
+
+
+def create_app(web: Web, *, token: str | None = None, host_names: Iterable[str] = ()) -> ASGIApp:
+    """The ASGI application.
+
+    Args:
+        web: what the answers draw on; followed and closed with the application's lifespan.
+        token: whoever asks for data must know it; None: nobody need.
+        host_names: further names that this server may be called by, besides localhost and addresses.
+    """
+    document = canonical_json(openapi())
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        following = asyncio.create_task(web.hub.follow())
+        yield
+        web.hub.close()
+        following.cancel()
+        with suppress(asyncio.CancelledError):
+            await following
+        await web.reader.close()
+
+    async def describe(request: Request) -> Response:
+        return _json(document)
+
+    async def session(request: Request) -> Response:
+        return Response(status_code=204)
+
+    async def updates(request: Request) -> Response:
+        run_id = request.path_params.get("run")
+        try:
+            room = await web.hub.enter(None if run_id is None else unquote(run_id))
+        except Exception as error:
+            return _explained(error)
+        return _Stream(web, None if run_id is None else unquote(run_id), room, request)
+
+    routes = [
+        Route("/", _index),
+        Route("/api/openapi.json", describe),
+        Route(SESSION_PATH, session),
+        *(Route(path, updates) for path in STREAMS),
+        *(Route(operation.path, _endpoint(web, operation)) for operation in OPERATIONS),
+        Mount("/static", _Static(directory=STATIC)),
+    ]
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _http_problem})
+    return Guard(GZipMiddleware(_Encoded(app), minimum_size=1000, compresslevel=5), token, host_names)
+
+
+def _endpoint(web: Web, operation: Operation) -> Any:
+    async def answer(request: Request) -> Response:
+        parameters = {name: unquote(value) for name, value in request.path_params.items()}
+        try:
+            query = _query(operation.query, request)
+            found = await operation.answer(web, query, **parameters)
+        except Exception as error:
+            return _explained(error)
+        return _json(found if isinstance(found, bytes) else canonical_json(values_of(found)))
+
+    return answer
+
+
+def _query(model: type[Query], request: Request) -> Query:
+    """What stands behind the question mark; BadQuery says what is wrong with it."""
+    given: dict[str, Any] = {}
+    for name, value in request.query_params.multi_items():
+        field = model.model_fields.get(name)
+        if field is not None and get_origin(field.annotation) is list:
+            given.setdefault(name, []).append(value)
+        else:
+            given[name] = value
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        allowed = ", ".join(model.model_fields) or "nothing"
+        raise BadQuery(f"{'.'.join(map(str, first['loc']))}: {first['msg']}. Allowed: {allowed}") from error
+
+
+def _explained(error: Exception) -> Response:
+    status = status_of(error) or _STATUS.get(type(error))
+    if status is None:
+        log.exception("An answer failed")
+        return problem(500, f"An error of this server's own, {type(error).__name__}; its log says more")
+    return problem(status, str(error))
+
+
+async def _http_problem(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    allowed = {404: "/api/openapi.json lists the paths", 405: "This server only reads: use GET"}
+    return problem(status, allowed.get(status, "This cannot be answered"))
+
+
+def _json(body: bytes) -> Response:
+    return Response(body, media_type="application/json", headers={"cache-control": "no-store"})
+
+
+async def _index(request: Request) -> Response:
+    return FileResponse(STATIC / "index.html", headers={"cache-control": "no-cache"})
+
+
+class _Static(StaticFiles):
+    """The page's files; asked for anew each time, answered with 304 where nothing changed."""
+
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        answer = super().file_response(*args, **kwargs)
+        answer.headers["cache-control"] = "no-cache"
+        return answer
+
+
+class _Encoded:
+    """Routes by the path as it was sent, so that an id may hold `%2F`; endpoints decode the parts."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        raw = scope.get("raw_path")
+        if scope["type"] == "http" and raw and scope["path"].startswith("/api/"):
+            scope = {**scope, "path": raw.decode("ascii", "replace")}
+        await self._app(scope, receive, send)
+
+
+class _Stream(StreamingResponse):
+    """Server-Sent Events for one viewer, who leaves the room in any case."""
+
+    def __init__(self, web: Web, run_id: str | None, room: Room, request: Request) -> None:
+        told = request.headers.get("last-event-id") or request.query_params.get("last_event_id")
+        frames = web.hub.stream(room, told)
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        super().__init__(frames, media_type="text/event-stream", headers=headers)
+        self._leave = partial(web.hub.leave, run_id, room)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._leave()

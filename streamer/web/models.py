@@ -1,0 +1,218 @@
+"""What the API answers with besides the summaries, and what it can be asked.
+
+Numbers that are not finite are the texts "Infinity", "-Infinity" and "NaN", as everywhere (R14).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from schemas.base import Instant, Message, Number
+from schemas.metrics import BOARD_METRICS
+from schemas.summaries import AgentModelSummary, Grade, TierSummary
+
+MAX_PAGE = 500
+MAX_POINTS = 2000
+
+Label = Annotated[str, Field(description="Label `agent:model`.")]
+TrialSort = Literal[
+    "latest", "task", "agent", "tier", "outcome", "composite_score", "cost_usd", "duration_seconds"
+]
+Outcome = Literal["passed", "failed", "fell_back", "no_verdict"]
+MetricName = Annotated[str, Field(json_schema_extra={"enum": list(BOARD_METRICS)})]
+
+
+class LeaderboardRow(Message):
+    """One place on a board; the same object that `streamer query leaderboard --json` prints."""
+
+    rank: int = Field(ge=1, description="From 1; equal values share a rank.")
+    run: str = Field(description="Run id.")
+    agent_model: Label
+    metric: MetricName = Field(description="METRIC of the board.")
+    value: Number = Field(description="In the unit of the metric.")
+    provisional: bool = Field(description="Planned trials are missing; such rows come last.")
+    grade: Grade | None = Field(description="From the median composite score.")
+    trials: int = Field(ge=0, description="Trials that the value rests on.")
+
+
+class HistoryPoint(Message):
+    """One emission: the headline numbers of a group at an event time. What was not known is null."""
+
+    id: str = Field(description="Entry of the stream; grows.")
+    kind: Literal["run", "agent_model", "tier"] = Field(description="What the group is.")
+    agent_model: Label | None = Field(description="Null for the run, and for a tier pooled over agents.")
+    tier: str | None = Field(description="Null for the run and for an agent:model over the run.")
+    epoch: int = Field(description="Rebuild that it belongs to.")
+    state_version: int = Field(description="Offset of the last event folded into the run.")
+    last_event_at: Instant | None = Field(description="Event time.")
+    deleted: bool = Field(description="The group emptied.")
+    trials: int | None = Field(description="Slots filled.")
+    accuracy: Number | None = Field(description="resolved / trials.")
+    pass_rate: Number | None = Field(description="Mean pass rate.")
+    composite_score: Number | None = Field(description="Median composite score.")
+    grade: Grade | None = Field(description="Grade.")
+    total_cost: Number | None = Field(description="Sum of the known costs in USD.")
+    cost_of_pass: Number | None = Field(description="Known cost over passes in USD.")
+    provisional: bool | None = Field(description="Planned trials are missing.")
+    done: int | None = Field(description="Run only: slots filled.")
+    planned: int | None = Field(description="Run only: slots planned.")
+
+
+class TrialRow(Message):
+    """One scored trial in a list; the whole of it is at `/api/runs/{run}/trials/{trial}`."""
+
+    id: str = Field(description="Names the slot within the run, 24 hexadecimal digits.")
+    shard: str = Field(description='Original run inside a pooled one; "" otherwise.')
+    task_id: str = Field(description="The problem.")
+    attempt: int = Field(ge=1, description="n-th repeat of the task.")
+    agent_model: Label
+    tier: str | None = Field(description="Prompt tier.")
+    subtest: str | None = Field(description="Variant inside the tier.")
+    resolved: bool | None = Field(description="The harness's verdict; null: none.")
+    success: bool = Field(description="From tests and snapshot where present, else the verdict (R20).")
+    outcome: Outcome = Field(description="In one word; `fell_back` before `failed` (C1).")
+    failure_mode: str | None = Field(description="Why it ended early, as the harness says.")
+    composite_score: float | None = Field(description="0 to 1.")
+    grade: Grade | None = Field(description="From the composite score.")
+    cost_usd: float | None = Field(description="In US dollars.")
+    duration_seconds: float | None = Field(description="Wall time in seconds.")
+    task_speedup: float | None = Field(description="FormulaCode: geometric mean speedup.")
+    agent_advantage: float | None = Field(description="FormulaCode: advantage over the human solution.")
+
+
+class TrialPage(Message):
+    """A page of the scored trials of a run."""
+
+    total: int = Field(ge=0, description="Trials of the run.")
+    matching: int = Field(ge=0, description="Trials that the filters leave.")
+    offset: int = Field(ge=0, description="So many matching ones come before this page.")
+    trials: list[TrialRow] = Field(description="At most `limit`.")
+
+
+class Side(Message):
+    """One side of a comparison on one task: means over its attempts."""
+
+    trials: int = Field(ge=1, description="Trials of this task.")
+    pass_rate: float = Field(ge=0, le=1, description="Share of successes.")
+    composite_score: float | None = Field(description="Mean over the trials that have one.")
+    cost_usd: float | None = Field(description="Mean known cost in USD.")
+    duration_seconds: float | None = Field(description="Mean known duration in seconds.")
+
+
+class TaskPair(Message):
+    """A task that both sides have done."""
+
+    task_id: str = Field(description="The problem.")
+    tier: str | None = Field(description="Tiers are compared like with like.")
+    a: Side = Field(description="First side.")
+    b: Side = Field(description="Second side.")
+
+
+class SideTotals(Message):
+    """One side over the tasks that both have done; each task counts once, whatever its attempts."""
+
+    run: str = Field(description="Run id.")
+    agent_model: Label | None = Field(description="Null: all agents of the run but baselines.")
+    trials: int = Field(ge=0, description="Trials of the tasks that both have done.")
+    only_here: int = Field(ge=0, description="Tasks that the other side has not done.")
+    pass_rate: float | None = Field(description="Mean over tasks; null: no task in common.")
+    composite_score: float | None = Field(description="Mean over the tasks where both have one.")
+    cost_usd: float | None = Field(description="Mean over the tasks where both have a known cost, USD.")
+    duration_seconds: float | None = Field(description="Mean over the tasks where both have one, seconds.")
+
+
+class Comparison(Message):
+    """Two runs, or two agents, on the tasks that both have done."""
+
+    a: SideTotals = Field(description="First side.")
+    b: SideTotals = Field(description="Second side.")
+    tasks: int = Field(ge=0, description="Tasks that both have done (task and tier).")
+    a_better: int = Field(ge=0, description="Tasks with a higher pass rate of the first side.")
+    b_better: int = Field(ge=0, description="Tasks with a higher pass rate of the second side.")
+    equal: int = Field(ge=0, description="Tasks with equal pass rates.")
+    pairs: list[TaskPair] = Field(description="The tasks, greatest difference of pass rates first; a page.")
+
+
+class Health(Message):
+    """Whether this server follows Redis."""
+
+    following: bool = Field(description="False while Redis does not answer.")
+    viewers: int = Field(ge=0, description="Open streams of updates.")
+    rooms: int = Field(ge=0, description="Runs held for viewers.")
+    subscriptions: int = Field(ge=0, le=1, description="Redis subscriptions of this process.")
+    problem: str | None = Field(description="Why it does not follow.")
+
+
+class Problem(Message):
+    """What went wrong (RFC 9457, `application/problem+json`)."""
+
+    title: str = Field(description="The kind of problem.")
+    status: int = Field(ge=400, le=599, description="HTTP status.")
+    detail: str = Field(description="What was wrong, what is allowed, what to do.")
+
+
+class Query(BaseModel):
+    """Base of what may stand behind the question mark; anything else is refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class NoQuery(Query):
+    """Nothing."""
+
+
+class TiersQuery(Query):
+    """Of tiers."""
+
+    within: bool = Field(default=False, description="Also each agent:model within each tier.")
+
+
+class LeaderboardQuery(Query):
+    """Of a leaderboard."""
+
+    metric: MetricName = Field(default="accuracy", description="METRIC of docs/redis.md.")
+    run: str | None = Field(default=None, description="Only this run.")
+    benchmark: str | None = Field(default=None, description="Only runs of this benchmark.")
+    label: list[str] = Field(default=[], description="Only runs with this label, KEY=VALUE; repeatable.")
+    limit: int | None = Field(default=None, ge=1, description="At most so many rows.")
+
+
+class HistoryQuery(Query):
+    """Of a run's history."""
+
+    kind: Literal["run", "agent_model", "tier"] | None = Field(default=None, description="Only these.")
+    points: int = Field(
+        default=400, ge=2, le=MAX_POINTS, description="At most so many per group, the latest always."
+    )
+
+
+class TrialsQuery(Query):
+    """Of a run's trials."""
+
+    task: str | None = Field(default=None, description="Only this task.")
+    tier: str | None = Field(default=None, description="Only this tier.")
+    agent: str | None = Field(default=None, description="Only this agent, or agent:model.")
+    outcome: Outcome | None = Field(default=None, description="Only these.")
+    search: str | None = Field(
+        default=None, max_length=512, description="In task, agent:model or failure mode; case is ignored."
+    )
+    sort: TrialSort = Field(default="latest", description="Order; unknown values come last.")
+    descending: bool = Field(default=False, description="Greatest first.")
+    offset: int = Field(default=0, ge=0, description="Skip so many.")
+    limit: int = Field(default=100, ge=1, le=MAX_PAGE, description="At most so many.")
+
+
+class CompareQuery(Query):
+    """Of a comparison."""
+
+    a: str = Field(description="Run of the first side.")
+    b: str = Field(description="Run of the second side.")
+    a_agent: str | None = Field(default=None, description="Agent:model of the first side; all if not given.")
+    b_agent: str | None = Field(default=None, description="Agent:model of the second side.")
+    offset: int = Field(default=0, ge=0, description="Skip so many tasks.")
+    limit: int = Field(default=100, ge=1, le=MAX_PAGE, description="At most so many tasks.")
+
+
+GroupSummary = AgentModelSummary | TierSummary

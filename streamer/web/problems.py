@@ -1,0 +1,42 @@
+"""What goes wrong, as answers (RFC 9457)."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from aiokafka.errors import KafkaError
+from starlette.responses import Response
+
+from schemas.canonical import canonical_json
+from streamer.client.log import TopicMissing, TopicUnreadable
+from streamer.client.reading import (
+    RedisUnavailable,
+    UnknownBenchmark,
+    UnknownMetric,
+    UnknownRun,
+    UnreadableSummary,
+)
+from streamer.web.models import Problem
+
+MEDIA_TYPE = "application/problem+json"
+
+
+def problem(status: int, detail: str) -> Response:
+    """One problem as an answer."""
+    found = Problem(title=HTTPStatus(status).phrase, status=status, detail=detail)
+    answer = Response(canonical_json(found.model_dump()), status, media_type=MEDIA_TYPE)
+    answer.headers["cache-control"] = "no-store"
+    return answer
+
+
+def status_of(error: Exception) -> int | None:
+    """HTTP status of an error that can be explained; None: it is a mistake of ours."""
+    if isinstance(error, UnknownRun | UnknownBenchmark):
+        return 404
+    if isinstance(error, UnknownMetric):
+        return 400
+    if isinstance(error, UnreadableSummary):
+        return 502
+    if isinstance(error, RedisUnavailable | KafkaError | TopicMissing | TopicUnreadable):
+        return 503
+    return None

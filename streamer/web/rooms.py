@@ -1,0 +1,129 @@
+"""What the viewers of one run share: its summaries as they stand, each already written as an event.
+
+A viewer is told, at its own pace, what changed since it was told last: of each summary the latest state,
+not each in between. So a slow viewer costs nothing but its position, and ends with the same state as a
+fast one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from schemas.canonical import canonical_json
+from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
+
+AnyState = RunSummary | AgentModelSummary | TierSummary
+Key = tuple[str, str, str, str]
+"""Run id, type, tier or "", agent:model or ""."""
+
+Version = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    revision: int
+    version: Version
+    digest: str | None
+    frame: bytes
+
+
+class Room:
+    """Summaries by key, in the order in which they changed; a deleted one stays, as the news of that."""
+
+    def __init__(self) -> None:
+        self._incarnation = secrets.token_hex(6)
+        self._entries: dict[Key, _Entry] = {}
+        self._revision = 0
+        self._changed = asyncio.Event()
+        self._from_stream: set[Key] | None = set()
+        self.viewers = 0
+
+    @property
+    def filled(self) -> bool:
+        """True once it has been told what Redis holds."""
+        return self._from_stream is None
+
+    def fill(self, summaries: Iterable[AnyState]) -> None:
+        """Take what Redis held a moment ago; what was told meanwhile stands (a deletion too)."""
+        told, self._from_stream = self._from_stream or set(), None
+        for summary in summaries:
+            if key_of(summary) not in told:
+                self.put(summary)
+
+    def put(self, summary: AnyState) -> None:
+        """A summary as it stands now; what is older than what is here, or the same, changes nothing."""
+        key = key_of(summary)
+        version = (summary.epoch, summary.state_version)
+        before = self._entries.get(key)
+        known = before is not None and before.digest is not None
+        if before is not None and known and version < before.version:
+            return
+        if before is not None and (version, summary.digest) == (before.version, before.digest):
+            return
+        self._tell(key, summary.type, version, summary.digest, summary.model_dump(mode="json"))
+
+    def remove(self, key: Key) -> None:
+        """A summary is gone."""
+        run_id, kind, tier, agent_model = key
+        gone = {"run_id": run_id, "type": kind, "tier": tier or None, "agent_model": agent_model or None}
+        self._tell(key, "deleted", (0, -1), None, gone)
+
+    def position(self, event_id: str | None) -> int | None:
+        """Where a viewer stands that was last told the event of this id; None: it must start anew."""
+        incarnation, _, revision = (event_id or "").partition("-")
+        if incarnation != self._incarnation or not revision.isascii() or not revision.isdigit():
+            return None
+        return int(revision) if int(revision) <= self._revision else None
+
+    def since(self, position: int) -> tuple[list[bytes], int]:
+        """Everything that changed after a position, oldest change first, and the position after that."""
+        frames = []
+        for entry in reversed(self._entries.values()):
+            if entry.revision <= position:
+                break
+            frames.append(entry.frame)
+        return frames[::-1], self._revision
+
+    async def wait(self, position: int, seconds: float) -> bool:
+        """True if there is something after the position; False after that time, or when woken for nothing."""
+        if self._revision <= position:
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._changed.wait()
+            except TimeoutError:
+                return False
+        return self._revision > position
+
+    def wake(self) -> None:
+        """Let every viewer look around."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _tell(self, key: Key, event: str, version: Version, digest: str | None, data: object) -> None:
+        if self._from_stream is not None:
+            self._from_stream.add(key)
+        self._revision += 1
+        self._entries.pop(key, None)
+        frame = event_bytes(event, data, f"{self._incarnation}-{self._revision}")
+        self._entries[key] = _Entry(self._revision, version, digest, frame)
+        self.wake()
+
+
+def key_of(summary: AnyState) -> Key:
+    """What the summary is about."""
+    tier = summary.tier if isinstance(summary, TierSummary) else None
+    agent_model = None if isinstance(summary, RunSummary) else summary.agent_model
+    return summary.run_id, summary.type, tier or "", agent_model or ""
+
+
+def event_bytes(event: str, data: object, event_id: str | None = None) -> bytes:
+    r"""One server-sent event. JSON holds no line feeds, so the data are one line.
+
+    >>> event_bytes("deleted", {"a": 1}, "x-1")
+    b'id: x-1\nevent: deleted\ndata: {"a":1}\n\n'
+    """
+    head = f"id: {event_id}\n" if event_id else ""
+    return f"{head}event: {event}\ndata: ".encode() + canonical_json(data) + b"\n\n"

@@ -1,0 +1,138 @@
+"""Runs the application on uvicorn until SIGTERM or Ctrl-C."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+from collections.abc import Callable, Iterable
+from ipaddress import ip_address
+
+import uvicorn
+
+from streamer.settings import Settings
+from streamer.web.answers import Web
+from streamer.web.app import create_app
+from streamer.web.guard import MIN_TOKEN_CHARACTERS
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 8720
+GRACE_SECONDS = 5
+BACKLOG = 512
+
+
+class ServeError(Exception):
+    """The server cannot start as it was asked to."""
+
+
+class TokenNeeded(ServeError):
+    """Open to other hosts, and no token."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            f"--host {host} can be reached by others: give a token of {MIN_TOKEN_CHARACTERS} characters or "
+            "more, with --token or STREAMER_WEB_TOKEN, or leave --host out and use an SSH tunnel"
+        )
+
+
+class TokenTooShort(ServeError):
+    """A token that could be guessed."""
+
+    def __init__(self) -> None:
+        super().__init__(f"The token is too short: {MIN_TOKEN_CHARACTERS} characters or more are needed")
+
+
+class AddressInUse(ServeError):
+    """The port is taken, or the address is not ours."""
+
+    def __init__(self, host: str, port: int, error: OSError) -> None:
+        super().__init__(f"Cannot listen on {host} port {port}: {error.strerror}. Name another with --port")
+
+
+def run_server(
+    settings: Settings,
+    *,
+    host: str = DEFAULT_HOST,
+    port: int | None = None,
+    token: str | None = None,
+    host_names: Iterable[str] = (),
+    echo: Callable[[str], None],
+) -> None:
+    """Serve until SIGTERM or Ctrl-C.
+
+    Args:
+        settings: where broker and Redis are.
+        host: address to listen on; anything but this machine's own needs a token.
+        port: None: 8720, or a free one if that is taken.
+        token: needed by whoever asks for data.
+        host_names: further names that this server may be called by.
+        echo: takes each line for the user.
+
+    Raises:
+        ServeError: it cannot start like that.
+    """
+    if token is not None and len(token) < MIN_TOKEN_CHARACTERS:
+        raise TokenTooShort
+    if token is None and not is_loopback(host):
+        raise TokenNeeded(host)
+    with listening(host, port) as listener:
+        web = Web(settings)
+        app = create_app(web, token=token, host_names=[host, *host_names])
+        config = uvicorn.Config(
+            app,
+            log_level=logging.WARNING,
+            access_log=False,
+            ws="none",
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+            backlog=BACKLOG,
+        )
+        shown = f"[{host}]" if ":" in host else host
+        echo(f"streamer serves http://{shown}:{listener.getsockname()[1]}/  (Ctrl-C ends it)")
+        Server(config, web).run(sockets=[listener])
+
+
+def listening(host: str, port: int | None) -> socket.socket:
+    """A socket that is bound; AddressInUse if it cannot be."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        try:
+            listener.bind((host, DEFAULT_PORT if port is None else port))
+        except OSError as error:
+            if port is not None or error.errno != errno.EADDRINUSE:
+                raise
+            listener.bind((host, 0))
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise AddressInUse(host, DEFAULT_PORT if port is None else port, error) from error
+    return listener
+
+
+def is_loopback(host: str) -> bool:
+    """True if nobody but this machine can reach it.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Server(uvicorn.Server):
+    """Ends its streams first: viewers would keep it from ending otherwise."""
+
+    def __init__(self, config: uvicorn.Config, web: Web) -> None:
+        super().__init__(config)
+        self._web = web
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End in good order."""
+        self._web.hub.close()
+        await super().shutdown(sockets)

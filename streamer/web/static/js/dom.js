@@ -1,0 +1,50 @@
+// The only way in which this page makes elements. Text from outside becomes text nodes, never markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export function h(tag, attributes = {}, ...children) {
+  return furnished(document.createElement(tag), attributes, children);
+}
+
+export function svg(tag, attributes = {}, ...children) {
+  return furnished(document.createElementNS(SVG, tag), attributes, children);
+}
+
+function furnished(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name.startsWith("--")) element.style.setProperty(name, value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+const ACTING = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+
+// What would move, hide or reorder text is written out, as on the command line.
+export function visible(value) {
+  return String(value).replace(ACTING, (character) => {
+    const code = character.codePointAt(0);
+    if (code <= 0xff) return `\\x${code.toString(16).padStart(2, "0")}`;
+    if (code <= 0xffff) return `\\u${code.toString(16).padStart(4, "0")}`;
+    return `\\U${code.toString(16).padStart(8, "0")}`;
+  });
+}
+
+// A name that somebody else chose: in its own direction, cut by style where it is long, whole as its title.
+export function name(value) {
+  const text = visible(value);
+  const parts = text.split(/(?<=[:/])/).flatMap((part, at) => (at ? [h("wbr"), part] : [part]));
+  return h("bdi", { class: "name", title: text }, ...parts);
+}
+
+export function field(title, control) {
+  return h("label", { class: "field" }, h("span", {}, title), control);
+}
+
+export function card(title, controls, ...body) {
+  const head = h("header", {}, h("h2", {}, title), ...controls);
+  return h("section", { class: "card", "aria-label": title }, head, ...body);
+}

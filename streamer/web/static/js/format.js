@@ -1,0 +1,73 @@
+// Numbers, times and grades for people. Infinity and NaN travel as texts; unknown is null.
+
+import { h } from "./dom.js";
+
+export const UNKNOWN = "–";
+const integers = new Intl.NumberFormat("en");
+const ratios = new Intl.NumberFormat("en", { maximumFractionDigits: 3 });
+const NOT_FINITE = { Infinity: "∞", "-Infinity": "−∞", NaN: "NaN" };
+
+// As a number that can be compared; null where nobody knows.
+export function number(value) {
+  if (value === null || value === undefined || value === "NaN") return null;
+  return Number(value);
+}
+
+function finite(value, write) {
+  if (value === null || value === undefined) return UNKNOWN;
+  return typeof value === "string" ? (NOT_FINITE[value] ?? value) : Number.isFinite(value) ? write(value) : NOT_FINITE[String(value)];
+}
+
+export const count = (value) => finite(value, (v) => integers.format(v));
+export const ratio = (value) => finite(value, (v) => ratios.format(v));
+export const share = (value) => finite(value, (v) => v.toFixed(3));
+export const times = (value) => finite(value, (v) => `${ratios.format(v)}×`);
+export const percent = (value) => finite(value, (v) => `${(100 * v).toFixed(1)}\u00a0%`);
+export const signed = (value, write) => (value > 0 ? `+${write(value)}` : write(value).replace("-", "−"));
+
+export const usd = (value) =>
+  finite(value, (v) => {
+    const size = Math.abs(v);
+    return `$${v.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: size && size < 1 ? 4 : 2 })}`;
+  });
+
+export const duration = (value) =>
+  finite(value, (v) => {
+    const size = Math.abs(v);
+    if (size < 100) return `${ratios.format(Number(v.toPrecision(3)))} s`;
+    if (size < 6000) return `${ratios.format(Number((v / 60).toPrecision(3)))} min`;
+    if (size < 200_000) return `${ratios.format(Number((v / 3600).toPrecision(3)))} h`;
+    return `${ratios.format(Number((v / 86_400).toPrecision(3)))} d`;
+  });
+
+export function moment(text) {
+  if (!text) return UNKNOWN;
+  const date = new Date(text);
+  const shown = date.toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
+  return h("time", { datetime: text, title: text }, shown);
+}
+
+const STEPS = [["day", 86_400], ["hour", 3600], ["minute", 60], ["second", 1]];
+const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
+
+export function ago(text) {
+  if (!text) return UNKNOWN;
+  const seconds = (new Date(text) - Date.now()) / 1000;
+  const [unit, size] = STEPS.find(([, length]) => Math.abs(seconds) >= length) ?? STEPS[3];
+  return h("time", { datetime: text, title: new Date(text).toLocaleString("en-GB") }, relative.format(Math.round(seconds / size), unit));
+}
+
+const MOODS = { S: "good", A: "good", B: "accent", C: "accent", D: "warn", F: "bad" };
+
+export function grade(value, provisional = false) {
+  if (!value) return UNKNOWN;
+  const why = provisional ? "provisional: planned trials are missing" : null;
+  return h("span", { class: `badge grade ${MOODS[value] ?? ""}`, title: why }, value, provisional ? "*" : "");
+}
+
+export function meter(value, write = percent) {
+  const share = number(value);
+  if (share === null) return UNKNOWN;
+  const bar = h("span", { "aria-hidden": "true" }, h("i", { "--share": Math.max(0, Math.min(1, share)) }));
+  return h("span", { class: "meter" }, bar, write(value));
+}

@@ -1,0 +1,43 @@
+// Follows a stream of updates for ever: the browser resumes by Last-Event-ID; where it gives up, we open anew.
+
+const KINDS = ["run_summary", "agent_model_summary", "tier_summary"];
+const REOPEN_MS = 1500;
+
+export class Live {
+  // handlers: reset(), put(summary), remove(gone), told(), state(word)
+  constructor(path, handlers) {
+    this.path = path;
+    this.handlers = handlers;
+    this.lastId = "";
+    this.timer = 0;
+    this.open();
+  }
+
+  open() {
+    const resume = this.lastId ? `?last_event_id=${encodeURIComponent(this.lastId)}` : "";
+    const source = new EventSource(this.path + resume);
+    this.source = source;
+    const on = (event, act) =>
+      source.addEventListener(event, (message) => {
+        if (message.lastEventId) this.lastId = message.lastEventId;
+        act(message.data ? JSON.parse(message.data) : null);
+      });
+    on("snapshot", () => this.handlers.reset());
+    for (const kind of KINDS) on(kind, (summary) => this.handlers.put(summary));
+    on("deleted", (gone) => this.handlers.remove(gone));
+    on("told", () => {
+      this.handlers.state("live");
+      this.handlers.told();
+    });
+    source.addEventListener("error", () => {
+      this.handlers.state("lost");
+      if (source.readyState !== EventSource.CLOSED) return;
+      this.timer = setTimeout(() => this.open(), REOPEN_MS);
+    });
+  }
+
+  close() {
+    clearTimeout(this.timer);
+    this.source.close();
+  }
+}

@@ -1,0 +1,93 @@
+// Which view the address names. Everything else is in the views.
+
+import { Compare } from "./compare.js";
+import { get, signIn } from "./api.js";
+import { card, field, h } from "./dom.js";
+import { Leaders } from "./leaders.js";
+import { Run } from "./run.js";
+import { Runs } from "./runs.js";
+
+const main = document.getElementById("main");
+const live = document.getElementById("live");
+const WORDS = { live: "live", lost: "connection lost, trying again", connecting: "connecting" };
+let view = null;
+let first = true;
+
+function state(word) {
+  if (live.dataset.state === word) return;
+  live.dataset.state = word;
+  live.lastElementChild.textContent = WORDS[word];
+}
+
+// "#/run/a%2Fb/tiers?x=1" -> parts ["run", "a/b", "tiers"], options {x: "1"}
+function address() {
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+  return { parts: path.split("/").filter(Boolean).map(decoded), options: Object.fromEntries(new URLSearchParams(query ?? "")) };
+}
+
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+const follow = (path) => (chosen) => {
+  const given = Object.entries(chosen).filter(([, value]) => value);
+  history.replaceState(null, "", `#/${path}?${new URLSearchParams(given)}`);
+};
+
+function made({ parts, options }) {
+  const [kind, id, tab] = parts;
+  if (kind === "run" && id) return new Run(id, tab, state);
+  if (kind === "leaders") return new Leaders(options, follow("leaders"), state);
+  if (kind === "compare") return new Compare(options, follow("compare"));
+  return new Runs(state);
+}
+
+function show() {
+  view?.close?.();
+  document.title = "streamer";
+  const where = address();
+  state("connecting");
+  view = made(where);
+  const title = { leaders: "Leaderboard", compare: "Compare" }[where.parts[0]] ?? "Runs";
+  const heading = view.parts ? [] : [h("h1", { class: "unseen" }, title)];
+  main.replaceChildren(...heading, ...(view.parts ?? [view.element]));
+  if (where.parts[0] === "compare") get("/api/health").then(() => state("live"), () => state("lost"));
+  for (const link of document.querySelectorAll("nav a[data-view]")) {
+    const current = link.dataset.view === (where.parts[0] === "run" ? "runs" : (where.parts[0] ?? "runs"));
+    if (current) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  if (!first) main.focus({ preventScroll: true });
+  first = false;
+}
+
+function askForToken() {
+  view?.close?.();
+  view = null;
+  const input = h("input", { type: "password", autocomplete: "current-password", required: true });
+  const wrong = h("p", { class: "note", role: "alert" });
+  const onsubmit = async (event) => {
+    event.preventDefault();
+    if (await signIn(input.value)) start();
+    else wrong.textContent = "That token does not fit.";
+  };
+  const form = h("form", { onsubmit, class: "body controls" }, field("Token", input), h("button", { class: "plain", type: "submit" }, "Open"), wrong);
+  main.replaceChildren(card("This server asks for a token", [], form));
+  input.focus();
+}
+
+function start() {
+  show();
+  get("/api/health").catch((error) => error.status === 401 && askForToken());
+}
+
+window.addEventListener("hashchange", () => (location.hash === "#main" ? null : show()));
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+});
+start();

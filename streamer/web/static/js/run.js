@@ -1,0 +1,177 @@
+// One run: its head, and what is chosen of board, tiers, trials and comparison.
+
+import { Board } from "./board.js";
+import { Compare } from "./compare.js";
+import { closeDrawer, openTrial } from "./drawer.js";
+import { segments, select } from "./controls.js";
+import { card, h, name } from "./dom.js";
+import { UNKNOWN, ago, count, duration, number, percent, usd } from "./format.js";
+import { Frontier } from "./frontier.js";
+import { Live } from "./live.js";
+import { METRICS, known } from "./metrics.js";
+import { progress, runLink, status } from "./runs.js";
+import { runPath } from "./api.js";
+import { Tiers } from "./tiers.js";
+import { TimeChart } from "./timechart.js";
+import { Trials } from "./trials.js";
+
+const TABS = { board: "Board", tiers: "Tiers", trials: "Trials", compare: "Compare" };
+const LINES = ["pass_rate", "composite_score", "accuracy", "cost_of_pass", "total_cost", "trials"];
+const QUALITIES = ["composite_score", "pass_rate", "accuracy", "mean_speedup", "agent_advantage"];
+// Of pass@k that of the greatest k up to this.
+const MOST_ATTEMPTS = 5;
+const COSTS = ["mean_cost", "cost_of_pass", "total_cost"];
+
+export class Run {
+  constructor(run, tab, state) {
+    this.id = run;
+    this.tab = TABS[tab] ? tab : "board";
+    this.agents = new Map();
+    this.tiers = new Map();
+    this.colors = new Map();
+    this.summary = null;
+    this.head = h("div", { class: "head" }, h("h1", {}, name(run)));
+    this.tiles = h("dl", { class: "tiles" });
+    this.element = h("div", { class: "run" });
+    this.parts = [this.head, this.tiles, this.tabs(), ...this.body()];
+    this.live = new Live(runPath(run, "/updates"), {
+      reset: () => this.reset(),
+      put: (summary) => this.put(summary),
+      remove: (gone) => this.remove(gone),
+      told: () => this.draw(),
+      state,
+    });
+  }
+
+  tabs() {
+    const links = Object.entries(TABS).map(([id, title]) => h("a", { href: runLink(this.id, id === "board" ? "" : `/${id}`), "aria-current": id === this.tab ? "page" : null }, title));
+    return h("nav", { class: "tabs", "aria-label": "Parts of the run" }, ...links);
+  }
+
+  body() {
+    if (this.tab === "tiers") return [(this.tierView = new Tiers()).element];
+    if (this.tab === "trials") return [(this.trialView = new Trials(this.id, (trial) => openTrial(this.id, trial))).element];
+    if (this.tab === "compare") return [(this.compareView = new Compare({ a: this.id, b: this.id }, () => {})).element];
+    return this.boardBody();
+  }
+
+  boardBody() {
+    this.board = new Board();
+    this.chart = new TimeChart(this.id, (key, kind = "agent_model") => (kind === "tier" ? this.tierIndex(key) : this.indexOf(key)));
+    this.choice = { kind: "agent_model", line: "pass_rate", quality: "composite_score", cost: "mean_cost" };
+    const again = (what) => (value) => {
+      this.choice[what] = value;
+      this.drawCharts();
+    };
+    const line = select("Metric", LINES.map((id) => [id, METRICS[id].title]), this.choice.line, again("line"));
+    this.kinds = segments("Lines", [["agent_model", "Agents"], ["tier", "Tiers"]], "agent_model", again("kind"));
+    this.quality = select("Quality", [], "", again("quality"));
+    const cost = select("Cost", COSTS.map((id) => [id, METRICS[id].title]), this.choice.cost, again("cost"));
+    this.frontier = new Frontier();
+    return [
+      card("Board", [h("span", { class: "note" }, "* provisional: planned trials are missing")], this.board.element),
+      h(
+        "div",
+        { class: "two" },
+        card("Over event time", [line.element, this.kinds], h("div", { class: "body" }, this.chart.element)),
+        card("Cost against quality", [this.quality.element, cost.element], h("div", { class: "body" }, this.frontier.element, h("p", { class: "note" }, "Dashed: the Pareto frontier; nobody is cheaper and at least as good."))),
+      ),
+    ];
+  }
+
+  // A snapshot begins: what it does not name is gone. The chart asks what happened meanwhile.
+  reset() {
+    this.summary = null;
+    this.agents.clear();
+    this.tiers.clear();
+    this.chart?.load().catch(() => {});
+  }
+
+  put(summary) {
+    this.chart?.put(summary);
+    if (summary.type === "run_summary") this.summary = summary;
+    else if (summary.type === "agent_model_summary") this.agents.set(summary.agent_model, summary);
+    else this.tiers.set(`${summary.tier}\n${summary.agent_model ?? ""}`, summary);
+  }
+
+  remove(gone) {
+    if (gone.type === "run_summary") this.summary = null;
+    else if (gone.type === "agent_model_summary") this.agents.delete(gone.agent_model);
+    else this.tiers.delete(`${gone.tier}\n${gone.agent_model ?? ""}`);
+  }
+
+  draw() {
+    const agents = [...this.agents.values()];
+    const tiers = [...this.tiers.values()];
+    for (const label of [...this.agents.keys()].sort()) this.indexOf(label);
+    this.drawHead();
+    this.board?.update(agents, (label) => this.indexOf(label));
+    this.tierView?.update(tiers, this.summary);
+    this.trialView?.update(agents, tiers);
+    if (this.chart) {
+      this.kinds.hidden = tiers.length === 0;
+      this.quality.offer(known(QUALITIES, agents).map((id) => [id, METRICS[id].title]));
+      if (this.quality.select.value) this.choice.quality = this.quality.select.value;
+      this.drawCharts();
+    }
+  }
+
+  drawCharts() {
+    this.chart.show(this.choice.kind, this.choice.line);
+    this.frontier.update([...this.agents.values()], (label) => this.indexOf(label), this.choice.cost, this.choice.quality);
+  }
+
+  // A colour once given stays.
+  indexOf(label) {
+    if (!this.colors.has(label)) this.colors.set(label, this.colors.size);
+    return this.colors.get(label);
+  }
+
+  tierIndex(tier) {
+    return [...new Set([...this.tiers.values()].map((one) => one.tier))].sort().indexOf(tier);
+  }
+
+  drawHead() {
+    const run = this.summary;
+    if (!run) {
+      this.head.replaceChildren(h("h1", {}, name(this.id)), h("p", { class: "error", role: "alert" }, "This run is gone: it was deleted, or Redis was emptied."));
+      this.tiles.replaceChildren();
+      return;
+    }
+    document.title = `${run.display_name ?? run.run_id} · streamer`;
+    const facts = [["", run.run_id], ["", run.harness], ["", run.benchmark], ...Object.entries(run.labels)].filter(([, value]) => value);
+    this.head.replaceChildren(
+      h("div", { class: "line" }, h("h1", {}, name(run.display_name ?? run.run_id)), status(run), run.provisional ? h("span", { class: "badge warn" }, "provisional") : null),
+      h("div", { class: "line note" }, ...facts.map(([key, value]) => h("span", {}, name(key ? `${key}=${value}` : value))), h("span", {}, "last event ", ago(run.last_event_at))),
+    );
+    this.tiles.replaceChildren(...tiles(run));
+  }
+
+  close() {
+    this.live.close();
+    this.chart?.close();
+    this.trialView?.close();
+    closeDrawer();
+  }
+}
+
+// ETA and burn rate rest on event time, so that a replay tells the same.
+function tiles(run) {
+  const { done, planned } = run.progress;
+  const seconds = run.started_at && run.last_event_at ? (new Date(run.last_event_at) - new Date(run.started_at)) / 1000 : null;
+  const cost = number(run.total_cost);
+  const ends = seconds > 0 && done > 0 && planned !== null && done < planned && run.status === null;
+  const left = ends ? `about ${duration(((planned - done) * seconds) / done)} left` : planned === null ? "no plan known" : `${percent(planned ? done / planned : 1)} of the plan`;
+  const rate = seconds > 0 && cost !== null ? `${usd((cost * 3600) / seconds)} per hour` : UNKNOWN;
+  const total = ends && cost !== null ? `, about ${usd((cost * planned) / done)} in all` : "";
+  const pass = Object.entries(run.pass_at_k).filter(([k, found]) => found.value !== null && Number(k) <= MOST_ATTEMPTS).at(-1);
+  return [
+    tile("Progress", progress(run), left),
+    tile("Accuracy", percent(run.accuracy), `${count(run.resolved)} resolved of ${count(run.trials)}`),
+    tile("Cost", usd(run.total_cost), rate + total),
+    tile(pass ? `pass@${pass[0]}` : "pass@k", pass ? percent(pass[1].value) : UNKNOWN, pass ? `${count(pass[1].tasks_covered)} tasks${pass[1].partial ? ", not all yet" : ""}` : ""),
+    tile("Tokens", count(run.tokens.output), `out; ${count(run.tokens.input)} in`),
+  ];
+}
+
+const tile = (title, value, more) => h("div", { class: "tile" }, h("dt", {}, title), h("dd", {}, value), h("dd", { class: "more" }, more));

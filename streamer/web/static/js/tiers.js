@@ -1,0 +1,111 @@
+// The tiers of a run: grade, uplift, spread; pooled over the agents, or each agent within each tier.
+
+import { card, h, name, svg } from "./dom.js";
+import { segments, select } from "./controls.js";
+import { UNKNOWN, count, grade, number, percent, ratio, signed, usd } from "./format.js";
+import { metricColumn } from "./board.js";
+import { Table } from "./table.js";
+
+const SPREADS = [["composite_score", "Composite score"], ["impl_rate", "Judge's score"], ["pass_rate", "Pass rate"], ["cost_usd", "Cost per trial"], ["duration_seconds", "Duration"]];
+
+export class Tiers {
+  constructor() {
+    this.within = false;
+    this.spread = "composite_score";
+    this.table = new Table([], {
+      caption: "Tiers of this run",
+      key: (tier) => `${tier.tier}\n${tier.agent_model ?? ""}`,
+      sort: { id: "tier", descending: false },
+      empty: "This run has no tiers.",
+    });
+    this.facts = h("dl", { class: "facts line" });
+    const choice = select("Spread of", SPREADS, this.spread, (value) => this.again(() => (this.spread = value)));
+    const grouping = segments("Rows", [["pooled", "Pooled"], ["within", "By agent"]], "pooled", (value) => this.again(() => (this.within = value === "within")));
+    const key = h("p", { class: "note body" }, "Spread: line from least to greatest, band one standard deviation around the mean (dot), bar at the median.");
+    this.element = card("Tiers", [choice.element, grouping], this.table.element, this.facts, key);
+  }
+
+  again(change) {
+    change();
+    this.table.elements.clear();
+    this.table.body.replaceChildren();
+    this.update(this.tiers ?? [], this.run);
+  }
+
+  update(tiers, run) {
+    this.tiers = tiers;
+    this.run = run;
+    const rows = tiers.filter((tier) => (tier.agent_model !== null) === this.within);
+    const highest = Math.max(0, ...rows.map((tier) => this.stats(tier).max).map(number).filter(Number.isFinite));
+    const share = !["cost_usd", "duration_seconds"].includes(this.spread);
+    this.top = share ? 1 : highest || 1;
+    this.table.setColumns([...this.columns()]);
+    if (this.shownTop !== this.top) this.table.elements.clear();
+    if (this.shownTop !== this.top) this.table.body.replaceChildren();
+    this.shownTop = this.top;
+    this.table.update(rows);
+    this.facts.replaceChildren(...crossTier(run?.cross_tier));
+  }
+
+  stats(tier) {
+    return tier.statistics[this.spread] ?? {};
+  }
+
+  columns() {
+    const who = this.within ? [{ id: "agent", title: "Agent : model", value: (t) => t.agent_model, cell: (t) => name(t.agent_model) }] : [];
+    return [
+      { id: "tier", title: "Tier", value: (t) => t.tier, cell: (t) => [name(t.tier), t.tier === t.baseline_tier ? h("span", { class: "note" }, " baseline") : null] },
+      ...who,
+      { id: "grade", title: "Grade", value: (t) => t.grade && "SABCDF".indexOf(t.grade), cell: (t) => grade(t.grade, t.provisional) },
+      { id: "trials", title: "Trials", number: true, high: true, value: (t) => t.trials, cell: (t) => count(t.trials) },
+      { id: "uplift", title: "Uplift", hint: "Median composite over the baseline tier's, minus 1", number: true, high: true, value: (t) => number(t.tier_uplift), cell: (t) => moved(t.tier_uplift, percent) },
+      { id: "delta", title: "Delta", hint: "Median composite minus the baseline tier's", number: true, high: true, value: (t) => number(t.tier_delta), cell: (t) => moved(t.tier_delta, ratio) },
+      metricColumn("composite_score"),
+      { id: "spread", title: "Spread", cell: (t) => spread(this.stats(t), this.top) },
+      { id: "deviation", title: "σ", hint: "Standard deviation", number: true, value: (t) => number(this.stats(t).std_dev), cell: (t) => ratio(this.stats(t).std_dev ?? null) },
+      metricColumn("pass_rate"),
+      metricColumn("mean_cost"),
+      metricColumn("cost_of_pass"),
+    ];
+  }
+}
+
+function moved(value, write) {
+  const known = number(value);
+  if (known === null || !Number.isFinite(known)) return write(value);
+  return h("span", { class: known > 0 ? "better" : known < 0 ? "worse" : null }, signed(known, write));
+}
+
+function spread(stats, top) {
+  const [low, high, mean, median, deviation] = ["min", "max", "mean", "median", "std_dev"].map((field) => number(stats[field]));
+  if (low === null || high === null || ![low, high].every(Number.isFinite)) return UNKNOWN;
+  const x = (value) => 4 + 162 * Math.max(0, Math.min(1, value / top));
+  const label = `from ${ratio(low)} to ${ratio(high)}, median ${ratio(median)}, mean ${ratio(mean)}, standard deviation ${ratio(deviation)}`;
+  const band = deviation !== null && Number.isFinite(mean) ? svg("rect", { class: "band", x: x(mean - deviation), width: Math.max(1, x(mean + deviation) - x(mean - deviation)), y: 5, height: 12, rx: 2 }) : null;
+  return svg(
+    "svg",
+    { class: "spread", viewBox: "0 0 170 22", role: "img", "aria-label": label },
+    svg("title", {}, label),
+    svg("line", { class: "floor", x1: 4, x2: 166, y1: 21, y2: 21 }),
+    svg("line", { class: "range", x1: x(low), x2: x(high), y1: 11, y2: 11 }),
+    svg("line", { class: "range", x1: x(low), x2: x(low), y1: 7, y2: 15 }),
+    svg("line", { class: "range", x1: x(high), x2: x(high), y1: 7, y2: 15 }),
+    band,
+    median === null ? null : svg("line", { class: "median", x1: x(median), x2: x(median), y1: 3, y2: 19 }),
+    Number.isFinite(mean) ? svg("circle", { class: "mean", cx: x(mean), cy: 11, r: 3 }) : null,
+  );
+}
+
+function crossTier(found) {
+  if (!found) return [];
+  const facts = [
+    ["Variance of pass rates", ratio(found.pass_rate_variance)],
+    ["Variance of judge's scores", ratio(found.impl_rate_variance)],
+    ["Variance of costs", finiteRatio(found.cost_variance)],
+    ["Dearest − cheapest median cost", usd(found.cost_delta)],
+    ["Lowest cost of pass", found.frontier_tier === null ? usd(found.frontier_cost_of_pass) : [usd(found.frontier_cost_of_pass), " in ", name(found.frontier_tier)]],
+  ];
+  return facts.map(([title, value]) => h("div", {}, h("dt", {}, title), h("dd", {}, ...[value].flat())));
+}
+
+const finiteRatio = (value) => (typeof value === "number" && value > 0 && value < 0.001 ? value.toExponential(2) : ratio(value));

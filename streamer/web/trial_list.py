@@ -1,0 +1,51 @@
+"""Filters, orders and cuts lists of trials. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from streamer.web.models import TrialPage, TrialRow, TrialsQuery
+
+ORDERS: dict[str, Callable[[TrialRow], Any]] = {
+    "task": lambda row: (row.task_id, row.attempt),
+    "agent": lambda row: row.agent_model,
+    "tier": lambda row: row.tier,
+    "outcome": lambda row: row.outcome,
+    "composite_score": lambda row: row.composite_score,
+    "cost_usd": lambda row: row.cost_usd,
+    "duration_seconds": lambda row: row.duration_seconds,
+}
+
+
+def page_of(rows: Sequence[TrialRow], query: TrialsQuery) -> TrialPage:
+    """The page that the query asks for.
+
+    Args:
+        rows: all trials of the run, the one that changed last at the end.
+        query: filters, order, offset and limit.
+    """
+    found = [row for row in rows if _wanted(row, query)]
+    if query.sort == "latest":
+        found = found if query.descending else found[::-1]
+    else:
+        order = ORDERS[query.sort]
+        known = [row for row in found if order(row) is not None]
+        known.sort(key=order, reverse=query.descending)
+        found = known + [row for row in found if order(row) is None]
+    page = found[query.offset : query.offset + query.limit]
+    return TrialPage(total=len(rows), matching=len(found), offset=query.offset, trials=page)
+
+
+def _wanted(row: TrialRow, query: TrialsQuery) -> bool:
+    return (
+        query.task in (None, row.task_id)
+        and query.tier in (None, row.tier)
+        and query.agent in (None, row.agent_model, row.agent_model.partition(":")[0])
+        and query.outcome in (None, row.outcome)
+        and (not query.search or query.search.casefold() in _text(row).casefold())
+    )
+
+
+def _text(row: TrialRow) -> str:
+    return "\n".join((row.task_id, row.agent_model, row.failure_mode or ""))

@@ -1,0 +1,193 @@
+"""The scored trials of the runs that people look at: Redis has none, so they are read from the log.
+
+Of each trial only what a list shows is kept, and where the whole of it stands; that is read when somebody
+asks for it. A run is read from its beginning once, then only what came since.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from schemas.identity import encode_id
+from streamer.client.log import ConsumerRecord, read_batches
+from streamer.settings import Settings
+from streamer.sinks.names import Names
+from streamer.web.models import Outcome, TrialRow
+
+MAX_TRIALS = 200_000
+"""So many trials are held in all; about 1 KiB each."""
+
+FRESH_SECONDS = 2.0
+"""What was read so recently is not read again."""
+
+Version = tuple[int, int]
+
+
+class TooManyTrials(Exception):
+    """A run is too large for this view."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(
+            f"Run {run_id!r} has more than {MAX_TRIALS:,} scored trials, more than this server holds. "
+            "`streamer query trials` prints them all"
+        )
+
+
+class TrialMoved(Exception):
+    """The trial was scored again while it was being read."""
+
+    def __init__(self) -> None:
+        super().__init__("This trial was scored again just now: ask once more")
+
+
+@dataclass(frozen=True, slots=True)
+class HeldTrial:
+    """What is held of a trial: its row, where it stands, its version, and the order in which it came."""
+
+    row: TrialRow
+    key: bytes
+    offset: int
+    version: Version
+
+
+@dataclass(slots=True)
+class _Run:
+    """The trials of one run, as far as they have been read."""
+
+    trials: dict[str, HeldTrial]
+    gone: dict[str, Version]
+    lock: asyncio.Lock
+    next_offset: int = 0
+    read_at: float = float("-inf")
+
+
+class TrialLog:
+    """Scored trials by run.
+
+    Args:
+        settings: where the broker is.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
+        self._settings = settings
+        self._topic = Names(settings.namespace).scored_trials
+        self._clock = clock
+        self._runs: dict[str, _Run] = {}
+
+    async def trials(self, run_id: str) -> dict[str, HeldTrial]:
+        """Trial id to trial, the one that changed last at the end; not to be changed.
+
+        Raises:
+            TooManyTrials: the run has more than MAX_TRIALS.
+            TopicMissing, TopicUnreadable, aiokafka.errors.KafkaError: see `streamer.client.log`.
+        """
+        run = self._runs.pop(run_id, None) or _Run({}, {}, asyncio.Lock())
+        self._runs[run_id] = run  # the last one in the order of eviction
+        async with run.lock:
+            if self._clock() - run.read_at >= FRESH_SECONDS:
+                await self._read_on(run_id, run)
+                run.read_at = self._clock()
+        return run.trials
+
+    async def payload(self, run_id: str, trial_id: str) -> bytes | None:
+        """The scored trial as published; None: the run has no such trial.
+
+        Raises:
+            TrialMoved: it changed meanwhile; ask again.
+        """
+        held = (await self.trials(run_id)).get(trial_id)
+        if held is None:
+            return None
+        batches = read_batches(self._settings, self._topic, run_id=run_id, start=held.offset)
+        try:
+            for record in await anext(batches, []):
+                if record.offset == held.offset and record.key == held.key:
+                    return bytes(record.value)
+        finally:
+            await batches.aclose()  # type: ignore[attr-defined]
+        self._runs[run_id].read_at = float("-inf")
+        raise TrialMoved
+
+    async def _read_on(self, run_id: str, run: _Run) -> None:
+        prefix = f"{encode_id(run_id)}|".encode()
+        try:
+            async for batch in read_batches(
+                self._settings, self._topic, run_id=run_id, start=run.next_offset
+            ):
+                for record in batch:
+                    if record.key is not None and record.key.startswith(prefix):
+                        _take(run, record)
+                    run.next_offset = record.offset + 1
+                self._make_room(run_id, run)
+                await asyncio.sleep(0)
+        except TooManyTrials:
+            self._runs.pop(run_id, None)
+            raise
+
+    def _make_room(self, run_id: str, run: _Run) -> None:
+        """Forget the runs that nobody has asked for longest."""
+        if len(run.trials) > MAX_TRIALS:
+            raise TooManyTrials(run_id)
+        while sum(len(other.trials) for other in self._runs.values()) > MAX_TRIALS:
+            del self._runs[next(name for name in self._runs if name != run_id)]
+
+
+def _take(run: _Run, record: ConsumerRecord) -> None:
+    """Fold one record; what is older than what was seen of the same slot is a late writer's."""
+    trial_id = hashlib.sha256(record.key).hexdigest()[:24]
+    held = run.trials.get(trial_id)
+    if record.value is None:
+        if run.trials.pop(trial_id, None) and held:
+            run.gone[trial_id] = held.version
+        return
+    trial = orjson.loads(record.value)
+    version = (trial["epoch"], trial["state_version"])
+    if version < (held.version if held else run.gone.get(trial_id, version)):
+        return
+    run.trials.pop(trial_id, None)
+    run.trials[trial_id] = HeldTrial(row_of(trial_id, trial), record.key, record.offset, version)
+
+
+def row_of(trial_id: str, trial: dict[str, Any]) -> TrialRow:
+    """What a list shows of a scored trial (as parsed from JSON)."""
+    formulacode = trial["formulacode"] or {}
+    return TrialRow(
+        id=trial_id,
+        shard=trial["shard"],
+        task_id=sys.intern(trial["task_id"]),
+        attempt=trial["attempt"],
+        agent_model=sys.intern(trial["agent_model"]),
+        tier=_interned(trial["tier"]),
+        subtest=_interned(trial["subtest"]),
+        resolved=trial["resolved"],
+        success=trial["success"],
+        outcome=outcome_of(trial),
+        failure_mode=_interned(trial["failure_mode"]),
+        composite_score=trial["composite_score"],
+        grade=trial["grade"],
+        cost_usd=trial["cost_usd"],
+        duration_seconds=trial["duration_seconds"],
+        task_speedup=formulacode.get("task_speedup"),
+        agent_advantage=formulacode.get("agent_advantage"),
+    )
+
+
+def outcome_of(trial: dict[str, Any]) -> Outcome:
+    """A trial that fell back to the baseline did not pass, whatever its numbers say (C1)."""
+    if (trial["formulacode"] or {}).get("fallback_to_baseline"):
+        return "fell_back"
+    if trial["success"]:
+        return "passed"
+    return "no_verdict" if trial["resolved"] is None and trial["formulacode"] is None else "failed"
+
+
+def _interned(text: str | None) -> str | None:
+    return None if text is None else sys.intern(text)
