@@ -65,9 +65,19 @@ def _print_tables(folding: Folding, by: str | None) -> None:
     for run_id in folding.runs():
         summaries = [change.summary or {} for change in folding.pipeline.all_summaries(run_id)]
         subtests = by_subtest(folding.pipeline.run(run_id)) if by else []
-        print_run(summaries, subtests)
+        print_run(summaries, subtests, _fallbacks(folding, run_id, summaries))
     if not folding.runs():
         print_line("No results.")
+
+
+def _fallbacks(folding: Folding, run_id: str, summaries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The scored trials that fell back to baseline, by task, attempt and agent:model."""
+    if not any((summary.get("formulacode") or {}).get("fallbacks") for summary in summaries):
+        return []
+    scored = folding.pipeline.cut(run_id, news=False).scored
+    trials = [orjson.loads(change.value) for change in scored if change.value]
+    fell_back = [trial for trial in trials if (trial["formulacode"] or {}).get("fallback_to_baseline")]
+    return sorted(fell_back, key=lambda t: (t["shard"], t["task_id"], t["attempt"], t["agent_model"]))
 
 
 def _subtests(folding: Folding, by: str | None) -> list[dict[str, Any]]:

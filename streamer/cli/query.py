@@ -23,6 +23,7 @@ from streamer.cli.tables import (
     print_tiers,
     print_trials,
 )
+from streamer.cli.tables_formulacode import print_payload
 from streamer.client.reader import StateReader
 from streamer.client.trials import scored_trials, subtests
 from streamer.settings import Settings
@@ -109,7 +110,10 @@ def tiers(run_id: str, by: str | None, as_json: bool, settings: Settings) -> Non
 def trials(
     run_id: str, task: str | None, tier: str | None, agent: str | None, as_json: bool, settings: Settings
 ) -> None:
-    """The scored trials of a run, from the topic `scored-trials`."""
+    """The scored trials of a run, from the topic `scored-trials`.
+
+    With --task also what FormulaCode measured in each: benchmarks, tests, why it fell back to baseline.
+    """
     found = []
     for value in scored_trials(settings, run_id):
         trial = orjson.loads(value)
@@ -121,8 +125,11 @@ def trials(
             found.append(trial)
             if as_json:
                 print_json(value)
-    if not as_json:
-        print_trials(found)
+    if as_json:
+        return
+    print_trials(found)
+    for trial in found if task else ():
+        print_payload(trial)
 
 
 @command.command()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.metrics import BoardMetric
 from streamer.cli.printing import UNSEEN, dollars, percent, print_line, print_table, shown
+from streamer.cli.tables_formulacode import print_formulacode
 from streamer.stats import json_number
 
 if TYPE_CHECKING:
@@ -17,14 +18,27 @@ Summary = Mapping[str, Any]
 _OUTCOME = ("trials", "accuracy", "pass@k", "composite", "grade", "mean cost", "cost of pass", "basis")
 
 
-def print_run(summaries: Iterable[Summary], subtests: Sequence[Summary] = ()) -> None:
-    """Everything about one run: header, agents, tiers, subtests."""
+def print_run(
+    summaries: Iterable[Summary],
+    subtests: Sequence[Summary] = (),
+    fallbacks: Sequence[Summary] | None = None,
+) -> None:
+    """Everything about one run: header, agents, FormulaCode's numbers, tiers, subtests.
+
+    Args:
+        summaries: the run's.
+        subtests: its tiers broken down.
+        fallbacks: scored trials that fell back to baseline; None where the trials are not at hand.
+    """
     by_type: dict[str, list[Summary]] = {}
     for summary in summaries:
         by_type.setdefault(summary["type"], []).append(summary)
-    for run in by_type.get("run_summary", ()):
+    run = next(iter(by_type.get("run_summary", ())), None)
+    if run:
         print_header(run)
-    print_agents(by_type.get("agent_model_summary", ()))
+    agents = sorted(by_type.get("agent_model_summary", ()), key=_best_first)
+    print_agents(agents)
+    print_formulacode(run, agents, fallbacks)
     print_tiers(by_type.get("tier_summary", ()))
     print_subtests(subtests)
 

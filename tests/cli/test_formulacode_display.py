@@ -1,0 +1,224 @@
+"""FormulaCode's numbers as `fold`, `query run` and `query trials --task` show them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+from click.testing import CliRunner
+
+from streamer.cli import cli, query
+from streamer.cli.tables import print_run
+from streamer.fold import fold_records, records_of_lines
+
+PASSED = {"status": "ok", "passed": 9, "failed": 0, "error": 0, "skipped": 1, "total": 10}
+FAILED = {"status": "failed", "passed": 6, "failed": 2, "error": 1, "skipped": 1, "total": 10}
+SNAPSHOT = {"status": "passed", "passed": 4, "failed": 0, "skipped": 0, "total": 4, "pass_to_fail": 0}
+WORSE = {**SNAPSHOT, "pass_to_fail": 2}
+LONG = "benchmarks.frame_ctor.FromRecords.time_frame_from_records_generator_with_a_long_name(1000, 'x')"
+AGENTS = (
+    ("nop", "nop"),
+    ("terminus-2", "openai/gpt-5-2025-08-07"),
+    ("a-name-without-end-and-without-a-point", "claude-opus-4-1"),
+    ("a", "b"),
+)
+SPEEDUPS = {"m.C.f": {"agent/nop": 2.0, "oracle/nop": 1.5}, LONG: {"agent/nop": 0.5, "oracle/nop": 1.0}}
+
+
+def a_trial(index: int, task: str = "t1", **fields: Any) -> dict[str, Any]:
+    agent, model = AGENTS[index - 1]
+    return {
+        "type": "trial_result",
+        "run_id": "fc",
+        "task_id": task,
+        "agent": agent,
+        "model": model,
+        "agent_index": index,
+        "failure_mode": "unset",
+        "cost_usd": 0.5,
+        "input_tokens": 1000,
+        "output_tokens": 100,
+        "trajectory_length": 7,
+        "resolved": True,
+        "tests": PASSED,
+        "snapshot": SNAPSHOT,
+        "benchmarks": SPEEDUPS,
+        **fields,
+    }
+
+
+NOTHING = {"input_tokens": None, "output_tokens": None, "trajectory_length": None, "resolved": None}
+
+EVENTS = [
+    a_trial(1),
+    a_trial(2),
+    a_trial(3, tests=FAILED, snapshot=WORSE, resolved=False),
+    a_trial(4, tests={"status": "missing"}, snapshot={"status": "unparsable"}),
+    a_trial(2, "t2", benchmarks=None, cost_usd=None, **NOTHING),
+    a_trial(3, "t2", tests={**FAILED, "failed": 1, "error": 0}, resolved=False, failure_mode="agent_timeout"),
+]
+PLAIN = {"type": "trial_result", "run_id": "plain", "task_id": "t", "resolved": True, "cost_usd": 1.0}
+
+
+def lines_of(*events: dict[str, Any]) -> list[bytes]:
+    return [orjson.dumps(event) for event in events]
+
+
+def fold(*events: dict[str, Any]) -> str:
+    result = CliRunner().invoke(cli, ["fold"], input=b"\n".join(lines_of(*events)))
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+def scored(*events: dict[str, Any]) -> Iterator[bytes]:
+    folding = fold_records(records_of_lines(lines_of(*events)))
+    (run_id,) = folding.runs()
+    yield from (change.value for change in folding.pipeline.cut(run_id, news=False).scored if change.value)
+
+
+def trials(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
+    """What `query trials fc` shows of EVENTS."""
+    monkeypatch.setattr(query, "scored_trials", lambda *_: scored(*EVENTS))
+    result = CliRunner().invoke(cli, ["query", "trials", "fc", *arguments])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def row(text: str, label: str) -> list[str]:
+    """What stands behind a label, in the first table that has it."""
+    line = next(line for line in text.splitlines() if line.startswith(label))
+    return line[len(label) :].split("   ")
+
+
+def values(text: str, label: str) -> list[str]:
+    return [value.strip() for value in row(text, label) if value.strip()]
+
+
+def test_fold_shows_the_specifications_numbers_per_agent() -> None:
+    text = fold(*EVENTS)
+    head = text.partition("FormulaCode: means over trials")[2]
+    numbers = next(s for s in summaries() if s["agent_model"].startswith("terminus"))["formulacode"]
+    assert {"terminus-2:", "openai/gpt-5-", "2025-08-07"} <= set(head.partition("─")[0].split())
+    assert f"{numbers['mean_speedup']:.4f}" in values(text, "mean speedup")
+    assert f"{numbers['agent_advantage_level1']:.4f}" in values(text, "  level 1, modules")
+    assert f"{numbers['agent_advantages_gmean']['agent_advantage']:.4f}" in values(text, "gmean advantage")
+    assert f"{numbers['cost_weighted_advantage']:.4f}" in values(text, "cost-weighted advantage")
+    assert "2 of 2" in values(text, "valid benchmarks")
+    assert "$0.5000" in values(text, "mean cost per task")
+    assert "7.00" in values(text, "mean trajectory length")
+
+
+def test_fold_shows_what_the_means_rest_on() -> None:
+    text = fold(*EVENTS)
+    for label in ("trials with a speedup", "  with an advantage", "  with a cost", "  with a length"):
+        assert "1 of 2" in values(text, label), label
+    assert values(text, "  ... only claimed")[0].startswith("0 of")
+    assert "2 of 2" in values(text, "fell back to baseline")
+
+
+def test_fold_tells_who_fell_back_and_why() -> None:
+    told = fold(*EVENTS).partition("Fell back to baseline (3):")[2]
+    assert [line.strip() for line in told.splitlines()[1:7]] == [
+        "t1, attempt 1",
+        f"{':'.join(AGENTS[2])}: 3 tests failed; snapshot failed, 2 from pass to fail",
+        "t1, attempt 1",
+        "a:b: test results are missing; snapshot results cannot be read",
+        "t2, attempt 1",
+        f"{':'.join(AGENTS[2])}: 1 test failed",
+    ]
+
+
+def test_fold_shows_how_the_trials_ended_and_their_tokens() -> None:
+    text = fold(*EVENTS)
+    assert "How the trials ended" in text
+    assert values(text, "agent_timeout") == ["1", "50.0 %"]
+    assert "Tokens: input 5,000 (2,500 per trial), output 500 (250 per trial)" in text
+    assert "Mean speedup of the deciding agents" in text
+
+
+def test_the_tables_are_at_most_80_columns_wide_with_any_number_of_agents() -> None:
+    text = fold(*EVENTS).partition("FormulaCode: ")[2].partition("How the trials ended")[0]
+    assert text.count("mean speedup") == 2
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_long_list_of_fallbacks_is_cut_and_says_so() -> None:
+    text = fold(*(a_trial(2, f"t{number:02d}", tests=FAILED) for number in range(25)))
+    assert "Fell back to baseline (25):" in text
+    assert text.count("3 tests failed") == 20
+    assert "  and 5 more" in text
+
+
+def test_a_run_without_formulacode_shows_none_of_it() -> None:
+    text = fold(PLAIN)
+    assert "Run plain" in text
+    for word in ("FormulaCode", "Fell back", "How the trials ended", "Tokens:"):
+        assert word not in text
+
+
+def test_no_fallback_is_no_list() -> None:
+    assert "Fell back to baseline" not in fold(a_trial(2))
+
+
+def summaries() -> list[dict[str, Any]]:
+    folding = fold_records(records_of_lines(lines_of(*EVENTS)))
+    found = [change.summary for change in folding.summaries() if change.summary]
+    return [s for s in found if s["type"] == "agent_model_summary"]
+
+
+def test_query_run_points_to_the_trials_for_the_reasons(capsys: pytest.CaptureFixture[str]) -> None:
+    folding = fold_records(records_of_lines(lines_of(*EVENTS)))
+    print_run(change.summary or {} for change in folding.summaries())
+    text = capsys.readouterr().out
+    assert "fell back to baseline" in text
+    assert "Who fell back and why: streamer query trials RUN --task TASK" in text
+
+
+def test_query_trials_of_a_task_shows_each_payload(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = trials(monkeypatch, "--task", "t1")
+    told = text.partition("terminus-2:openai/gpt-5-2025-08-07 on t1, attempt 1\n")[2].partition("\n\n")[0]
+    assert [line.strip() for line in told.splitlines()] == [
+        "success",
+        "task speedup 1.0000, cost $0.5000, trajectory length 7",
+        "advantage -0.2247 (levels 1 to 4: 0.0000, 0.0000, 0.0000, -0.2247)",
+        "tests ok: 9 passed, 0 failed, 0 error, 1 skipped of 10",
+        "snapshot passed: 4 passed, 0 failed, 0 skipped, 0 pass to fail of 4",
+        "2 of 2 benchmarks valid",
+        "agent/nop  oracle/nop  advantage   benchmark",
+        f"0.5000       1.0000    -0.5000   {LONG}",
+        "2.0000       1.5000     0.5000   m.C.f",
+    ]
+
+
+def test_query_trials_of_a_task_says_why_an_agent_fell_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = trials(monkeypatch, "--task", "t1", "--agent", "a-name-without-end-and-without-a-point")
+    assert "fell back to baseline: 3 tests failed; snapshot failed, 2 from pass to fail" in text
+    assert "1.0000*      1.5000    -0.5000   m.C.f" in text
+    assert "* reset to 1 by the fallback" in text
+    assert "terminus-2" not in text
+
+
+def test_query_trials_of_a_task_says_what_was_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = trials(monkeypatch, "--task", "t2", "--agent", "terminus-2")
+    assert "benchmarks: not measured" in text
+    assert "task speedup –" in text
+
+
+def test_query_trials_of_a_run_shows_no_payloads_and_json_is_untouched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert "benchmarks valid" not in trials(monkeypatch)
+    as_json = trials(monkeypatch, "--task", "t1", "--json")
+    expected = [value for value in scored(*EVENTS) if orjson.loads(value)["task_id"] == "t1"]
+    assert as_json.encode().splitlines() == expected
+
+
+def test_hostile_names_are_shown_harmless(monkeypatch: pytest.MonkeyPatch) -> None:
+    speedups = {"\x1b[31mred": {"agent/nop": 2.0, "oracle/nop": 1.5}}
+    event = a_trial(2, agent="a\u202eb\u2028c", benchmarks=speedups, tests=FAILED)
+    monkeypatch.setattr(query, "scored_trials", lambda *_: scored(event))
+    shown = CliRunner().invoke(cli, ["query", "trials", "fc", "--task", "t1"]).stdout + fold(event)
+    assert r"\x1b[31mred" in shown
+    assert not {"\x1b", "\u202e", "\u2028"} & set(shown)
