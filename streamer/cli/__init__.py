@@ -32,6 +32,7 @@ COMMANDS = {
     "worker": "Run a worker.",
     "up": "Run broker, Redis and a worker on this machine.",
     "serve": "Show live boards in a browser, with a JSON API.",
+    "live": "Start everything here, follow a run directory, show the board.",
     "simulate": "Write a run directory as a harness does, to try things on.",
     "demo": "Start everything, stream a simulated benchmark, show the board.",
 }

@@ -1,0 +1,124 @@
+"""`streamer live`: the stack, the tail and the board in one command."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from schemas.summaries import RunSummary
+from streamer.cli.demo_view import view_of
+from streamer.cli.errors import FOUND_WRONG
+from streamer.cli.options import read_settings, with_settings
+from streamer.cli.printing import print_line, say
+from streamer.cli.tables import print_run
+from streamer.cli.tail import stopping, summary_of, tail_options
+from streamer.client.reader import StateReader
+from streamer.client.tail.follow import Standing
+from streamer.client.tail.session import Outcome, tail
+from streamer.discovery import read_discovery
+from streamer.embedded.processes import Child
+from streamer.settings import Settings
+from streamer.sources.base import ConvertOptions
+
+PROGRAM = "from streamer.cli import main; main()"
+READY_SECONDS = 90.0
+STOP_SECONDS = 30.0
+LOOK_SECONDS = 0.1
+
+
+@click.command()
+@tail_options
+@click.option("--ephemeral", is_flag=True, help="If a stack is started: it keeps nothing.")
+@with_settings
+def command(
+    run_dir: Path,
+    harness: str,
+    run_id: str | None,
+    agent: str | None,
+    model: str | None,
+    keep_deleted: bool,
+    ephemeral: bool,
+    settings: Settings,
+) -> None:
+    """Show the board of the benchmark that writes into RUN_DIR, as it goes, until Ctrl-C.
+
+    Uses the stack that `streamer up` runs, or the servers that are named; without any it starts one, which
+    ends with this command and keeps its events. Other commands find it meanwhile.
+    """
+    options = ConvertOptions(run_id=run_id, agent=agent, model=model, harness=harness)
+    with stopping() as stop, _stack(settings, ephemeral) as stack:
+        say(f"following {run_dir}; Ctrl-C ends it")
+        outcome = _watch(stack, run_dir, options, stop, keep_deleted)
+    say(summary_of(outcome))
+    if outcome.pending:
+        raise click.exceptions.Exit(FOUND_WRONG)
+
+
+class _FollowedRuns(StateReader):
+    """Sees only the runs that are followed."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.wanted: frozenset[str] = frozenset()
+
+    def runs(self) -> list[RunSummary]:
+        """Those of them that Redis has."""
+        return [run for run in super().runs() if run.run_id in self.wanted] if self.wanted else []
+
+
+def _watch(
+    stack: Settings, run_dir: Path, options: ConvertOptions, stop: threading.Event, keep_deleted: bool
+) -> Outcome:
+    """The tail in a thread, the board in this one, until told to stop; then the results in full."""
+    with _FollowedRuns(stack) as reader, ThreadPoolExecutor(1) as thread:
+
+        def tick(standing: Standing) -> None:
+            reader.wanted = frozenset([options.run_id] if options.run_id else standing.runs)
+
+        following: Future[Outcome] = thread.submit(
+            tail, stack, run_dir, options, stop, say, tick, keep_deleted=keep_deleted
+        )
+        following.add_done_callback(lambda _: stop.set())
+        try:
+            with view_of(reader) as view:
+                while not stop.wait(LOOK_SECONDS):
+                    view.look()
+        finally:
+            stop.set()
+        outcome = following.result()
+        for run in reader.runs():
+            groups = (run, *reader.agents(run.run_id), *reader.tiers(run.run_id))
+            print_run(summary.model_dump(mode="json") for summary in groups)
+        return outcome
+
+
+@contextmanager
+def _stack(settings: Settings, ephemeral: bool) -> Iterator[Settings]:
+    """Settings of the stack that runs, or is named; else of one that is started, and ends with the block.
+
+    Raises:
+        streamer.embedded.errors.ServerFailed: it did not start; the message says what it printed.
+    """
+    if read_discovery() is not None or settings.bootstrap != Settings.model_fields["bootstrap"].default:
+        yield settings
+        return
+    print_line("Starting broker, Redis and worker ...")
+    sys.stdout.flush()
+    with tempfile.TemporaryDirectory(prefix="streamer-live-") as folder:
+        more = ["--ephemeral"] if ephemeral else []
+        namespace = ["--namespace", settings.namespace] if settings.namespace else []
+        log = Path(folder) / "up.log"
+        up = Child("The stack", [sys.executable, "-c", PROGRAM, "up", *more, *namespace], log=log)
+        try:
+            up.start()
+            up.wait_ready(lambda: read_discovery() is not None, READY_SECONDS)
+            yield read_settings({"namespace": settings.namespace})
+        finally:
+            up.stop(STOP_SECONDS)
