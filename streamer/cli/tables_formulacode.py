@@ -17,6 +17,9 @@ NAME_WIDTH = 15
 FALLBACKS_SHOWN = 20
 """So many fallbacks of a run are listed; the count names them all."""
 
+ALLOWED = ", no more than the oracle's"
+"""Why failed tests are no failure (D8)."""
+
 _LEVELS = {
     "agent_advantage": "agent advantage",
     "agent_advantage_level1": "  level 1, modules",
@@ -138,7 +141,9 @@ def print_payload(trial: Summary) -> None:
     levels = ", ".join(ratio(payload[f"agent_advantage_level{level}"]) for level in range(1, 5))
     claimed = ", only claimed by the log" if payload["claimed"] else ""
     print_line(f"  advantage {ratio(payload['agent_advantage'])} (levels 1 to 4: {levels}){claimed}")
-    _print_counts("tests", payload["pytest_summary"], ("passed", "failed", "error", "skipped"))
+    tests = payload["pytest_summary"]
+    allowed = tests and tests["status"] == "failed" and not payload["pytest_failed"]
+    _print_counts("tests", tests, ("passed", "failed", "error", "skipped"), ALLOWED if allowed else "")
     _print_counts("snapshot", payload["snapshot_summary"], ("passed", "failed", "skipped", "pass_to_fail"))
     _print_benchmarks(payload)
     print_line()
@@ -174,13 +179,13 @@ def _outcome(payload: Summary) -> str:
     return f"no success: {why_failed(payload)}"
 
 
-def _print_counts(what: str, counts: Summary | None, names: Sequence[str]) -> None:
+def _print_counts(what: str, counts: Summary | None, names: Sequence[str], remark: str = "") -> None:
     if counts is None:
         print_line(f"  {what}: do not apply")
         return
     told = ", ".join(f"{_count(counts[n])} {n.replace('_', ' ')}" for n in names if counts[n] is not None)
     total = "" if counts["total"] is None else f" of {shown(counts['total'])}"
-    print_line(f"  {what} {counts['status']}" + (f": {told}{total}" if told else ""))
+    print_line(f"  {what} {counts['status']}{remark}" + (f": {told}{total}" if told else ""))
 
 
 def _count(value: float) -> str:

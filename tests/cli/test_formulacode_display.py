@@ -200,6 +200,17 @@ def test_query_trials_of_a_task_says_why_an_agent_fell_back(monkeypatch: pytest.
     assert "terminus-2" not in text
 
 
+def test_failed_tests_that_the_oracle_fails_too_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    events = [a_trial(2, tests=FAILED), a_trial(1, agent="oracle", model="oracle", tests=FAILED)]
+    monkeypatch.setattr(query, "scored_trials", lambda *_: scored(*events))
+    text = CliRunner().invoke(cli, ["query", "trials", "fc", "--task", "t1"]).stdout
+    assert (
+        text.count("tests failed, no more than the oracle's: 6 passed, 2 failed, 1 error, 1 skipped of 10")
+        == 2
+    )
+    assert "fell back" not in text
+
+
 def test_query_trials_of_a_task_says_what_was_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     text = trials(monkeypatch, "--task", "t2", "--agent", "terminus-2")
     assert "benchmarks: not measured" in text

@@ -1,78 +1,33 @@
-"""Harbor job directories: four that harbor 0.25.0 itself wrote (see harbor/record.py), and small ones."""
+"""Job directories that harbor 0.25.0 itself wrote (see harbor/record.py)."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import tarfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from streamer.fold import fold_records, records_of_lines
+from streamer.sources.base import ConvertOptions
+from streamer.sources.convert import ConvertReport, convert_part
+from streamer.sources.discover import discover
 from streamer.sources.harbor import Harbor
 from streamer.sources.harbor_layout import is_job, is_trial
 from tests.sources.builders import Event, converted, plan_of, trials_of, write_json
+from tests.sources.harbor import summaries, unpack_jobs
 
-JOBS = Path(__file__).parent / "harbor" / "jobs.tar.gz"
 CLAUDE = "anthropic/claude-sonnet-4-20250514"
 
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The jobs `kinds`, `coins`, `cancelled` and, from before it was cancelled, `running`."""
-    home = tmp_path_factory.mktemp("jobs")
-    with tarfile.open(JOBS) as archive:
-        archive.extractall(home, filter="data")
-    return home
+    return unpack_jobs(tmp_path_factory.mktemp("jobs"))
 
 
 def trial_of(events: Iterable[Event], task: str, agent: str = "scripted") -> Event:
     (trial,) = [e for e in trials_of(events) if e["task_id"] == task and e["agent"] == agent]
     return trial
-
-
-def summaries(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
-    """Agent:model to its summary."""
-    folding = fold_records(records_of_lines(json.dumps(event).encode() for event in events))
-    found = [change.summary for change in folding.summaries() if change.summary]
-    return {s["agent_model"]: s for s in found if s["type"] == "agent_model_summary"}
-
-
-def a_trial_result(task: str = "t", name: str = "t__abc1234", **fields: Any) -> Event:
-    """A trial's result.json with what harbor always writes and the connector reads."""
-    return {
-        "id": f"id of {name}",
-        "task_name": task,
-        "trial_name": name,
-        "config": {"agent": {"name": "codex", "model_name": "openai/gpt-5"}},
-        "agent_info": {
-            "name": "codex",
-            "version": "1",
-            "model_info": {"name": "gpt-5", "provider": "openai"},
-        },
-        "agent_result": {"n_input_tokens": 100, "n_cache_tokens": 30, "n_output_tokens": 7, "cost_usd": 0.5},
-        "verifier_result": {"rewards": {"reward": 1.0}},
-        "exception_info": None,
-        "started_at": "2026-01-01T00:00:00Z",
-        "finished_at": "2026-01-01T00:05:00Z",
-        "step_results": None,
-        **fields,
-    }
-
-
-def a_job(path: Path, *results: Event) -> Path:
-    write_json(path / "config.json", {"job_name": path.name, "agents": [{"name": "codex"}]})
-    for number, result in enumerate(results):
-        write_json(path / f"t{number}" / "result.json", result)
-    return path
-
-
-def one_event(path: Path, **fields: Any) -> Event:
-    (event,) = trials_of(converted(a_job(path / "job", a_trial_result(**fields)))[0])
-    return event
 
 
 def test_pass_at_k_and_the_mean_reward_are_the_ones_harbor_computed(recorded: Path) -> None:
@@ -208,18 +163,6 @@ def test_a_job_that_redoes_some_trials_plans_no_attempts(recorded: Path, tmp_pat
     assert len(plan["tasks"]) == 5
 
 
-def test_without_a_lock_the_config_tells_attempts_and_agents(tmp_path: Path) -> None:
-    job = a_job(tmp_path / "job", a_trial_result())
-    agents = [{"name": "codex", "model_name": "openai/gpt-5"}, {"name": "oracle"}]
-    dataset = {"name": "terminal-bench", "version": "2.0"}
-    config = {"job_name": "job", "n_attempts": 3, "agents": agents, "datasets": [dataset]}
-    write_json(job / "config.json", config)
-    plan = plan_of(converted(job)[0])
-    assert plan["agent_models"] == ["codex:openai/gpt-5", "oracle:unknown"]
-    assert [plan[name] for name in ("attempts", "benchmark", "benchmark_version")] == [3, *dataset.values()]
-    assert "tasks" not in plan
-
-
 def test_a_finished_job_says_so_with_the_zone_its_times_lack(recorded: Path, tmp_path: Path) -> None:
     finished = converted(recorded / "coins")[0][-1]
     assert (finished["type"], finished["status"]) == ("run_finished", "completed")
@@ -256,140 +199,6 @@ def test_pooled_jobs_keep_their_trials_apart(recorded: Path) -> None:
     shards = {trial["shard"] for trial in trials_of(events)}
     assert len(shards) == 78
     assert {shard.partition("/")[0] for shard in shards} == {"coins", "kinds"}
-
-
-def test_a_retry_is_a_revision_of_the_same_slot(tmp_path: Path) -> None:
-    job = a_job(tmp_path / "job")
-    file = job / "t__abc1234" / "result.json"
-    failed = a_trial_result(id="1", verifier_result=None, exception_info={"exception_type": "ApiError"})
-    write_json(file, failed, mtime_ns=10)
-    first = converted(job)[0]
-    write_json(file, a_trial_result(id="2"), mtime_ns=20)
-    second = converted(job)[0]
-    (summary,) = summaries([*second, *first]).values()
-    assert (summary["trials"], summary["resolved"], summary["superseded"]) == (1, 1, 1)
-
-
-@pytest.mark.parametrize(
-    ("rewards", "resolved"),
-    [
-        ({"reward": 1}, True),
-        ({"reward": 1.0, "other": 0}, True),
-        ({"reward": 0.999}, False),
-        ({"reward": 3.5}, False),
-        ({"reward": -1}, False),
-        ({"accuracy": 1}, True),
-        ({"reward": "1"}, None),
-        ({"reward": None}, None),
-        ({"a": 1, "b": 1}, None),
-        ({}, None),
-        ([1], None),
-        (None, None),
-    ],
-)
-def test_a_trial_passed_if_its_main_reward_is_one(tmp_path: Path, rewards: Any, resolved: Any) -> None:
-    assert one_event(tmp_path, verifier_result={"rewards": rewards}).get("resolved") is resolved
-
-
-@pytest.mark.parametrize(
-    ("told", "cost"), [(0.0, None), (0.25, 0.25), (None, None)], ids=["0.0 means unknown", "told", "untold"]
-)
-def test_a_cost_of_nothing_beside_tokens_is_unknown(tmp_path: Path, told: Any, cost: Any) -> None:
-    context = {"n_input_tokens": 10, "n_output_tokens": 1, "cost_usd": told}
-    assert one_event(tmp_path, agent_result=context).get("cost_usd") == cost
-
-
-def test_the_model_is_what_the_user_asked_for_else_what_the_agent_says(tmp_path: Path) -> None:
-    assert one_event(tmp_path / "a")["model"] == "openai/gpt-5"
-    assert one_event(tmp_path / "b", config={})["model"] == "openai/gpt-5"
-    info = {"name": "codex", "model_info": {"name": "gpt-5", "provider": None}}
-    assert one_event(tmp_path / "c", config={}, agent_info=info)["model"] == "gpt-5"
-    assert one_event(tmp_path / "d", config={}, agent_info={"name": "nop"})["model"] == "unknown"
-
-
-def test_the_first_exception_of_a_step_is_the_failure_mode(tmp_path: Path) -> None:
-    steps = [{"step_name": "a"}, {"step_name": "b", "exception_info": {"exception_type": "HealthcheckError"}}]
-    assert one_event(tmp_path, step_results=steps)["failure_mode"] == "HealthcheckError"
-
-
-def a_step(source: str, **fields: Any) -> Event:
-    return {"source": source, "message": "x", **fields}
-
-
-@pytest.mark.parametrize(
-    ("files", "length"),
-    [
-        ({"agent/trajectory.json": {"steps": [a_step("user"), a_step("agent")]}}, 1),
-        ({"agent/trajectory.json": {"steps": []}}, 0),
-        (
-            {
-                "agent/trajectory.json": {
-                    "steps": [a_step("agent"), a_step("agent")],
-                    "continued_trajectory_ref": "trajectory.cont-1.json",
-                },
-                "agent/trajectory.cont-1.json": {
-                    "steps": [a_step("agent", is_copied_context=True), a_step("agent")],
-                    "continued_trajectory_ref": "trajectory.json",
-                },
-            },
-            3,
-        ),
-        ({"agent/trajectory.json": {"steps": [], "continued_trajectory_ref": "../../secret.json"}}, 0),
-        ({"agent/trajectory.json": {"steps": "many"}}, None),
-        ({"agent/trajectory.json": "{"}, None),
-        ({"agent/other.json": {"steps": []}}, None),
-    ],
-)
-def test_the_length_is_the_agents_own_steps_continuations_included(
-    tmp_path: Path, files: dict[str, Any], length: int | None
-) -> None:
-    job = a_job(tmp_path / "job", a_trial_result())
-    for name, content in files.items():
-        write_json(job / "t0" / name, content)
-    events, report = converted(job)
-    assert trials_of(events)[0].get("trajectory_length") == length
-    (explanation,) = report.explanations
-    assert bool(explanation.hints) == (length is None and "agent/trajectory.json" in files)
-
-
-def test_steps_that_share_a_conversation_or_lack_one_have_no_length(tmp_path: Path) -> None:
-    steps = [{"step_name": "a"}, {"step_name": "b"}, {"step_name": "../c"}]
-    job = a_job(tmp_path / "job", a_trial_result(step_results=steps))
-    write_json(job / "t0" / "steps" / "a" / "agent" / "trajectory.json", {"steps": [a_step("agent")]})
-    _, report = converted(job)
-    assert report.explanations[0].hints == ("no length: only 1 of 3 steps have a trajectory.json",)
-    resumed = {"agent": {"name": "codex", "resume_trajectory": True}}
-    write_json(job / "t0" / "result.json", a_trial_result(step_results=steps, config=resumed))
-    _, report = converted(job)
-    assert "overlap" in report.explanations[0].hints[0]
-
-
-@pytest.mark.parametrize(
-    "content",
-    ["", "{", '{"task_name": "t", "trial', "[]", "null", '{"task_name": 5}', "{}", "\x00" * 9],
-)
-def test_a_result_that_cannot_be_read_is_named_and_the_others_count(tmp_path: Path, content: str) -> None:
-    job = a_job(tmp_path / "job", a_trial_result(), a_trial_result(name="u__abc1234"))
-    write_json(job / "t0" / "result.json", content)
-    events, report = converted(job)
-    assert [trial["shard"] for trial in trials_of(events)] == ["u__abc1234"]
-    assert [path for path, _ in report.unreadable] == [job / "t0" / "result.json"]
-
-
-def test_values_of_wrong_types_are_left_out_and_named(tmp_path: Path) -> None:
-    context = {"n_input_tokens": "many", "n_cache_tokens": -3, "n_output_tokens": 1.5, "cost_usd": "cheap"}
-    wrong: dict[str, Any] = {
-        "agent_result": context,
-        "started_at": "yesterday",
-        "agent_info": 5,
-        "config": [],
-        "id": 7,
-    }
-    job = a_job(tmp_path / "job", a_trial_result(**wrong))
-    events, report = converted(job)
-    assert trials_of(events)[0]["resolved"] is True
-    left_out = {"input_tokens", "cache_read_tokens", "output_tokens", "cost_usd", "started_at"}
-    assert {name for _, name, _ in report.left_out} == left_out
 
 
 @pytest.mark.parametrize("name", ["config.json", "lock.json", "result.json"])
@@ -431,6 +240,14 @@ def test_one_trial_of_a_job_can_be_converted_alone(recorded: Path) -> None:
     trial = next(path for path in sorted((recorded / "coins").iterdir()) if path.is_dir())
     events, _ = converted(trial)
     assert [(e["run_id"], e["shard"]) for e in trials_of(events)] == [("coins", trial.name)]
+
+
+def test_the_parts_of_a_job_have_the_events_of_the_whole(recorded: Path) -> None:
+    job, options = recorded / "kinds", ConvertOptions()
+    ((run,), _, _) = discover([job], [Harbor()], options)
+    trials = [path for path in sorted(job.iterdir()) if path.is_dir()]
+    parts = [event for trial in trials for event in convert_part(run, trial, options, ConvertReport())]
+    assert parts == trials_of(converted(job)[0])
 
 
 def test_a_change_in_a_trial_concerns_that_trial_only(recorded: Path) -> None:
