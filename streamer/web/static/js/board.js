@@ -7,6 +7,7 @@ import { Table } from "./table.js";
 
 const ORDER = ["pass_rate", "composite_score", "impl_rate", "mean_speedup", "agent_advantage", "accuracy", "total_cost", "mean_cost", "cost_of_pass", "mean_duration"];
 const GRADES = "SABCDF";
+const METERS = ["pass_rate", "composite_score"];
 
 export class Board {
   constructor() {
@@ -57,6 +58,6 @@ const trials = {
 
 export function metricColumn(id) {
   const metric = METRICS[id];
-  const cell = (group) => (metric.share && id !== "accuracy" ? meter(metric.value(group), metric.write) : metric.write(metric.value(group)));
+  const cell = (group) => (metric.share && METERS.includes(id) ? meter(metric.value(group), metric.write) : metric.write(metric.value(group)));
   return { id, title: metric.title, number: true, high: metric.high, value: (group) => valueOf(id, group), cell };
 }

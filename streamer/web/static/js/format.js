@@ -27,8 +27,8 @@ export const signed = (value, write) => (value > 0 ? `+${write(value)}` : write(
 
 export const usd = (value) =>
   finite(value, (v) => {
-    const size = Math.abs(v);
-    return `$${v.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: size && size < 1 ? 4 : 2 })}`;
+    const digits = v !== 0 && Math.abs(v) < 1 ? 4 : 2;
+    return `$${v.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })}`;
   });
 
 export const duration = (value) =>

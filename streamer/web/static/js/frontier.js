@@ -121,11 +121,11 @@ function placed(points, x, y, size) {
       const text = short(visible(point.agent.agent_model));
       const width = text.length * 6.6;
       const right = x(point.x) + 12 + width < size.width;
-      const left = right ? x(point.x) + 11 : x(point.x) - 11 - width;
-      let top = y(point.y) + 4;
+      const left = right ? x(point.x) + 7 : x(point.x) - 7 - width;
+      let top = y(point.y) - 8;
       while (taken.some((box) => Math.abs(box.top - top) < 14 && left < box.left + box.width && box.left < left + width)) top += 14;
       taken.push({ left, top, width });
-      return { point, label: { text, x: right ? left : x(point.x) - 11, y: top, anchor: right ? "start" : "end" } };
+      return { point, label: { text, x: right ? left : x(point.x) - 7, y: top, anchor: right ? "start" : "end" } };
     });
 }
 

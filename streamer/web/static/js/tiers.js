@@ -2,7 +2,7 @@
 
 import { card, h, name, svg } from "./dom.js";
 import { segments, select } from "./controls.js";
-import { UNKNOWN, count, grade, number, percent, ratio, signed, usd } from "./format.js";
+import { UNKNOWN, count, grade, number, percent, ratio, share, signed, usd } from "./format.js";
 import { metricColumn } from "./board.js";
 import { Table } from "./table.js";
 
@@ -37,8 +37,8 @@ export class Tiers {
     this.run = run;
     const rows = tiers.filter((tier) => (tier.agent_model !== null) === this.within);
     const highest = Math.max(0, ...rows.map((tier) => this.stats(tier).max).map(number).filter(Number.isFinite));
-    const share = !["cost_usd", "duration_seconds"].includes(this.spread);
-    this.top = share ? 1 : highest || 1;
+    const limited = !["cost_usd", "duration_seconds"].includes(this.spread);
+    this.top = limited ? 1 : highest || 1;
     this.table.setColumns([...this.columns()]);
     if (this.shownTop !== this.top) this.table.elements.clear();
     if (this.shownTop !== this.top) this.table.body.replaceChildren();
@@ -59,10 +59,10 @@ export class Tiers {
       { id: "grade", title: "Grade", value: (t) => t.grade && "SABCDF".indexOf(t.grade), cell: (t) => grade(t.grade, t.provisional) },
       { id: "trials", title: "Trials", number: true, high: true, value: (t) => t.trials, cell: (t) => count(t.trials) },
       { id: "uplift", title: "Uplift", hint: "Median composite over the baseline tier's, minus 1", number: true, high: true, value: (t) => number(t.tier_uplift), cell: (t) => moved(t.tier_uplift, percent) },
-      { id: "delta", title: "Delta", hint: "Median composite minus the baseline tier's", number: true, high: true, value: (t) => number(t.tier_delta), cell: (t) => moved(t.tier_delta, ratio) },
+      { id: "delta", title: "Delta", hint: "Median composite minus the baseline tier's", number: true, high: true, value: (t) => number(t.tier_delta), cell: (t) => moved(t.tier_delta, share) },
       metricColumn("composite_score"),
       { id: "spread", title: "Spread", cell: (t) => spread(this.stats(t), this.top) },
-      { id: "deviation", title: "σ", hint: "Standard deviation", number: true, value: (t) => number(this.stats(t).std_dev), cell: (t) => ratio(this.stats(t).std_dev ?? null) },
+      { id: "deviation", title: "σ", hint: "Standard deviation", number: true, value: (t) => number(this.stats(t).std_dev), cell: (t) => share(this.stats(t).std_dev ?? null) },
       metricColumn("pass_rate"),
       metricColumn("mean_cost"),
       metricColumn("cost_of_pass"),

@@ -1,10 +1,9 @@
 // The trials of a run, a page at a time; the server filters and sorts.
 
-import { card, h, name } from "./dom.js";
-import { field } from "./dom.js";
 import { get, runPath } from "./api.js";
+import { card, field, h, name } from "./dom.js";
 import { offer, select } from "./controls.js";
-import { count, duration, grade, number, ratio, times, usd } from "./format.js";
+import { count, duration, grade, number, ratio, share, times, usd } from "./format.js";
 import { Table } from "./table.js";
 
 const PAGE = 50;
@@ -45,7 +44,7 @@ export class Trials {
       { id: "agent", title: "Agent : model", value: (t) => t.agent_model, cell: (t) => name(t.agent_model) },
       { id: "tier", title: "Tier", value: (t) => t.tier, cell: (t) => (t.tier === null ? "–" : name(t.subtest === null ? t.tier : `${t.tier} / ${t.subtest}`)) },
       { id: "attempt", title: "Attempt", number: true, cell: (t) => count(t.attempt) },
-      { id: "composite_score", title: "Composite", number: true, high: true, value: (t) => number(t.composite_score), cell: (t) => ratio(t.composite_score) },
+      { id: "composite_score", title: "Composite", number: true, high: true, value: (t) => number(t.composite_score), cell: (t) => share(t.composite_score) },
       { id: "grade", title: "Grade", cell: (t) => grade(t.grade) },
       ...(speed ? [{ id: "speedup", title: "Speedup", number: true, cell: (t) => times(t.task_speedup) }, { id: "advantage", title: "Advantage", number: true, cell: (t) => ratio(t.agent_advantage) }] : []),
       { id: "cost_usd", title: "Cost", number: true, high: true, value: (t) => number(t.cost_usd), cell: (t) => usd(t.cost_usd) },

@@ -1,0 +1,1 @@
+"""What viewers see: the JSON API, the streams, the page."""

@@ -1,0 +1,38 @@
+"""Servers, feeds and viewers that are closed at the end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from streamer.settings import Settings
+from tests.support.servers import RedisServer
+from tests.web.feeding import Feed
+from tests.web.serving import Serving
+
+
+@pytest.fixture
+def settings(redis_server: RedisServer, namespace: str) -> Settings:
+    """A Redis of the test's own; the broker answers only where the test asks for `logged`."""
+    return Settings(redis=redis_server.url, namespace=namespace, bootstrap="127.0.0.1:1")
+
+
+@pytest.fixture
+def logged(settings: Settings, embedded_broker: str) -> Settings:
+    """The same, with a broker."""
+    return settings.model_copy(update={"bootstrap": embedded_broker, "embedded": True})
+
+
+@pytest.fixture
+def serving(settings: Settings) -> Iterator[Serving]:
+    """A server without a token."""
+    with Serving(settings) as serving:
+        yield serving
+
+
+@pytest.fixture
+async def feed(settings: Settings) -> AsyncIterator[Feed]:
+    """A feed into Redis alone."""
+    async with Feed(settings) as feed:
+        yield feed

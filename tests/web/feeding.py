@@ -1,0 +1,85 @@
+"""A run folded in this process and written to Redis and to the log, as a worker would."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Self
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from streamer.pipeline import Pipeline, Record
+from streamer.settings import Settings
+from streamer.sinks.names import Names
+from streamer.sinks.partitioner import partition_of
+from streamer.sinks.redis import RedisSink
+
+Event = dict[str, Any]
+PARTITIONS = 2
+
+
+class Feed:
+    """Folds events; `log` says whether scored trials go to the log too.
+
+    Args:
+        settings: where Redis is, and the broker.
+        epoch: of the fold.
+    """
+
+    def __init__(self, settings: Settings, *, log: bool = False, epoch: int = 1) -> None:
+        self.settings = settings
+        self.pipeline = Pipeline(epoch=epoch)
+        self._topic = Names(settings.namespace).scored_trials
+        self._log = log
+        self._offset = 0
+        self._producer: AIOKafkaProducer | None = None
+
+    async def __aenter__(self) -> Self:
+        self._sink = RedisSink.from_settings(self.settings, current=self._everything)
+        if self._log:
+            admin = AIOKafkaAdminClient(**self.settings.kafka_options())
+            await admin.start()
+            await admin.create_topics([NewTopic(self._topic, PARTITIONS, 1)])
+            await admin.close()
+            self._producer = AIOKafkaProducer(**self.settings.kafka_options())
+            await self._producer.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._sink.close()
+        if self._producer is not None:
+            await self._producer.stop()
+
+    async def take(self, events: Iterable[Event | bytes]) -> None:
+        """Fold some events as one batch; on return Redis and the log have what follows from them."""
+        values = [event if isinstance(event, bytes) else json.dumps(event).encode() for event in events]
+        records = [Record(value, self._offset + number) for number, value in enumerate(values)]
+        self._offset += len(records)
+        touched = self.pipeline.fold(records).touched
+        cuts = [self.pipeline.cut(run_id) for run_id in sorted(touched)]
+        await self._sink.write(cuts)
+        if self._producer is not None:
+            for cut in cuts:
+                partition = partition_of(cut.run_id, PARTITIONS)
+                for scored in cut.scored:
+                    await self._producer.send(
+                        self._topic, scored.value, key=scored.key.encode(), partition=partition
+                    )
+            await self._producer.flush()
+
+    def digests(self, run_id: str) -> dict[tuple[str, str, str], str]:
+        """(type, tier or "", agent:model or "") to digest, of everything there is of a run."""
+        summaries = [change.summary or {} for change in self.pipeline.all_summaries(run_id)]
+        return {place_of(summary): summary["digest"] for summary in summaries}
+
+    def _everything(self) -> list[Any]:
+        return [change for run in self.pipeline.runs() for change in self.pipeline.all_summaries(run)]
+
+
+def place_of(summary: Event) -> tuple[str, str, str]:
+    """What a summary, or the news that one is gone, is about."""
+    return summary["type"], summary.get("tier") or "", summary.get("agent_model") or ""

@@ -1,0 +1,88 @@
+"""The web server in a thread of this process, and a client for it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from types import TracebackType
+from typing import Any, Self
+
+import uvicorn
+
+from streamer.settings import Settings
+from streamer.web.answers import Web
+from streamer.web.app import create_app
+from streamer.web.server import Server, listening
+from tests.support.worker_process import wait_for
+
+DEADLINE_SECONDS = 30.0
+
+
+class Answer:
+    """Status, headers (by name in lower case) and body."""
+
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        self.status = response.status
+        self.headers = {name.lower(): value for name, value in response.getheaders()}
+        self.body = response.read()
+
+    def json(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.body)
+
+
+class Serving:
+    """One server; use it as a context manager.
+
+    Args:
+        settings: where Redis and the broker are.
+        port: None: a free one.
+        options: of `create_app`.
+    """
+
+    def __init__(self, settings: Settings, port: int | None = None, **options: Any) -> None:
+        self._settings = settings
+        self._options = options
+        self._listener = listening("127.0.0.1", port or 0)
+        self.port: int = self._listener.getsockname()[1]
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._server: Server | None = None
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        wait_for(lambda: self._server is not None and self._server.started, "the start of the server")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End in good order."""
+        if self._server is not None:
+            self._server.should_exit = True
+        self._thread.join(DEADLINE_SECONDS)
+        assert not self._thread.is_alive(), "the server did not end"
+
+    def get(self, path: str, *, method: str = "GET", **headers: str) -> Answer:
+        """Ask; `host="x"` and the like become headers, underscores hyphens."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_SECONDS)
+        try:
+            connection.putrequest(method, path, skip_host="host" in headers, skip_accept_encoding=True)
+            for name, value in headers.items():
+                connection.putheader(name.replace("_", "-"), value)
+            connection.endheaders()
+            return Answer(connection.getresponse())
+        finally:
+            connection.close()
+
+    def _run(self) -> None:
+        web = Web(self._settings)
+        app = create_app(web, **self._options)
+        config = uvicorn.Config(
+            app, log_level="error", access_log=False, ws="none", timeout_graceful_shutdown=5
+        )
+        self._server = Server(config, web)
+        self._server.run(sockets=[self._listener])

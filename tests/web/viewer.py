@@ -1,0 +1,78 @@
+"""A viewer of a stream: keeps what it is told, as the page does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from tests.support.eventually import eventually
+from tests.web.feeding import place_of
+
+
+class Viewer:
+    """Reads one stream in a task of its own.
+
+    Attributes:
+        state: place to summary, as it stands now.
+        events: names of all events so far.
+        last_id: the last id seen.
+    """
+
+    def __init__(self, port: int, path: str, *, headers: dict[str, str] | None = None) -> None:
+        self._port = port
+        self._path = path
+        self._headers = headers or {}
+        self.state: dict[tuple[str, str, str], dict[str, Any]] = {}
+        self.events: list[str] = []
+        self.last_id = ""
+        self.status = 0
+        self._task: asyncio.Task[None] | None = None
+
+    async def open(self) -> Viewer:
+        """Begin, with the last id if there is one."""
+        self._task = asyncio.create_task(self._read())
+        before = len(self.events)
+        await eventually(lambda: "told" in self.events[before:] or self.status >= 400, "the stream begins")
+        return self
+
+    async def close(self) -> None:
+        """Go away."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def digests(self) -> dict[tuple[str, str, str], str]:
+        """Place to digest."""
+        return {place: summary["digest"] for place, summary in self.state.items()}
+
+    async def _read(self) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port, limit=2**24)
+        resume = {"Last-Event-ID": self.last_id} if self.last_id else {}
+        head = {"Host": f"127.0.0.1:{self._port}", **resume, **self._headers}
+        lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
+        writer.write(f"GET {self._path} HTTP/1.0\r\n{lines}\r\n".encode())  # 1.0: not chunked
+        try:
+            self.status = int((await reader.readline()).split()[1])
+            await reader.readuntil(b"\r\n\r\n")
+            while True:
+                self._take((await reader.readuntil(b"\n\n")).decode())
+        except asyncio.IncompleteReadError:
+            pass
+        finally:
+            writer.close()
+
+    def _take(self, text: str) -> None:
+        fields = dict(line.split(": ", 1) for line in text.splitlines() if line and not line.startswith(":"))
+        event = fields.get("event")
+        if event is None:
+            return
+        data = json.loads(fields["data"])
+        if event == "snapshot":
+            self.state.clear()
+        elif event == "deleted":
+            self.state.pop(place_of(data), None)
+        elif event != "told":
+            self.state[place_of(data)] = data
+        self.last_id = fields.get("id", self.last_id)
+        self.events.append(event)
