@@ -10,6 +10,9 @@ from streamer.aggregate.cross_tier import delta, uplift
 from streamer.aggregate.denominators import Denominators
 from streamer.aggregate.group import GroupState
 from streamer.aggregate.run_state import RunState
+from streamer.aggregate.slots import SlotKey
+from streamer.aggregate.trials import Trials
+from streamer.score import Scored
 from streamer.stats import json_number
 
 SubtestId = tuple[str, str | None, str | None, str | None]
@@ -29,16 +32,22 @@ def by_subtest(run: RunState) -> list[dict[str, Any]]:
 
 
 def _groups(run: RunState) -> dict[SubtestId, GroupState]:
-    groups: dict[SubtestId, GroupState] = {}
+    trials: dict[SubtestId, list[tuple[SlotKey, Scored]]] = {}
+    marks: dict[SubtestId, tuple[int, int]] = {}
     for key, slot in run.slots.items():
-        if slot.scored is None or key[5] is None:
+        scored = run.score_of(slot) if key[5] is not None else None
+        if scored is None:
             continue
         for tier, agent, model in run.group_ids(key):
             if tier is not None:
-                group = groups.setdefault((tier, key[6], agent, model), GroupState())
-                group.add(key, slot.scored)
-                group.superseded += slot.superseded
-                group.conflicts += slot.in_conflict
+                group_id = (tier, key[6], agent, model)
+                trials.setdefault(group_id, []).append((key, scored))
+                superseded, conflicts = marks.get(group_id, (0, 0))
+                marks[group_id] = (superseded + slot.superseded, conflicts + slot.in_conflict)
+    groups = {group_id: GroupState() for group_id in trials}
+    for group_id, group in groups.items():
+        group.count(Trials.of(trials[group_id]))
+        group.superseded, group.conflicts = marks[group_id]
     return groups
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamer.aggregate.group import COMPOSITE, GroupState
+from streamer.aggregate.group import GroupState
+from streamer.aggregate.trials import COMPOSITE
 from streamer.score import cost_delta, tier_delta, tier_uplift, variance_of_medians
 from streamer.stats import json_number
 

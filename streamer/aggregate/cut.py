@@ -9,13 +9,13 @@ from schemas.base import SEMANTICS_VERSION
 from schemas.canonical import canonical_json, sha256_hex
 from schemas.identity import agent_model_key, agent_model_label, encode_id
 from streamer.aggregate.changes import Cut, SummaryChange, SummaryKind
+from streamer.aggregate.counted import GroupId
 from streamer.aggregate.cross_tier import cross_tier, delta, uplift
 from streamer.aggregate.denominators import Denominators
 from streamer.aggregate.group import GroupState
 from streamer.aggregate.news import grade_change, rescored
 from streamer.aggregate.run_state import RunState
-from streamer.aggregate.scored import scored_change
-from streamer.aggregate.scored_slots import GroupId
+from streamer.aggregate.scored import scored_changes
 from streamer.aggregate.slots import microseconds, rfc3339
 from streamer.stats import json_number
 
@@ -47,8 +47,7 @@ class Cutter:
             else:
                 self._published.pop(_group_id(change), None)
         graded = [item for change in cut.summaries if (item := self._grade_moved(change)) is not None]
-        for key in run.rescored:
-            cut.scored.append(scored_change(run, key, self.epoch))
+        cut.scored = scored_changes(run, self.epoch)
         if news:
             cut.news = graded + [rescored(run, item, self.epoch) for item in run.rescorings]
         run.dirty, run.rescored, run.rescorings = set(), {}, []
@@ -61,14 +60,15 @@ class Cutter:
     def _due(self) -> set[GroupId]:
         """Dirty groups, and those that a change elsewhere in the run can move."""
         run = self.run
-        shape = (len(run.groups), sum(len(group.subtests) for group in run.groups.values()))
+        groups = run.groups
         due = set(run.dirty)
+        shape = (len(groups), sum(len(group.subtests) for group in groups.values()))
         if shape != self._shape:
             self._shape = shape
-            due.update(run.groups)
+            due.update(groups)
         for tier, agent, model in list(due):
             if tier == run.plan.baseline_tier:
-                due.update(g for g in run.groups if g[0] is not None and g[1:] == (agent, model))
+                due.update(g for g in groups if g[0] is not None and g[1:] == (agent, model))
         return due | {RUN}
 
     def _summaries(self, due: set[GroupId]) -> list[SummaryChange]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from streamer.score import ADVANTAGES, FormulaCodeScore, Scored
@@ -27,27 +28,33 @@ class FormulaCodeState:
 
     def count(self, scored: Scored, score: FormulaCodeScore, sign: int) -> None:
         """Count a trial (`sign` 1) or take it back (-1)."""
-        self.trials += sign
-        self.fallbacks += sign * score.fallback
-        self.claimed += sign * score.claimed
-        self.num_benchmarks += sign * score.num_benchmarks
-        self.num_valid_benchmarks += sign * score.num_valid_benchmarks
-        if score.task_speedup is not None:
-            _shift(self.speedup, score.task_speedup, sign)
-        if score.advantages is None:
-            return
-        for name, advantage in zip(ADVANTAGES, score.advantages, strict=True):
-            if advantage is None:
-                continue
-            _shift(self.advantages[name], advantage, sign)
-            if advantage > -1.0:
-                _shift(self.logs[name], math.log(1.0 + advantage), sign)
-            else:
-                self.without_log[name] += sign
-        overall = score.advantages[0]
-        if scored.cost_usd is not None and overall is not None:
-            _shift(self.paired_advantage, overall, sign)
-            _shift(self.paired_cost, scored.cost_usd, sign)
+        self.count_all([(scored, score)], sign)
+
+    def count_all(self, trials: Sequence[tuple[Scored, FormulaCodeScore]], sign: int) -> None:
+        """Count trials (`sign` 1) or take them back (-1)."""
+        scores = [score for _, score in trials]
+        self.trials += sign * len(scores)
+        self.fallbacks += sign * sum(score.fallback for score in scores)
+        self.claimed += sign * sum(score.claimed for score in scores)
+        self.num_benchmarks += sign * sum(score.num_benchmarks for score in scores)
+        self.num_valid_benchmarks += sign * sum(score.num_valid_benchmarks for score in scores)
+        _shift(self.speedup, [s.task_speedup for s in scores if s.task_speedup is not None], sign)
+        levels = zip(*(score.advantages for score in scores if score.advantages is not None), strict=True)
+        for name, level in zip(ADVANTAGES, levels, strict=False):
+            advantages = [advantage for advantage in level if advantage is not None]
+            logs = [math.log(1.0 + advantage) for advantage in advantages if advantage > -1.0]
+            _shift(self.advantages[name], advantages, sign)
+            _shift(self.logs[name], logs, sign)
+            self.without_log[name] += sign * (len(advantages) - len(logs))
+        pairs = [
+            (score.advantages[0], scored.cost_usd)
+            for scored, score in trials
+            if score.advantages is not None
+            and score.advantages[0] is not None
+            and scored.cost_usd is not None
+        ]
+        _shift(self.paired_advantage, [advantage for advantage, _ in pairs], sign)
+        _shift(self.paired_cost, [cost for _, cost in pairs], sign)
 
     def body(
         self,
@@ -93,5 +100,5 @@ class FormulaCodeState:
         return math.exp(mean_log) - 1.0
 
 
-def _shift(held: ExactSum, value: float, sign: int) -> None:
-    (held.add if sign > 0 else held.remove)(value)
+def _shift(held: ExactSum, values: Sequence[float], sign: int) -> None:
+    (held.extend if sign > 0 else held.withdraw)(values)

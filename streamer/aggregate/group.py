@@ -7,30 +7,29 @@ from typing import Any
 
 from streamer.aggregate.formulacode import FormulaCodeState
 from streamer.aggregate.slots import SlotKey
-from streamer.aggregate.tally import tally
+from streamer.aggregate.tally import tally_all
+from streamer.aggregate.trials import COMPOSITE, DISTRIBUTED, SUMMED, Trials
 from streamer.score import GradingProfile, Scored, cost_of_pass
 from streamer.stats import Distribution, ExactSum, PassAtK, json_number
 
-COMPOSITE = "composite_score"
-
-_DISTRIBUTED = {
-    "pass_rate": "pass_rate",
-    "impl_rate": "impl_rate",
-    COMPOSITE: "composite",
-    "cost_usd": "cost_usd",
-    "cost_of_pass": "cost_of_pass",
-    "duration_seconds": "duration_seconds",
-    "input_tokens": "input_tokens",
-    "output_tokens": "output_tokens",
-}
-"""Metric with statistics -> attribute of a scored trial."""
-
-_SUMMED = ("cache_read_tokens", "cache_write_tokens", "trajectory_length")
-"""Metrics of which only sum and count are kept."""
-
 
 class GroupState:
-    """State of one group. `add` and `remove` are inverse; `body` is what its summary says."""
+    """State of one group. Counting trials in and out is inverse; `body` is what its summary says."""
+
+    __slots__ = (
+        "conflicts",
+        "distributions",
+        "failure_modes",
+        "formulacode",
+        "no_verdict",
+        "pass_at_k",
+        "passes_with_cost",
+        "resolved",
+        "subtests",
+        "sums",
+        "superseded",
+        "trials",
+    )
 
     def __init__(self) -> None:
         self.trials = 0
@@ -43,45 +42,40 @@ class GroupState:
         self.subtests: Counter[str] = Counter()
         self.formulacode: FormulaCodeState | None = None
         self.pass_at_k = PassAtK()
-        self.distributions = {metric: Distribution() for metric in _DISTRIBUTED}
-        self.sums = {metric: ExactSum() for metric in _SUMMED}
+        self.distributions = {metric: Distribution() for metric in DISTRIBUTED}
+        self.sums = {metric: ExactSum() for metric in SUMMED}
 
     def add(self, key: SlotKey, scored: Scored) -> None:
-        """Count a trial."""
-        self._count(key, scored, 1)
-        self.pass_at_k.add(key[1], scored.resolved is True)
-        for metric, attribute in _DISTRIBUTED.items():
-            value = getattr(scored, attribute)
-            if value is not None:
-                self.distributions[metric].add(float(value))
-        for metric in _SUMMED:
-            value = getattr(scored, metric)
-            if value is not None:
-                self.sums[metric].add(float(value))
+        """Count one trial."""
+        self.count(Trials.of([(key, scored)]), 1)
 
     def remove(self, key: SlotKey, scored: Scored) -> None:
         """Take back exactly what :meth:`add` counted."""
-        self._count(key, scored, -1)
-        self.pass_at_k.remove(key[1], scored.resolved is True)
-        for metric, attribute in _DISTRIBUTED.items():
-            value = getattr(scored, attribute)
-            if value is not None:
-                self.distributions[metric].remove(float(value))
-        for metric in _SUMMED:
-            value = getattr(scored, metric)
-            if value is not None:
-                self.sums[metric].remove(float(value))
+        self.count(Trials.of([(key, scored)]), -1)
 
-    def _count(self, key: SlotKey, scored: Scored, sign: int) -> None:
-        self.trials += sign
-        self.resolved += sign * (scored.resolved is True)
-        self.no_verdict += sign * (scored.resolved is None)
-        self.passes_with_cost += sign * (scored.cost_usd is not None and scored.success)
-        tally(self.failure_modes, scored.failure_mode, sign)
-        tally(self.subtests, key[6], sign)
-        if scored.formulacode is not None:
+    def count(self, trials: Trials, sign: int = 1) -> None:
+        """Count trials (`sign` 1), or take back exactly what was counted (-1)."""
+        self.trials += sign * trials.number
+        self.resolved += sign * sum(passed for _, passed in trials.attempts)
+        self.no_verdict += sign * trials.no_verdict
+        self.passes_with_cost += sign * trials.passes_with_cost
+        tally_all(self.failure_modes, trials.failure_modes, sign)
+        tally_all(self.subtests, trials.subtests, sign)
+        if trials.formulacode:
             self.formulacode = self.formulacode or FormulaCodeState()
-            self.formulacode.count(scored, scored.formulacode, sign)
+            self.formulacode.count_all(trials.formulacode, sign)
+        changed = (self.distributions | self.sums).items()
+        if sign > 0:
+            self.pass_at_k.extend(trials.attempts)
+            for metric, held in changed:
+                if values := trials.values[metric]:
+                    held.extend(values)
+            return
+        for attempt in trials.attempts:
+            self.pass_at_k.remove(*attempt)
+        for metric, held in changed:
+            if values := trials.values[metric]:
+                held.withdraw(values)
 
     def median(self, metric: str) -> float | None:
         """Median of a metric with statistics, None where no trial has it."""

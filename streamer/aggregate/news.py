@@ -70,7 +70,9 @@ def _place(key: SlotKey) -> dict[str, Any]:
 
 
 def _numbers(scored: Scored) -> dict[str, Any]:
-    return {name: _json(value) for name, value in asdict(scored).items()}
+    formulacode = None if scored.formulacode is None else asdict(scored.formulacode)
+    numbers = scored._asdict() | {"formulacode": formulacode}
+    return {name: _json(value) for name, value in numbers.items()}
 
 
 def _json(value: Any) -> Any:

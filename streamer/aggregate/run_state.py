@@ -17,6 +17,7 @@ from streamer.aggregate.plan import Plan
 from streamer.aggregate.scored_slots import ScoredSlots
 from streamer.aggregate.slots import (
     NO_TIME,
+    Slot,
     SlotKey,
     fingerprint,
     microseconds,
@@ -71,7 +72,7 @@ class RunState(ScoredSlots):
             return Effect.DUPLICATE if isinstance(event, RunDeleted) else Effect.IGNORED
         self.last_event_at = max(self.last_event_at, event_time(event, timestamp_ms))
         if isinstance(event, TrialResult):
-            return self.offer(event, raw)
+            return self.offer(event, raw, live=True)
         if isinstance(event, TrialRetracted):
             changed = self.change_slot(slot_key(event), lambda slot: slot.retract(event.revision))
             return Effect.COUNTED if changed else Effect.DUPLICATE
@@ -80,19 +81,25 @@ class RunState(ScoredSlots):
             return Effect.COUNTED
         return Effect.COUNTED if self.join_plan(event, raw) else Effect.DUPLICATE
 
-    def offer(self, event: TrialResult, raw: bytes) -> Effect:
-        """Offer a result to its slot (R17)."""
-        standing = (event.revision, microseconds(event.finished_at), fingerprint(event))
-        key = slot_key(event)
-        known = self.slots.get(key)
-        if known is not None and known.floor is not None and event.revision <= known.floor:
+    def offer(self, event: TrialResult, raw: bytes, *, live: bool = False) -> Effect:
+        """Offer a result to its slot (R17); `live`: its scored trial will be cut soon."""
+        key, finished_at = slot_key(event), microseconds(event.finished_at)
+        slot = self.slots.get(key)
+        if slot is None:
+            slot = self.slots[key] = Slot()
+            slot.fill(event.revision, finished_at, raw, event.agent_index)
+            self.fill_slot(key, event, fingerprint(event) if live and self.tracked else None)
+            return Effect.COUNTED
+        if slot.floor is not None and event.revision <= slot.floor:
             return Effect.IGNORED
-        if known is not None and known.winner is not None and known.winner[2] == standing[2]:
-            self.change_slot(key, lambda slot: slot.offer(standing, raw, event.agent_index), event)
+        if slot.raw == raw:
             return Effect.DUPLICATE
-        changed = self.change_slot(key, lambda slot: slot.offer(standing, raw, event.agent_index), event)
-        winner = self.slots[key].winner
-        if winner is not None and winner[2] == standing[2]:
+        standing = (event.revision, finished_at, fingerprint(event))
+        repeats = slot.revision is not None and slot.fingerprint == standing[2]
+        changed = self.change_slot(key, lambda held: held.offer(standing, raw, event.agent_index), event)
+        if repeats:
+            return Effect.DUPLICATE
+        if slot.winner == standing:
             return Effect.COUNTED
         return Effect.SUPERSEDED if changed else Effect.DUPLICATE
 
@@ -108,14 +115,15 @@ class RunState(ScoredSlots):
         """Forget everything up to `revision`, and ignore it from now on."""
         if self.deleted_to is not None and revision <= self.deleted_to:
             return
+        self.dirty.update(self.groups)
         self.deleted_to = revision
         self.plan_unsaved = self.pages_outdated = True
         for key, slot in list(self.slots.items()):
             kept_floor = slot.floor if slot.floor is not None and slot.floor > revision else None
             slot.retract(revision)
             slot.floor = kept_floor
-            self.rescored[key] = None
-            if slot.winner is None and kept_floor is None:
+            self._note(key, None)
+            if slot.revision is None and kept_floor is None:
                 del self.slots[key]
         events, self.plan_events, self.plan = self.plan_events, {}, Plan()
         for raw in events.values():
@@ -126,6 +134,7 @@ class RunState(ScoredSlots):
 
     def join_plan(self, event: RunStarted | RunFinished, raw: bytes) -> bool:
         """Join a plan event or the end of the run; True if it changed anything."""
+        self._settle()
         before = {name: self.plan.get(name) for name in _REDERIVING}
         if not self._join_plan(event, raw):
             return False

@@ -2,28 +2,51 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from schemas.base import SEMANTICS_VERSION
-from schemas.canonical import canonical_json, digest_of
-from schemas.identity import agent_model_label
+from schemas.canonical import canonical_json, sha256_hex
+from schemas.identity import agent_model_label, encode_id
 from streamer.aggregate.changes import ScoredChange
 from streamer.aggregate.run_state import RunState
-from streamer.aggregate.scored_slots import event_in
-from streamer.aggregate.slots import Slot, SlotKey, rfc3339, slot_topic_key
+from streamer.aggregate.slots import Slot, SlotKey, event_of, rfc3339, slot_topic_key
 from streamer.score import Scored, task_payload
 from streamer.stats import json_number
 
+_label = lru_cache(maxsize=4096)(agent_model_label)
 
-def scored_change(run: RunState, key: SlotKey, epoch: int) -> ScoredChange:
-    """Record for the topic `scored-trials`; a tombstone where the slot is empty."""
-    topic_key = slot_topic_key(run.run_id, key)
-    slot = run.slots.get(key)
-    if slot is None or slot.scored is None or slot.winner is None:
-        return ScoredChange(run.run_id, topic_key, None)
+
+def scored_changes(run: RunState, epoch: int) -> list[ScoredChange]:
+    """Records for the topic `scored-trials`, of every slot whose scored trial changed."""
+    way = {
+        "epoch": epoch,
+        "state_version": run.state_version,
+        "last_event_at": rfc3339(run.last_event_at),
+    }
+    end = b'",' + canonical_json(way)[1:]
+    run_key = encode_id(run.run_id)
+    changes = []
+    for key, fresh in run.rescored.items():
+        topic_key = slot_topic_key(run_key, key)
+        slot = run.slots.get(key)
+        scored = fresh[0] if fresh else None if slot is None else run.score_of(slot)
+        if slot is None or scored is None:
+            changes.append(ScoredChange(run.run_id, topic_key, None))
+            continue
+        fingerprint = fresh[1] if fresh else slot.fingerprint
+        digested = canonical_json(_body(run, key, slot, scored, fingerprint))
+        digest = sha256_hex(digested).encode()
+        changes.append(
+            ScoredChange(run.run_id, topic_key, b'%b,"digest":"%b%b' % (digested[:-1], digest, end))
+        )
+    return changes
+
+
+def _body(run: RunState, key: SlotKey, slot: Slot, scored: Scored, fingerprint: str) -> dict[str, Any]:
+    """Everything that the digest covers."""
     shard, task_id, attempt, agent, model, tier, subtest = key
-    scored = slot.scored
-    body = {
+    return {
         "type": "scored_trial",
         "run_id": run.run_id,
         "shard": shard,
@@ -31,13 +54,13 @@ def scored_change(run: RunState, key: SlotKey, epoch: int) -> ScoredChange:
         "attempt": attempt,
         "agent": agent,
         "model": model,
-        "agent_model": agent_model_label(agent, model),
+        "agent_model": _label(agent, model),
         "agent_index": slot.agent_index,
         "tier": tier,
         "subtest": subtest,
         "semantics_version": SEMANTICS_VERSION,
-        "revision": slot.winner[0],
-        "fingerprint": slot.winner[2],
+        "revision": slot.revision,
+        "fingerprint": fingerprint,
         "resolved": scored.resolved,
         "success": scored.success,
         "failure_mode": scored.failure_mode,
@@ -54,13 +77,6 @@ def scored_change(run: RunState, key: SlotKey, epoch: int) -> ScoredChange:
         "trajectory_length": scored.trajectory_length,
         "formulacode": _formulacode(slot, scored),
     }
-    way = {
-        "digest": digest_of(body),
-        "epoch": epoch,
-        "state_version": run.state_version,
-        "last_event_at": rfc3339(run.last_event_at),
-    }
-    return ScoredChange(run.run_id, topic_key, canonical_json(body | way))
 
 
 def _formulacode(slot: Slot, scored: Scored) -> dict[str, Any] | None:
@@ -68,7 +84,7 @@ def _formulacode(slot: Slot, scored: Scored) -> dict[str, Any] | None:
     if scored.formulacode is None:
         return None
     return task_payload(
-        event_in(slot),
+        event_of(slot.raw),
         scored.formulacode,
         success=scored.success,
         cost_usd=scored.cost_usd,

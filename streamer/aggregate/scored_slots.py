@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from schemas.decode import decode
 from schemas.events import TrialResult
+from streamer.aggregate.counted import CountedTrials, GroupId, group_ids
 from streamer.aggregate.group import GroupState
 from streamer.aggregate.plan import Plan
-from streamer.aggregate.slots import GroupKey, Slot, SlotKey, slot_key
+from streamer.aggregate.slots import GroupKey, Slot, SlotKey, event_of, slot_key
 from streamer.aggregate.totals import Outcome, RunTotals
 from streamer.score import (
     GradingProfile,
@@ -24,8 +24,11 @@ from streamer.score import (
     score_trial_group,
 )
 
-GroupId = tuple[str | None, str | None, str | None]
-"""(tier, agent, model): (None, a, m) an agent:model, (t, None, None) a tier, (t, a, m) one in the other."""
+Fresh = tuple[Scored, str]
+"""Score and fingerprint of a result that has just come to stand in its slot."""
+
+_FRESH = 10_000
+"""Of so many slots at most, score and fingerprint wait for the next cut, about 700 bytes each."""
 
 
 class Rescoring:
@@ -40,9 +43,14 @@ class Rescoring:
 class ScoredSlots:
     """Slots with their scores counted in groups and totals.
 
+    Scores wait in columns until somebody asks for groups or totals, which are then brought up to date at
+    once: that costs a tenth of counting every score as it comes.
+
     Attributes:
+        tracked: whether changes are noted for a cut; False where nobody will cut.
         dirty: groups to summarise again.
-        rescored: slots whose scored trial changed since it was last drained.
+        rescored: slots whose scored trial changed since it was last drained; with score and fingerprint
+            where they are at hand.
         rescorings: news of trials that another trial's event moved.
         unsaved: slots whose state page is out of date.
     """
@@ -51,40 +59,66 @@ class ScoredSlots:
         self.plan = Plan()
         self.profile: GradingProfile = grading_profile(None)
         self.slots: dict[SlotKey, Slot] = {}
-        self.groups: dict[GroupId, GroupState] = {}
-        self.totals = RunTotals()
+        self.tracked = True
         self.superseded = 0
         self.conflicts = 0
         self.dirty: set[GroupId] = set()
-        self.rescored: dict[SlotKey, None] = {}
+        self.rescored: dict[SlotKey, Fresh | None] = {}
         self.rescorings: list[Rescoring] = []
         self.unsaved: dict[SlotKey, None] = {}
         self._prices = prices
         self._members: dict[GroupKey, set[SlotKey]] = {}
         self._outcomes: dict[GroupKey, Outcome] = {}
+        self._counted = CountedTrials()
+
+    @property
+    def groups(self) -> dict[GroupId, GroupState]:
+        """Every group that has trials, up to date."""
+        self._settle()
+        return self._counted.groups
+
+    @property
+    def totals(self) -> RunTotals:
+        """Totals of the run, up to date."""
+        self._settle()
+        return self._counted.totals
 
     def is_baseline(self, agent: str) -> bool:
         """See :meth:`Plan.is_baseline`."""
         return self.plan.is_baseline(agent)
 
+    def score_of(self, slot: Slot) -> Scored | None:
+        """Score of what stands in a slot, None while it is empty."""
+        if slot.scored is not None or slot.revision is None:
+            return slot.scored
+        return score_trial(event_of(slot.raw), self.profile, self._prices)
+
     def rederive(self) -> None:
         """Score everything again and rebuild groups and totals from the slots."""
         self.dirty.update(self.groups)
         self.profile = grading_profile(self.plan.get("grading_profile"))
-        self.groups, self.totals = {}, RunTotals()
+        self._counted = CountedTrials()
         self.superseded = self.conflicts = 0
         self._members, self._outcomes = {}, {}
         for key, slot in self.slots.items():
             slot.scored = None
             if slot.agent_index is not None:
                 self._members.setdefault(_group_of(key), set()).add(key)
-        for key, slot in self.slots.items():
-            if slot.winner is not None and slot.agent_index is None:
-                self._settle_single(key, slot, None)
+            elif slot.revision is not None:
+                self._enter(key, self.score_of(slot), None)
         for group in list(self._members):
             self._settle_group(group, None)
         for key, slot in self.slots.items():
-            self._mark(key, slot, 1)
+            self._mark(key, slot.superseded, slot.in_conflict)
+
+    def fill_slot(self, key: SlotKey, event: TrialResult, print_: str | None) -> None:
+        """A result stands in a slot that held nothing before."""
+        self.unsaved[key] = None
+        if event.agent_index is None:
+            self._enter(key, score_trial(event, self.profile, self._prices), print_)
+        else:
+            self._members.setdefault(_group_of(key), set()).add(key)
+            self._settle_group(_group_of(key), key)
 
     def change_slot(
         self, key: SlotKey, change: Callable[[Slot], bool], event: TrialResult | None = None
@@ -93,63 +127,69 @@ class ScoredSlots:
         slot = self.slots.get(key)
         if slot is None:
             slot = self.slots[key] = Slot()
-        stood, index = slot.winner, slot.agent_index
-        marked = slot.superseded, slot.in_conflict
-        self._mark(key, slot, -1)
+        raw, index, stood = slot.raw, slot.agent_index, slot.winner
+        superseded, conflict = slot.superseded, slot.in_conflict
         changed = change(slot)
-        if changed and (slot.winner and slot.winner[2]) != (stood and stood[2]):
-            self._resettle(key, slot, index, event)
-        self._mark(key, slot, 1)
         if changed:
             self.unsaved[key] = None
             if slot.winner != stood:
-                self.rescored[key] = None
-            if marked != (slot.superseded, slot.in_conflict):
+                self._note(key, None)
+            if (slot.winner and slot.winner[2]) != (stood and stood[2]):
+                self._resettle(key, slot, raw, index, event)
+            if (superseded, conflict) != (slot.superseded, slot.in_conflict):
+                self._mark(key, slot.superseded - superseded, slot.in_conflict - conflict)
                 self.dirty.update(self.group_ids(key))
-        elif slot.winner is None and slot.floor is None:
+        elif slot.revision is None and slot.floor is None:
             del self.slots[key]
         return changed
 
-    def _resettle(self, key: SlotKey, slot: Slot, index: int | None, event: TrialResult | None) -> None:
-        """Another result stands in the slot, or none: score again whatever that concerns."""
+    def _resettle(
+        self, key: SlotKey, slot: Slot, raw: bytes, index: int | None, event: TrialResult | None
+    ) -> None:
+        """Another result stands in the slot, or none: score again whatever that concerns.
+
+        Args:
+            raw: the event that stood in it before, empty if none did.
+            index: that event's position in a multi-agent trial.
+            event: the event that stands in it now, if it is at hand.
+        """
         group = _group_of(key)
         if index is not None:
             self._members[group].discard(key)
-        elif slot.scored is not None:
-            self._count_single(key, slot, -1)
-        if slot.winner is None or slot.agent_index != index:
-            self._swap(key, slot, None)
-        if slot.winner is not None and slot.agent_index is None:
-            self._settle_single(key, slot, event)
-        elif slot.winner is not None:
+            if slot.agent_index is None:
+                self._swap(key, slot, None)
+        elif raw:
+            self._leave(key, score_trial(event_of(raw), self.profile, self._prices))
+        if slot.revision is not None and slot.agent_index is None:
+            self._enter(key, score_trial(event or event_of(slot.raw), self.profile, self._prices), None)
+        elif slot.agent_index is not None:
             self._members.setdefault(group, set()).add(key)
         if index is not None or slot.agent_index is not None:
             self._settle_group(group, key)
-        self.rescored[key] = None
+        self._note(key, None)
 
-    def _settle_single(self, key: SlotKey, slot: Slot, event: TrialResult | None) -> None:
-        self._swap(key, slot, score_trial(event or event_in(slot), self.profile, self._prices))
-        self._count_single(key, slot, 1)
+    def _enter(self, key: SlotKey, scored: Scored | None, print_: str | None) -> None:
+        """A trial of its own is in."""
+        if scored is not None:
+            self._note(key, None if print_ is None else (scored, print_))
+            if self._counted.enter(key, scored, single=True):
+                self._settle()
 
-    def _count_single(self, key: SlotKey, slot: Slot, sign: int) -> None:
-        if slot.scored is not None:
-            self.totals.count_outcome(self._outcome(key, slot.scored), sign)
-
-    def _outcome(self, key: SlotKey, scored: Scored) -> Outcome:
-        """Outcome of the trial that this slot is, or decides."""
-        percentage = scored.formulacode.speedup_percentage if scored.formulacode else None
-        return Outcome(key[1], scored.resolved, scored.failure_mode, percentage, not self.is_baseline(key[3]))
+    def _leave(self, key: SlotKey, scored: Scored) -> None:
+        """A trial of its own is no more."""
+        self._counted.leave(key, scored, single=True)
+        self._note(key, None)
 
     def _settle_group(self, group: GroupKey, because: SlotKey | None) -> None:
         """Score all sub-trials of a trial group again (R9, R10)."""
         counted = self._outcomes.pop(group, None)
         if counted is not None:
-            self.totals.count_outcome(counted, -1)
+            self._counted.totals.count_outcome(counted, -1)
         keys = sorted(self._members.get(group, ()), key=str)
         if not keys:
             self._members.pop(group, None)
             return
-        events = [event_in(self.slots[key]) for key in keys]
+        events = [event_of(self.slots[key].raw) for key in keys]
         scores = score_trial_group(events, self.profile, self._prices, self.is_baseline)
         for key, scored in zip(keys, scores, strict=True):
             before = self.slots[key].scored
@@ -160,62 +200,44 @@ class ScoredSlots:
             self._swap(key, self.slots[key], scored)
         decides = slot_key(deciding_sub_trial(events, self.is_baseline) or events[0])
         outcome = self._outcome(decides, scores[keys.index(decides)])
-        self.totals.count_outcome(outcome, 1)
+        self._counted.totals.count_outcome(outcome, 1)
         self._outcomes[group] = outcome
 
-    def _swap(self, key: SlotKey, slot: Slot, scored: Scored | None) -> None:
-        """Replace the slot's score in every group it counts in."""
-        old, slot.scored = slot.scored, scored
-        new = slot.scored
-        if old is None and new is None:
-            return
-        for group_id in self.group_ids(key):
-            group = self.groups.get(group_id)
-            if group is None:
-                group = self.groups[group_id] = GroupState()
-            if old is not None:
-                group.remove(key, old)
-            if new is not None:
-                group.add(key, new)
-            if not group.trials:
-                del self.groups[group_id]
-            self.dirty.add(group_id)
-        if old is not None:
-            self.totals.count_slot(old, -1)
-        if new is not None:
-            self.totals.count_slot(new, 1)
-        self.rescored[key] = None
+    def _outcome(self, key: SlotKey, scored: Scored) -> Outcome:
+        """Outcome of the trial that this sub-trial decides."""
+        percentage = scored.formulacode.speedup_percentage if scored.formulacode else None
+        return Outcome(key[1], scored.resolved, scored.failure_mode, percentage, not self.is_baseline(key[3]))
 
-    def _mark(self, key: SlotKey, slot: Slot, sign: int) -> None:
-        """Count the slot's losers and conflict where the slot counts."""
-        superseded, conflict = slot.superseded, slot.in_conflict
-        if not superseded and not conflict:
+    def _swap(self, key: SlotKey, slot: Slot, scored: Scored | None) -> None:
+        """Replace a sub-trial's score."""
+        old, slot.scored = slot.scored, scored
+        if old is not None:
+            self._counted.leave(key, old, single=False)
+        if scored is not None:
+            self._counted.enter(key, scored, single=False)
+        self._note(key, None)
+
+    def _note(self, key: SlotKey, fresh: Fresh | None) -> None:
+        """The scored trial of a slot changed."""
+        if self.tracked:
+            self.rescored[key] = fresh if len(self.rescored) < _FRESH else None
+
+    def _mark(self, key: SlotKey, superseded: int, conflicts: int) -> None:
+        """Count losers and conflicts where the slot counts."""
+        if not superseded and not conflicts:
             return
-        self.superseded += sign * superseded
-        self.conflicts += sign * conflict
+        self.superseded += superseded
+        self.conflicts += conflicts
         for group_id in self.group_ids(key):
-            group = self.groups.get(group_id)
-            if group is not None:
-                group.superseded += sign * superseded
-                group.conflicts += sign * conflict
+            self._counted.mark(group_id, superseded, conflicts)
+
+    def _settle(self) -> None:
+        self.dirty |= self._counted.settle(self.is_baseline)
 
     def group_ids(self, key: SlotKey) -> Iterable[GroupId]:
         """The groups that a slot counts in; baselines stay out of pooled tiers (R4)."""
-        agent, model, tier = key[3], key[4], key[5]
-        if tier is None:
-            return ((None, agent, model),)
-        if self.is_baseline(agent):
-            return ((None, agent, model), (tier, agent, model))
-        return ((None, agent, model), (tier, agent, model), (tier, None, None))
+        return group_ids(key[3], key[4], key[5], self.is_baseline)
 
 
 def _group_of(key: SlotKey) -> GroupKey:
     return (key[0], key[1], key[2], key[5], key[6])
-
-
-def event_in(slot: Slot) -> TrialResult:
-    """The event of the result that stands in a slot."""
-    event = decode(slot.raw)
-    if not isinstance(event, TrialResult):  # pragma: no cover - raw was decoded before it was stored
-        raise TypeError(f"a slot holds something that is not a trial_result: {event}")
-    return event

@@ -8,8 +8,10 @@ copies of a slot can be merged in any order, any number of times.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from schemas.canonical import canonical_json, sha256_hex
+from schemas.decode import decode
 from schemas.events import Event, TrialResult, TrialRetracted, event_content
 from schemas.identity import encode_id
 from streamer.score import Scored, model_for_reporting
@@ -23,10 +25,19 @@ GroupKey = tuple[str, str, int, str | None, str | None]
 Standing = tuple[int, int, str]
 """(revision, finished_at in microseconds, fingerprint); the greatest wins (R17)."""
 
+Place = tuple[int, int]
+"""(revision, finished_at in microseconds) that a losing content came with."""
+
+NO_LOSERS: dict[str, Place] = {}
+"""Shared by all slots without losers, so never changed."""
+
 NO_TIME = -(2**63)
 """Stands for a null time: lower than every time."""
 
 FINGERPRINT_CHARACTERS = 32
+_encoded = lru_cache(maxsize=4096)(encode_id)
+"""For ids of which a run has few."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -60,10 +71,19 @@ def slot_key(event: TrialResult | TrialRetracted) -> SlotKey:
     )
 
 
-def slot_topic_key(run_id: str, key: SlotKey) -> str:
-    """Key of a slot in the topic `scored-trials`: its parts percent-encoded, joined by `|`."""
-    parts = ("" if part is None else encode_id(str(part)) for part in (run_id, *key))
-    return "|".join(parts)
+def slot_topic_key(run_key: str, key: SlotKey) -> str:
+    """Key of a slot in the topic `scored-trials`: its parts percent-encoded, joined by `|`.
+
+    Args:
+        run_key: the run's id, percent-encoded.
+
+    >>> slot_topic_key("r", ("", "a|b", 1, "c", "d/e", "T0", None))
+    'r||a%7Cb|1|c|d%2Fe|T0|'
+    """
+    shard, task_id, attempt, agent, model, tier, subtest = key
+    who = f"{_encoded(agent)}|{_encoded(model)}"
+    where = f"{_encoded(tier or '')}|{_encoded(subtest or '')}"
+    return f"{run_key}|{_encoded(shard)}|{encode_id(task_id)}|{attempt}|{who}|{where}"
 
 
 def fingerprint(event: Event) -> str:
@@ -74,29 +94,65 @@ def fingerprint(event: Event) -> str:
     return sha256_hex(canonical_json(content))[:FINGERPRINT_CHARACTERS]
 
 
+def event_of(raw: bytes) -> TrialResult:
+    """The event that a slot keeps as received."""
+    event = decode(raw)
+    if not isinstance(event, TrialResult):  # pragma: no cover - raw was decoded before it was stored
+        raise TypeError(f"a slot holds something that is not a trial_result: {event}")
+    return event
+
+
 class Slot:
     """What one slot holds.
 
     Attributes:
-        winner: standing of the result that counts, None while the slot is empty.
+        revision: the winner's, None while the slot is empty.
+        finished_at: the winner's, in microseconds.
         raw: the winner's event as received.
         agent_index: the winner's position in a multi-agent trial, None for a trial of its own.
         losers: fingerprint -> (revision, finished_at) of the other contents seen above the floor.
         floor: results up to this revision are withdrawn, None if nothing was retracted.
-        scored: the winner's score, None while the slot is empty.
+        scored: score of a sub-trial (R10), which depends on the others; None for a trial of its own,
+            whose score follows from `raw`.
         page: number of the state page that holds the slot, None while no page of this writer does.
     """
 
-    __slots__ = ("agent_index", "floor", "losers", "page", "raw", "scored", "winner")
+    __slots__ = (
+        "_fingerprint",
+        "agent_index",
+        "finished_at",
+        "floor",
+        "losers",
+        "page",
+        "raw",
+        "revision",
+        "scored",
+    )
 
     def __init__(self) -> None:
-        self.winner: Standing | None = None
+        self.revision: int | None = None
+        self.finished_at = NO_TIME
         self.raw: bytes = b""
         self.agent_index: int | None = None
-        self.losers: dict[str, tuple[int, int]] = {}
+        self.losers = NO_LOSERS
         self.floor: int | None = None
         self.scored: Scored | None = None
         self.page: int | None = None
+        self._fingerprint: str | None = None
+
+    @property
+    def winner(self) -> Standing | None:
+        """Standing of the result that counts, None while the slot is empty."""
+        if self.revision is None:
+            return None
+        return (self.revision, self.finished_at, self.fingerprint)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the winner's content; computed when it is first asked for."""
+        if self._fingerprint is None:
+            self._fingerprint = fingerprint(event_of(self.raw))
+        return self._fingerprint
 
     @property
     def superseded(self) -> int:
@@ -106,38 +162,40 @@ class Slot:
     @property
     def in_conflict(self) -> bool:
         """True if the fingerprint alone decided (R17)."""
-        return self.winner is not None and self.winner[:2] in self.losers.values()
+        return self.revision is not None and (self.revision, self.finished_at) in self.losers.values()
+
+    def fill(self, revision: int, finished_at: int, raw: bytes, agent_index: int | None) -> None:
+        """Let the first result of all stand here; its fingerprint may never be needed."""
+        self.revision, self.finished_at, self.raw, self.agent_index = revision, finished_at, raw, agent_index
 
     def offer(self, standing: Standing, raw: bytes, agent_index: int | None) -> bool:
         """Offer a result; True if it changed what the slot knows, be it only the revision."""
         if self.floor is not None and standing[0] <= self.floor:
             return False
-        if self.winner is None:
-            self._take(standing, raw, agent_index)
-            return True
-        if standing[2] == self.winner[2]:
-            if standing <= self.winner:
+        winner = self.winner
+        if winner is not None:
+            if standing[2] == winner[2] and standing <= winner:
                 return False
-            self.winner = standing
-            self.raw = raw
-            return True
-        if standing > self.winner:
-            self.losers[self.winner[2]] = self.winner[:2]
+            if standing < winner:
+                return self.lose(standing)
+            if standing[2] != winner[2]:
+                self._note(winner)
+        if self.losers is not NO_LOSERS:
             self.losers.pop(standing[2], None)
-            self._take(standing, raw, agent_index)
-            return True
-        return self.lose(standing)
+        self.fill(standing[0], standing[1], raw, agent_index)
+        self._fingerprint = standing[2]
+        return True
 
     def lose(self, standing: Standing) -> bool:
         """Note a content that does not win; True if that was news."""
         if self.floor is not None and standing[0] <= self.floor:
             return False
-        if self.winner is not None and standing[2] == self.winner[2]:
+        if self.revision is not None and standing[2] == self.fingerprint:
             return False
         held = self.losers.get(standing[2])
         if held is not None and held >= standing[:2]:
             return False
-        self.losers[standing[2]] = standing[:2]
+        self._note(standing)
         return True
 
     def retract(self, revision: int) -> bool:
@@ -145,10 +203,13 @@ class Slot:
         if self.floor is not None and revision <= self.floor:
             return False
         self.floor = revision
-        self.losers = {print_: at for print_, at in self.losers.items() if at[0] > revision}
-        if self.winner is not None and self.winner[0] <= revision:
-            self.winner, self.raw, self.agent_index = None, b"", None
+        self.losers = {print_: at for print_, at in self.losers.items() if at[0] > revision} or NO_LOSERS
+        if self.revision is not None and self.revision <= revision:
+            self.revision, self.finished_at, self.raw, self.agent_index = None, NO_TIME, b"", None
+            self._fingerprint = None
         return True
 
-    def _take(self, standing: Standing, raw: bytes, agent_index: int | None) -> None:
-        self.winner, self.raw, self.agent_index = standing, raw, agent_index
+    def _note(self, loser: Standing) -> None:
+        if self.losers is NO_LOSERS:
+            self.losers = {}
+        self.losers[loser[2]] = loser[:2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -15,3 +16,14 @@ def tally(counter: Counter[T], item: T | None, sign: int) -> None:
     counter[item] += sign
     if not counter[item]:
         del counter[item]
+
+
+def tally_all(counter: Counter[T], items: Sequence[T], sign: int) -> None:
+    """Count several items up or down; nothing is kept at zero."""
+    if not items:
+        return
+    if sign > 0:
+        counter.update(items)
+        return
+    for item in items:
+        tally(counter, item, sign)

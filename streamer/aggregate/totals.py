@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from streamer.aggregate.tally import tally
-from streamer.score import Scored
+from streamer.aggregate.tally import tally, tally_all
+from streamer.aggregate.trials import Trials
 from streamer.stats import ExactSum, PassAtK, json_number
 
 
@@ -69,16 +69,31 @@ class RunTotals:
             count = self.pass_at_k.add if sign > 0 else self.pass_at_k.remove
             count(outcome.task_id, outcome.resolved is True)
 
-    def count_slot(self, scored: Scored, sign: int) -> None:
-        """Count what a slot spends (`sign` 1) or take it back (-1)."""
-        self.slots += sign
+    def count_trials(self, trials: Trials, sign: int, *, compared: bool) -> None:
+        """Count trials of their own, all of them of agents that are compared, or none; or take them back."""
+        self.trials += sign * trials.number
+        self.resolved += sign * sum(passed for _, passed in trials.attempts)
+        self.no_verdict += sign * trials.no_verdict
+        tally_all(self.failure_modes, trials.failure_modes, sign)
+        tally_all(self.tasks, [task for task, _ in trials.attempts], sign)
+        percentages = [score.speedup_percentage for _, score in trials.formulacode]
+        known = [percentage for percentage in percentages if percentage is not None]
+        (self.speedup_percentage.extend if sign > 0 else self.speedup_percentage.withdraw)(known)
+        if not compared:
+            return
+        if sign > 0:
+            self.pass_at_k.extend(trials.attempts)
+            return
+        for task, passed in trials.attempts:
+            self.pass_at_k.remove(task, passed)
+
+    def count_spent(self, trials: Trials, sign: int) -> None:
+        """Count what slots spend (`sign` 1) or take it back (-1)."""
+        self.slots += sign * trials.number
         for metric, held in self.sums.items():
-            value = getattr(scored, metric)
-            if value is not None:
-                (held.add if sign > 0 else held.remove)(float(value))
+            (held.extend if sign > 0 else held.withdraw)(trials.values[metric])
         for metric in _COVERED:
-            if getattr(scored, metric) is not None:
-                tally(self.covered, metric, sign)
+            self.covered[metric] += sign * len(trials.values[metric])
 
     def body(self, planned_attempts: int | None, planned_tasks: int | None) -> dict[str, Any]:
         """The run summary's fields that come from these totals."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from schemas.events import SnapshotCounts, TestCounts, TrialResult
 from streamer.score.cross_tier import cost_of_pass
@@ -15,8 +14,7 @@ from streamer.score.profiles import GradingProfile
 CostSource = Literal["reported", "estimated"]
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
+class Scored(NamedTuple):
     """The numbers of one trial. None means unknown, never 0 (R1).
 
     Attributes:
@@ -97,22 +95,22 @@ def _score(
     impl_rate = None if event.score is None else _clamp(event.score)
     cost, source = _cost(event, prices)
     return Scored(
-        resolved=event.resolved,
-        success=success,
-        pass_rate=pass_rate,
-        impl_rate=impl_rate,
-        composite=None if impl_rate is None else profile.composite(pass_rate, impl_rate),
-        cost_usd=cost,
-        cost_source=source,
-        cost_of_pass=cost_of_pass(cost, pass_rate),
-        duration_seconds=_duration_seconds(event),
-        input_tokens=event.input_tokens,
-        output_tokens=event.output_tokens,
-        cache_read_tokens=event.cache_read_tokens,
-        cache_write_tokens=event.cache_write_tokens,
-        trajectory_length=event.trajectory_length,
-        failure_mode=event.failure_mode,
-        formulacode=formulacode_score(event, pytest_failed, snapshot_failed),
+        event.resolved,
+        success,
+        pass_rate,
+        impl_rate,
+        None if impl_rate is None else profile.composite(pass_rate, impl_rate),
+        cost,
+        source,
+        cost_of_pass(cost, pass_rate),
+        _duration_seconds(event),
+        event.input_tokens,
+        event.output_tokens,
+        event.cache_read_tokens,
+        event.cache_write_tokens,
+        event.trajectory_length,
+        event.failure_mode,
+        formulacode_score(event, pytest_failed, snapshot_failed),
     )
 
 

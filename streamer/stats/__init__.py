@@ -7,7 +7,6 @@ function of the multiset of values it holds, to the last bit: no order, duplicat
 from streamer.stats.distribution import Distribution
 from streamer.stats.errors import StatsError
 from streamer.stats.exact_sum import ExactSum
-from streamer.stats.mode import ModeCounter
 from streamer.stats.numbers import JsonNumber, json_number
 from streamer.stats.ordered import OrderedMultiset
 from streamer.stats.pass_at_k import PassAtK
@@ -16,7 +15,6 @@ __all__ = [
     "Distribution",
     "ExactSum",
     "JsonNumber",
-    "ModeCounter",
     "OrderedMultiset",
     "PassAtK",
     "StatsError",

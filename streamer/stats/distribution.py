@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf, isfinite, nan
 from typing import Any
 
 from streamer.stats.errors import StatsError
 from streamer.stats.exact_sum import ExactSum
-from streamer.stats.mode import ModeCounter
 from streamer.stats.numbers import json_number
 from streamer.stats.ordered import OrderedMultiset
 
@@ -32,14 +32,14 @@ class Distribution:
     0.33333333333333337
     """
 
-    __slots__ = ("_finite", "_infinite", "_mode", "_negative_infinite", "_ordered", "nans")
+    __slots__ = ("_finite", "_infinite", "_negative_infinite", "_ordered", "_said", "nans")
 
     def __init__(self) -> None:
         self._finite = ExactSum()
         self._ordered = OrderedMultiset()
-        self._mode = ModeCounter()
         self._infinite = 0
         self._negative_infinite = 0
+        self._said: tuple[int, dict[str, Any]] | None = None
         self.nans = 0
         """NaN values seen; they are in no other number."""
 
@@ -50,20 +50,31 @@ class Distribution:
 
     def add(self, value: float) -> None:
         """Count a value in."""
+        self._said = None
         if isfinite(value):
             self._finite.add(value)
         elif not self._count_apart(value, 1):
             return
         self._ordered.add(value)
-        self._mode.add(value)
+
+    def extend(self, values: Sequence[float]) -> None:
+        """Count several values in, which is much faster than one by one."""
+        if not isfinite(sum(values)):
+            for value in values:
+                if not isfinite(value):
+                    self.add(value)
+            values = [value for value in values if isfinite(value)]
+        self._said = None
+        self._finite.extend(values)
+        self._ordered.extend(values)
 
     def remove(self, value: float) -> None:
         """Undo one `add` of the value; raises StatsError if it is not there."""
+        self._said = None
         if value != value:
             self._remove_nan(value)
             return
         self._ordered.remove(value)
-        self._mode.remove(value)
         if isfinite(value):
             self._finite.remove(value)
         else:
@@ -71,12 +82,31 @@ class Distribution:
 
     def merge(self, *others: Distribution) -> None:
         """Count in all that the others hold; they stay as they are. Several at once is faster."""
+        infinite, negative, nans = _apart(others)
+        self._said = None
         self._finite.merge(*(other._finite for other in others))
         self._ordered.merge(*(other._ordered for other in others))
-        self._mode.merge(*(other._mode for other in others))
-        self._infinite += sum(other._infinite for other in others)
-        self._negative_infinite += sum(other._negative_infinite for other in others)
-        self.nans += sum(other.nans for other in others)
+        self._infinite += infinite
+        self._negative_infinite += negative
+        self.nans += nans
+
+    def withdraw(self, values: Sequence[float]) -> None:
+        """Undo one `extend` of the values; raises StatsError where `remove` of one would."""
+        gone = Distribution()
+        gone.extend(values)
+        self.unmerge(gone)
+
+    def unmerge(self, *others: Distribution) -> None:
+        """Undo one `merge` of the others; raises StatsError if a value is not there."""
+        infinite, negative, nans = _apart(others)
+        if nans > self.nans:
+            raise StatsError.absent("Distribution", nan)
+        self._said = None
+        self._ordered.unmerge(*(other._ordered for other in others))
+        self._finite.unmerge(*(other._finite for other in others))
+        self._infinite -= infinite
+        self._negative_infinite -= negative
+        self.nans -= nans
 
     def total(self) -> float:
         """The sum, correctly rounded; 0.0 of nothing; infinite or NaN with infinite values."""
@@ -94,7 +124,7 @@ class Distribution:
 
     def mode(self) -> float | None:
         """The most frequent value after rounding to 6 decimals, of several the smallest (R15)."""
-        return self._mode.mode()
+        return self._ordered.mode()
 
     def min(self) -> float | None:
         """The smallest value; None of nothing."""
@@ -117,8 +147,13 @@ class Distribution:
         return self._finite.variance(ddof)
 
     def summary(self, ddof: int = 0) -> dict[str, Any]:
-        """The statistics as they travel in JSON (R14); of nothing: count 0, the rest None (R16)."""
-        return {
+        """The statistics as they travel in JSON (R14); of nothing: count 0, the rest None (R16).
+
+        To be read only: asked again without a change, it is the same object.
+        """
+        if self._said is not None and self._said[0] == ddof:
+            return self._said[1]
+        says: dict[str, Any] = {
             "median": json_number(self.median()),
             "mean": json_number(self.mean()),
             "mode": json_number(self.mode()),
@@ -127,6 +162,8 @@ class Distribution:
             "std_dev": json_number(self.std_dev(ddof)),
             "count": self.count,
         }
+        self._said = (ddof, says)
+        return says
 
     def _infinities(self) -> float:
         """The sum of the infinite values; 0.0 if there are none."""
@@ -151,3 +188,12 @@ class Distribution:
         if not self.nans:
             raise StatsError.absent("Distribution", value)
         self.nans -= 1
+
+
+def _apart(others: Sequence[Distribution]) -> tuple[int, int, int]:
+    """How many values of the others are infinite, negative infinite, NaN."""
+    return (
+        sum(other._infinite for other in others),
+        sum(other._negative_infinite for other in others),
+        sum(other.nans for other in others),
+    )

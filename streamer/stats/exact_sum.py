@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from math import inf, isfinite
+from collections.abc import Sequence
+from math import frexp, inf, isfinite
+
+import numpy as np
+from numpy.typing import NDArray
 
 from streamer.stats.errors import StatsError
 from streamer.stats.numbers import JsonNumber, json_number, quotient, root_of_quotient
+
+_MANY = 64
+"""From so many values on, summing them in digits is faster than one by one."""
+
+_CHUNK = 4096
+_DIGIT_BITS = 20
+"""4,096 products of two such digits sum to at most 2^52, which floats add without rounding."""
+
+_MOST_BITS = 12 * _DIGIT_BITS
+"""Values further apart than that are summed one by one."""
 
 
 class ExactSum:
@@ -60,6 +74,18 @@ class ExactSum:
         self._squares += units * units
         self.count += 1
 
+    def extend(self, values: Sequence[float]) -> None:
+        """Count several finite values in; raises StatsError for an infinite one or NaN."""
+        if len(values) < _MANY:
+            for value in values:
+                self.add(value)
+            return
+        for start in range(0, len(values), _CHUNK):
+            chunk = np.array(values[start : start + _CHUNK], dtype=np.float64)
+            if not self._extend_in_digits(chunk):
+                for value in values[start : start + _CHUNK]:
+                    self.add(value)
+
     def remove(self, value: float) -> None:
         """Undo one `add` of the value.
 
@@ -86,6 +112,26 @@ class ExactSum:
             self._sum += other._sum << finer
             self._squares += other._squares << 2 * finer
             self.count += other.count
+
+    def withdraw(self, values: Sequence[float]) -> None:
+        """Undo one `extend` of the values; raises StatsError where `remove` of one would."""
+        gone = ExactSum()
+        gone.extend(values)
+        self.unmerge(gone)
+
+    def unmerge(self, *others: ExactSum) -> None:
+        """Undo one `merge` of the others; raises StatsError where `remove` of their values would."""
+        gone = ExactSum()
+        gone.merge(*others)
+        self._refine(gone._shift)
+        finer = self._shift - gone._shift
+        left, rest = self.count - gone.count, self._sum - (gone._sum << finer)
+        squares = self._squares - (gone._squares << 2 * finer)
+        if left < 0 or squares < 0 or left * squares < rest * rest or (left == 0 and squares):
+            raise StatsError.absent("ExactSum", gone.summary())
+        self._sum, self._squares, self.count = rest, squares, left
+        if left == 0:
+            self._reset()
 
     def total(self) -> float:
         """The sum, correctly rounded; 0.0 of nothing; infinite beyond the range of floats."""
@@ -129,6 +175,35 @@ class ExactSum:
         self._refine(shift)
         return numerator << self._shift - shift
 
+    def _extend_in_digits(self, values: NDArray[np.float64]) -> bool:
+        """Count the values in by digits of 20 bits, whose sums and products floats add exactly.
+
+        False, and nothing changed, if the values are not finite or lie too far apart.
+        """
+        top = max(float(values.max()), -float(values.min()))
+        if not top < inf or (bits := frexp(top)[1] + self._shift) > _MOST_BITS or self._shift > 1000:
+            return False
+        scaled = values * self._scale
+        if not (np.trunc(scaled) == scaled).all():
+            shift = 53 - int(np.frexp(values[values != 0.0])[1].min())
+            bits = frexp(top)[1] + max(shift, self._shift)
+            if bits > _MOST_BITS or shift > 1000:
+                return False
+            self._refine(shift)
+            scaled = values * self._scale
+        self._add_products(_digits(scaled, max(1, -(-bits // _DIGIT_BITS))))
+        self.count += len(values)
+        return True
+
+    def _add_products(self, digits: NDArray[np.float64]) -> None:
+        """Add values given as rows of digits, least significant first; the last row is all ones."""
+        *products, sums = (digits @ digits.T).tolist()
+        for i, row in enumerate(products):
+            self._sum += int(sums[i]) << _DIGIT_BITS * i
+            self._squares += int(row[i]) << 2 * _DIGIT_BITS * i
+            for j in range(i):
+                self._squares += int(row[j]) << _DIGIT_BITS * (i + j) + 1
+
     def _refine(self, shift: int) -> None:
         finer = shift - self._shift
         if finer > 0:
@@ -136,3 +211,18 @@ class ExactSum:
             self._squares <<= 2 * finer
             self._shift = shift
             self._scale = 2.0**shift if shift < 1024 else inf
+
+
+def _digits(rest: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """Whole numbers as rows of `count` digits of 20 bits, each with its number's sign, and a row of ones.
+
+    Every step is exact: it splits the bits of a float in two.
+    """
+    digits = np.empty((count + 1, len(rest)))
+    digits[count] = 1.0
+    for place in range(count - 1, 0, -1):
+        unit = 2.0 ** (_DIGIT_BITS * place)
+        np.trunc(rest / unit, out=digits[place])
+        rest = rest - digits[place] * unit
+    digits[0] = rest
+    return digits

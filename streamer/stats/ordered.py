@@ -1,34 +1,37 @@
-"""A multiset of floats in order, for minimum, median and maximum."""
+"""A multiset of floats in order, for minimum, median, maximum and mode."""
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from math import isinf
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamer.stats.errors import StatsError
+from streamer.stats.mode import most_frequent, round_to_6
 from streamer.stats.numbers import JsonNumber, json_number
 
 _BLOCK = 1024
 """Values of a block after a rebuild; a block splits at twice that. Inserting moves 8 KiB on average."""
 
 _FEW = 8
-"""Up to so many new values are inserted one by one, whatever the size."""
+"""Up to so many values are inserted or taken out one by one, whatever the size."""
 
-_REBUILD_SHARE = 32
-"""More new values than one in so many of the old ones: sorting all again is faster than inserting."""
+_REBUILD_SHARE = 256
+"""More changes than one in so many of the values held: merging all again is faster, at 3 ns a value."""
 
 
 class OrderedMultiset:
     """Floats, infinite ones included, in ascending order: 8 bytes a value.
 
     The values lie in sorted blocks of doubles. New values wait unsorted until somebody asks; then few are
-    inserted and many are sorted in together. A cursor follows the middle, so that a change and a
-    median together cost O(log n) comparisons, amortised, and the move of one block's bytes.
-    -0.0 counts as 0.0.
+    inserted and many are merged in together. A cursor follows the middle, so that a change and a median
+    together cost O(log n) comparisons, amortised, and the move of one block's bytes. The mode follows
+    single changes; after many it is looked for again when somebody asks. -0.0 counts as 0.0.
 
     >>> values = OrderedMultiset()
     >>> for value in (3.0, 1.0, 10.0, 2.0):
@@ -43,43 +46,30 @@ class OrderedMultiset:
     [2.0, 3.0, 10.0]
     """
 
-    __slots__ = ("_before", "_blocks", "_fresh", "_middle", "_settled", "_tops")
+    __slots__ = ("_before", "_blocks", "_fresh", "_middle", "_settled", "_top", "_top_count", "_tops")
 
     def __init__(self, values: Iterable[float] = ()) -> None:
-        self._fresh: array[float] = array("d")
-        self._rebuild(array("d"))
-        self.extend(values)
-
-    @classmethod
-    def of_ascending(cls, doubles: bytes) -> OrderedMultiset:
-        """The multiset of values that are in ascending order already, as the bytes of doubles."""
-        ordered: array[float] = array("d")
-        ordered.frombytes(doubles)
-        multiset = cls()
-        multiset._rebuild(ordered)
-        return multiset
+        self._fresh: list[float] = []
+        self._top, self._top_count = 0.0, 0  # the mode, and how often it occurs; 0: not known
+        self._rebuild(None)
+        for value in values:
+            self.add(value)
 
     def add(self, value: float) -> None:
         """Count a value in; raises StatsError for NaN, which has no place in an order."""
         if value != value:
             raise StatsError.unfit("OrderedMultiset", value, "floats that are not NaN")
-        self._fresh.append(value + 0.0)
+        self._fresh.append(value)
 
     def extend(self, values: Iterable[float]) -> None:
-        """Count several values in."""
-        for value in values:
-            self.add(value)
+        """Count several values in, none of them NaN."""
+        self._fresh.extend(values)
 
     def remove(self, value: float) -> None:
         """Undo one `add` of the value; raises StatsError if it is not there."""
-        if not self.discard(value):
-            raise StatsError.absent("OrderedMultiset", value)
-
-    def discard(self, value: float) -> bool:
-        """Take one such value out if there is one, and tell whether there was."""
         found = self._find(value)
         if found is None:
-            return False
+            raise StatsError.absent("OrderedMultiset", value)
         index, place = found
         block = self._blocks[index]
         del block[place]
@@ -92,14 +82,30 @@ class OrderedMultiset:
             del self._blocks[index], self._tops[index]
             if index < self._middle:
                 self._middle -= 1
+        if self._top_count and round_to_6(value) == self._top:
+            self._top_count = 0
         if len(self._blocks) > 4 + 8 * self._settled // _BLOCK:
             self._rebuild(self._joined())
-        return True
 
     def merge(self, *others: OrderedMultiset) -> None:
         """Count in all that the others hold; they stay as they are."""
-        for other in others:
-            self._fresh.extend(other._joined())
+        for values in [other.to_list() for other in others]:
+            self._fresh.extend(values)
+
+    def unmerge(self, *others: OrderedMultiset) -> None:
+        """Undo one `merge` of the others; raises StatsError, and changes nothing, if a value is not there."""
+        gone = np.array([value for other in others for value in other.to_list()], dtype=np.float64)
+        self._settle()
+        if len(gone) <= max(_FEW, self._settled // _REBUILD_SHARE) and len(others) == 1:
+            self._unmerge_few(gone.tolist())
+            return
+        gone += 0.0
+        gone.sort()
+        held = self._joined()
+        places = held.searchsorted(gone) + np.arange(len(gone)) - gone.searchsorted(gone)
+        if len(gone) and (places[-1] >= len(held) or (held[places] != gone).any()):
+            raise StatsError.absent("OrderedMultiset", gone.tolist())
+        self._rebuild(np.delete(held, places))
 
     def __len__(self) -> int:
         return self._settled + len(self._fresh)
@@ -110,13 +116,11 @@ class OrderedMultiset:
     def __iter__(self) -> Iterator[float]:
         """The values in ascending order."""
         self._settle()
-        for block in self._blocks:
-            yield from block
+        yield from chain.from_iterable(self._blocks)
 
-    def to_array(self) -> array[float]:
-        """A copy of the values, ascending, as doubles."""
-        self._settle()
-        return self._joined()
+    def to_list(self) -> list[float]:
+        """The values, in no order."""
+        return [*self._fresh, *chain.from_iterable(self._blocks)]
 
     def min(self) -> float | None:
         """The smallest value; None of nothing."""
@@ -140,12 +144,29 @@ class OrderedMultiset:
         upper = self._at(half)
         return upper if odd else _middle_of(self._at(half - 1), upper)
 
+    def mode(self) -> float | None:
+        """The most frequent value after rounding to 6 decimals, of several the smallest (R15, S4).
+
+        With all values distinct it is the smallest one, rounded, so that it can lie outside of [min, max]
+        by half a millionth. Infinite values count like others. None of nothing.
+
+        >>> OrderedMultiset([0.9, 0.5, 0.9000001]).mode()
+        0.9
+        """
+        self._settle()
+        if not self._settled:
+            return None
+        if not self._top_count:
+            self._top, self._top_count = most_frequent(self._joined())
+        return self._top
+
     def summary(self) -> dict[str, JsonNumber]:
-        """Minimum, median, maximum and count, as they travel in JSON."""
+        """Minimum, median, maximum, mode and count, as they travel in JSON."""
         return {
             "min": json_number(self.min()),
             "median": json_number(self.median()),
             "max": json_number(self.max()),
+            "mode": json_number(self.mode()),
             "count": len(self),
         }
 
@@ -175,19 +196,21 @@ class OrderedMultiset:
         fresh = self._fresh
         if not fresh:
             return
-        if not self._settled or len(fresh) > max(_FEW, self._settled // _REBUILD_SHARE):
-            everything = self._joined()
-            np.frombuffer(everything, dtype=np.float64).sort()
-            self._rebuild(everything)
-        else:
+        self._fresh = []
+        if self._settled and len(fresh) <= max(_FEW, self._settled // _REBUILD_SHARE):
             for value in fresh:
-                self._insert(value)
-        self._fresh = array("d")
+                self._insert(value + 0.0)
+            return
+        new = np.array(fresh, dtype=np.float64)
+        new += 0.0
+        new.sort()
+        self._rebuild(_merged(self._joined(), new) if self._settled else new)
 
     def _insert(self, value: float) -> None:
         index = min(bisect_right(self._tops, value), len(self._blocks) - 1)
         block = self._blocks[index]
-        block.insert(bisect_right(block, value), value)
+        place = bisect_right(block, value)
+        block.insert(place, value)
         self._settled += 1
         if index < self._middle:
             self._before += 1
@@ -198,22 +221,66 @@ class OrderedMultiset:
                 self._middle += 1
         else:
             self._tops[index] = block[-1]
+        if self._top_count:
+            self._raise_top(block, place)
 
-    def _joined(self) -> array[float]:
-        """The sorted blocks, then the waiting values, in one copy."""
+    def _raise_top(self, block: array[float], place: int) -> None:
+        """The mode after an insertion; unknown (0) where equal values reach over the block's end."""
+        rounded = round_to_6(block[place])
+        first = place
+        while first and round_to_6(block[first - 1]) == rounded and place - first < _FEW:
+            first -= 1
+        end = place + 1
+        while end < len(block) and round_to_6(block[end]) == rounded and end - place < _FEW:
+            end += 1
+        if place - first == _FEW or end - place == _FEW:
+            first = bisect_left(block, rounded, key=round_to_6)
+            end = bisect_right(block, rounded, key=round_to_6)
+        if (first == 0 or end == len(block)) and len(self._blocks) > 1:
+            self._top_count = 0
+        elif (first - end, rounded) < (-self._top_count, self._top):
+            self._top, self._top_count = rounded, end - first
+
+    def _unmerge_few(self, values: list[float]) -> None:
+        for done, value in enumerate(values):
+            try:
+                self.remove(value)
+            except StatsError:
+                self._fresh.extend(values[:done])
+                raise
+
+    def _joined(self) -> NDArray[np.float64]:
+        """The sorted blocks in one; to be let go before anything changes."""
+        if len(self._blocks) == 1:
+            return np.frombuffer(self._blocks[0], dtype=np.float64)
         everything: array[float] = array("d")
         for block in self._blocks:
             everything.extend(block)
-        everything.extend(self._fresh)
-        return everything
+        return np.frombuffer(everything, dtype=np.float64)
 
-    def _rebuild(self, ordered: array[float]) -> None:
-        """Start again from values in ascending order."""
-        self._settled = len(ordered)
-        self._blocks = [ordered[start : start + _BLOCK] for start in range(0, len(ordered), _BLOCK)]
+    def _rebuild(self, ordered: NDArray[np.float64] | None) -> None:
+        """Start again from values in ascending order; None: from nothing."""
+        self._blocks: list[array[float]] = []
+        self._settled = 0 if ordered is None else len(ordered)
+        for start in range(0, self._settled, _BLOCK):
+            block: array[float] = array("d")
+            block.frombytes(ordered[start : start + _BLOCK].tobytes())  # type: ignore[index]
+            self._blocks.append(block)
         self._tops = [block[-1] for block in self._blocks]
         self._middle = 0  # index of the block that the cursor is at
         self._before = 0  # how many values lie in the blocks before it
+        self._top_count = 0
+
+
+def _merged(held: NDArray[np.float64], new: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Two ascending arrays as one."""
+    together = np.empty(len(held) + len(new))
+    places = held.searchsorted(new) + np.arange(len(new))
+    old = np.ones(len(together), dtype=np.bool_)
+    old[places] = False
+    together[places] = new
+    together[old] = held
+    return together
 
 
 def _middle_of(lower: float, upper: float) -> float:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from math import comb, lcm
 from typing import Any
 
 from streamer.stats.errors import StatsError
 from streamer.stats.numbers import quotient
+
+_ATTEMPT = 1 << 32
+"""One attempt, beside the passes: both counts of a task in one integer."""
+
+_PASSED = _ATTEMPT + 1
 
 
 class PassAtK:
@@ -28,11 +33,12 @@ class PassAtK:
     {'1': (0.5, 3, False), '2': (0.5, 2, True)}
     """
 
-    __slots__ = ("_tasks", "_with")
+    __slots__ = ("_changed", "_tasks", "_with")
 
     def __init__(self) -> None:
-        self._tasks: dict[Hashable, tuple[int, int]] = {}  # task: (attempts, passes)
-        self._with: dict[tuple[int, int], int] = {}  # (attempts, passes): tasks
+        self._tasks: dict[Hashable, int] = {}  # task: attempts * 2^32 + passes
+        self._with: dict[int, int] = {}  # the same: how many tasks
+        self._changed: dict[Hashable, int] = {}  # task: what it is counted as in _with
 
     @property
     def tasks(self) -> int:
@@ -41,22 +47,32 @@ class PassAtK:
 
     def add(self, task: Hashable, passed: bool) -> None:
         """Count one attempt at a task in."""
-        attempts, passes = self._tasks.get(task, (0, 0))
-        self._set(task, attempts + 1, passes + bool(passed))
+        self._add(task, _ATTEMPT + bool(passed))
+
+    def extend(self, attempts: Iterable[tuple[Hashable, bool]]) -> None:
+        """Count several attempts in: tasks, and whether they passed."""
+        tasks, changed = self._tasks, self._changed
+        for task, passed in attempts:
+            before = tasks.get(task, 0)
+            if task not in changed:
+                changed[task] = before
+            tasks[task] = before + (_PASSED if passed else _ATTEMPT)
 
     def remove(self, task: Hashable, passed: bool) -> None:
         """Undo one such `add`; raises StatsError if the task has no such attempt."""
-        attempts, passes = self._tasks.get(task, (0, 0))
-        if (passes if passed else attempts - passes) <= 0:
-            raise StatsError.absent("PassAtK", (task, passed))
-        self._set(task, attempts - 1, passes - bool(passed))
+        self._take(task, _ATTEMPT + bool(passed))
 
     def merge(self, *others: PassAtK) -> None:
         """Count in all attempts of the others, which stay as they are; equal tasks are the same task."""
+        for tasks in [dict(other._tasks) for other in others]:
+            for task, held in tasks.items():
+                self._add(task, held)
+
+    def unmerge(self, *others: PassAtK) -> None:
+        """Undo one `merge` of the others; raises StatsError if a task does not have their attempts."""
         for other in others:
-            for task, (attempts, passes) in list(other._tasks.items()):
-                known_attempts, known_passes = self._tasks.get(task, (0, 0))
-                self._set(task, known_attempts + attempts, known_passes + passes)
+            for task, held in list(other._tasks.items()):
+                self._take(task, held)
 
     def summary(
         self, planned_attempts: int | None = None, planned_tasks: int | None = None
@@ -69,40 +85,56 @@ class PassAtK:
         """
         if not self._tasks:
             return {}
-        most = max(max(attempts for attempts, _ in self._with), planned_attempts or 0)
+        counts = self._counts()
+        most = max(max(attempts for attempts, _, _ in counts), planned_attempts or 0)
         expected = max(planned_tasks or 0, self.tasks)
         result: dict[str, dict[str, Any]] = {}
         for k in sizes(most):
-            value, covered = self._estimate(k)
+            value, covered = _estimate(k, counts)
             result[str(k)] = {"value": value, "tasks_covered": covered, "partial": covered < expected}
         return result
 
-    def _estimate(self, k: int) -> tuple[float | None, int]:
-        """pass@k over the tasks with at least k attempts, and how many those are."""
-        draws = {n: comb(n, k) for n, _ in self._with if n >= k}
-        if not draws:
-            return None, 0
-        common = lcm(*draws.values())
-        covered = passing = 0
-        for (n, c), tasks in self._with.items():
-            if n >= k:
-                covered += tasks
-                passing += tasks * (draws[n] - comb(n - c, k)) * (common // draws[n])
-        return quotient(passing, covered * common), covered
+    def _add(self, task: Hashable, attempts: int) -> None:
+        before = self._tasks.get(task, 0)
+        self._changed.setdefault(task, before)
+        self._tasks[task] = before + attempts
 
-    def _set(self, task: Hashable, attempts: int, passes: int) -> None:
-        """Move a task to its new place among the counts."""
-        before = self._tasks.get(task)
-        if before is not None:
-            self._with[before] -= 1
-            if not self._with[before]:
-                del self._with[before]
-        if attempts:
-            after = (attempts, passes)
-            self._tasks[task] = after
-            self._with[after] = self._with.get(after, 0) + 1
-        else:
+    def _take(self, task: Hashable, attempts: int) -> None:
+        before = self._tasks.get(task, 0)
+        (tried, passed), (less, fewer) = divmod(before, _ATTEMPT), divmod(attempts, _ATTEMPT)
+        if not 0 <= passed - fewer <= tried - less:
+            raise StatsError.absent("PassAtK", (task, {"attempts": less, "passes": fewer}))
+        self._changed.setdefault(task, before)
+        if tried == less:
             del self._tasks[task]
+        else:
+            self._tasks[task] = before - attempts
+
+    def _counts(self) -> list[tuple[int, int, int]]:
+        """(attempts, passes, tasks that have so many) of all tasks."""
+        counts = self._with
+        for task, before in self._changed.items():
+            after = self._tasks.get(task, 0)
+            counts[before] = counts.get(before, 0) - 1
+            counts[after] = counts.get(after, 0) + 1
+            if not counts[before]:
+                del counts[before]
+        self._changed = {}
+        return [(*divmod(held, _ATTEMPT), tasks) for held, tasks in counts.items() if held]
+
+
+def _estimate(k: int, counts: list[tuple[int, int, int]]) -> tuple[float | None, int]:
+    """pass@k over the tasks with at least k attempts, and how many those are."""
+    draws = {n: comb(n, k) for n, _, _ in counts if n >= k}
+    if not draws:
+        return None, 0
+    common = lcm(*draws.values())
+    covered = passing = 0
+    for n, c, tasks in counts:
+        if n >= k:
+            covered += tasks
+            passing += tasks * (draws[n] - comb(n - c, k)) * (common // draws[n])
+    return quotient(passing, covered * common), covered
 
 
 def sizes(most: int) -> list[int]:

@@ -79,12 +79,9 @@ def order(values: Sequence[float]) -> Summary:
         "min": json_number(min(values) + 0.0) if values else None,
         "median": json_number(median_of(values)),
         "max": json_number(max(values) + 0.0) if values else None,
+        "mode": json_number(mode_of(values)),
         "count": len(values),
     }
-
-
-def mode(values: Sequence[float]) -> Summary:
-    return {"mode": json_number(mode_of(values))}
 
 
 def distribution(values: Sequence[float], ddof: int = 0) -> Summary:
@@ -95,7 +92,6 @@ def distribution(values: Sequence[float], ddof: int = 0) -> Summary:
         mean, std_dev = sum(value for value in kept if not isfinite(value)), None
     return {
         **order(kept),
-        **mode(kept),
         "mean": json_number(mean),
         "std_dev": json_number(std_dev),
     }

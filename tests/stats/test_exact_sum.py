@@ -6,9 +6,12 @@ import itertools
 from math import inf, nan
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from streamer.stats import ExactSum, StatsError
 from streamer.stats.numbers import quotient, root_of_quotient
+from tests.stats import oracles
 
 
 def sum_of(*values: float) -> ExactSum:
@@ -112,3 +115,30 @@ def test_roots_are_rounded_to_nearest_next_to_a_tie(bits: int) -> None:
 
 def test_a_quotient_beyond_the_floats_has_a_sign() -> None:
     assert (quotient(10**400, 1), quotient(-(10**400), 3)) == (inf, -inf)
+
+
+WIDE = st.floats(allow_nan=False, allow_infinity=False)
+NARROW = st.one_of(
+    st.floats(-1, 1), st.integers(-(2**53), 2**53).map(float), st.sampled_from([0.1, 1e-9, 3e5])
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(NARROW, min_size=64, max_size=300), st.lists(st.one_of(NARROW, WIDE), max_size=3))
+def test_many_at_once_are_the_same_as_one_by_one(values: list[float], before: list[float]) -> None:
+    at_once, one_by_one = sum_of(*before), sum_of(*before, *values)
+    at_once.extend(values)
+    assert (at_once.summary(), at_once.count) == (one_by_one.summary(), len(before) + len(values))
+
+
+@pytest.mark.parametrize("stranger", [inf, -inf, nan])
+def test_many_with_one_that_is_not_finite_are_refused(stranger: float) -> None:
+    with pytest.raises(StatsError, match="takes finite floats"):
+        ExactSum().extend([0.5] * 100 + [stranger])
+
+
+def test_more_than_a_chunk_of_the_largest_digits_is_exact() -> None:
+    values = [float(2**53 - 1), -float(2**53 - 1) * 2**-40] * 5_000
+    held = ExactSum()
+    held.extend(values)
+    assert held.summary() == oracles.sums(values)

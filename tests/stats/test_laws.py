@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import streamer.stats
 from schemas.canonical import canonical_json
-from streamer.stats import Distribution, ExactSum, ModeCounter, OrderedMultiset, PassAtK, StatsError
+from streamer.stats import Distribution, ExactSum, OrderedMultiset, PassAtK, StatsError
 from tests.stats import oracles
 
 VERBS = ("add", "remove", "merge", "summary")
@@ -57,7 +57,6 @@ class Case:
 CASES = [
     Case(ExactSum, finite, oracles.sums, 3.25),
     Case(OrderedMultiset, ordered, oracles.order, 3.25),
-    Case(ModeCounter, ordered, oracles.mode, 3.25),
     Case(Distribution, st.one_of(ordered, st.just(float("nan"))), oracles.distribution, 3.25),
     Case(PassAtK, attempts, oracles.pass_at_k, ("a", True)),
 ]
@@ -189,6 +188,35 @@ def test_parts_merge_to_the_whole_and_stay_as_they_are(case: Case) -> None:
         assert says(statistics[0]) == expected(case, parts[0])
 
     law()
+
+
+@every_statistic
+def test_what_was_merged_can_be_taken_back_at_once(case: Case) -> None:
+    @thorough
+    @given(st.lists(case.item, max_size=14), st.lists(st.lists(case.item, max_size=12), max_size=3))
+    def law(kept: list[Any], parts: list[list[Any]]) -> None:
+        statistic, statistics = case.of(kept), [case.of(part) for part in parts]
+        statistic.merge(*statistics)
+        statistic.unmerge(*statistics)
+        assert says(statistic) == expected(case, kept)
+        for part in statistics:
+            statistic.merge(part)
+        for part in statistics:
+            statistic.unmerge(part)
+        assert says(statistic) == expected(case, kept)
+        assert [says(part) for part in statistics] == [expected(case, part) for part in parts]
+
+    law()
+
+
+@every_statistic
+def test_taking_back_what_was_never_merged_is_an_error_and_changes_nothing(case: Case) -> None:
+    held = case.of([("a", False) if case.statistic is PassAtK else 1.5])
+    before = says(held)
+    for times in (1, 40):
+        with pytest.raises(StatsError, match="does not hold"):
+            held.unmerge(case.of([case.stranger] * times))
+        assert says(held) == before
 
 
 @every_statistic

@@ -29,7 +29,7 @@ def test_a_long_walk_of_changes_always_equals_the_sorted_list(
                 held.remove(plain.pop(choice.randrange(len(plain))))
             if choice.random() < 0.7:
                 assert held.summary() == oracles.order(plain)
-        assert list(held) == sorted(plain) == list(held.to_array())
+        assert list(held) == sorted(plain) == sorted(held.to_list())
         assert len(held._blocks) <= 4 + 8 * len(plain) // 4
 
 
@@ -66,11 +66,26 @@ def test_negative_zero_is_zero_on_every_way() -> None:
     assert len(held) == 0
 
 
+@pytest.mark.parametrize("few", [0, 10_000], ids=["merges", "one by one"])
+def test_parts_that_come_and_go_leave_the_sorted_list(monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+    monkeypatch.setattr(ordered, "_BLOCK", 4)
+    monkeypatch.setattr(ordered, "_FEW", few)
+    choice = random.Random(few)
+    held, parts = OrderedMultiset(), list[list[float]]()
+    for _ in range(300):
+        if choice.random() < 0.6 or not parts:
+            parts.append([choice.randrange(40) / 8 for _ in range(choice.randrange(12))])
+            held.merge(OrderedMultiset(parts[-1]))
+        else:
+            held.unmerge(OrderedMultiset(parts.pop(choice.randrange(len(parts)))))
+        assert held.summary() == oracles.order([value for part in parts for value in part])
+
+
 def test_a_value_takes_little_more_than_a_double() -> None:
     choice = random.Random(1)
     held = OrderedMultiset(choice.random() for _ in range(20_000))
     for _ in range(5_000):
         held.add(choice.random())
         held.median()
-    stored = sum(block.__sizeof__() for block in held._blocks) + held._fresh.__sizeof__()
+    stored = sum(block.__sizeof__() for block in held._blocks)
     assert stored < 10 * len(held)

@@ -1,0 +1,108 @@
+"""The scored trials of a run, counted in its groups and totals, many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from streamer.aggregate.group import GroupState
+from streamer.aggregate.slots import SlotKey
+from streamer.aggregate.totals import RunTotals
+from streamer.aggregate.trials import Trials
+from streamer.score import Scored
+
+GroupId = tuple[str | None, str | None, str | None]
+"""(tier, agent, model): (None, a, m) an agent:model, (t, None, None) a tier, (t, a, m) one in the other."""
+
+Cell = tuple[str, str, str | None, bool]
+"""(agent, model, tier, whether a trial of its own): trials that count in the same groups and totals."""
+
+Waiting = dict[Cell, list[tuple[SlotKey, Scored]]]
+
+_MOST_WAITING = 4096
+"""Scores that may wait to be counted, about 500 bytes each."""
+
+
+class CountedTrials:
+    """Groups and totals, and the scores that wait to be counted in them.
+
+    Attributes:
+        groups: those that had trials when they were last settled.
+        totals: as last settled.
+    """
+
+    def __init__(self) -> None:
+        self.groups: dict[GroupId, GroupState] = {}
+        self.totals = RunTotals()
+        self._entered: Waiting = {}
+        self._left: Waiting = {}
+        self._waiting = 0
+        self._marks: dict[GroupId, tuple[int, int]] = {}
+
+    def enter(self, key: SlotKey, scored: Scored, *, single: bool) -> bool:
+        """Count a trial in, of its own (`single`) or a sub-trial; True if it is time to settle."""
+        return self._wait(self._entered, key, scored, single)
+
+    def leave(self, key: SlotKey, scored: Scored, *, single: bool) -> bool:
+        """Take back exactly what :meth:`enter` counted; True if it is time to settle."""
+        return self._wait(self._left, key, scored, single)
+
+    def mark(self, group_id: GroupId, superseded: int, conflicts: int) -> None:
+        """Count more, or fewer, losers and conflicts in a group."""
+        before = self._marks.get(group_id, (0, 0))
+        marks = self._marks[group_id] = (before[0] + superseded, before[1] + conflicts)
+        group = self.groups.get(group_id)
+        if group is not None:
+            group.superseded, group.conflicts = marks
+
+    def settle(self, is_baseline: Callable[[str], bool]) -> set[GroupId]:
+        """Count what waits; the groups that it changed."""
+        if not self._waiting:
+            return set()
+        entered, left = self._entered, self._left
+        self._entered, self._left, self._waiting = {}, {}, 0
+        return self._count(entered, 1, is_baseline) | self._count(left, -1, is_baseline)
+
+    def _wait(self, waiting: Waiting, key: SlotKey, scored: Scored, single: bool) -> bool:
+        cell = (key[3], key[4], key[5], single)
+        held = waiting.get(cell)
+        if held is None:
+            waiting[cell] = [(key, scored)]
+        else:
+            held.append((key, scored))
+        self._waiting += 1
+        return self._waiting >= _MOST_WAITING
+
+    def _count(self, waiting: Waiting, sign: int, is_baseline: Callable[[str], bool]) -> set[GroupId]:
+        if not waiting:
+            return set()
+        parts: dict[GroupId, list[Trials]] = {}
+        cells = {cell: Trials.of(scores) for cell, scores in waiting.items()}
+        for (agent, model, tier, single), trials in cells.items():
+            if single:
+                self.totals.count_trials(trials, sign, compared=not is_baseline(agent))
+            for group_id in group_ids(agent, model, tier, is_baseline):
+                parts.setdefault(group_id, []).append(trials)
+        self.totals.count_spent(Trials.together(list(cells.values())), sign)
+        for group_id, trials_of in parts.items():
+            self._count_in(group_id, Trials.together(trials_of), sign)
+        return set(parts)
+
+    def _count_in(self, group_id: GroupId, trials: Trials, sign: int) -> None:
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = GroupState()
+            group.superseded, group.conflicts = self._marks.get(group_id, (0, 0))
+        group.count(trials, sign)
+        if not group.trials:
+            del self.groups[group_id]
+
+
+def group_ids(
+    agent: str, model: str, tier: str | None, is_baseline: Callable[[str], bool]
+) -> tuple[GroupId, ...]:
+    """The groups that a trial counts in; baselines stay out of pooled tiers (R4)."""
+    if tier is None:
+        return ((None, agent, model),)
+    if is_baseline(agent):
+        return ((None, agent, model), (tier, agent, model))
+    return ((None, agent, model), (tier, agent, model), (tier, None, None))

@@ -1,0 +1,103 @@
+"""Trials on their way into groups: in columns, so that many are counted at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from streamer.aggregate.slots import SlotKey
+from streamer.score import FormulaCodeScore, Scored
+
+COMPOSITE = "composite_score"
+
+DISTRIBUTED = {
+    "pass_rate": "pass_rate",
+    "impl_rate": "impl_rate",
+    COMPOSITE: "composite",
+    "cost_usd": "cost_usd",
+    "cost_of_pass": "cost_of_pass",
+    "duration_seconds": "duration_seconds",
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+}
+"""Metric with statistics -> attribute of a scored trial."""
+
+SUMMED = ("cache_read_tokens", "cache_write_tokens", "trajectory_length")
+"""Metrics of which only sum and count are kept."""
+
+_VALUES = (*DISTRIBUTED.items(), *zip(SUMMED, SUMMED, strict=True))
+
+
+class Trials(NamedTuple):
+    """Some scored trials, column by column; a column has no entry for a trial that lacks the value.
+
+    Attributes:
+        number: how many.
+        attempts: task and whether the harness calls it resolved, of each.
+        no_verdict: how many have no verdict (R19).
+        passes_with_cost: how many succeeded at a known cost (R14).
+        values: metric to its values.
+        failure_modes: one for each trial that has one.
+        subtests: likewise.
+        formulacode: likewise.
+    """
+
+    number: int
+    attempts: list[tuple[str, bool]]
+    no_verdict: int
+    passes_with_cost: int
+    values: dict[str, list[float]]
+    failure_modes: list[str]
+    subtests: list[str]
+    formulacode: list[tuple[Scored, FormulaCodeScore]]
+
+    @classmethod
+    def of(cls, trials: Sequence[tuple[SlotKey, Scored]]) -> Trials:
+        """The columns of at least one trial."""
+        keys, scores = zip(*trials, strict=True)
+        columns: dict[str, Sequence[Any]] = dict(zip(Scored._fields, zip(*scores, strict=True), strict=True))
+        costs, resolved = columns["cost_usd"], columns["resolved"]
+        return cls(
+            len(trials),
+            [(key[1], verdict is True) for key, verdict in zip(keys, resolved, strict=True)],
+            resolved.count(None),
+            sum(map(_succeeded_at_known_cost, columns["success"], costs)),
+            {metric: _known(columns[attribute]) for metric, attribute in _VALUES},
+            _known(columns["failure_mode"]),
+            [key[6] for key in keys if key[6] is not None],
+            [(scored, scored.formulacode) for scored in scores if scored.formulacode is not None],
+        )
+
+    @classmethod
+    def together(cls, parts: Sequence[Trials]) -> Trials:
+        """All trials of at least one part."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            sum(part.number for part in parts),
+            _chained(part.attempts for part in parts),
+            sum(part.no_verdict for part in parts),
+            sum(part.passes_with_cost for part in parts),
+            {metric: _chained(part.values[metric] for part in parts) for metric in parts[0].values},
+            _chained(part.failure_modes for part in parts),
+            _chained(part.subtests for part in parts),
+            _chained(part.formulacode for part in parts),
+        )
+
+
+def _succeeded_at_known_cost(success: bool, cost: float | None) -> bool:
+    return success and cost is not None
+
+
+def _known(column: Sequence[Any]) -> list[Any]:
+    """What is there of a column."""
+    if None in column:
+        return [value for value in column if value is not None]
+    return list(column)
+
+
+def _chained(lists: Iterable[list[Any]]) -> list[Any]:
+    together: list[Any] = []
+    for part in lists:
+        together += part
+    return together
