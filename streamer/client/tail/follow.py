@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -102,28 +103,39 @@ class Follower:
         self._missing: dict[Key, float] = {}
         self._said: set[str] = set()
         self._urgent = False
-        self._read_at = self._took = 0.0
+        self._read_at = self._took = self._begun = 0.0
+        self._reading: Future[tuple[Reading, list[Wanted]]] | None = None
+        self._newer: set[Key] = set()  # published from a part since the reading of the whole began
+        self._seen: set[Key] = set()  # found in a part since then
         self._emit(self._ledger.retracted())
 
     def follow(self, stop: threading.Event, tick: Callable[[], None]) -> None:
         """Until `stop` is set, and the whole once more then; `tick` is called several times a second."""
         watcher = Watcher(self._root, stop)
         try:
-            while not stop.is_set():
-                self._take_note(watcher.changes())
-                if watcher.problem:
-                    self._once(
-                        f"the system does not tell of changes here ({watcher.problem}); reading instead"
-                    )
-                self._urgent |= not watcher.watching
-                if self._is_due():
-                    self.read_whole()
-                else:
-                    self._read_parts()
-                tick()
+            with ThreadPoolExecutor(1, "read-whole") as thread:
+                while not stop.is_set():
+                    self._take_note(watcher.changes())
+                    if watcher.problem:
+                        self._once(
+                            f"the system does not tell of changes ({watcher.problem}): reading instead"
+                        )
+                    self._urgent |= not watcher.watching
+                    self._go_on(thread)
+                    tick()
         finally:
             watcher.close()
         self.read_whole()
+
+    def _go_on(self, thread: Executor) -> None:
+        """Read the whole beside the parts: it takes seconds where there are thousands of trials."""
+        if self._reading is None and self._is_due():
+            self._start()
+            self._reading = thread.submit(self._read)
+        elif self._reading is not None and self._reading.done():
+            reading, self._reading = self._reading, None
+            self._apply(*reading.result())
+        self._read_parts()
 
     def settle(self, stop: threading.Event, tick: Callable[[], None]) -> None:
         """Read the whole until no file is being written any more."""
@@ -134,30 +146,36 @@ class Follower:
 
     def read_whole(self) -> None:
         """Publish what the directory says and was not published; withdraw what it no longer says."""
-        begun = time.monotonic()
+        self._start()
+        self._apply(*self._read())
+
+    def _start(self) -> None:
+        self._begun = time.monotonic()
         self._urgent = False
+        self._newer.clear()
+        self._seen.clear()
+
+    def _read(self) -> tuple[Reading, list[Wanted]]:
         reading = read_whole(self._root, self._options)
+        return reading, self._results(reading)
+
+    def _apply(self, reading: Reading, results: list[Wanted]) -> None:
         unsettled = self._settling.unsettled(path for path, _ in reading.report.unreadable)
         self._runs = reading.runs
         self._frozen = {
             run.path for run in reading.runs if any(p.path in unsettled for p in run.plan.problems)
         }
-        results = self._results(reading)
-        held = {new.key for new in results if self._is_held(self._root_of(new), unsettled)}
         groups: dict[Key, list[Wanted]] = {}
         for new in results:
             groups.setdefault(new.key, []).append(new)
-        if not (self._frozen and self._options.run_id is not None):
-            frozen = {run.run_id for run in reading.runs if run.path in self._frozen}
-            self._emit(
-                e for plan in reading.plans if plan["run_id"] not in frozen for e in self._ledger.plan(plan)
-            )
-        self._emit(e for key, group in groups.items() if key not in held for e in self._ledger.settle(group))
+        left = {new.key for new in results if self._is_held(self._path_of(new), unsettled)} | self._newer
+        self._emit(event for plan in self._plans(reading) for event in self._ledger.plan(plan))
+        self._emit(e for key, group in groups.items() if key not in left for e in self._ledger.settle(group))
         self._emit(self._withdrawals(groups, reading, unsettled))
         self._stand(reading, groups, unsettled)
         self._read_at = time.monotonic()
-        self._took = self._read_at - begun
-        self._urgent |= bool(unsettled or self._missing)
+        self._took = self._read_at - self._begun
+        self._urgent |= bool(unsettled or self._missing or self._newer)
 
     def _plans(self, reading: Reading) -> list[Event]:
         """Plans that no file being written may change."""
@@ -170,7 +188,7 @@ class Follower:
         root = self._root.resolve()
         return [wanted(event, str(path.relative_to(root))) for path, event in reading.trials]
 
-    def _root_of(self, new: Wanted) -> Path:
+    def _path_of(self, new: Wanted) -> Path:
         return self._root.resolve() / new.path
 
     def _is_held(self, path: Path, unsettled: Iterable[Path]) -> bool:
@@ -192,7 +210,7 @@ class Follower:
         missing: dict[Key, float] = {}
         for key, relative in list(self._ledger.filled()):
             run_id, slot = key
-            if key in groups or (run_id, slot[0]) not in present:
+            if key in groups or key in self._seen or (run_id, slot[0]) not in present:
                 continue
             path = self._root.resolve() / relative
             if path in broken or self._is_held(path, unsettled):
@@ -260,10 +278,12 @@ class Follower:
         reading = read_part(run, part, self._options)
         unsettled = self._settling.unsettled(path for path, _ in reading.report.unreadable)
         for new in self._results(reading):
+            self._seen.add(new.key)
             if new.event.get("agent", UNKNOWN) == UNKNOWN:
                 self._urgent = True  # the whole may know
-            elif not self._is_held(self._root_of(new), unsettled):
-                self._emit(self._ledger.offer(new))
+            elif not self._is_held(self._path_of(new), unsettled):
+                if self._emit(self._ledger.offer(new)):
+                    self._newer.add(new.key)
                 self._urgent |= not self._ledger.wins(new)
         return bool(unsettled)
 
@@ -271,14 +291,15 @@ class Follower:
         least, times = (PACE_SECONDS, PACE) if self._urgent else (CALM_SECONDS, CALM)
         return time.monotonic() - self._read_at >= max(least, times * self._took)
 
-    def _emit(self, events: Iterable[Event]) -> None:
-        """Hand events over, after the journal knows of them."""
+    def _emit(self, events: Iterable[Event]) -> bool:
+        """Hand events over, after the journal knows of them; True if there were any."""
         batch = list(events)
         lines, self._ledger.lines = self._ledger.lines, []
         self._note(lines)
         if batch:
             self._publish(batch)
             self.standing.published += len(batch)
+        return bool(batch)
 
 
 def _is_there(path: Path) -> bool | None:
