@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import faust
+from faust.types import TP
 
 from streamer.score import PriceTable
 from streamer.settings import Settings
@@ -27,7 +28,7 @@ from streamer.worker.processor import Processor
 from streamer.worker.publishing import Publisher
 from streamer.worker.recovery import Rebuild
 from streamer.worker.tables import PatientTableManager, Tables
-from streamer.worker.transport import AsFetched, batch_transport
+from streamer.worker.transport import AsFetched, batch_transport, consumer_of
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +79,7 @@ def build(settings: Settings, pulse: Pulse) -> Worker:
         output=output,
         sink=sink,
         pulse=pulse,
+        behind=lambda number, offset: _behind(app, TP(names.trial_events, number), offset),
     )
     rebuild = Rebuild(
         app,
@@ -101,6 +103,12 @@ def build(settings: Settings, pulse: Pulse) -> Worker:
         worker_id=writer,
     )
     return Worker(app, output, sink, processor, housekeeping)
+
+
+def _behind(app: faust.App, tp: TP, next_offset: int) -> bool:
+    """True if more events are known to wait: of this partition in the log, or handed on already."""
+    consumer = consumer_of(app)
+    return (consumer.highwater(tp) or 0) > next_offset or consumer.handed.undone > 0
 
 
 def _stream_processor(processor: Processor) -> Any:

@@ -13,12 +13,14 @@ class Batch:
 
     Attributes:
         records: aiokafka's ConsumerRecords, offsets rising (with gaps, where the log has them).
+        folded: true once the records are folded and their pages saved (`release`).
         done: true once everything that follows from the records is safe (`finish`).
     """
 
     topic: str
     partition: int
     records: list[Any]
+    folded: bool = False
     done: bool = False
 
     @property
@@ -26,10 +28,15 @@ class Batch:
         """Offset of the last record: the offset of the batch."""
         return int(self.records[-1].offset)
 
-    def finish(self) -> None:
-        """The batch is done; its records are released (the commit may be seconds away)."""
-        self.done = True
+    def release(self) -> None:
+        """The batch is folded and saved: its records are not needed any more."""
+        self.folded = True
         self.records = []
+
+    def finish(self) -> None:
+        """The batch is done (the commit may be seconds away)."""
+        self.release()
+        self.done = True
 
 
 @dataclass(eq=False, slots=True)
@@ -60,8 +67,8 @@ class HandedBatches:
 
     @property
     def undone(self) -> int:
-        """Records handed on and not done."""
-        return sum(item.count for items in self._by_tp.values() for item in items if not item.batch.done)
+        """Records handed on and not folded: those that take memory."""
+        return sum(item.count for items in self._by_tp.values() for item in items if not item.batch.folded)
 
     def waiting(self, tp: Any) -> bool:
         """True if the partition has batches that are not done."""

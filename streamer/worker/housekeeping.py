@@ -82,6 +82,14 @@ class Housekeeping:
                 partition.end = max(partition.end, self._app.consumer.highwater(tp) or 0)
                 if not partition.caught_up:
                     await self._pass_what_is_gone(tp, partition)
+                elif partition.unfinished and partition.pace.due():
+                    await self._pay(partition)
+
+    async def _pay(self, partition: Partition) -> None:
+        """What a backlog left owing is published even if no further batch comes."""
+        async with self._processor.lock:
+            if self._processor.partitions.get(partition.number) is partition:
+                await self._processor.publish_owed()
 
     async def _pass_what_is_gone(self, tp: TP, partition: Partition) -> None:
         """The last offsets of a log may hold no event (removed, markers): only the consumer passes them."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from schemas.identity import encode_id
 from streamer.aggregate.changes import SummaryChange
 from streamer.pipeline import Pipeline
+from streamer.worker.batches import Batch
+from streamer.worker.pace import Pace
 
 
 @dataclass(slots=True)
@@ -25,6 +27,9 @@ class Partition:
         catch_up_to: position at which the state is consistent again.
         caught_up: true once `publish` has been done for the recovered state.
         marked: runs touched while catching up.
+        owed: runs whose state is saved and whose summaries are not published yet.
+        unfinished: the batches that this is owed to, done when it is paid.
+        pace: how often to publish while there is a backlog.
         end: end of the log as last seen, for the lag.
 
     >>> partition = Partition(0, 1, Pipeline(), position=5, catch_up_to=9)
@@ -39,6 +44,9 @@ class Partition:
     catch_up_to: int
     caught_up: bool = False
     marked: set[str] = field(default_factory=set)
+    owed: set[str] = field(default_factory=set)
+    unfinished: list[Batch] = field(default_factory=list)
+    pace: Pace = field(default_factory=Pace)
     end: int = 0
 
     @property

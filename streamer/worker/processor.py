@@ -1,15 +1,16 @@
 """The processor: one batch of events in, everything that follows from it out, then done.
 
-Order within a batch: state pages are acknowledged first; then summaries, scored trials, news, rejections
-and forwarded records, and Redis beside them; then the batch is done. Whatever fails, nothing is
-acknowledged: the worker ends, and the batch is folded again by whoever comes next.
+Order within a batch: state pages are acknowledged first; then rejections and forwarded records; then
+summaries, scored trials and news, and Redis beside them, at once or, with a backlog, for several batches
+together (`pace`); then the batch is done. Whatever fails, nothing is acknowledged: the worker ends, and the
+batch is folded again by whoever comes next.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import faust
@@ -30,7 +31,6 @@ log = logging.getLogger(__name__)
 RUNS_PER_WRITE = 200
 """Runs published together after a recovery, so that neither memory nor the loop suffers."""
 
-
 RECORDS_PER_TURN = 250
 """Records folded before the event loop gets its turn: about 25 ms."""
 
@@ -41,6 +41,10 @@ class Processor:
     Attributes:
         partitions: by number; replaced by a rebuild after every rebalance.
         lock: held while a batch, a rebuild or the end of a catch-up is at work.
+
+    Args:
+        count: partitions of the event topic.
+        behind: whether more records of a partition are known to wait; gets it and the next offset.
     """
 
     def __init__(
@@ -53,6 +57,7 @@ class Processor:
         output: Output,
         sink: RedisSink,
         pulse: Pulse,
+        behind: Callable[[int, int], bool],
     ) -> None:
         self.partitions: dict[int, Partition] = {}
         self.lock = asyncio.Lock()
@@ -63,6 +68,7 @@ class Processor:
         self._output = output
         self._sink = sink
         self._pulse = pulse
+        self._behind = behind
 
     async def run(self, stream: Any) -> None:
         """Process batches for as long as the stream gives any."""
@@ -76,7 +82,6 @@ class Processor:
                 await self._process(batch)
         except Exception as error:
             await self.give_up(error)
-        batch.finish()
 
     async def give_up(self, error: Exception) -> None:
         """End the worker; never returns, so that nothing that was not done counts as done."""
@@ -99,18 +104,44 @@ class Processor:
     async def _process(self, batch: Batch) -> None:
         partition = self.partitions[batch.partition]
         self._pulse.check()
+        next_offset = batch.last_offset + 1
         folded = await self._fold(partition, batch.records)
-        last_offset = batch.last_offset
         tombstones = await self._save(partition, folded.touched)
-        rest = tombstones + self._aside(partition, folded)
-        if partition.caught_up:
-            await self._publish(partition, folded.touched, rest)
-        else:
+        await self._output.write(tombstones + self._aside(partition, folded))
+        partition.position = next_offset
+        partition.unfinished.append(batch)
+        batch.release()
+        if not partition.caught_up:
             partition.marked |= folded.touched
-            await self._output.write(rest)
-        partition.position = last_offset + 1
-        if not partition.caught_up and partition.passed:
+            await self._end_catch_up(partition)
+            return
+        partition.owed |= folded.touched
+        if not self._behind(partition.number, next_offset):
+            await self._pay(self.partitions.values())
+        elif partition.pace.due():
+            await self._pay([partition])
+
+    async def publish_owed(self) -> None:
+        """Publish what batches of the past left owing; the caller holds the lock."""
+        await self._pay(self.partitions.values())
+
+    async def _pay(self, partitions: Iterable[Partition]) -> None:
+        """Publish what these partitions owe; then their batches are done."""
+        for partition in list(partitions):
+            if not partition.caught_up:
+                continue
+            began = partition.pace.now()
+            runs, partition.owed = partition.owed, set()
+            if runs:
+                await self._publish(partition, runs)
+                partition.pace.published(partition.pace.now() - began)
+            _finish(partition)
+
+    async def _end_catch_up(self, partition: Partition) -> None:
+        """While catching up nothing is published, and a successor would catch up too: batches are done."""
+        if partition.passed:
             await self._publish_recovered(partition)
+        _finish(partition)
 
     async def _fold(self, partition: Partition, records: list[Any]) -> Folded:
         """Fold in portions, so that the loop gets its turns however long the records take."""
@@ -135,8 +166,9 @@ class Processor:
         forwards, rejections = forward(folded.misplaced, self._count)
         return forwards + self._publisher.of_rejections(partition.number, folded.rejections + rejections)
 
-    async def _publish(self, partition: Partition, runs: set[str], outs: list[Out]) -> None:
+    async def _publish(self, partition: Partition, runs: set[str]) -> None:
         cuts: list[Cut] = []
+        outs: list[Out] = []
         for run_id in runs:
             cuts.append(partition.pipeline.cut(run_id))
             outs += self._publisher.of_cut(partition.number, cuts[-1])
@@ -167,6 +199,12 @@ class Processor:
         log.info(
             "partition %d: caught up at offset %d, %d runs", partition.number, partition.position, len(runs)
         )
+
+
+def _finish(partition: Partition) -> None:
+    for batch in partition.unfinished:
+        batch.finish()
+    partition.unfinished.clear()
 
 
 def _record(record: Any) -> Record:

@@ -65,6 +65,8 @@ async def _run(settings: Settings, pulse: Pulse) -> int:
     hurry = _end_anyway(FOUND_WRONG if crashed else OK)
     housekeeping.cancel()
     log.info("stopping")
+    if not crashed:
+        await _pay(worker)
     await _stop(worker, starting)
     hurry.cancel()
     return FOUND_WRONG if crashed else OK
@@ -83,6 +85,15 @@ async def _wait_for_end(worker: Worker, stop: asyncio.Event, starting: asyncio.F
     for end in ends:
         end.cancel()
     return crashed
+
+
+async def _pay(worker: Worker) -> None:
+    """Publish what a backlog left owing; where that fails, the next worker does it."""
+    try:
+        async with worker.processor.lock:
+            await worker.processor.publish_owed()
+    except (KafkaError, OSError) as error:
+        log.warning("could not publish the last summaries: %s; the next worker will", error)
 
 
 async def _stop(worker: Worker, starting: asyncio.Future[None]) -> None:

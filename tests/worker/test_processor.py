@@ -73,6 +73,7 @@ class Bench:
     def __init__(self, *, position: int = 0, catch_up_to: int = 0, caught_up: bool = True) -> None:
         names = Names()
         self.app, self.broker, self.sink = App(), Broker(), Sink()
+        self.behind = False
         tables = Tables(faust_app(Settings(), names), names, 1)
         collaborators: Any = {
             "tables": tables,
@@ -80,6 +81,7 @@ class Bench:
             "output": self.broker,
             "sink": self.sink,
             "pulse": Pulse(60),
+            "behind": lambda number, offset: self.behind,
         }
         app: Any = self.app
         self.processor = Processor(app, 1, **collaborators)
@@ -154,3 +156,31 @@ async def test_after_a_recovery_only_what_differs_from_the_tables_is_published_a
     await bench.processor.publish_passed()
     assert bench.broker.topics == []
     assert bench.partition.caught_up
+
+
+async def test_with_a_backlog_the_latest_summaries_are_published_for_several_batches(bench: Bench) -> None:
+    first, second, last = bench.batch(0, 40), bench.batch(40, 40), bench.batch(80, 40)
+    bench.behind = True
+    await bench.processor.handle(first)
+    assert first.done  # nothing had been published before: the pace allowed it
+    bench.broker.writes.clear()
+    await bench.processor.handle(second)
+    assert bench.broker.topics == [{"trials-changelog"}]
+    assert (second.folded, second.done) == (True, False)
+    bench.behind = False
+    await bench.processor.handle(last)
+    assert second.done
+    assert last.done
+    published = [out.key for outs in bench.broker.writes for out in outs if out.topic == "run-summaries"]
+    assert len(published) == len(set(published))
+
+
+async def test_what_a_backlog_left_owing_is_published_without_another_batch(bench: Bench) -> None:
+    bench.behind = True
+    await bench.processor.handle(bench.batch(0, 40))
+    owed = bench.batch(40, 40)
+    await bench.processor.handle(owed)
+    assert not owed.done
+    await bench.processor.publish_owed()
+    assert owed.done
+    assert not bench.partition.owed
