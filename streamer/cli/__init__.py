@@ -30,7 +30,7 @@ COMMANDS = {
     "delete": "Delete a run from every topic and from Redis.",
     "schema": "Write JSON Schema and AsyncAPI documents.",
     "worker": "Run a worker.",
-    "up": "Run broker, Redis and a worker on this machine.",
+    "up": "Run broker, Redis, a worker and the page on this machine.",
     "serve": "Show live boards in a browser, with a JSON API.",
     "live": "Start everything here, follow a run directory, show the board.",
     "simulate": "Write a run directory as a harness does, to try things on.",

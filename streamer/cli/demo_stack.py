@@ -33,7 +33,7 @@ def demo_stack() -> Iterator[Settings]:
         discovery = Path(folder) / "running.json"
         up = Child(
             "The embedded stack",
-            [sys.executable, "-c", PROGRAM, "up", "--ephemeral"],
+            [sys.executable, "-c", PROGRAM, "up", "--ephemeral", "--no-web"],
             log=Path(folder) / "up.log",
             env=_environment(discovery),
         )

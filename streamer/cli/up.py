@@ -22,16 +22,31 @@ port_type = click.IntRange(1, 65535)
 @click.option("--ephemeral", is_flag=True, help="Keep nothing.")
 @click.option("--port", type=port_type, help="Port of the broker; a free one if not given.")
 @click.option("--redis-port", type=port_type, help="Port of Redis; likewise.")
+@click.option("--web/--no-web", default=True, show_default=True, help="Also the page with the boards.")
+@click.option("--web-port", type=port_type, help="Port of the page; 8720 if not given, or a free one.")
 @with_settings
 def command(
-    data: Path | None, ephemeral: bool, port: int | None, redis_port: int | None, settings: Settings
+    data: Path | None,
+    ephemeral: bool,
+    port: int | None,
+    redis_port: int | None,
+    web: bool,
+    web_port: int | None,
+    settings: Settings,
 ) -> None:
-    """Run broker, Redis and a worker on this machine until Ctrl-C; other commands find them by themselves."""
+    """Run broker, Redis, a worker and a page on this machine until Ctrl-C; other commands find them."""
     from streamer.embedded.up import run_up
+    from streamer.web.server import available_port
 
     if data and ephemeral:
         raise click.UsageError("--data keeps the events, --ephemeral keeps none: give one of them")
     code = run_up(
-        settings, data_dir=data, ephemeral=ephemeral, echo=print_line, port=port, redis_port=redis_port
+        settings,
+        data_dir=data,
+        ephemeral=ephemeral,
+        echo=print_line,
+        port=port,
+        redis_port=redis_port,
+        web_port=available_port(web_port) if web else None,
     )
     raise click.exceptions.Exit(code)

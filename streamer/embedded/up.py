@@ -1,4 +1,4 @@
-"""`streamer up`: broker, Redis and worker on this machine, in one process tree that ends together.
+"""`streamer up`: broker, Redis, worker and page on this machine, in one process tree that ends together.
 
 What it keeps: every event that the broker acknowledged, in the journal under the data directory. At the next
 start they are loaded again, and the worker computes the same digests from them.
@@ -26,7 +26,7 @@ from streamer.discovery import discovery_path, read_discovery, remove_discovery,
 from streamer.embedded.broker import Broker, broker_binary
 from streamer.embedded.data_dir import DataDir, default_data_dir
 from streamer.embedded.durable import DurableBroker
-from streamer.embedded.errors import EmbeddedError
+from streamer.embedded.errors import EmbeddedError, ServerFailed
 from streamer.embedded.keeper import Keeper
 from streamer.embedded.locks import locked
 from streamer.embedded.memory import MemoryWatch, default_limit_bytes, resident_bytes
@@ -38,6 +38,7 @@ from streamer.settings import Settings
 from streamer.sinks.names import Names
 
 WORKER = (sys.executable, "-m", "streamer.worker")
+WEB = (sys.executable, "-m", "streamer.web")
 WORKER_STOP_SECONDS = 20.0
 REPORT_SECONDS = 60.0
 LOOK_SECONDS = 0.2
@@ -55,6 +56,7 @@ def run_up(
     port: int | None = None,
     redis_port: int | None = None,
     worker: Sequence[str] = WORKER,
+    web_port: int | None = None,
 ) -> int:
     """Run the stack until Ctrl-C or SIGTERM. Returns the exit code: 0, or 1 if it could not start or go on.
 
@@ -68,6 +70,7 @@ def run_up(
         port: loopback port of the broker; None: a free one.
         redis_port: likewise of Redis.
         worker: command line of the worker, which gets its settings as STREAMER_* variables.
+        web_port: loopback port of the page; None: no page.
     """
     try:
         for needed in (broker_binary, valkey_binary):
@@ -79,9 +82,8 @@ def run_up(
                 path = data_dir or settings.data_dir or default_data_dir()
             directory = DataDir(path.absolute())
             stack.enter_context(locked(directory.lock, "The data directory"))
-            up = Up(
-                settings, directory, echo, ephemeral, port or free_port(), redis_port or free_port(), worker
-            )
+            ports = port or free_port(), redis_port or free_port(), web_port
+            up = Up(settings, directory, echo, ephemeral, ports, worker)
             stack.callback(up.stop)
             stack.callback(signals.force_from_now_on)
             up.start()
@@ -104,10 +106,10 @@ class Up:
         directory: DataDir,
         echo: Callable[[str], None],
         ephemeral: bool,
-        port: int,
-        redis_port: int,
+        ports: tuple[int, int, int | None],
         worker: Sequence[str],
     ) -> None:
+        port, redis_port, self._web_port = ports
         self._directory = directory
         self._echo = echo
         self._ephemeral = ephemeral
@@ -134,8 +136,12 @@ class Up:
             Keeper(self._redis.child, self._redis.start, echo),
             Keeper(self._worker, self._worker.start, echo),
         ]
+        page = (*WEB, str(self._web_port))
+        self._web = Child("The web page", page, log=logs / "web.log", env=environment)
+        self._web_keeper = Keeper(self._web, self._web.start, echo) if self._web_port else None
         self._memory = MemoryWatch(default_limit_bytes())
         self._memory_due = 0.0
+        self._announced = False
 
     def start(self) -> None:
         """Start everything, tell other commands where it is, print it."""
@@ -150,6 +156,8 @@ class Up:
                 )
                 break
             self._look()
+        if self._web_keeper:
+            self._web_keeper.start(time.monotonic())
         self._announce()
 
     def supervise(self) -> None:
@@ -160,6 +168,7 @@ class Up:
     def stop(self) -> None:
         """End everything: first what reads, last what keeps; ServerFailed if that could not keep all."""
         remove_discovery()
+        self._web.stop()
         self._worker.stop(WORKER_STOP_SECONDS)
         self._redis.stop()
         self._broker.stop()
@@ -169,10 +178,21 @@ class Up:
         now = time.monotonic()
         for keeper in self._keepers:
             keeper.look(now)
+        self._look_at_web(now)
         if now >= self._memory_due:
             self._memory_due = now + MEMORY_LOOK_SECONDS
             self._check_memory()
         time.sleep(LOOK_SECONDS)
+
+    def _look_at_web(self, now: float) -> None:
+        """A page that does not stay alive is done without."""
+        if self._web_keeper is None or not self._announced:
+            return
+        try:
+            self._web_keeper.look(now)
+        except ServerFailed as error:
+            self._echo(f"{error} It is done without.")
+            self._web_keeper = None
 
     def _worker_reported(self) -> bool:
         """True once a worker has sent a heartbeat: all topics exist by then."""
@@ -210,6 +230,8 @@ class Up:
         self._echo("streamer is up. Other commands on this machine find it by themselves.")
         self._echo(f"  Kafka      {settings.bootstrap}")
         self._echo(f"  Redis      {settings.redis}")
+        if self._web_port:
+            self._echo(f"  Web page   http://127.0.0.1:{self._web_port}/")
         self._echo(f"  Namespace  {settings.namespace or '(none)'}")
         self._echo(f"  Kept in    {kept or 'memory only; nothing is kept'}")
         if kept:
@@ -217,6 +239,7 @@ class Up:
         self._echo(f"  Logs       {self._directory.logs}")
         self._echo(f"  Found by   {discovery_path()}")
         self._echo("Ctrl-C ends everything.")
+        self._announced = True
 
 
 def child_environment(settings: Settings) -> dict[str, str]:

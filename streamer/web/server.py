@@ -111,6 +111,12 @@ def listening(host: str, port: int | None) -> socket.socket:
     return listener
 
 
+def available_port(port: int | None = None) -> int:
+    """The port that a server on this machine would get; AddressInUse if it is taken."""
+    with listening(DEFAULT_HOST, port) as listener:
+        return int(listener.getsockname()[1])
+
+
 def is_loopback(host: str) -> bool:
     """True if nobody but this machine can reach it.
 

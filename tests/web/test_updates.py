@@ -1,4 +1,4 @@
-"""Streams of updates: nothing is missed, whatever breaks; one subscription for all; slow viewers cost nothing."""
+"""Streams: nothing is missed, whatever breaks; one subscription for all; slow viewers cost nothing."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from streamer.settings import Settings
 from streamer.sinks.names import Names
 from streamer.web.rooms import Room
 from tests.support.builders import an_agent_model_change
-from tests.support.eventually import eventually
 from tests.support.events import a_deletion, a_plan, a_retraction, a_trial
+from tests.support.eventually import eventually
 from tests.support.servers import RedisServer
 from tests.web.feeding import Feed
 from tests.web.serving import Serving
