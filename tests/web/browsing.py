@@ -1,0 +1,149 @@
+"""Chromium, a whole stack, and the web server as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from schemas.decode import Reason, decode
+from streamer.client.publish import Outgoing, ThreadedPublisher
+from streamer.embedded.probe import free_port
+from streamer.settings import Settings
+from tests.embedded.stack import running
+from tests.support.worker_process import wait_for
+
+SCREENSHOTS = Path("build") / "screenshots"
+LOOK_SECONDS = 20
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+expect.set_options(timeout=1000 * LOOK_SECONDS)
+
+
+def chromium() -> str:
+    """Path of Chromium: CHROMIUM, or from PATH; without one the test is skipped, loudly."""
+    found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if not found:
+        pytest.skip(
+            "SKIPPED LOUDLY: there is no Chromium, so the page was not looked at. Install it "
+            "(apt-get install chromium), or name one in CHROMIUM"
+        )
+    return found
+
+
+@contextmanager
+def a_browser() -> Iterator[Browser]:
+    """A headless Chromium with a profile of its own."""
+    path = chromium()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def a_stack(directory: Path, **settings: Any) -> Iterator[Settings]:
+    """A running stack with a real worker."""
+    with running(directory, ephemeral=True, worker=[], partitions=4, **settings) as stack:
+        found = stack.found
+        yield Settings(
+            bootstrap=found["bootstrap"], redis=found["redis"], partitions=4, embedded=True, **settings
+        )
+
+
+class WebProcess:
+    """`python -m streamer.web` on a port that stays the same over restarts."""
+
+    def __init__(self, settings: Settings, directory: Path) -> None:
+        self.port = free_port()
+        self.log = directory / "web.log"
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("STREAMER_")}
+        where = {"STREAMER_BOOTSTRAP": settings.bootstrap, "STREAMER_REDIS": settings.redis}
+        self._environment = clean | where | {"STREAMER_NAMESPACE": settings.namespace}
+        self._environment |= {"STREAMER_EMBEDDED": "true"}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where the page is."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        assert self._process is not None, "start() first"
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        with self.log.open("ab") as log:
+            command = [sys.executable, "-m", "streamer.web", str(self.port)]
+            self._process = subprocess.Popen(command, env=self._environment, stdout=log, stderr=log)
+        wait_for(self._answers, "the web server answers")
+
+    def stop(self) -> None:
+        """End it in good order."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(20)
+
+    def resident_bytes(self) -> int:
+        """Memory that it holds."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.url}/api/health", timeout=2) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+
+def publish(settings: Settings, lines: Sequence[bytes]) -> None:
+    """Publish event lines; on return the broker has them."""
+    with ThreadedPublisher(settings) as publisher:
+        for line in lines:
+            event = decode(line)
+            publisher.send(Outgoing(None if isinstance(event, Reason) else event.run_id.encode(), line))
+        publisher.flush()
+
+
+def live(page: Page) -> None:
+    """Wait until the page follows its stream."""
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+
+
+@contextmanager
+def watched(page: Page) -> Iterator[list[str]]:
+    """What the page's console says meanwhile, errors of scripts and of the security policy included."""
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: said.append(str(error)))
+    yield said
