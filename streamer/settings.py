@@ -7,12 +7,13 @@ The first that says something wins: arguments, environment, the file named by `S
 
 from __future__ import annotations
 
+import logging
 import os
 import ssl
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -42,13 +43,18 @@ class DiscoverySource(InitSettingsSource):
 class Settings(BaseSettings):
     """Where the broker and Redis are, and how the worker behaves. Secrets never print themselves."""
 
-    model_config = SettingsConfigDict(env_prefix="STREAMER_", extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="STREAMER_", extra="forbid", frozen=True, hide_input_in_errors=True
+    )
 
     bootstrap: str = Field(
         default="127.0.0.1:9092", description="Kafka bootstrap servers, comma-separated host:port."
     )
-    redis: str = Field(default="redis://127.0.0.1:6379/0", description="Redis URL; rediss:// for TLS.")
+    redis: str = Field(
+        default="redis://127.0.0.1:6379/0", description="Redis URL; rediss:// for TLS.", repr=False
+    )
     redis_password: SecretStr | None = Field(default=None, description="Redis password, if not in the URL.")
+    redis_password_file: Path | None = Field(default=None, description="File that holds the Redis password.")
     redis_cafile: Path | None = Field(default=None, description="CA certificates to trust for Redis.")
     redis_expire_seconds: int | None = Field(
         default=None, ge=1, description="Expiry of a run's keys; null: never."
@@ -65,6 +71,9 @@ class Settings(BaseSettings):
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
     sasl_username: str | None = None
     sasl_password: SecretStr | None = None
+    sasl_password_file: Path | None = Field(
+        default=None, validate_default=True, description="File that holds the SASL password."
+    )
     ssl_cafile: Path | None = Field(default=None, description="CA certificates to trust for Kafka.")
     ssl_certfile: Path | None = Field(default=None, description="Client certificate for Kafka.")
     ssl_keyfile: Path | None = Field(default=None, description="Key of the client certificate.")
@@ -75,6 +84,31 @@ class Settings(BaseSettings):
     prices_file: Path | None = Field(default=None, description="TOML price table of the user (R2).")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     epoch: int | None = Field(default=None, ge=1, description="Overrides the epoch kept in streamer-meta.")
+
+    @field_validator("redis_cafile", "ssl_cafile", "ssl_certfile", "ssl_keyfile")
+    @classmethod
+    def _is_there(cls, file: Path | None) -> Path | None:
+        if file is not None and not file.is_file():
+            raise ValueError(f"there is no file {file}")
+        return file
+
+    @field_validator("redis_password_file", "sasl_password_file")
+    @classmethod
+    def _holds_the_only_secret(cls, file: Path | None, info: ValidationInfo) -> Path | None:
+        if file is not None:
+            password = str(info.field_name).removesuffix("_file")
+            if info.data.get(password) is not None:
+                raise ValueError(f"{password} is given too; give one of them")
+            secret_in(file)
+        return file
+
+    @field_validator("sasl_password_file")
+    @classmethod
+    def _sasl_has_credentials(cls, file: Path | None, info: ValidationInfo) -> Path | None:
+        wants = str(info.data.get("security_protocol", "")).startswith("SASL")
+        if wants and not (info.data.get("sasl_username") and (file or info.data.get("sasl_password"))):
+            raise ValueError("SASL needs sasl_username, and sasl_password or sasl_password_file")
+        return file
 
     @classmethod
     def settings_customise_sources(
@@ -110,16 +144,47 @@ class Settings(BaseSettings):
         if self.security_protocol.startswith("SASL"):
             options["sasl_mechanism"] = self.sasl_mechanism
             options["sasl_plain_username"] = self.sasl_username
-            options["sasl_plain_password"] = (
-                self.sasl_password.get_secret_value() if self.sasl_password else None
-            )
+            options["sasl_plain_password"] = _secret(self.sasl_password, self.sasl_password_file)
+            logging.getLogger("aiokafka.conn").addFilter(_without_credentials)
         return options
 
     def redis_options(self) -> dict[str, Any]:
         """Keyword arguments for `redis.Redis.from_url(settings.redis, ...)`, sync or async."""
         options: dict[str, Any] = {}
-        if self.redis_password:
-            options["password"] = self.redis_password.get_secret_value()
-        if self.redis.startswith("rediss://") and self.redis_cafile:
-            options["ssl_ca_certs"] = str(self.redis_cafile)
+        if (password := _secret(self.redis_password, self.redis_password_file)) is not None:
+            options["password"] = password
+        if self.redis.startswith("rediss://"):
+            options["ssl_check_hostname"] = True  # not every version of redis-py does it by default
+            if self.redis_cafile:
+                options["ssl_ca_certs"] = str(self.redis_cafile)
         return options
+
+
+def secret_in(file: Path) -> str:
+    """The secret that a file holds: its text without the line end.
+
+    Raises:
+        ValueError: the file cannot be read, or holds nothing.
+    """
+    try:
+        secret = file.read_text(encoding="utf-8").rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise ValueError(f"{file} holds no UTF-8 text") from None
+    except OSError as error:
+        raise ValueError(f"{file} cannot be read: {error.strerror}") from None
+    if not secret:
+        raise ValueError(f"{file} is empty; it should hold the password and nothing else")
+    return secret
+
+
+def _secret(given: SecretStr | None, file: Path | None) -> str | None:
+    """Read anew each time: a secret that was changed in its file counts for the next client."""
+    if file is not None:
+        return secret_in(file)
+    return given.get_secret_value() if given else None
+
+
+def _without_credentials(record: logging.LogRecord) -> bool:
+    """Log filter: at DEBUG aiokafka writes down what it sends, the password of SASL/PLAIN among it."""
+    arguments = record.args if isinstance(record.args, tuple) else ()
+    return not any(type(argument).__name__.startswith("SaslAuthenticate") for argument in arguments)

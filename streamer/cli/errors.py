@@ -7,7 +7,6 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from urllib.parse import urlsplit
 
 import click
 
@@ -84,11 +83,16 @@ def _code(error: Exception) -> int:
 def without_password(url: str) -> str:
     """A URL fit for printing.
 
-    >>> without_password("redis://user:secret@host:6379/0")
+    >>> without_password("redis://user:secret@host:6379/0?password=secret")
     'redis://host:6379/0'
+    >>> without_password("redis://user:sec?ret@host/0"), without_password("secret@host")
+    ('redis://...', '...')
     """
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+    scheme, found, rest = url.partition("://")
+    place = rest.partition("?")[0].partition("#")[0]
+    if "@" in rest[len(place) :]:  # the end of a password, or a query: nobody can tell
+        place = "..."
+    return f"{scheme}://{place.rpartition('@')[2]}" if found else "..."
 
 
 def _comes_from(error: BaseException, *packages: str) -> bool:

@@ -17,6 +17,7 @@ from streamer.client.log import TopicMissing
 from streamer.client.reader import StateReader
 from streamer.client.reading import ReaderError, WorkerStatus
 from streamer.settings import Settings
+from streamer.sinks.broker import telling_refusals
 from streamer.sinks.connect import address
 from streamer.sinks.names import Names
 
@@ -107,7 +108,8 @@ async def _partition_counts(settings: Settings) -> dict[str, int]:
     """Of all topics: asking for one by name may create it."""
     admin = AIOKafkaAdminClient(**settings.kafka_options(), request_timeout_ms=REQUEST_MS)
     try:
-        await admin.start()
+        async with telling_refusals(settings):
+            await admin.start()
         described = await admin.describe_topics(None)
     finally:
         await admin.close()

@@ -16,6 +16,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from streamer.pipeline import Record
 from streamer.settings import Settings
+from streamer.sinks.broker import telling_refusals
 from streamer.sinks.partitioner import partition_of
 
 ConsumerRecord: TypeAlias = Any
@@ -37,7 +38,7 @@ class TopicMissing(Exception):
     def __init__(self, topic: str, bootstrap: str) -> None:
         super().__init__(
             f"topic {topic!r} does not exist on {bootstrap}. A worker creates the topics when it starts: "
-            "start one, or check --bootstrap and --namespace"
+            "start one, or check --bootstrap and --namespace, and that your user may see it"
         )
 
 
@@ -131,7 +132,8 @@ async def partitions_of(settings: Settings, topic: str) -> set[int]:
     """Numbers of the partitions of a topic. Asks for all topics: asking for one by name may create it."""
     admin = AIOKafkaAdminClient(**settings.kafka_options(), request_timeout_ms=REQUEST_MS)
     try:
-        await admin.start()
+        async with telling_refusals(settings):
+            await admin.start()
         topics = {found["topic"]: found["partitions"] for found in await admin.describe_topics()}
     finally:
         await admin.close()

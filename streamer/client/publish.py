@@ -22,6 +22,7 @@ from aiokafka.errors import KafkaError
 from schemas.canonical import canonical_json
 from streamer.client.log import TopicMissing
 from streamer.settings import Settings
+from streamer.sinks.broker import telling_refusals
 from streamer.sinks.names import Names
 from streamer.sinks.partitioner import partition_of_key
 
@@ -88,7 +89,8 @@ class Publisher:
 
         Raises:
             TopicMissing: nobody has created the event topic.
-            aiokafka.errors.KafkaError: the broker cannot be reached, or refuses.
+            BrokerRefuses: wrong credentials, or a certificate that is not trusted.
+            aiokafka.errors.KafkaError: the broker cannot be reached, or refuses otherwise.
         """
         self._producer = AIOKafkaProducer(
             **self._settings.kafka_options(),
@@ -99,7 +101,8 @@ class Publisher:
             request_timeout_ms=DELIVERY_MS,
         )
         try:
-            await self._producer.start()
+            async with telling_refusals(self._settings):
+                await self._producer.start()
             self._partitions = await self._count_partitions()
         except BaseException:
             await self._producer.stop()

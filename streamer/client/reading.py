@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any
 
+from redis.exceptions import AuthenticationError, AuthorizationError, ResponseError
+
 from schemas.metrics import BOARD_METRICS
 
 STALE_AFTER = timedelta(seconds=30)
@@ -79,14 +81,26 @@ class ReaderError(Exception):
 
 
 class RedisUnavailable(ReaderError):
-    """Redis does not answer."""
+    """Redis does not answer, or refuses."""
 
     def __init__(self, address: str, error: Exception) -> None:
         reason = str(error) or type(error).__name__
-        super().__init__(
-            f"Redis at {address} does not answer ({reason}). Start it (`streamer up` starts one on this "
-            "machine), or say where it is with --redis or STREAMER_REDIS"
-        )
+        if isinstance(error, AuthenticationError | AuthorizationError | ResponseError):
+            said = (
+                f"refuses ({reason}). Check the user in STREAMER_REDIS, its password "
+                "(STREAMER_REDIS_PASSWORD or ..._PASSWORD_FILE) and what it may do"
+            )
+        elif "CERTIFICATE_VERIFY_FAILED" in reason:
+            said = (
+                f"has a certificate that is not trusted ({reason}). Name the CA that signed it with "
+                "STREAMER_REDIS_CAFILE, and the host as the certificate does"
+            )
+        else:
+            said = (
+                f"does not answer ({reason}). Start it (`streamer up` starts one on this "
+                "machine), or say where it is with --redis or STREAMER_REDIS"
+            )
+        super().__init__(f"Redis at {address} {said}")
 
 
 class UnknownRun(ReaderError):

@@ -88,11 +88,16 @@ def _common(options: Mapping[str, Any], timeout_seconds: float) -> dict[str, Any
 
 
 def _split(url: str) -> SplitResult:
-    parts = urlsplit(url)
-    if parts.scheme not in SCHEMES:
-        raise BadRedisUrl(f"its scheme is {parts.scheme!r}")
+    """The parts; what is wrong with them is said without quoting any: each may be a piece of a password."""
     try:
+        parts = urlsplit(url)
         parts.port  # noqa: B018  (parsed, and checked, when it is asked for)
-    except ValueError as error:
-        raise BadRedisUrl(str(error)) from None
+    except ValueError:
+        raise BadRedisUrl(
+            "its host or its port cannot be read (is every / ? # @ of a password encoded?)"
+        ) from None
+    if parts.scheme not in SCHEMES:
+        raise BadRedisUrl(f"its scheme is none of {', '.join(SCHEMES)}")
+    if parts.scheme != "unix" and "@" in parts.path + parts.query + parts.fragment:
+        raise BadRedisUrl("there is an @ behind the host: / ? # @ in a password must be percent-encoded")
     return parts

@@ -14,6 +14,7 @@ from aiokafka.errors import (
 )
 
 from streamer.settings import Settings
+from streamer.sinks.broker import telling_refusals
 from streamer.sinks.names import Names
 from streamer.worker.limits import MAX_MESSAGE_BYTES
 
@@ -74,11 +75,13 @@ async def ensure_topics(settings: Settings) -> None:
 
     Raises:
         TopicMismatch: a topic exists with another partition count.
+        BrokerRefuses: wrong credentials, or a certificate that is not trusted.
         aiokafka.errors.KafkaError: the broker refused; the message names the topic.
     """
     admin = AIOKafkaAdminClient(**settings.kafka_options())
-    await admin.start()
     try:
+        async with telling_refusals(settings):
+            await admin.start()
         wanted = plan(settings)
         existing = set(await admin.list_topics())
         for topic in wanted:

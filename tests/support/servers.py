@@ -70,6 +70,7 @@ class KafkaServer:
         self._controller_port = free_port()
         self.directory = directory
         self._properties = directory / "server.properties"
+        self._format_options: list[str] = []
         self._overrides = {name.replace("__", "."): value for name, value in overrides.items()}
         java = ["java", "-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         self._java = [*java, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{kafka_jars()}/*"]
@@ -119,7 +120,10 @@ class KafkaServer:
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         tool = [*self._java, "kafka.tools.StorageTool", "format", "-t", "streamer-tests-cluster"]
         done = subprocess.run(
-            [*tool, "-c", str(self._properties)], timeout=FORMAT_SECONDS, capture_output=True, text=True
+            [*tool, "-c", str(self._properties), *self._format_options],
+            timeout=FORMAT_SECONDS,
+            capture_output=True,
+            text=True,
         )
         assert done.returncode == 0, f"Kafka could not format its storage:\n{done.stdout}{done.stderr}"
 
