@@ -24,6 +24,7 @@ from tests.support.eventually import POLL_SECONDS
 from tests.support.tailing import Followed, converted_digests, copy_roughly, digests_of, followed
 from tests.support.worker_process import wait_for
 
+HARBOR_JOBS = Path(__file__).parents[1] / "sources" / "harbor" / "jobs.tar.gz"
 START = datetime(2026, 1, 2, tzinfo=UTC)
 LOCK = {
     "agent": {"name": "terminus", "model_name": "gpt-5"},
@@ -39,6 +40,9 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     with tarfile.open(shared_data() / "formulacode" / "runs.tar.gz") as archive:
         archive.extractall(folder, filter="data")
     (home,) = {path.parent.parent for path in folder.rglob("fc.lock")}
+    jobs = tmp_path_factory.mktemp("harbor")
+    with tarfile.open(HARBOR_JOBS) as archive:
+        archive.extractall(jobs, filter="data")
     return {
         "terminal-bench": shared_data() / "terminal_bench" / "runs" / "20250924_droid_gpt-5",
         "orchestrator": shared_data() / "terminal_bench" / "runs" / "20250902_orchestrator_qwen-3-coder-480B",
@@ -46,10 +50,11 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "fc-eval": home / "fc-two-attempts",
         "fc-eval, rough": home / "fc-rough",
         "fc-eval, all": home,
+        "harbor": jobs / "kinds",
     }
 
 
-REAL = ["terminal-bench", "orchestrator", "scylla", "fc-eval", "fc-eval, rough"]
+REAL = ["terminal-bench", "orchestrator", "scylla", "fc-eval", "fc-eval, rough", "harbor"]
 
 
 @pytest.mark.parametrize("name", [*REAL, "fc-eval, all"])
@@ -68,7 +73,7 @@ def test_a_directory_that_is_being_copied_ends_as_convert_has_it(
 ) -> None:
     target = tmp_path / "not there yet" / real[name].name
     with followed(target) as following:
-        copy_roughly(real[name], target, random.Random(name), pause=0.0005)
+        copy_roughly(real[name], target, random.Random(name), pause=0.0002)
         following.wait_until_converted()
     assert following.digests == converted_digests(target)
 
@@ -76,7 +81,7 @@ def test_a_directory_that_is_being_copied_ends_as_convert_has_it(
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_harness_that_is_running_is_followed_to_its_end(tmp_path: Path, layout: str) -> None:
     with followed(tmp_path / "run") as following:
-        simulate_run(layout, tmp_path / "run", 30, seed=4, start=START, pace_seconds=0.02)
+        simulate_run(layout, tmp_path / "run", 20, seed=4, start=START, pace_seconds=0.02)
         following.wait_until_converted()
     kinds = Counter(event["type"] for event in following.events)
     assert kinds["run_started"] >= 1
@@ -355,3 +360,18 @@ def test_what_may_not_be_looked_at_is_not_gone(tmp_path: Path) -> None:
         while time.monotonic() < deadline:
             assert following.follower.standing.withdrawn == 0
             time.sleep(POLL_SECONDS)
+
+
+def test_a_trial_that_harbor_deletes_to_run_it_again_is_withdrawn_meanwhile(tmp_path: Path) -> None:
+    """Its name is the shard, so nothing else of that shard is left."""
+    job = tmp_path / "job"
+    simulate_run("harbor", job, 4, seed=1, start=START)
+    trial = sorted(path for path in job.iterdir() if path.is_dir())[0]
+    with followed(job) as following:
+        wait_for(lambda: len(following.trials) == 4, "all results")
+        shutil.copytree(trial, tmp_path / "kept")
+        shutil.rmtree(trial)
+        wait_for(lambda: following.follower.standing.withdrawn == 1, "the withdrawal")
+        following.wait_until_converted()
+        shutil.copytree(tmp_path / "kept", trial)
+        following.wait_until_converted()

@@ -25,6 +25,8 @@ from streamer.sources.base import ConvertOptions
 from streamer.sources.discover import Run
 
 PACE_SECONDS = 0.5
+"""The whole is not read more often than this."""
+
 PACE = 10.0
 """The whole is read again after so many times as long as that takes, where something about it changed."""
 
@@ -71,7 +73,7 @@ class Follower:
         note: told of the ledger's new lines before they are published.
         say: takes lines for the user.
         keep_deleted: withdraw nothing because its file is gone.
-        still_seconds, gone_seconds: see the constants.
+        still_seconds, gone_seconds, pace_seconds: see the constants.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class Follower:
         keep_deleted: bool = False,
         still_seconds: float = STILL_SECONDS,
         gone_seconds: float = GONE_SECONDS,
+        pace_seconds: float = PACE_SECONDS,
     ) -> None:
         self.standing = Standing()
         self._root = root
@@ -96,6 +99,7 @@ class Follower:
         self._say = say
         self._keep_deleted = keep_deleted
         self._gone_seconds = gone_seconds
+        self._pace_seconds = pace_seconds
         self._settling = Settling(still_seconds)
         self._runs: list[Run] = []
         self._frozen: set[Path] = set()
@@ -140,7 +144,7 @@ class Follower:
     def settle(self, stop: threading.Event, tick: Callable[[], None]) -> None:
         """Read the whole until no file is being written any more."""
         self.read_whole()
-        while self.standing.waiting and not stop.wait(PACE_SECONDS):
+        while self.standing.waiting and not stop.wait(self._pace_seconds):
             self.read_whole()
             tick()
 
@@ -205,15 +209,17 @@ class Follower:
     ) -> Iterator[Event]:
         """Retractions of what was published and is no longer there. Runs that are gone as a whole stay."""
         now = time.monotonic()
-        present = {(run_id, slot[0]) for run_id, slot in groups}
+        root = self._root.resolve()
+        homes = {run.path for run in reading.runs}
+        populated = {parent for path, _ in reading.trials for parent in (path, *path.parents)} & homes
         broken = {path for path, _ in reading.report.unreadable}
         missing: dict[Key, float] = {}
         for key, relative in list(self._ledger.filled()):
-            run_id, slot = key
-            if key in groups or key in self._seen or (run_id, slot[0]) not in present:
+            if key in groups or key in self._seen:
                 continue
-            path = self._root.resolve() / relative
-            if path in broken or self._is_held(path, unsettled):
+            path = root / relative
+            home = next((place for place in (path, *path.parents) if place in homes), None)
+            if home not in populated or path in broken or self._is_held(path, unsettled):
                 continue
             there = _is_there(path)
             if there is None:
@@ -288,7 +294,7 @@ class Follower:
         return bool(unsettled)
 
     def _is_due(self) -> bool:
-        least, times = (PACE_SECONDS, PACE) if self._urgent else (CALM_SECONDS, CALM)
+        least, times = (self._pace_seconds, PACE) if self._urgent else (CALM_SECONDS, CALM)
         return time.monotonic() - self._read_at >= max(least, times * self._took)
 
     def _emit(self, events: Iterable[Event]) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from streamer.sources.simulate.disk import Disk
 from streamer.sources.simulate.fc_eval import write_fc_eval
+from streamer.sources.simulate.harbor import write_harbor
 from streamer.sources.simulate.scylla import write_scylla
 from streamer.sources.simulate.terminal_bench import write_terminal_bench
 
@@ -19,6 +20,7 @@ LAYOUTS = {
     "fc-eval": write_fc_eval,
     "terminal-bench": write_terminal_bench,
     "scylla": write_scylla,
+    "harbor": write_harbor,
 }
 """Harness -> what writes its directories."""
 
