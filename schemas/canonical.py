@@ -12,17 +12,19 @@ from typing import Any
 
 import orjson
 
+_CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z
+
 NOT_DIGESTED = frozenset({"epoch", "state_version", "last_event_at", "superseded", "conflicts", "digest"})
 """Fields that tell how a summary came about rather than what it says."""
 
 
 def canonical_json(value: Any) -> bytes:
-    """Canonical bytes of a JSON value.
+    """Canonical bytes of a JSON value; times in UTC become text.
 
     >>> canonical_json({"b": 1.0, "a": None})
     b'{"a":null,"b":1.0}'
     """
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    return orjson.dumps(value, option=_CANONICAL)
 
 
 def sha256_hex(data: bytes) -> str:

@@ -6,6 +6,7 @@ allowed and what to do.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pydantic import ValidationError
@@ -22,6 +23,8 @@ _CODES = {
     "missing": "missing_field",
     "finite_number": "not_finite",
 }
+
+_validate: Callable[[bytes], AnyEvent] = EVENT.validator.validate_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ def decode(value: bytes | None) -> AnyEvent | Reason:
             "Send ratios instead of sample lists, or fewer benchmarks in one event.",
         )
     try:
-        return EVENT.validate_json(value)
+        return _validate(value)
     except ValidationError as error:
         return _reason(error.errors(include_url=False), value)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+import orjson
 from pydantic import ConfigDict, Discriminator, Field, TypeAdapter
 
 from schemas.base import (
@@ -18,6 +19,7 @@ from schemas.base import (
     Shard,
     SignedCount,
 )
+from schemas.canonical import canonical_json
 from schemas.identity import UNKNOWN
 
 SchemaVersion = Annotated[
@@ -187,13 +189,38 @@ EVENT: TypeAdapter[AnyEvent] = TypeAdapter(Annotated[AnyEvent, Discriminator("ty
 EVENT_TYPES: tuple[type[Event], ...] = (TrialResult, RunStarted, RunFinished, TrialRetracted, RunDeleted)
 
 
-def event_content(event: Event) -> dict[str, Any]:
+_DEFAULTS = {
+    kind: [
+        (name, field.default)
+        for name, field in kind.model_fields.items()
+        if not field.is_required() and field.default is not None and name != "revision"
+    ]
+    for kind in EVENT_TYPES
+}
+"""Per type of event, the fields whose default is not null, and that default."""
+
+
+def known_content(event: Event) -> dict[str, Any]:
     """Known fields that differ from their default, revision left out: what the fingerprint covers (R17).
 
     Times are in UTC and a default that is written out is left out, so equal results have equal content.
+    """
+    content = {name: value for name, value in event.__dict__.items() if value is not None}
+    content.pop("revision", None)
+    for name, default in _DEFAULTS[type(event)]:
+        if content.get(name) == default:
+            del content[name]
+    for name in ("tests", "snapshot"):
+        if name in content:
+            content[name] = {part: value for part, value in content[name] if value is not None}
+    return content
+
+
+def event_content(event: Event) -> dict[str, Any]:
+    """:func:`known_content` as JSON has it: times as text.
 
     >>> event_content(EVENT.validate_json(b'{"type": "run_finished", "run_id": "r", "revision": 7, "x": 1}'))
     {'run_id': 'r', 'type': 'run_finished'}
     """
-    known = set(type(event).model_fields)
-    return event.model_dump(mode="json", include=known - {"revision"}, exclude_defaults=True)
+    content: dict[str, Any] = orjson.loads(canonical_json(known_content(event)))
+    return content

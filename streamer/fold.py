@@ -63,7 +63,7 @@ def fold_records(
         owns: only runs of which this is true of their id; every run if None.
         on_rejected: told of every record that could not be folded.
     """
-    folding = Folding(Pipeline(prices=prices, epoch=epoch, owns=owns))
+    folding = Folding(Pipeline(prices=prices, epoch=epoch, owns=owns, cuts=False))
     left = iter(records)
     while batch := list(islice(left, BATCH)):
         folded = folding.pipeline.fold(batch)

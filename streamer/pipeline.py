@@ -9,6 +9,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from schemas.base import SEMANTICS_VERSION
 from schemas.canonical import canonical_json
@@ -25,8 +26,7 @@ MAX_KEPT_BYTES = 2 * 1024 * 1024
 """A rejected record larger than this is reported without its bytes: they would not fit a message."""
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One record of the event topic; `timestamp_ms` in Unix milliseconds."""
 
     value: bytes | None
@@ -60,18 +60,6 @@ class Folded:
     ignored: int = 0
     unknown_fields: int = 0
 
-    def count(self, effect: Effect) -> None:
-        """Count one event by what it did."""
-        match effect:
-            case Effect.COUNTED:
-                self.counted += 1
-            case Effect.DUPLICATE:
-                self.duplicates += 1
-            case Effect.SUPERSEDED:
-                self.superseded += 1
-            case Effect.IGNORED:
-                self.ignored += 1
-
 
 class Pipeline:
     """Folds records into run states; cuts what changed.
@@ -82,6 +70,8 @@ class Pipeline:
         prices: price table (R2), the default one if None.
         owns: tells whether a run belongs to this partition; records of other runs are handed back
             as misplaced. None: every run does.
+        cuts: whether `cut` will be called again and again; if not, scored trials that changed are not
+            noted, and a cut has those of all slots.
     """
 
     def __init__(
@@ -91,32 +81,39 @@ class Pipeline:
         writer: str | None = None,
         prices: PriceTable | None = None,
         owns: Callable[[str], bool] | None = None,
+        cuts: bool = True,
     ) -> None:
         self.as_of = -1
         self._epoch = epoch
         self._writer = writer
         self._prices = prices or PriceTable.default()
         self._owns = owns
+        self._cuts = cuts
         self._runs: dict[str, RunState] = {}
         self._cutters: dict[str, Cutter] = {}
         self._books: dict[str, PageBook] = {}
 
     def fold(self, records: Iterable[Record]) -> Folded:
         """Fold a batch. Never raises on bad input: that becomes a rejection."""
-        folded = Folded()
+        folded, owns, as_of = Folded(), self._owns, self.as_of
+        effects = dict.fromkeys(Effect, 0)
         for record in records:
             folded.records += 1
-            self.as_of = max(self.as_of, record.offset)
+            as_of = record.offset if record.offset > as_of else as_of
             event = self._readable(record)
             if isinstance(event, Reason):
                 folded.rejections.append(reject(record, event))
-            elif self._owns is not None and not self._owns(event.run_id):
+            elif owns is not None and not owns(event.run_id):
                 folded.misplaced.append((record, event.run_id))
             else:
-                folded.unknown_fields += len(event.model_extra or ())
-                raw = record.value or b""
-                folded.count(self._run(event.run_id).apply(event, raw, record.offset, record.timestamp_ms))
-                folded.touched.add(event.run_id)
+                run = self._run(event.run_id)
+                if event.__pydantic_extra__:
+                    folded.unknown_fields += len(event.__pydantic_extra__)
+                effects[run.apply(event, record.value or b"", record.offset, record.timestamp_ms)] += 1
+                folded.touched.add(run.run_id)
+        self.as_of = as_of
+        folded.counted, folded.duplicates = effects[Effect.COUNTED], effects[Effect.DUPLICATE]
+        folded.superseded, folded.ignored = effects[Effect.SUPERSEDED], effects[Effect.IGNORED]
         return folded
 
     def cut(self, run_id: str, *, news: bool = True) -> Cut:
@@ -160,6 +157,7 @@ class Pipeline:
         run = self._runs.get(run_id)
         if run is None:
             run = self._runs[run_id] = RunState(run_id, self._prices)
+            run.tracked, run.saved = self._cuts, self._writer is not None
             self._cutters[run_id] = Cutter(run, self._epoch)
             if self._writer is not None:
                 self._books[run_id] = PageBook(run, self._writer)
@@ -167,7 +165,7 @@ class Pipeline:
 
     def _readable(self, record: Record) -> AnyEvent | Reason:
         event = decode(record.value)
-        if isinstance(event, RunStarted) and event.grading_profile is not None:
+        if type(event) is RunStarted and event.grading_profile is not None:
             try:
                 grading_profile(event.grading_profile)
             except UnknownProfile as error:

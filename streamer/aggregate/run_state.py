@@ -67,10 +67,13 @@ class RunState(ScoredSlots):
 
     def apply(self, event: AnyEvent, raw: bytes, offset: int, timestamp_ms: int | None = None) -> Effect:
         """Fold one event. `raw` is the event as received, `offset` its place in the log."""
-        self.state_version = max(self.state_version, offset)
+        if offset > self.state_version:
+            self.state_version = offset
         if self.deleted_to is not None and event.revision <= self.deleted_to:
             return Effect.DUPLICATE if isinstance(event, RunDeleted) else Effect.IGNORED
-        self.last_event_at = max(self.last_event_at, event_time(event, timestamp_ms))
+        at = event_time(event, timestamp_ms)
+        if at > self.last_event_at:
+            self.last_event_at = at
         if isinstance(event, TrialResult):
             return self.offer(event, raw, live=True)
         if isinstance(event, TrialRetracted):
@@ -83,18 +86,18 @@ class RunState(ScoredSlots):
 
     def offer(self, event: TrialResult, raw: bytes, *, live: bool = False) -> Effect:
         """Offer a result to its slot (R17); `live`: its scored trial will be cut soon."""
-        key, finished_at = slot_key(event), microseconds(event.finished_at)
+        key = slot_key(event)
         slot = self.slots.get(key)
         if slot is None:
             slot = self.slots[key] = Slot()
-            slot.fill(event.revision, finished_at, raw, event.agent_index)
+            slot.fill(event.revision, raw, event.agent_index)
             self.fill_slot(key, event, fingerprint(event) if live and self.tracked else None)
             return Effect.COUNTED
         if slot.floor is not None and event.revision <= slot.floor:
             return Effect.IGNORED
         if slot.raw == raw:
             return Effect.DUPLICATE
-        standing = (event.revision, finished_at, fingerprint(event))
+        standing = (event.revision, microseconds(event.finished_at), fingerprint(event))
         repeats = slot.revision is not None and slot.fingerprint == standing[2]
         changed = self.change_slot(key, lambda held: held.offer(standing, raw, event.agent_index), event)
         if repeats:
@@ -165,10 +168,10 @@ class RunState(ScoredSlots):
 
 def event_time(event: AnyEvent, timestamp_ms: int | None) -> int:
     """Event time in microseconds: finished, started, the revision if it is a time, the record's timestamp."""
-    for name in ("finished_at", "started_at"):
-        moment = getattr(event, name, None)
-        if moment is not None:
-            return microseconds(moment)
+    known = event.__dict__
+    moment = known.get("finished_at") or known.get("started_at")
+    if moment is not None:
+        return microseconds(moment)
     if _EARLIEST_TIME <= event.revision <= _LATEST_TIME:
         return event.revision // 1000
     return NO_TIME if timestamp_ms is None else timestamp_ms * 1000

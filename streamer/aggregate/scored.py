@@ -18,7 +18,7 @@ _label = lru_cache(maxsize=4096)(agent_model_label)
 
 
 def scored_changes(run: RunState, epoch: int) -> list[ScoredChange]:
-    """Records for the topic `scored-trials`, of every slot whose scored trial changed."""
+    """Records for the topic `scored-trials`: of the slots whose scored trial changed, or of all if untracked."""
     way = {
         "epoch": epoch,
         "state_version": run.state_version,
@@ -27,7 +27,8 @@ def scored_changes(run: RunState, epoch: int) -> list[ScoredChange]:
     end = b'",' + canonical_json(way)[1:]
     run_key = encode_id(run.run_id)
     changes = []
-    for key, fresh in run.rescored.items():
+    changed = run.rescored if run.tracked else dict.fromkeys(run.slots)
+    for key, fresh in changed.items():
         topic_key = slot_topic_key(run_key, key)
         slot = run.slots.get(key)
         scored = fresh[0] if fresh else None if slot is None else run.score_of(slot)

@@ -48,6 +48,7 @@ class ScoredSlots:
 
     Attributes:
         tracked: whether changes are noted for a cut; False where nobody will cut.
+        saved: whether they are noted for state pages; False where nobody keeps those.
         dirty: groups to summarise again.
         rescored: slots whose scored trial changed since it was last drained; with score and fingerprint
             where they are at hand.
@@ -60,6 +61,7 @@ class ScoredSlots:
         self.profile: GradingProfile = grading_profile(None)
         self.slots: dict[SlotKey, Slot] = {}
         self.tracked = True
+        self.saved = True
         self.superseded = 0
         self.conflicts = 0
         self.dirty: set[GroupId] = set()
@@ -104,16 +106,16 @@ class ScoredSlots:
             slot.scored = None
             if slot.agent_index is not None:
                 self._members.setdefault(_group_of(key), set()).add(key)
-            elif slot.revision is not None:
-                self._enter(key, self.score_of(slot), None)
+            elif (scored := self.score_of(slot)) is not None:
+                self._enter(key, scored, None)
         for group in list(self._members):
             self._settle_group(group, None)
         for key, slot in self.slots.items():
             self._mark(key, slot.superseded, slot.in_conflict)
 
     def fill_slot(self, key: SlotKey, event: TrialResult, print_: str | None) -> None:
-        """A result stands in a slot that held nothing before."""
-        self.unsaved[key] = None
+        """A result stands in a slot that held nothing before; its fingerprint, if it is at hand."""
+        self._outdate(key)
         if event.agent_index is None:
             self._enter(key, score_trial(event, self.profile, self._prices), print_)
         else:
@@ -131,7 +133,7 @@ class ScoredSlots:
         superseded, conflict = slot.superseded, slot.in_conflict
         changed = change(slot)
         if changed:
-            self.unsaved[key] = None
+            self._outdate(key)
             if slot.winner != stood:
                 self._note(key, None)
             if (slot.winner and slot.winner[2]) != (stood and stood[2]):
@@ -168,12 +170,11 @@ class ScoredSlots:
             self._settle_group(group, key)
         self._note(key, None)
 
-    def _enter(self, key: SlotKey, scored: Scored | None, print_: str | None) -> None:
+    def _enter(self, key: SlotKey, scored: Scored, print_: str | None) -> None:
         """A trial of its own is in."""
-        if scored is not None:
-            self._note(key, None if print_ is None else (scored, print_))
-            if self._counted.enter(key, scored, single=True):
-                self._settle()
+        self._note(key, None if print_ is None else (scored, print_))
+        if self._counted.enter(key, scored, single=True):
+            self._settle()
 
     def _leave(self, key: SlotKey, scored: Scored) -> None:
         """A trial of its own is no more."""
@@ -216,6 +217,11 @@ class ScoredSlots:
         if scored is not None:
             self._counted.enter(key, scored, single=False)
         self._note(key, None)
+
+    def _outdate(self, key: SlotKey) -> None:
+        """The state page of a slot is out of date."""
+        if self.saved:
+            self.unsaved[key] = None
 
     def _note(self, key: SlotKey, fresh: Fresh | None) -> None:
         """The scored trial of a slot changed."""

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from schemas.canonical import canonical_json, sha256_hex
 from schemas.decode import decode
-from schemas.events import Event, TrialResult, TrialRetracted, event_content
+from schemas.events import Event, TrialResult, TrialRetracted, known_content
 from schemas.identity import encode_id
 from streamer.score import Scored, model_for_reporting
 
@@ -36,6 +36,7 @@ NO_TIME = -(2**63)
 
 FINGERPRINT_CHARACTERS = 32
 _encoded = lru_cache(maxsize=4096)(encode_id)
+_reported = lru_cache(maxsize=4096)(model_for_reporting)
 """For ids of which a run has few."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -65,7 +66,7 @@ def slot_key(event: TrialResult | TrialRetracted) -> SlotKey:
         event.task_id,
         event.attempt,
         event.agent,
-        model_for_reporting(event.model),
+        _reported(event.model),
         event.tier,
         event.subtest,
     )
@@ -88,9 +89,9 @@ def slot_topic_key(run_key: str, key: SlotKey) -> str:
 
 def fingerprint(event: Event) -> str:
     """Digest of the canonical content without the revision (R17), 32 hexadecimal characters."""
-    content = event_content(event)
+    content = known_content(event)
     if "model" in content:
-        content["model"] = model_for_reporting(content["model"])
+        content["model"] = _reported(content["model"])
     return sha256_hex(canonical_json(content))[:FINGERPRINT_CHARACTERS]
 
 
@@ -107,7 +108,6 @@ class Slot:
 
     Attributes:
         revision: the winner's, None while the slot is empty.
-        finished_at: the winner's, in microseconds.
         raw: the winner's event as received.
         agent_index: the winner's position in a multi-agent trial, None for a trial of its own.
         losers: fingerprint -> (revision, finished_at) of the other contents seen above the floor.
@@ -117,42 +117,34 @@ class Slot:
         page: number of the state page that holds the slot, None while no page of this writer does.
     """
 
-    __slots__ = (
-        "_fingerprint",
-        "agent_index",
-        "finished_at",
-        "floor",
-        "losers",
-        "page",
-        "raw",
-        "revision",
-        "scored",
-    )
+    __slots__ = ("_rest", "agent_index", "floor", "losers", "page", "raw", "revision", "scored")
 
     def __init__(self) -> None:
         self.revision: int | None = None
-        self.finished_at = NO_TIME
         self.raw: bytes = b""
         self.agent_index: int | None = None
         self.losers = NO_LOSERS
         self.floor: int | None = None
         self.scored: Scored | None = None
         self.page: int | None = None
-        self._fingerprint: str | None = None
+        self._rest: tuple[int, str] | None = None
 
     @property
     def winner(self) -> Standing | None:
         """Standing of the result that counts, None while the slot is empty."""
-        if self.revision is None:
-            return None
-        return (self.revision, self.finished_at, self.fingerprint)
+        return None if self.revision is None else (self.revision, *self._finished_at_and_fingerprint())
 
     @property
     def fingerprint(self) -> str:
-        """Of the winner's content; computed when it is first asked for."""
-        if self._fingerprint is None:
-            self._fingerprint = fingerprint(event_of(self.raw))
-        return self._fingerprint
+        """Of the winner's content."""
+        return self._finished_at_and_fingerprint()[1]
+
+    def _finished_at_and_fingerprint(self) -> tuple[int, str]:
+        """The winner's, from its event when they are first asked for: most slots never see a second one."""
+        if self._rest is None:
+            event = event_of(self.raw)
+            self._rest = microseconds(event.finished_at), fingerprint(event)
+        return self._rest
 
     @property
     def superseded(self) -> int:
@@ -162,11 +154,12 @@ class Slot:
     @property
     def in_conflict(self) -> bool:
         """True if the fingerprint alone decided (R17)."""
-        return self.revision is not None and (self.revision, self.finished_at) in self.losers.values()
+        winner = self.winner if self.losers else None
+        return winner is not None and winner[:2] in self.losers.values()
 
-    def fill(self, revision: int, finished_at: int, raw: bytes, agent_index: int | None) -> None:
-        """Let the first result of all stand here; its fingerprint may never be needed."""
-        self.revision, self.finished_at, self.raw, self.agent_index = revision, finished_at, raw, agent_index
+    def fill(self, revision: int, raw: bytes, agent_index: int | None) -> None:
+        """Let the first result of all stand here."""
+        self.revision, self.raw, self.agent_index = revision, raw, agent_index
 
     def offer(self, standing: Standing, raw: bytes, agent_index: int | None) -> bool:
         """Offer a result; True if it changed what the slot knows, be it only the revision."""
@@ -182,8 +175,8 @@ class Slot:
                 self._note(winner)
         if self.losers is not NO_LOSERS:
             self.losers.pop(standing[2], None)
-        self.fill(standing[0], standing[1], raw, agent_index)
-        self._fingerprint = standing[2]
+        self.fill(standing[0], raw, agent_index)
+        self._rest = standing[1:]
         return True
 
     def lose(self, standing: Standing) -> bool:
@@ -205,8 +198,7 @@ class Slot:
         self.floor = revision
         self.losers = {print_: at for print_, at in self.losers.items() if at[0] > revision} or NO_LOSERS
         if self.revision is not None and self.revision <= revision:
-            self.revision, self.finished_at, self.raw, self.agent_index = None, NO_TIME, b"", None
-            self._fingerprint = None
+            self.revision, self.raw, self.agent_index, self._rest = None, b"", None, None
         return True
 
     def _note(self, loser: Standing) -> None:
