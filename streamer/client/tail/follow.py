@@ -62,6 +62,15 @@ class Standing:
     withdrawn: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """The directory as it was read, its results, and how long that took."""
+
+    reading: Reading
+    results: list[Wanted]
+    seconds: float
+
+
 class Follower:
     """Follows one directory until told to stop.
 
@@ -107,8 +116,8 @@ class Follower:
         self._missing: dict[Key, float] = {}
         self._said: set[str] = set()
         self._urgent = False
-        self._read_at = self._took = self._begun = 0.0
-        self._reading: Future[tuple[Reading, list[Wanted]]] | None = None
+        self._read_at = self._took = 0.0
+        self._reading: Future[_Whole] | None = None
         self._newer: set[Key] = set()  # published from a part since the reading of the whole began
         self._seen: set[Key] = set()  # found in a part since then
         self._emit(self._ledger.retracted())
@@ -138,7 +147,7 @@ class Follower:
             self._reading = thread.submit(self._read)
         elif self._reading is not None and self._reading.done():
             reading, self._reading = self._reading, None
-            self._apply(*reading.result())
+            self._apply(reading.result())
         self._read_parts()
 
     def settle(self, stop: threading.Event, tick: Callable[[], None]) -> None:
@@ -151,19 +160,21 @@ class Follower:
     def read_whole(self) -> None:
         """Publish what the directory says and was not published; withdraw what it no longer says."""
         self._start()
-        self._apply(*self._read())
+        self._apply(self._read())
 
     def _start(self) -> None:
-        self._begun = time.monotonic()
         self._urgent = False
         self._newer.clear()
         self._seen.clear()
 
-    def _read(self) -> tuple[Reading, list[Wanted]]:
+    def _read(self) -> _Whole:
+        begun = time.monotonic()
         reading = read_whole(self._root, self._options)
-        return reading, self._results(reading)
+        return _Whole(reading, self._results(reading), time.monotonic() - begun)
 
-    def _apply(self, reading: Reading, results: list[Wanted]) -> None:
+    def _apply(self, whole: _Whole) -> None:
+        begun = time.monotonic()
+        reading, results = whole.reading, whole.results
         unsettled = self._settling.unsettled(path for path, _ in reading.report.unreadable)
         self._runs = reading.runs
         self._frozen = {
@@ -178,7 +189,7 @@ class Follower:
         self._emit(self._withdrawals(groups, reading, unsettled))
         self._stand(reading, groups, unsettled)
         self._read_at = time.monotonic()
-        self._took = self._read_at - self._begun
+        self._took = whole.seconds + self._read_at - begun
         self._urgent |= bool(unsettled or self._missing or self._newer)
 
     def _plans(self, reading: Reading) -> list[Event]:
