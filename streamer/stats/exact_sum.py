@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import frexp, inf, isfinite
+from operator import mul
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from streamer.stats.errors import StatsError
 from streamer.stats.numbers import JsonNumber, json_number, quotient, root_of_quotient
 
-_MANY = 64
+_MANY = 100
 """From so many values on, summing them in digits is faster than one by one."""
 
 _CHUNK = 4096
@@ -77,8 +78,9 @@ class ExactSum:
     def extend(self, values: Sequence[float]) -> None:
         """Count several finite values in; raises StatsError for an infinite one or NaN."""
         if len(values) < _MANY:
-            for value in values:
-                self.add(value)
+            if not self._extend_in_units(values):
+                for value in values:
+                    self.add(value)
             return
         for start in range(0, len(values), _CHUNK):
             chunk = np.array(values[start : start + _CHUNK], dtype=np.float64)
@@ -174,6 +176,24 @@ class ExactSum:
         shift = denominator.bit_length() - 1
         self._refine(shift)
         return numerator << self._shift - shift
+
+    def _extend_in_units(self, values: Sequence[float]) -> bool:
+        """Count the values in, in units of a common power of two that fits all; False: there is none near."""
+        scale = self._scale
+        try:
+            units = list(map(int, scaled := [value * scale for value in values]))
+            if units != scaled:
+                finest = min(frexp(value)[1] for value in values if value)
+                if not self._shift < 53 - finest < _MOST_BITS:
+                    return False
+                self._refine(53 - finest)
+                units = [int(value * self._scale) for value in values]
+        except (OverflowError, ValueError):
+            return False
+        self._sum += sum(units)
+        self._squares += sum(map(mul, units, units))
+        self.count += len(units)
+        return True
 
     def _extend_in_digits(self, values: NDArray[np.float64]) -> bool:
         """Count the values in by digits of 20 bits, whose sums and products floats add exactly.

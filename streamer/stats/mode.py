@@ -15,6 +15,9 @@ _SAFE = 2.0**43 / _POWER
 _NEAR_TIE = 0.499
 """Farther than that from the nearest integer, value * 10^6 does not show which way to round."""
 
+_SURELY_APART = 2.0 / _POWER
+"""Values that far apart never round to the same."""
+
 
 def round_to_6(value: float) -> float:
     """The value rounded to 6 decimals, half to even, as `round(value, 6)` does it; never -0.0.
@@ -44,15 +47,35 @@ def most_frequent(ordered: NDArray[np.float64]) -> tuple[float, int]:
     >>> most_frequent(np.array([0.1234564, 0.5, np.inf]))
     (0.123456, 1)
     """
-    rounded = _rounded(ordered)
-    ends = np.flatnonzero(rounded[1:] != rounded[:-1])
-    if len(ends) == len(ordered) - 1:
-        return float(rounded[0]), 1
+    near = _near_another(ordered)
+    if not len(near):
+        return round_to_6(float(ordered[0])), 1
+    if not ((near[1:] == near[:-1]) | _apart(near)).all():
+        near = _rounded(near)
+    ends = np.flatnonzero(near[1:] != near[:-1])
     bounds = np.empty(len(ends) + 2, dtype=np.int64)
-    bounds[0], bounds[1:-1], bounds[-1] = -1, ends, len(ordered) - 1
+    bounds[0], bounds[1:-1], bounds[-1] = -1, ends, len(near) - 1
     lengths = bounds[1:] - bounds[:-1]
     longest = int(lengths.argmax())
-    return float(rounded[bounds[longest + 1]]), int(lengths[longest])
+    if lengths[longest] == 1:
+        return round_to_6(float(ordered[0])), 1
+    return round_to_6(float(near[bounds[longest + 1]])), int(lengths[longest])
+
+
+def _apart(ordered: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Of each value but the first: whether it surely rounds to something else than the one before it."""
+    return ordered[1:] > ordered[:-1] + _SURELY_APART
+
+
+def _near_another(ordered: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The values that may round to the same as another one."""
+    apart = _apart(ordered)
+    if apart.all():
+        return ordered[:0]
+    near = np.zeros(len(ordered), dtype=np.bool_)
+    near[:-1] = near[1:] = ~apart
+    near[:-1] |= ~apart
+    return ordered[near]
 
 
 def _rounded(ordered: NDArray[np.float64]) -> NDArray[np.float64]:

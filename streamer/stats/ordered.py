@@ -21,6 +21,9 @@ _BLOCK = 1024
 _FEW = 8
 """Up to so many values are inserted or taken out one by one, whatever the size."""
 
+_SMALL = 256
+"""Up to so many values in all, Python's sort is faster than numpy's calls."""
+
 _REBUILD_SHARE = 256
 """More changes than one in so many of the values held: merging all again is faster, at 3 ns a value."""
 
@@ -51,7 +54,7 @@ class OrderedMultiset:
     def __init__(self, values: Iterable[float] = ()) -> None:
         self._fresh: list[float] = []
         self._top, self._top_count = 0.0, 0  # the mode, and how often it occurs; 0: not known
-        self._rebuild(None)
+        self._rebuild(array("d"))
         for value in values:
             self.add(value)
 
@@ -85,7 +88,7 @@ class OrderedMultiset:
         if self._top_count and round_to_6(value) == self._top:
             self._top_count = 0
         if len(self._blocks) > 4 + 8 * self._settled // _BLOCK:
-            self._rebuild(self._joined())
+            self._rebuild(_doubles(self._joined()))
 
     def merge(self, *others: OrderedMultiset) -> None:
         """Count in all that the others hold; they stay as they are."""
@@ -105,7 +108,7 @@ class OrderedMultiset:
         places = held.searchsorted(gone) + np.arange(len(gone)) - gone.searchsorted(gone)
         if len(gone) and (places[-1] >= len(held) or (held[places] != gone).any()):
             raise StatsError.absent("OrderedMultiset", gone.tolist())
-        self._rebuild(np.delete(held, places))
+        self._rebuild(_doubles(np.delete(held, places)))
 
     def __len__(self) -> int:
         return self._settled + len(self._fresh)
@@ -201,10 +204,14 @@ class OrderedMultiset:
             for value in fresh:
                 self._insert(value + 0.0)
             return
-        new = np.array(fresh, dtype=np.float64)
-        new += 0.0
+        if self._settled + len(fresh) <= _SMALL:
+            self._rebuild(array("d", sorted(chain(*self._blocks, [value + 0.0 for value in fresh]))))
+            return
+        new = np.array(fresh, dtype=np.float64) + 0.0
         new.sort()
-        self._rebuild(_merged(self._joined(), new) if self._settled else new)
+        everything = np.concatenate([*map(np.frombuffer, self._blocks), new])
+        everything.sort(kind="stable")  # which merges what is in order already
+        self._rebuild(_doubles(everything))
 
     def _insert(self, value: float) -> None:
         index = min(bisect_right(self._tops, value), len(self._blocks) - 1)
@@ -253,34 +260,25 @@ class OrderedMultiset:
         """The sorted blocks in one; to be let go before anything changes."""
         if len(self._blocks) == 1:
             return np.frombuffer(self._blocks[0], dtype=np.float64)
-        everything: array[float] = array("d")
-        for block in self._blocks:
-            everything.extend(block)
-        return np.frombuffer(everything, dtype=np.float64)
+        return np.concatenate([np.empty(0), *map(np.frombuffer, self._blocks)])
 
-    def _rebuild(self, ordered: NDArray[np.float64] | None) -> None:
-        """Start again from values in ascending order; None: from nothing."""
-        self._blocks: list[array[float]] = []
-        self._settled = 0 if ordered is None else len(ordered)
-        for start in range(0, self._settled, _BLOCK):
-            block: array[float] = array("d")
-            block.frombytes(ordered[start : start + _BLOCK].tobytes())  # type: ignore[index]
-            self._blocks.append(block)
+    def _rebuild(self, ordered: array[float]) -> None:
+        """Start again from values in ascending order."""
+        self._settled = len(ordered)
+        if self._settled <= _BLOCK:
+            self._blocks = [ordered] if ordered else []
+        else:
+            self._blocks = [ordered[start : start + _BLOCK] for start in range(0, self._settled, _BLOCK)]
         self._tops = [block[-1] for block in self._blocks]
         self._middle = 0  # index of the block that the cursor is at
         self._before = 0  # how many values lie in the blocks before it
         self._top_count = 0
 
 
-def _merged(held: NDArray[np.float64], new: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Two ascending arrays as one."""
-    together = np.empty(len(held) + len(new))
-    places = held.searchsorted(new) + np.arange(len(new))
-    old = np.ones(len(together), dtype=np.bool_)
-    old[places] = False
-    together[places] = new
-    together[old] = held
-    return together
+def _doubles(values: NDArray[np.float64]) -> array[float]:
+    doubles: array[float] = array("d")
+    doubles.frombytes(values.tobytes())
+    return doubles
 
 
 def _middle_of(lower: float, upper: float) -> float:
