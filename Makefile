@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-kafka lint ci schema constraints clean
+.PHONY: help install demo test test-kafka lint ci schema screenshots constraints clean
 
 help:
 	@echo 'make demo              stream a simulated benchmark and watch the boards; DATA=dir for real results'
@@ -16,6 +16,7 @@ help:
 	@echo 'make lint              ruff, mypy, import contracts'
 	@echo 'make ci                what CI runs'
 	@echo 'make schema            write docs/schemas/ anew'
+	@echo 'make screenshots       take the pictures of the web page in docs/ anew (needs Chromium)'
 	@echo 'make constraints       pin the newest versions of all dependencies'
 	@echo 'make clean             remove $(VENV) and caches'
 
@@ -52,6 +53,9 @@ ci:
 
 schema: $(STAMP)
 	$(BIN)/streamer schema --out docs/schemas
+
+screenshots: $(STAMP)
+	$(BIN)/python -m tests.web.screenshots docs/screenshots
 
 # Into an environment of its own, so that nothing installed by hand gets pinned.
 constraints:

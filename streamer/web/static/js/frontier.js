@@ -6,6 +6,7 @@ import { METRICS, color, valueOf } from "./metrics.js";
 
 const WIDE = { width: 560, height: 330, left: 58, right: 24, top: 14, bottom: 44 };
 const LONGEST_LABEL = 26;
+const OFFSETS = [-9, 20, 34, -23, 48, -37];
 
 // Of points {x: cost, y: quality}: those with no other that costs no more and is no worse, cheapest first.
 export function frontier(points, high = true) {
@@ -112,7 +113,7 @@ function steps(front, x, y, size) {
   return `${parts.join(" ")} H ${size.width - size.right}`;
 }
 
-// Labels go right of their point, or left where there is no room; those that would overlap step down.
+// Labels go right of their point, or left where there is no room; above it, or where none is yet.
 function placed(points, x, y, size) {
   const taken = [];
   return [...points]
@@ -122,8 +123,8 @@ function placed(points, x, y, size) {
       const width = text.length * 6.6;
       const right = x(point.x) + 12 + width < size.width;
       const left = right ? x(point.x) + 7 : x(point.x) - 7 - width;
-      let top = y(point.y) - 8;
-      while (taken.some((box) => Math.abs(box.top - top) < 14 && left < box.left + box.width && box.left < left + width)) top += 14;
+      const free = (top) => !taken.some((box) => Math.abs(box.top - top) < 14 && left < box.left + box.width && box.left < left + width);
+      const top = OFFSETS.map((offset) => y(point.y) + offset).find(free) ?? y(point.y) - 9;
       taken.push({ left, top, width });
       return { point, label: { text, x: right ? left : x(point.x) - 7, y: top, anchor: right ? "start" : "end" } };
     });
