@@ -7,7 +7,9 @@ from pathlib import Path
 
 import click
 
+from streamer.cli.options import with_settings
 from streamer.cli.printing import say
+from streamer.settings import Settings
 from streamer.sources.simulate import LAYOUTS, simulate_run
 
 
@@ -24,7 +26,8 @@ from streamer.sources.simulate import LAYOUTS, simulate_run
 @click.option(
     "--pace", type=click.FloatRange(min=0), default=0.0, show_default=True, help="Seconds that a trial takes."
 )
-def command(layout: str, out: Path, trials: int, seed: int, pace: float) -> None:
+@with_settings
+def command(layout: str, out: Path, trials: int, seed: int, pace: float, settings: Settings) -> None:
     """Write a run directory as a harness does: trial by trial, in place, with crashes, timeouts, retries.
 
     Point `streamer tail` at it while it is being written.
