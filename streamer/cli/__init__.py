@@ -22,6 +22,7 @@ COMMANDS = {
     "query": "Ask for current state: runs, agents, tiers, trials, leaderboards.",
     "publish": "Publish events from a file or a pipe.",
     "subscribe": "Follow summaries, grades, rejections or trials as they come.",
+    "rejections": "Show what was rejected, and publish it again once it is right.",
     "events": "Print the events of a run from the log, one JSON object per line.",
     "prices": "Say which price of a model applies, and who says so.",
     "verify": "Fold the log again and compare with what Redis says.",

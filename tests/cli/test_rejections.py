@@ -1,0 +1,184 @@
+"""`streamer rejections`: what was rejected is seen, mended and counted, and never goes round."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from click.testing import CliRunner
+
+from streamer.cli.rejections import command
+from streamer.client.lag import read_lags
+from streamer.client.log import read_topic
+from streamer.client.reader import StateReader
+from streamer.client.rejections import read_rejections
+from streamer.pipeline import Pipeline, Record
+from streamer.sinks.names import Names
+from tests.support.cli import COMMAND, streamer
+from tests.support.events import a_trial
+from tests.support.online import ENGINES, Online, bootstrap_of, online
+from tests.support.worker_process import wait_for
+
+Done = subprocess.CompletedProcess[bytes]
+Listed = dict[str, Any]
+HOSTILE = b'\x1b[2J{"type":"trial_result","run_id":"\xff"'
+
+
+@pytest.fixture(params=ENGINES, scope="module")
+def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Online]:
+    directory = tmp_path_factory.mktemp("rejections")
+    with online(directory, bootstrap_of(request, request.param), request.param, worker=True) as found:
+        yield found
+
+
+def call(stack: Online, *arguments: object, stdin: bytes = b"") -> Done:
+    return streamer(*arguments, stdin=stdin, environment=stack.environment)
+
+
+def listed(stack: Online, *filters: str) -> list[Listed]:
+    done = call(stack, "rejections", "list", "--json", *filters)
+    assert done.returncode == 0, done.stderr
+    return [orjson.loads(line) for line in done.stdout.splitlines()]
+
+
+def count(stack: Online, run_id: str) -> int:
+    """How many rejections there are of a run."""
+    return sum(found.run_id == run_id for found in read_rejections(stack.settings))
+
+
+def rejected(stack: Online, value: bytes, run_id: str) -> Listed:
+    """Publish a line that is no event, and wait for its rejection."""
+    call(stack, "publish", "--raw", stdin=value + b"\n")
+    wait_for(lambda: count(stack, run_id), "the rejection")
+    return listed(stack, "--run", run_id)[-1]
+
+
+def requeue(stack: Online, *arguments: object, stdin: bytes = b"") -> str:
+    done = call(stack, "rejections", "requeue", *arguments, stdin=stdin)
+    assert done.returncode == 0, done.stderr
+    return done.stderr.decode()
+
+
+def settled(stack: Online) -> None:
+    """Wait until the workers have done everything."""
+    settings = stack.settings
+    wait_for(lambda: sum(p.lag for p in asyncio.run(read_lags(settings))) == 0, "no lag")
+
+
+def a_line(**fields: Any) -> bytes:
+    return orjson.dumps(a_trial(**fields))
+
+
+def events_in_log(stack: Online) -> int:
+    return len(list(read_topic(stack.settings, Names(stack.settings.namespace).trial_events)))
+
+
+def test_a_corrected_event_counts_as_if_it_had_come_right_the_first_time(
+    stack: Online, tmp_path: Path
+) -> None:
+    good, right = a_line(run_id="mend", task_id="t1"), a_line(run_id="mend", task_id="t2", cost_usd=2.5)
+    call(stack, "publish", stdin=good + b"\n")
+    found = rejected(stack, right.replace(b"2.5", b'"2.5"'), "mend")
+    assert (found["code"], found["run_id"]) == ("invalid_field", None)
+    file = tmp_path / "event.json"
+    shown = call(stack, "rejections", "show", found["id"], "--raw").stdout
+    file.write_bytes(shown.replace(b'"2.5"', b"2.5") + b"\n")
+    assert "1 records requeued" in requeue(stack, found["id"], "--with", file)
+    pipeline = Pipeline()
+    pipeline.fold([Record(good, 0), Record(right, 1, timestamp_ms=found["source_timestamp_ms"])])
+    wanted = {c.key: c for c in pipeline.all_summaries("mend") if c.kind == "run"}["mend"].summary
+    assert wanted is not None
+    with StateReader(stack.settings) as reader:
+        wait_for(lambda: reader.run("mend").trials == 2, "both trials count")
+        summary = reader.run("mend").model_dump(mode="json")
+    assert (summary["digest"], summary["last_event_at"]) == (wanted["digest"], wanted["last_event_at"])
+
+
+def test_what_is_still_wrong_is_requeued_only_by_force_and_rejected_once_more_at_most(stack: Online) -> None:
+    value = a_line(run_id="round", attempt=0)
+    found = rejected(stack, value, "round")
+    done = call(stack, "rejections", "requeue", found["id"])
+    assert done.returncode == 1
+    assert b"still invalid_field" in done.stderr
+    settled(stack)
+    before = events_in_log(stack)
+    requeue(stack, found["id"], "--force")
+    wait_for(lambda: count(stack, "round") == 2, "one more rejection")
+    assert "1 records requeued" in requeue(stack, "--all", "--run", "round", "--force")  # two of the same
+    wait_for(lambda: count(stack, "round") == 3, "one more rejection")
+    settled(stack)
+    assert {r["source_timestamp_ms"] for r in listed(stack, "--run", "round")} == {
+        found["source_timestamp_ms"]
+    }
+    assert (events_in_log(stack) - before, len(listed(stack, "--run", "round"))) == (2, 3)
+
+
+def test_a_correction_that_is_wrong_is_refused(stack: Online) -> None:
+    found = rejected(stack, a_line(run_id="worse", attempt=-1), "worse")
+    settled(stack)
+    before = events_in_log(stack)
+    done = call(stack, "rejections", "requeue", found["id"], "--with", "-", stdin=b"{}")
+    assert done.returncode == 1
+    assert b"still unknown_type" in done.stderr
+    assert events_in_log(stack) == before
+
+
+def test_hostile_bytes_are_shown_escaped_and_written_raw_only_to_files(stack: Online) -> None:
+    call(stack, "publish", "--raw", stdin=HOSTILE + b"\n")
+    wait_for(lambda: any(r.original == HOSTILE for r in read_rejections(stack.settings)), "the rejection")
+    [found] = listed(stack, "--code", "not_json")
+    for arguments in (["list"], ["show", found["id"]], ["show", found["id"], "--json"]):
+        said = call(stack, "rejections", *arguments)
+        assert said.returncode == 0, said.stderr
+        assert b"\x1b" not in said.stdout
+        assert b"\xff" not in said.stdout
+    assert (
+        rb'\x1b[2J{"type":"trial_result","run_id":"\xff"'
+        in call(stack, "rejections", "show", found["id"]).stdout
+    )
+    assert call(stack, "rejections", "show", found["id"], "--raw").stdout == HOSTILE
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "rb"), os.fdopen(theirs, "wb") as terminal:
+        environment = os.environ | stack.environment
+        command = [*COMMAND, "rejections", "show", found["id"], "--raw"]
+        done = subprocess.run(command, stdout=terminal, stderr=subprocess.PIPE, env=environment)
+    assert done.returncode == 2
+    assert b"--raw > FILE" in done.stderr
+
+
+def test_filters_choose_by_code_run_and_time(stack: Online) -> None:
+    rejected(stack, a_line(run_id="chosen", model=1), "chosen")
+    assert len(listed(stack, "--run", "chosen", "--since", "1h")) == 1
+    assert listed(stack, "--run", "chosen", "--since", "2999-01-01") == []
+    assert listed(stack, "--run", "chosen", "--code", "not_json") == []
+    none = call(stack, "rejections", "list", "--run", "nobody")
+    assert (none.returncode, none.stdout, none.stderr) == (0, b"", b"no such rejections\n")
+
+
+def test_an_id_that_names_nothing_is_one_line(stack: Online) -> None:
+    done = call(stack, "rejections", "show", "0:999999")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"holds no rejection 0:999999" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["show", "7"], "PARTITION:OFFSET"),
+        (["requeue"], "--all"),
+        (["requeue", "0:0", "--all"], "--all"),
+        (["requeue", "0:0", "--code", "empty"], "--all"),
+        (["requeue", "--all", "--with", "-"], "--all"),
+        (["list", "--since", "yesterday"], "2026-01-31"),
+    ],
+)
+def test_wrong_use_is_refused(arguments: list[str], says: str) -> None:
+    done = CliRunner().invoke(command, arguments)
+    assert (done.exit_code, says in done.output) == (2, True), done.output
