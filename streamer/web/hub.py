@@ -85,6 +85,9 @@ class Hub:
                 if self._problem != str(error):
                     log.warning("%s", error)
                 self._problem = str(error)
+            except Exception as error:  # a mistake of ours must not end the boards for good
+                log.exception("Following Redis failed")
+                self._problem = f"{type(error).__name__} in the server; its log says more"
             finally:
                 self._subscriptions = 0
             await asyncio.sleep(RETRY_SECONDS)
