@@ -37,7 +37,14 @@ def read_discovery() -> dict[str, Any] | None:
 
 
 def write_discovery(found: dict[str, Any]) -> None:
-    """Tell other commands about this process's stack; a reader never sees half a file."""
+    """Tell other commands about this process's stack; a reader never sees half a file.
+
+    A stack that was announced before and still runs is remembered, and found again when this one ends.
+    """
+    _write(found | {"before": read_discovery()})
+
+
+def _write(found: dict[str, Any]) -> None:
     path = discovery_path()
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}")
@@ -46,10 +53,20 @@ def write_discovery(found: dict[str, Any]) -> None:
 
 
 def remove_discovery() -> None:
-    """Remove the file if this process wrote it (another stack may have been started since)."""
+    """Remove the file if this process wrote it (another stack may have been started since).
+
+    The stack that was announced before this one is announced again, if it still runs.
+    """
     found = read_discovery()
-    if found is not None and found["pid"] == os.getpid():
+    if found is None or found["pid"] != os.getpid():
+        return
+    before = found.get("before")
+    while before is not None and not _alive(before["pid"], before["started_at"]):
+        before = before.get("before")
+    if before is None:
         discovery_path().unlink(missing_ok=True)
+    else:
+        _write(before)
 
 
 def discovered_settings() -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import platformdirs
 
 from streamer.embedded.errors import EmbeddedError
+from streamer.embedded.probe import free_port, port_is_free
 
 
 class DataDir:
@@ -20,6 +21,7 @@ class DataDir:
         self.logs = path / "logs"
         self.lock = path / "lock"
         self._state = path / "state.json"
+        self._ports = path / "ports.json"
         try:
             for folder in (path, self.journal, self.logs):
                 folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -43,6 +45,23 @@ class DataDir:
             os.fsync(file.fileno())
         partial.replace(self._state)
         return epoch
+
+    def usual_port(self, server: str) -> int:
+        """The loopback port that the server had at the last start, or a free one if that is taken.
+
+        Whoever was connected before a restart (a `tail`, a subscriber, a harness) finds it there again.
+        """
+        ports = self._known_ports()
+        if server not in ports or not port_is_free(ports[server]):
+            ports[server] = free_port()
+            self._ports.write_text(json.dumps(ports) + "\n")
+        return ports[server]
+
+    def _known_ports(self) -> dict[str, int]:
+        try:
+            return {name: int(port) for name, port in json.loads(self._ports.read_text()).items()}
+        except (OSError, ValueError, TypeError, AttributeError):
+            return {}
 
     def _last_epoch(self) -> int:
         if not self._state.exists():

@@ -17,6 +17,17 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
+def port_is_free(port: int) -> bool:
+    """True if a server could listen on this loopback port now."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except (OSError, OverflowError):
+            return False
+        return True
+
+
 def kafka_answers(port: int) -> bool:
     """True if the broker on this loopback port answers a Metadata request with itself and a controller."""
     client = b"streamer-probe"

@@ -12,6 +12,7 @@ Publishing again does no harm.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
@@ -19,6 +20,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any, cast
 
 import redis
 
@@ -30,7 +32,6 @@ from streamer.embedded.errors import EmbeddedError, ServerFailed
 from streamer.embedded.keeper import Keeper
 from streamer.embedded.locks import locked
 from streamer.embedded.memory import MemoryWatch, default_limit_bytes, resident_bytes
-from streamer.embedded.probe import free_port
 from streamer.embedded.processes import Child
 from streamer.embedded.signals import Stopped, stopped_by_signals
 from streamer.embedded.valkey import Valkey, valkey_binary
@@ -82,7 +83,11 @@ def run_up(
                 path = data_dir or settings.data_dir or default_data_dir()
             directory = DataDir(path.absolute())
             stack.enter_context(locked(directory.lock, "The data directory"))
-            ports = port or free_port(), redis_port or free_port(), web_port
+            ports = (
+                port or directory.usual_port("broker"),
+                redis_port or directory.usual_port("redis"),
+                web_port,
+            )
             up = Up(settings, directory, echo, ephemeral, ports, worker)
             stack.callback(up.stop)
             stack.callback(signals.force_from_now_on)
@@ -149,10 +154,11 @@ class Up:
         for keeper in self._keepers:
             keeper.start(time.monotonic())
         deadline = time.monotonic() + REPORT_SECONDS
-        while not self._worker_reported():
+        while not self._worker_is_current():
             if time.monotonic() > deadline:
                 self._echo(
-                    f"The worker has not reported within {REPORT_SECONDS:g} s; see {self._worker.log}."
+                    f"The worker has not folded everything within {REPORT_SECONDS:g} s: results are not "
+                    f"complete yet (`streamer status` tells), or see {self._worker.log}."
                 )
                 break
             self._look()
@@ -194,13 +200,14 @@ class Up:
             self._echo(f"{error} It is done without.")
             self._web_keeper = None
 
-    def _worker_reported(self) -> bool:
-        """True once a worker has sent a heartbeat: all topics exist by then."""
+    def _worker_is_current(self) -> bool:
+        """True once a worker owns the partitions and has folded what the journal brought."""
         try:
             with redis.Redis.from_url(self._redis.url, socket_timeout=1.0) as client:
-                return bool(client.exists(Names(self._settings.namespace).workers))
+                told = client.hvals(Names(self._settings.namespace).workers)
         except redis.RedisError:
             return False
+        return any(_is_current(json.loads(report)) for report in cast(list[bytes], told))
 
     def _check_memory(self) -> None:
         size = resident_bytes(self._broker.broker_pid)
@@ -240,6 +247,11 @@ class Up:
         self._echo(f"  Found by   {discovery_path()}")
         self._echo("Ctrl-C ends everything.")
         self._announced = True
+
+
+def _is_current(report: dict[str, Any]) -> bool:
+    """True for the heartbeat of a worker that owns partitions and lags behind in none."""
+    return bool(report.get("partitions")) and not report["catching_up"] and not any(report["lag"].values())
 
 
 def child_environment(settings: Settings) -> dict[str, str]:

@@ -43,6 +43,7 @@ class Housekeeping:
         self._others = others
         self._worker_id = worker_id
         self._positions: dict[int, int] = {}
+        self._told: tuple[Any, ...] = ()
 
     async def run(self) -> None:
         """Tick until cancelled; an exception ends the worker."""
@@ -50,14 +51,22 @@ class Housekeeping:
         try:
             while True:
                 await self._tick()
-                if ticks % TICKS_PER_HEARTBEAT == 0:
-                    await self._sink.heartbeat(self._worker_id, self.status(), at=datetime.now(UTC))
+                status = self.status()
+                if ticks % TICKS_PER_HEARTBEAT == 0 or self._is_news(status):
+                    await self._sink.heartbeat(self._worker_id, status, at=datetime.now(UTC))
                 if ticks % TICKS_PER_LOOK_AT_OTHERS == 0 and self._settled:
                     await self._others.answer()
                 ticks += 1
                 await asyncio.sleep(TICK_SECONDS)
         except Exception as error:
             await self._processor.give_up(error)
+
+    def _is_news(self, status: dict[str, Any]) -> bool:
+        """True if partitions came or went, or a catch-up or a backlog ended: that is told at once."""
+        standing = (status["partitions"], status["catching_up"], not any(status["lag"].values()))
+        news = standing != self._told
+        self._told = standing
+        return news
 
     def status(self) -> dict[str, Any]:
         """Assigned partitions, lag per partition in events, keys that Redis does not have."""

@@ -22,6 +22,7 @@ if __name__ == "__main__":
     redis = urlsplit(os.environ["STREAMER_REDIS"])
     with socket.create_connection((redis.hostname, redis.port)) as connection:
         key = Names(os.environ["STREAMER_NAMESPACE"]).workers
-        connection.sendall(f"HSET {key} stand-in {{}}\r\n".encode())
+        report = '{"partitions":[0],"catching_up":[],"lag":{}}'
+        connection.sendall(f"HSET {key} stand-in '{report}'\r\n".encode())
         connection.recv(64)
     signal.pause()

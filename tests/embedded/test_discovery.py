@@ -88,6 +88,17 @@ def test_a_process_removes_its_own_file_only() -> None:
     write_discovery(a_stack(pid=os.getppid()))
     remove_discovery()
     assert discovery_path().exists()
+    discovery_path().unlink()
     write_discovery(a_stack())
     remove_discovery()
     assert not discovery_path().exists()
+
+
+def test_the_stack_that_ran_before_is_found_again_when_a_second_one_ends() -> None:
+    first = a_stack(pid=os.getppid())
+    write_discovery(first)
+    write_discovery(a_stack())
+    remove_discovery()
+    found = read_discovery()
+    assert found is not None
+    assert found["pid"] == first["pid"]

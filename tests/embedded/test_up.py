@@ -175,6 +175,8 @@ def test_settings_of_other_servers_do_not_reach_this_stack(
 ) -> None:
     monkeypatch.setenv("STREAMER_REDIS_PASSWORD", "of another Redis")
     monkeypatch.setenv("STREAMER_SECURITY_PROTOCOL", "SASL_PLAINTEXT")
+    monkeypatch.setenv("STREAMER_SASL_USERNAME", "of another Kafka")
+    monkeypatch.setenv("STREAMER_SASL_PASSWORD", "of another Kafka")
     monkeypatch.setenv("STREAMER_BOOTSTRAP", "elsewhere:9092")
     with running(tmp_path, partitions=PARTITIONS) as stack:
         asyncio.run(publish(stack, 1))
@@ -218,3 +220,12 @@ def test_a_platform_without_a_broker_is_told_what_to_do_instead(
     assert "No broker for this platform" in stack.printed
     assert "docker compose up" in stack.printed
     assert not (tmp_path / "data").exists()
+
+
+def test_servers_come_back_on_the_ports_of_the_last_start(tmp_path: Path) -> None:
+    with running(tmp_path) as first:
+        found = first.found
+        assert first.end(signal.SIGTERM) == 0
+    with running(tmp_path) as second:
+        assert (second.found["bootstrap"], second.found["redis"]) == (found["bootstrap"], found["redis"])
+        assert second.end(signal.SIGTERM) == 0
