@@ -13,7 +13,7 @@ import ssl
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, SecretStr, ValidationInfo, field_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -158,6 +158,16 @@ class Settings(BaseSettings):
             if self.redis_cafile:
                 options["ssl_ca_certs"] = str(self.redis_cafile)
         return options
+
+
+def what_is_wrong(error: ValidationError) -> str:
+    """One sentence about the first setting that is wrong, without what was given for it."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    name = ".".join(map(str, first["loc"]))
+    return (
+        f"setting {name}: {first['msg']}. It comes from --{name.replace('_', '-')}, "
+        f"STREAMER_{name.upper()} or the configuration file"
+    )
 
 
 def secret_in(file: Path) -> str:

@@ -13,7 +13,7 @@ import click
 from pydantic import ValidationError
 
 from streamer.score import PriceTable, PriceTableError
-from streamer.settings import Settings
+from streamer.settings import Settings, what_is_wrong
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -48,12 +48,7 @@ def read_settings(given: dict[str, Any]) -> Settings:
     try:
         settings = Settings(**given)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        name = ".".join(map(str, first["loc"]))
-        raise click.UsageError(
-            f"setting {name}: {first['msg']}. It comes from --{name.replace('_', '-')}, "
-            f"STREAMER_{name.upper()} or the configuration file"
-        ) from error
+        raise click.UsageError(what_is_wrong(error)) from error
     except tomllib.TOMLDecodeError as error:
         raise click.UsageError(f"the configuration file is not TOML: {error}") from error
     for server in settings.bootstrap.split(","):

@@ -2,8 +2,21 @@
 
 import sys
 
-from streamer.settings import Settings
-from streamer.worker.runner import run_worker
+from pydantic import ValidationError
+
+from streamer.settings import Settings, what_is_wrong
+from streamer.worker.runner import USED_WRONGLY, run_worker
+
+
+def main() -> int:
+    """Run it; the exit code."""
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        sys.stderr.write(f"streamer worker: {what_is_wrong(error)}\n")
+        return USED_WRONGLY
+    return run_worker(settings)
+
 
 if __name__ == "__main__":
-    sys.exit(run_worker(Settings()))
+    sys.exit(main())

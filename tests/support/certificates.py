@@ -40,6 +40,7 @@ class Certificates:
         self.server = self._certificate("server", "server", "IP:127.0.0.1,DNS:localhost")
         self.other_host = self._certificate("other-host", "server", "DNS:kafka.example.com")
         self.publisher = self._certificate("publisher", "publisher", "DNS:publisher")
+        self.worker = self._certificate("worker", "worker", "DNS:worker")
 
     def _certificate(self, name: str, common_name: str, names: str | None = None) -> Path:
         """A CA without `names`, else a certificate that the private CA signed."""

@@ -122,7 +122,7 @@ class SecureRedis:
             "tls-key-file": server.with_suffix(".key"),
             "tls-ca-cert-file": certificates.ca,
             "tls-auth-clients": "no",
-            "bind": "127.0.0.1",
+            "bind": "127.0.0.1 127.0.0.2",
             "appendonly": "no",
             "dir": directory,
             "aclfile": acl,
