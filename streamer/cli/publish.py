@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ import click
 from schemas.decode import Reason, decode
 from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.options import with_settings
-from streamer.cli.printing import say
+from streamer.cli.printing import say, shown
 from streamer.cli.source import file_argument, open_lines
 from streamer.client.publish import Outgoing, ThreadedPublisher
 from streamer.fold import records_of_lines
@@ -21,6 +22,9 @@ from streamer.settings import Settings
 
 if TYPE_CHECKING:
     from rich.progress import Task
+
+UNKNOWN_SHOWN = 10
+"""Names of unknown fields in the report."""
 
 
 @click.command()
@@ -36,6 +40,7 @@ def command(file: Path, raw: bool, settings: Settings) -> None:
     each line is sent as it comes.
     """
     sent = bad = 0
+    unknown: Counter[str] = Counter()
     with (
         open_lines(file) as lines,
         ThreadedPublisher(settings) as publisher,
@@ -47,6 +52,8 @@ def command(file: Path, raw: bool, settings: Settings) -> None:
             if isinstance(event, Reason):
                 bad += 1
                 say(f"line {record.offset + 1}: {event.code}: {event.message}")
+            else:
+                unknown.update(event.model_extra or ())
             if raw or not isinstance(event, Reason):
                 key = None if isinstance(event, Reason) else event.run_id.encode()
                 publisher.send(Outgoing(key, value))
@@ -54,8 +61,18 @@ def command(file: Path, raw: bool, settings: Settings) -> None:
             progress.advance(len(value) + 1)
         publisher.flush()
     say(f"{sent:,} events sent and acknowledged; {bad:,} bad lines{'' if raw or not bad else ' not sent'}")
+    if unknown:
+        say(f"fields that no event has, sent along and ignored: {_named(unknown)}")
     if bad:
         raise click.exceptions.Exit(FOUND_WRONG)
+
+
+def _named(unknown: Counter[str]) -> str:
+    """The most frequent unknown fields and how often each came."""
+    shown_fields = ", ".join(
+        f"{shown(name)} ({count:,})" for name, count in unknown.most_common(UNKNOWN_SHOWN)
+    )
+    return shown_fields + (", ..." if len(unknown) > UNKNOWN_SHOWN else "")
 
 
 class Advancing(Protocol):

@@ -106,7 +106,7 @@ def _run(message: Message) -> str:
 
 def _news(message: Message) -> str:
     if message["type"] == "rescored":
-        trial, before, after = message["trial"], message["before"], message["after"]
+        trial, before, after = message["trial"], _flat(message["before"]), _flat(message["after"])
         moved = [name for name in after if before.get(name) != after[name]]
         changes = ", ".join(f"{name} {shown(before.get(name))} -> {shown(after[name])}" for name in moved)
         return f"{message['run_id']} {_place(trial)}: scored again, {changes or 'nothing moved'}"
@@ -115,6 +115,12 @@ def _news(message: Message) -> str:
         f"{message['run_id']} {who}: grade {shown(message['from_grade'])} -> {_grade(message, 'to_grade')}, "
         f"median composite {shown(message['median_composite'])}"
     )
+
+
+def _flat(scored: Message) -> Message:
+    """The single numbers of a score, FormulaCode's among them; a list has no place on a line."""
+    single = {name: value for name, value in scored.items() if not isinstance(value, dict | list)}
+    return single | (_flat(scored["formulacode"]) if scored.get("formulacode") else {})
 
 
 def _trial(message: Message) -> str:

@@ -77,6 +77,13 @@ def test_a_published_file_is_in_redis_with_the_digests_of_fold(stack: Online, tm
     assert {s["digest"] for output in asked for s in lines(output)} == folded
 
 
+def test_a_misspelt_field_is_sent_and_named(stack: Online) -> None:
+    misspelt = orjson.dumps(a_trial(run_id="misspelt") | {"reslved": True})
+    done = call(stack, "publish", stdin=misspelt + b"\n" + misspelt)
+    assert done.returncode == 0
+    assert done.stderr.splitlines()[1] == b"fields that no event has, sent along and ignored: reslved (2)"
+
+
 def test_bad_lines_are_named_and_not_sent_unless_asked(stack: Online) -> None:
     good, bad = orjson.dumps(a_trial(run_id="mixed")), b'{"type": "trial_result", "run_id": "mixed"}'
     done = call(stack, "publish", stdin=b"\n".join([good, b"", bad, b"\xff\x00"]))
