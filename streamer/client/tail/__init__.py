@@ -3,6 +3,7 @@
 reading    the directory -> the events that `convert` would make of it, whole or one part of it
 settling   which files are still being written
 ledger     what was published, and what has to be, so that the log says what the directory says
+gone       which published results it no longer holds
 journal    the ledger on disk, so that a restart goes on where it was
 watching   which paths changed
 follow     all of it together

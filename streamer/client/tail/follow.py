@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from schemas.identity import UNKNOWN
+from streamer.client.tail.gone import GONE_SECONDS, Gone
 from streamer.client.tail.ledger import Key, Ledger, Wanted, wanted
 from streamer.client.tail.reading import Event, Reading, read_part, read_whole
 from streamer.client.tail.settling import STILL_SECONDS, Settling
@@ -36,9 +37,6 @@ CALM = 30.0
 
 AGAIN_SECONDS = 0.5
 """A part is read once more so long after a change: the system may not tell of a new directory's files."""
-
-GONE_SECONDS = 10.0
-"""A result is withdrawn when its file has been gone for so long, and the run is still there."""
 
 
 @dataclass(slots=True)
@@ -106,14 +104,12 @@ class Follower:
         self._publish = publish
         self._note = note
         self._say = say
-        self._keep_deleted = keep_deleted
-        self._gone_seconds = gone_seconds
+        self._gone = Gone(gone_seconds, keep_deleted=keep_deleted)
         self._pace_seconds = pace_seconds
         self._settling = Settling(still_seconds)
         self._runs: list[Run] = []
         self._frozen: set[Path] = set()
         self._parts: dict[Path, tuple[Run, float, float]] = {}
-        self._missing: dict[Key, float] = {}
         self._said: set[str] = set()
         self._urgent = False
         self._read_at = self._took = 0.0
@@ -190,7 +186,7 @@ class Follower:
         self._stand(reading, groups, unsettled)
         self._read_at = time.monotonic()
         self._took = whole.seconds + self._read_at - begun
-        self._urgent |= bool(unsettled or self._missing or self._newer)
+        self._urgent |= bool(self.standing.waiting or self._gone.waiting or self._newer)
 
     def _plans(self, reading: Reading) -> list[Event]:
         """Plans that no file being written may change."""
@@ -218,38 +214,23 @@ class Follower:
     def _withdrawals(
         self, groups: dict[Key, list[Wanted]], reading: Reading, unsettled: set[Path]
     ) -> Iterator[Event]:
-        """Retractions of what was published and is no longer there. Runs that are gone as a whole stay."""
-        now = time.monotonic()
+        """Retractions of what was published and is no longer there."""
+        held = groups.keys() | self._seen
         root = self._root.resolve()
-        homes = {run.path for run in reading.runs}
-        populated = {parent for path, _ in reading.trials for parent in (path, *path.parents)} & homes
-        broken = {path for path, _ in reading.report.unreadable}
-        missing: dict[Key, float] = {}
-        for key, relative in list(self._ledger.filled()):
-            if key in groups or key in self._seen:
-                continue
-            path = root / relative
-            home = next((place for place in (path, *path.parents) if place in homes), None)
-            if home not in populated or path in broken or self._is_held(path, unsettled):
-                continue
-            there = _is_there(path)
-            if there is None:
-                continue
-            if not there:
-                missing[key] = self._missing.get(key, now)
-                if self._keep_deleted or now - missing[key] < self._gone_seconds:
-                    continue
-                del missing[key]
+        for key in self._gone.find(
+            self._ledger.filled(), held, root, reading, lambda path: self._is_held(path, unsettled)
+        ):
             self.standing.withdrawn += 1
             yield self._ledger.retract(key)
-        self._missing = {} if self._keep_deleted else missing
 
     def _stand(self, reading: Reading, groups: dict[Key, list[Wanted]], unsettled: set[Path]) -> None:
         report = reading.report
         self.standing.runs = report.runs
         self.standing.trials = len(groups)
-        self.standing.waiting = len(unsettled)
-        self.standing.unreadable = {p: reason for p, reason in report.unreadable if p not in unsettled}
+        told = dict(report.unreadable)
+        waiting = unsettled | self._settling.fresh(told)
+        self.standing.waiting = len(waiting)
+        self.standing.unreadable = {path: told[path] for path in told if path not in waiting}
         for note in report.notes:
             self._once(f"note: {note}")
         for path, name, reason in report.left_out:
@@ -272,7 +253,7 @@ class Follower:
                 self._urgent = True
             else:
                 self._parts[part] = (run, now, now)
-                self._urgent |= not _is_there(path)
+                self._urgent |= not path.exists()
 
     def _run_of(self, path: Path) -> Run | None:
         """The run that a path lies in, if its parts can be read alone."""
@@ -317,14 +298,3 @@ class Follower:
             self._publish(batch)
             self.standing.published += len(batch)
         return bool(batch)
-
-
-def _is_there(path: Path) -> bool | None:
-    """Whether there is such a file; None where one may not look, or a disk fails."""
-    try:
-        path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:
-        return None
-    return True

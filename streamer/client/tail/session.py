@@ -21,7 +21,11 @@ from streamer.settings import Settings
 from streamer.sources.base import ConvertOptions
 
 WAIT_SECONDS = 0.1
-CLOSE_SECONDS = 30.0
+CLOSE_SECONDS = 8.0
+"""How long the end waits for the broker: whoever sent SIGTERM sends SIGKILL after ten seconds, mostly."""
+
+ONCE_SECONDS = 30.0
+"""Likewise where nobody waits for the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,8 @@ def tail(
         try:
             work = follower.settle if once else follower.follow
             work(stop, lambda: tick(follower.standing))
+            if once and not stop.is_set():
+                publisher.flush(ONCE_SECONDS)
         finally:
             watch.stop()
         return Outcome(follower.standing, publisher.close().pending)

@@ -40,6 +40,10 @@ class Settling:
         """Those of the files that may yet become readable. Files that parse, or are gone, are not."""
         return {path for path in set(suspects) if self._is_unsettled(path)}
 
+    def fresh(self, suspects: Iterable[Path]) -> set[Path]:
+        """Those that changed a moment ago, readable or not: what was said of them may be out of date."""
+        return {path for path in set(suspects) if self._wall() - _changed_at(path) < self._still}
+
     def _is_unsettled(self, path: Path) -> bool:
         try:
             found = os.stat(path)
@@ -58,6 +62,14 @@ class Settling:
             held = (signature, now)
         self._since[path] = held
         return now - held[1] < self._still
+
+
+def _changed_at(path: Path) -> float:
+    """When a file changed last, in Unix seconds; long ago if it is none."""
+    try:
+        return os.stat(path).st_ctime if path.is_file() else 0.0
+    except OSError:
+        return 0.0
 
 
 def _parses(path: Path) -> bool:
