@@ -42,7 +42,6 @@ def grade_change(change: SummaryChange, before: str | None, after: str | None) -
 
 def rescored(run: RunState, item: Rescoring, epoch: int) -> NewsItem:
     """A late event moved the score of a trial that had been counted (R9)."""
-    slot = run.slots.get(item.key)
     content = {
         "type": "rescored",
         "run_id": run.run_id,
@@ -51,8 +50,8 @@ def rescored(run: RunState, item: Rescoring, epoch: int) -> NewsItem:
         "state_version": run.state_version,
         "last_event_at": rfc3339(run.last_event_at),
         "digest": sha256_hex(canonical_json(_numbers(item.after))),
-        "trial": _place(item.key) | {"fingerprint": slot.winner[2] if slot and slot.winner else None},
-        "because": _place(item.because),
+        "trial": _place(item.key) | _standing(run, item.key),
+        "because": _place(item.because) | _standing(run, item.because),
         "before": _numbers(item.before),
         "after": _numbers(item.after),
     }
@@ -67,6 +66,14 @@ def _sealed(run_id: str, content: dict[str, Any]) -> NewsItem:
 def _place(key: SlotKey) -> dict[str, Any]:
     names = ("shard", "task_id", "attempt", "agent", "model", "tier", "subtest")
     return dict(zip(names, key, strict=True))
+
+
+def _standing(run: RunState, key: SlotKey) -> dict[str, Any]:
+    """Which event stands in a slot; after a retraction its revision, without a fingerprint."""
+    slot = run.slots.get(key)
+    if slot is None or slot.winner is None:
+        return {"revision": slot and slot.floor, "fingerprint": None}
+    return {"revision": slot.winner[0], "fingerprint": slot.winner[2]}
 
 
 def _numbers(scored: Scored) -> dict[str, Any]:
