@@ -6,6 +6,7 @@ r"""Printing what agents and harnesses wrote, without letting it act on the term
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import unicodedata
@@ -53,8 +54,24 @@ def say(line: str) -> None:
 
 
 def print_json(value: bytes) -> None:
-    """One JSON object as a line on stdout, byte for byte."""
+    """One JSON object as a line on stdout: byte for byte, but for a terminal without what acts on it."""
+    if sys.stdout.isatty():
+        value = harmless_json(value)
     click.get_binary_stream("stdout").write(value + b"\n")
+
+
+def harmless_json(value: bytes) -> bytes:
+    r"""The same JSON, with what acts on a terminal as escapes of JSON.
+
+    >>> print(harmless_json('{"id": "abc\u202edef"}'.encode()).decode())
+    {"id": "abc\u202edef"}
+    """
+    text = value.decode("utf-8", "replace")
+    if text.isascii():
+        return value  # JSON holds no bare control characters but white space
+    return "".join(
+        json.dumps(c)[1:-1] if unicodedata.category(c) in _ACTING and c not in "\t\r\n" else c for c in text
+    ).encode()
 
 
 def console() -> Console:
