@@ -18,7 +18,7 @@ _label = lru_cache(maxsize=4096)(agent_model_label)
 
 
 def scored_changes(run: RunState, epoch: int) -> list[ScoredChange]:
-    """Records for the topic `scored-trials`: of the slots that changed, of all where changes are not noted."""
+    """Records for the topic `scored-trials`: of the slots that changed, of all if changes are not noted."""
     way = {
         "epoch": epoch,
         "state_version": run.state_version,

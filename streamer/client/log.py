@@ -89,7 +89,7 @@ async def read_batches(
     run_id: str | None = None,
     start: int = 0,
 ) -> AsyncIterator[list[ConsumerRecord]]:
-    """As :func:`read_topic`, in batches as they are fetched, none of them empty; `start`: from this offset on."""
+    """As :func:`read_topic`, in batches as fetched, none of them empty; `start`: from this offset on."""
     consumer = AIOKafkaConsumer(
         **settings.kafka_options(),
         group_id=None,
