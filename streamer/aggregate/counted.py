@@ -28,6 +28,7 @@ class CountedTrials:
     Attributes:
         groups: those that had trials when they were last settled.
         totals: as last settled.
+        waiting: how many scores wait.
     """
 
     def __init__(self) -> None:
@@ -35,7 +36,7 @@ class CountedTrials:
         self.totals = RunTotals()
         self._entered: Waiting = {}
         self._left: Waiting = {}
-        self._waiting = 0
+        self.waiting = 0
         self._marks: dict[GroupId, tuple[int, int]] = {}
 
     def enter(self, key: SlotKey, scored: Scored, *, single: bool) -> bool:
@@ -56,10 +57,8 @@ class CountedTrials:
 
     def settle(self, is_baseline: Callable[[str], bool]) -> set[GroupId]:
         """Count what waits; the groups that it changed."""
-        if not self._waiting:
-            return set()
         entered, left = self._entered, self._left
-        self._entered, self._left, self._waiting = {}, {}, 0
+        self._entered, self._left, self.waiting = {}, {}, 0
         return self._count(entered, 1, is_baseline) | self._count(left, -1, is_baseline)
 
     def _wait(self, waiting: Waiting, key: SlotKey, scored: Scored, single: bool) -> bool:
@@ -69,8 +68,8 @@ class CountedTrials:
             waiting[cell] = [(key, scored)]
         else:
             held.append((key, scored))
-        self._waiting += 1
-        return self._waiting >= _MOST_WAITING
+        self.waiting += 1
+        return self.waiting >= _MOST_WAITING
 
     def _count(self, waiting: Waiting, sign: int, is_baseline: Callable[[str], bool]) -> set[GroupId]:
         if not waiting:

@@ -103,8 +103,9 @@ class GroupState:
     ) -> dict[str, Any]:
         """Everything that the summaries of all groups have in common."""
         statistics = {metric: held.summary(profile.ddof) for metric, held in self.distributions.items()}
-        statistics[COMPOSITE] = self.composite().summary(profile.ddof)
+        composite = statistics[COMPOSITE] = self.composite().summary(profile.ddof)
         cost = self.distributions["cost_usd"]
+        total_cost = cost.total() if cost.count else None
         return {
             "trials": self.trials,
             "tasks": self.pass_at_k.tasks,
@@ -115,15 +116,15 @@ class GroupState:
             "provisional": planned is not None and self.trials < planned,
             "accuracy": self.resolved / self.trials if self.trials else None,
             "pass_at_k": self.pass_at_k.summary(planned_attempts, planned_tasks),
-            "total_cost": json_number(cost.total()) if cost.count else None,
-            "mean_cost": json_number(cost.mean()),
-            "cost_of_pass": json_number(self.cost_of_pass()),
+            "total_cost": json_number(total_cost),
+            "mean_cost": statistics["cost_usd"]["mean"],
+            "cost_of_pass": json_number(cost_of_pass(total_cost, self.passes_with_cost)),
             "tokens": self.tokens(),
             "mean_trajectory_length": json_number(self.sums["trajectory_length"].mean()),
             "statistics": statistics,
             "coverage": self.coverage(),
             "failure_modes": dict(self.failure_modes),
-            "grade": profile.grade(self.composite().median()),
+            "grade": profile.grade(composite["median"]),
             "grading_profile": profile.name,
             "composite_basis": ("judged" if self.judged else "pass_only") if self.trials else None,
         }

@@ -238,7 +238,8 @@ class ScoredSlots:
             self._counted.mark(group_id, superseded, conflicts)
 
     def _settle(self) -> None:
-        self.dirty |= self._counted.settle(self.is_baseline)
+        if self._counted.waiting:
+            self.dirty |= self._counted.settle(self.is_baseline)
 
     def group_ids(self, key: SlotKey) -> Iterable[GroupId]:
         """The groups that a slot counts in; baselines stay out of pooled tiers (R4)."""

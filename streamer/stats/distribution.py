@@ -8,6 +8,7 @@ from typing import Any
 
 from streamer.stats.errors import StatsError
 from streamer.stats.exact_sum import ExactSum
+from streamer.stats.few import FEW, Numbers, median_of_few, numbers_of_few, sum_of_few
 from streamer.stats.numbers import json_number
 from streamer.stats.ordered import OrderedMultiset
 
@@ -32,11 +33,13 @@ class Distribution:
     0.33333333333333337
     """
 
-    __slots__ = ("_finite", "_infinite", "_negative_infinite", "_ordered", "_said", "nans")
+    __slots__ = ("_few", "_finite", "_infinite", "_negative_infinite", "_ordered", "_said", "nans")
+
+    _finite: ExactSum
+    _ordered: OrderedMultiset
 
     def __init__(self) -> None:
-        self._finite = ExactSum()
-        self._ordered = OrderedMultiset()
+        self._few: list[float] | None = []  # all values, until they are many
         self._infinite = 0
         self._negative_infinite = 0
         self._said: tuple[int, dict[str, Any]] | None = None
@@ -46,102 +49,107 @@ class Distribution:
     @property
     def count(self) -> int:
         """Values held, infinite ones included, NaN not."""
-        return self._finite.count + self._infinite + self._negative_infinite
+        return len(self._ordered if self._few is None else self._few)
 
     def add(self, value: float) -> None:
         """Count a value in."""
-        self._said = None
-        if isfinite(value):
-            self._finite.add(value)
-        elif not self._count_apart(value, 1):
-            return
-        self._ordered.add(value)
+        self.extend((value,))
 
     def extend(self, values: Sequence[float]) -> None:
         """Count several values in, which is much faster than one by one."""
-        if not isfinite(sum(values)):
-            for value in values:
-                if not isfinite(value):
-                    self.add(value)
-            values = [value for value in values if isfinite(value)]
         self._said = None
-        self._finite.extend(values)
-        self._ordered.extend(values)
+        if not isfinite(sum(values)):
+            self.nans += sum(value != value for value in values)
+            values = [value for value in values if value == value]
+        if self._few is not None:
+            if len(self._few) + len(values) <= FEW:
+                self._few.extend(values)
+                return
+            held, self._few = self._few, None
+            self._finite, self._ordered = ExactSum(), OrderedMultiset()
+            self._count_in(held)
+        self._count_in(values)
 
     def remove(self, value: float) -> None:
         """Undo one `add` of the value; raises StatsError if it is not there."""
-        self._said = None
-        if value != value:
-            self._remove_nan(value)
-            return
-        self._ordered.remove(value)
-        if isfinite(value):
-            self._finite.remove(value)
-        else:
-            self._count_apart(value, -1)
-
-    def merge(self, *others: Distribution) -> None:
-        """Count in all that the others hold; they stay as they are. Several at once is faster."""
-        infinite, negative, nans = _apart(others)
-        self._said = None
-        self._finite.merge(*(other._finite for other in others))
-        self._ordered.merge(*(other._ordered for other in others))
-        self._infinite += infinite
-        self._negative_infinite += negative
-        self.nans += nans
+        self.withdraw((value,))
 
     def withdraw(self, values: Sequence[float]) -> None:
-        """Undo one `extend` of the values; raises StatsError where `remove` of one would."""
-        gone = Distribution()
-        gone.extend(values)
-        self.unmerge(gone)
+        """Undo one `extend` of the values; raises StatsError if one is not there, and changes nothing."""
+        nans = sum(value != value for value in values)
+        if nans > self.nans:
+            raise StatsError.absent("Distribution", nan)
+        kept = [value for value in values if value == value] if nans else values
+        if self._few is None:
+            self._ordered.unmerge(OrderedMultiset(kept))
+            finite = [value for value in kept if isfinite(value)]
+            self._finite.withdraw(finite)
+            self._infinite -= sum(value == inf for value in kept)
+            self._negative_infinite -= sum(value == -inf for value in kept)
+        else:
+            self._few = _without(self._few, kept)
+        self.nans -= nans
+        self._said = None
+
+    def merge(self, *others: Distribution) -> None:
+        """Count in all that the others hold; they stay as they are."""
+        parts = [(other._values(), other.nans) for other in others]
+        for values, nans in parts:
+            self.extend(values)
+            self.nans += nans
 
     def unmerge(self, *others: Distribution) -> None:
         """Undo one `merge` of the others; raises StatsError if a value is not there."""
-        infinite, negative, nans = _apart(others)
-        if nans > self.nans:
-            raise StatsError.absent("Distribution", nan)
-        self._said = None
-        self._ordered.unmerge(*(other._ordered for other in others))
-        self._finite.unmerge(*(other._finite for other in others))
-        self._infinite -= infinite
-        self._negative_infinite -= negative
-        self.nans -= nans
+        values = [value for other in others for value in other._values()]
+        self.withdraw(values + [nan] * sum(other.nans for other in others))
 
     def total(self) -> float:
         """The sum, correctly rounded; 0.0 of nothing; infinite or NaN with infinite values."""
-        return self._finite.total() + self._infinities()
+        if self._few is None:
+            return self._finite.total() + self._infinities()
+        if len(self._few) == 1:
+            return self._few[0] + 0.0
+        finite = [value for value in self._few if isfinite(value)]
+        return sum_of_few(finite).total() + sum(value for value in self._few if not isfinite(value))
 
     def mean(self) -> float | None:
         """The mean, correctly rounded; None of nothing; infinite or NaN with infinite values."""
+        if self._few is not None:
+            return numbers_of_few(self._few, 0).mean
         if self._infinite or self._negative_infinite:
             return self._infinities()
         return self._finite.mean()
 
     def median(self) -> float | None:
         """The middle value, or the mean of the two middle ones (S5); None of nothing."""
+        if self._few is not None:
+            return median_of_few(sorted([value + 0.0 for value in self._few])) if self._few else None
         return self._ordered.median()
 
     def mode(self) -> float | None:
         """The most frequent value after rounding to 6 decimals, of several the smallest (R15)."""
-        return self._ordered.mode()
+        return self._ordered.mode() if self._few is None else numbers_of_few(self._few, 0).mode
 
     def min(self) -> float | None:
         """The smallest value; None of nothing."""
-        return self._ordered.min()
+        return self._ordered.min() if self._few is None else numbers_of_few(self._few, 0).min
 
     def max(self) -> float | None:
         """The largest value; None of nothing."""
-        return self._ordered.max()
+        return self._ordered.max() if self._few is None else numbers_of_few(self._few, 0).max
 
     def std_dev(self, ddof: int = 0) -> float | None:
         """The standard deviation (ddof 1: of a sample); None of nothing or with infinite values (R14)."""
+        if self._few is not None:
+            return numbers_of_few(self._few, ddof).std_dev
         if self._infinite or self._negative_infinite:
             return None
         return self._finite.std_dev(ddof)
 
     def variance(self, ddof: int = 0) -> float | None:
         """The variance (ddof 1: of a sample); None of nothing or with infinite values (R14)."""
+        if self._few is not None:
+            return sum_of_few(self._few).variance(ddof) if all(map(isfinite, self._few)) else None
         if self._infinite or self._negative_infinite:
             return None
         return self._finite.variance(ddof)
@@ -153,17 +161,29 @@ class Distribution:
         """
         if self._said is not None and self._said[0] == ddof:
             return self._said[1]
-        says: dict[str, Any] = {
-            "median": json_number(self.median()),
-            "mean": json_number(self.mean()),
-            "mode": json_number(self.mode()),
-            "min": json_number(self.min()),
-            "max": json_number(self.max()),
-            "std_dev": json_number(self.std_dev(ddof)),
-            "count": self.count,
-        }
+        numbers = self._numbers(ddof) if self._few is None else numbers_of_few(self._few, ddof)
+        says: dict[str, Any] = dict(zip(Numbers._fields, numbers, strict=True))
+        if numbers.std_dev is None or not isfinite(numbers.std_dev):
+            says = {name: json_number(value) for name, value in says.items()}
+        says["count"] = self.count
         self._said = (ddof, says)
         return says
+
+    def _numbers(self, ddof: int) -> Numbers:
+        return Numbers(self.median(), self.mean(), self.mode(), self.min(), self.max(), self.std_dev(ddof))
+
+    def _values(self) -> list[float]:
+        """All values, in no order."""
+        return self._ordered.to_list() if self._few is None else self._few.copy()
+
+    def _count_in(self, values: Sequence[float]) -> None:
+        """Count values in that are not NaN, where there are many."""
+        self._ordered.extend(values)
+        if not isfinite(sum(values)):
+            self._infinite += sum(value == inf for value in values)
+            self._negative_infinite += sum(value == -inf for value in values)
+            values = [value for value in values if isfinite(value)]
+        self._finite.extend(values)
 
     def _infinities(self) -> float:
         """The sum of the infinite values; 0.0 if there are none."""
@@ -173,27 +193,11 @@ class Distribution:
             return inf
         return -inf if self._negative_infinite else 0.0
 
-    def _count_apart(self, value: float, by: int) -> bool:
-        """Count a value that is not finite; True if it still has a place in the order."""
-        if value != value:
-            self.nans += by
-            return False
-        if value > 0:
-            self._infinite += by
-        else:
-            self._negative_infinite += by
-        return True
 
-    def _remove_nan(self, value: float) -> None:
-        if not self.nans:
+def _without(held: list[float], gone: Sequence[float]) -> list[float]:
+    left = held.copy()
+    for value in gone:
+        if value not in left:
             raise StatsError.absent("Distribution", value)
-        self.nans -= 1
-
-
-def _apart(others: Sequence[Distribution]) -> tuple[int, int, int]:
-    """How many values of the others are infinite, negative infinite, NaN."""
-    return (
-        sum(other._infinite for other in others),
-        sum(other._negative_infinite for other in others),
-        sum(other.nans for other in others),
-    )
+        left.remove(value)
+    return left

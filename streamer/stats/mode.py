@@ -36,6 +36,11 @@ def round_to_6(value: float) -> float:
     return round(value, DECIMALS) + 0.0
 
 
+def surely_apart(lower: float, upper: float) -> bool:
+    """Whether two values in order certainly round to different ones."""
+    return upper > lower + _SURELY_APART
+
+
 def most_frequent(ordered: NDArray[np.float64]) -> tuple[float, int]:
     """The most frequent rounded value of at least one in ascending order, and how often it occurs.
 

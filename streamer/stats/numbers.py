@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf, isfinite, isqrt
+from math import inf, isfinite, isinf, isqrt
 
 JsonNumber = float | str | None
 """A float as it travels in JSON: `"Infinity"`, `"-Infinity"`, `"NaN"` for what is not finite (R14)."""
@@ -54,3 +54,18 @@ def root_of_quotient(numerator: int, denominator: int) -> float:
 def _root_to_odd(numerator: int, denominator: int) -> int:
     root = isqrt(numerator // denominator)
     return root | (root * root * denominator != numerator)
+
+
+def middle_of(lower: float, upper: float) -> float:
+    """The correctly rounded mean of two values.
+
+    Halving a sum is exact or, among the subnormals, the only rounding; where the sum overflows, both are
+    large and halving them first is exact.
+
+    >>> middle_of(1.5e308, 1.7e308), middle_of(5e-324, 1e-323), middle_of(float("-inf"), float("inf"))
+    (1.6e+308, 1e-323, nan)
+    """
+    total = lower + upper
+    if isinf(total) and not isinf(lower) and not isinf(upper):
+        return lower / 2 + upper / 2
+    return total / 2 + 0.0

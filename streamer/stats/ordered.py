@@ -6,14 +6,13 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from math import isinf
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamer.stats.errors import StatsError
 from streamer.stats.mode import most_frequent, round_to_6
-from streamer.stats.numbers import JsonNumber, json_number
+from streamer.stats.numbers import JsonNumber, json_number, middle_of
 
 _BLOCK = 1024
 """Values of a block after a rebuild; a block splits at twice that. Inserting moves 8 KiB on average."""
@@ -145,7 +144,7 @@ class OrderedMultiset:
             return None
         half, odd = divmod(self._settled, 2)
         upper = self._at(half)
-        return upper if odd else _middle_of(self._at(half - 1), upper)
+        return upper if odd else middle_of(self._at(half - 1), upper)
 
     def mode(self) -> float | None:
         """The most frequent value after rounding to 6 decimals, of several the smallest (R15, S4).
@@ -279,18 +278,3 @@ def _doubles(values: NDArray[np.float64]) -> array[float]:
     doubles: array[float] = array("d")
     doubles.frombytes(values.tobytes())
     return doubles
-
-
-def _middle_of(lower: float, upper: float) -> float:
-    """The correctly rounded mean of two values.
-
-    Halving a sum is exact or, among the subnormals, the only rounding; where the sum overflows, both are
-    large and halving them first is exact.
-
-    >>> _middle_of(1.5e308, 1.7e308), _middle_of(5e-324, 1e-323), _middle_of(float("-inf"), float("inf"))
-    (1.6e+308, 1e-323, nan)
-    """
-    total = lower + upper
-    if isinf(total) and not isinf(lower) and not isinf(upper):
-        return lower / 2 + upper / 2
-    return total / 2 + 0.0
