@@ -8,11 +8,13 @@ from typing import Any
 import orjson
 import pytest
 
+from streamer.client import TrialPublisher
 from streamer.sinks.broker import BrokerRefuses
 from streamer.worker.topics import ensure_topics
 from tests.security.secured import PASSWORDS, SECRETS, Secured, environment
 from tests.support.cli import streamer
 from tests.support.events import a_trial
+from tests.support.worker_process import wait_for
 
 pytestmark = pytest.mark.kafka
 
@@ -145,6 +147,18 @@ async def test_a_worker_with_a_wrong_password_is_refused_at_once(secured: Secure
     wrong = secured.settings("worker", sasl_password_file=None, sasl_password="not-the-password")
     with pytest.raises(BrokerRefuses, match="refuses user 'worker'"):
         await ensure_topics(wrong)
+
+
+def test_a_harness_that_is_not_let_in_keeps_its_events_and_says_why(
+    secured: Secured, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    wrong = {"sasl_password_file": None, "sasl_password": "not-the-password", "data_dir": tmp_path}
+    with TrialPublisher(secured.settings("publisher", **wrong)) as publisher:
+        publisher.publish(a_trial(run_id="kept"))
+        wait_for(lambda: "refuses user 'publisher'" in caplog.text, "it says why")
+    assert "not-the-password" not in caplog.text
+    [spilled] = [file for file in tmp_path.rglob("*") if file.is_file() and b"kept" in file.read_bytes()]
+    assert spilled.is_relative_to(tmp_path / "spill")
 
 
 async def test_others_than_the_worker_cannot_make_topics(secured: Secured) -> None:
