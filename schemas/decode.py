@@ -9,13 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import orjson
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from schemas.base import MAX_RECORD_BYTES
-from schemas.events import EVENT, AnyEvent
+from schemas.base import MAX_BENCHMARKS_PER_TRIAL, MAX_RECORD_BYTES
+from schemas.events import EVENT, AnyEvent, TrialResult
 
 _SHOWN_CHARACTERS = 80
+_LARGE_BYTES = 2048
+_HUGE = 2.0**63
+"""From here on, orjson gives a float where the text may have had an integer, which has to be refused."""
+
 _CODES = {
     "json_invalid": "not_json",
     "union_tag_invalid": "unknown_type",
@@ -59,9 +64,45 @@ def decode(value: bytes | None) -> AnyEvent | Reason:
             "Send ratios instead of sample lists, or fewer benchmarks in one event.",
         )
     try:
-        return _validate(value)
+        return _with_plain_benchmarks(value) or _validate(value)
     except ValidationError as error:
         return _reason(error.errors(include_url=False), value)
+
+
+def _with_plain_benchmarks(value: bytes) -> AnyEvent | None:
+    """The result in `value`, if it has benchmarks and all their values are floats; None: validate it whole.
+
+    A large dictionary of ratios is most of an event's bytes. orjson reads it in half the time, and looking
+    at its values needs no model; the other fields are validated as ever.
+    """
+    if len(value) < _LARGE_BYTES or b'"benchmarks"' not in value:
+        return None
+    try:
+        fields = orjson.loads(value)
+        benchmarks = fields["benchmarks"]
+        if fields.get("claimed") is not None or not _is_plain(benchmarks):
+            return None
+        fields["benchmarks"] = {}
+        event = _validate(orjson.dumps(fields))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+    if isinstance(event, TrialResult):
+        event.__dict__["benchmarks"] = benchmarks
+        return event
+    return None
+
+
+def _is_plain(benchmarks: object) -> bool:
+    """Whether these are names with dictionaries of floats, none of which can have been a huge integer."""
+    if not isinstance(benchmarks, dict) or len(benchmarks) > MAX_BENCHMARKS_PER_TRIAL:
+        return False
+    for entry in benchmarks.values():
+        if entry.__class__ is not dict:
+            return False
+        for number in entry.values():
+            if number.__class__ is not float or not -_HUGE < number < _HUGE:
+                return False
+    return True
 
 
 def _reason(errors: list[ErrorDetails], value: bytes) -> Reason:

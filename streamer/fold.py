@@ -10,7 +10,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -65,13 +67,14 @@ def fold_records(
     """
     folding = Folding(Pipeline(prices=prices, epoch=epoch, owns=owns, cuts=False))
     left = iter(records)
-    while batch := list(islice(left, BATCH)):
-        folded = folding.pipeline.fold(batch)
-        _add(folding.counts, folded)
-        folding.rejected += len(folded.rejections)
-        if on_rejected is not None:
-            for rejected in folded.rejections:
-                on_rejected(rejected)
+    with _no_garbage_collection():
+        while batch := list(islice(left, BATCH)):
+            folded = folding.pipeline.fold(batch)
+            _add(folding.counts, folded)
+            folding.rejected += len(folded.rejections)
+            if on_rejected is not None:
+                for rejected in folded.rejections:
+                    on_rejected(rejected)
     return folding
 
 
@@ -84,6 +87,18 @@ def records_of_lines(lines: Iterable[bytes], source: str = "-") -> Iterator[Reco
         value = (line.removeprefix(_BOM) if number == 0 else line).strip()
         if value:
             yield Record(value, number, topic=source)
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Folding leaves no cycles behind, and looking for some takes a sixth of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _add(total: Folded, folded: Folded) -> None:
