@@ -10,7 +10,7 @@ DATA ?=
 .PHONY: help install demo test test-kafka lint ci schema screenshots constraints clean
 
 help:
-	@echo 'make demo              stream a simulated benchmark and watch the boards; DATA=dir for real results'
+	@echo 'make demo              follow a simulated benchmark and watch the boards; DATA=dir for real results'
 	@echo 'make test              lint and every test that needs no Java'
 	@echo 'make test-kafka        the tests on a real Apache Kafka (Java and Maven, or KAFKA_BOOTSTRAP)'
 	@echo 'make lint              ruff, mypy, import contracts'

@@ -6,7 +6,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,32 +16,28 @@ from schemas.canonical import canonical_json
 from schemas.decode import Reason, decode
 from schemas.metrics import BOARD_METRICS
 from streamer.cli.convert import lines_of
+from streamer.cli.demo_harness import LOOK_SECONDS, PACE_SECONDS, RUNS, follow_simulated
 from streamer.cli.demo_stack import demo_stack
 from streamer.cli.demo_view import View, view_of
 from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.options import with_settings
 from streamer.cli.printing import print_line, say
 from streamer.cli.tables import print_leaderboard, print_run, print_runs
+from streamer.cli.tail import summary_of
 from streamer.cli.verify import exit_code, show, verdicts_of
 from streamer.client.log import read_topic
 from streamer.client.publish import Outgoing, ThreadedPublisher
 from streamer.client.reader import StateReader
-from streamer.client.simulate import simulate
 from streamer.client.verify import Verdict
 from streamer.settings import Settings
 from streamer.sinks.names import Names
 from streamer.sources.base import ConvertOptions
 from streamer.sources.convert import ConvertReport, convert
 
-SEED = 7
 VISIBLE_SECONDS = 33.0
-"""How long the events take to stream, so that one can watch."""
-
-HOURS_AGO = 12
-"""The simulated trials ended this long ago and later, corrections included."""
+"""How long the events of real results take to stream, so that one can watch."""
 
 IN_FLIGHT_SECONDS = 30.0
-LOOK_SECONDS = 0.1
 RUNS_IN_FULL = 3
 
 Summary = dict[str, Any]
@@ -60,28 +55,33 @@ Summary = dict[str, Any]
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("demo-out"),
     show_default=True,
-    help="Where the events and the final summaries are written.",
+    help="Where the simulated run directories, the events and the final summaries are written.",
 )
 @with_settings
 def command(data: Path | None, fast: bool, out: Path, settings: Settings) -> None:
-    """Start broker, Redis and worker, stream a simulated benchmark, watch the boards, verify, stop.
+    """Start broker, Redis and worker, follow a simulated benchmark, watch the boards, verify, stop.
 
-    The stack is the demo's own and ends with it; a running one is not touched, and the settings of
-    your own servers are not used.
+    Simulated harnesses write run directories trial by trial, and `streamer tail` follows them. The stack
+    is the demo's own and ends with it; a running one is not touched, and the settings of your own servers
+    are not used.
     """
-    lines = _real_events(data) if data else simulate(SEED, datetime.now(UTC) - timedelta(hours=HOURS_AGO))
+    lines = _real_events(data) if data else []
     out.mkdir(parents=True, exist_ok=True)
     print_line("Starting broker, Redis and worker (some seconds) ...")
     sys.stdout.flush()
     with demo_stack() as stack, StateReader(stack) as reader:
-        print_line(f"Streaming {len(lines):,} events ...")
-        print_line()
-        _stream(stack, reader, lines, 0.0 if fast else VISIBLE_SECONDS)
+        if data:
+            print_line(f"Streaming {len(lines):,} events ...")
+            print_line()
+            _stream(stack, reader, lines, 0.0 if fast else VISIBLE_SECONDS)
+        else:
+            _follow(stack, reader, out / "simulated", 0.0 if fast else PACE_SECONDS)
         print_line()
         verdicts = verdicts_of(stack, None, IN_FLIGHT_SECONDS)
         summaries = list(_summaries(reader))
         _print_boards(reader, summaries)
         _print_rejections(stack)
+        lines = lines or _sent(stack)
     _print_verdicts(verdicts)
     _write(out, lines, summaries)
     raise click.exceptions.Exit(exit_code(verdicts))
@@ -95,6 +95,23 @@ def _real_events(data: Path) -> list[bytes]:
     if not lines:
         raise click.exceptions.Exit(FOUND_WRONG)
     return lines
+
+
+def _follow(settings: Settings, reader: StateReader, root: Path, pace_seconds: float) -> None:
+    """The simulated benchmark, from its first file to the last acknowledgement."""
+    writing = " and ".join(f"{harness} writes {root / run_id}" for run_id, (harness, _) in RUNS.items())
+    print_line(f"Simulated harnesses: {writing}; streamer tail follows ...")
+    print_line()
+    outcome = follow_simulated(settings, reader, root, pace_seconds)
+    print_line(f"Followed: {summary_of(outcome)}")
+    if outcome.pending:
+        raise click.exceptions.Exit(FOUND_WRONG)
+
+
+def _sent(settings: Settings) -> list[bytes]:
+    """The event topic, in the order in which it was sent."""
+    records = read_topic(settings, Names(settings.namespace).trial_events)
+    return [record.value for record in sorted(records, key=lambda record: record.timestamp)]
 
 
 def _stream(settings: Settings, reader: StateReader, lines: Sequence[bytes], seconds: float) -> None:

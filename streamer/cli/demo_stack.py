@@ -61,7 +61,10 @@ def _environment(discovery: Path) -> dict[str, str]:
 
 
 def _settings(discovery: Path) -> Settings:
-    """Everything that says where the stack is, so that nothing of the user's settings gets in between."""
+    """Everything that says where the stack is, so that nothing of the user's settings gets in between.
+
+    What the tail and the publisher keep on disk goes with the stack.
+    """
     found = orjson.loads(discovery.read_bytes())
     return Settings(
         bootstrap=found["bootstrap"],
@@ -72,4 +75,5 @@ def _settings(discovery: Path) -> Settings:
         redis_password=None,
         security_protocol="PLAINTEXT",
         prices_file=None,
+        data_dir=discovery.parent,
     )

@@ -6,7 +6,6 @@ import os
 import pty
 import signal
 import subprocess
-from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,17 @@ import orjson
 import pytest
 
 from schemas.canonical import digest_of
-from streamer.client.simulate import PLAIN_RUN, TIERED_RUN, simulate
+from streamer.cli.demo_harness import RUNS, SEED, SPEEDUP_RUN, TIERED_RUN
 from streamer.fold import Folding, fold_records, records_of_lines
+from streamer.sources.base import ConvertOptions
+from streamer.sources.convert import ConvertReport, convert
+from streamer.sources.simulate import simulate_run
 from tests.embedded.stack import descendants, runs
 from tests.support.cli import COMMAND, streamer
 from tests.support.data import shared_data
+from tests.support.tailing import converted_digests
 from tests.support.worker_process import wait_for
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
 SECONDS = 60
 Key = tuple[str, str, str | None, str | None]
 
@@ -30,6 +32,11 @@ Key = tuple[str, str, str | None, str | None]
 def digests_of(summaries: list[dict[str, Any]]) -> dict[Key, str]:
     """Place of each summary -> digest, recomputed from the summary."""
     return {(s["type"], s["run_id"], s.get("tier"), s.get("agent_model")): digest_of(s) for s in summaries}
+
+
+def by_key(folding: Folding) -> dict[str, str]:
+    """As `converted_digests` has them."""
+    return {f"{change.kind} {change.key}": change.digest for change in folding.summaries()}
 
 
 def folded(file: Path) -> Folding:
@@ -59,10 +66,31 @@ def test_the_demo_leaves_events_and_summaries_that_agree(tmp_path: Path) -> None
     }
     done = streamer("demo", "--fast", cwd=tmp_path, environment=elsewhere)
     folding = check_output(out, done)
-    assert folding.runs() == [PLAIN_RUN, TIERED_RUN]
+    assert folding.runs() == [SPEEDUP_RUN, TIERED_RUN]
     assert b"Rejected: 5 events" in done.stdout
+    assert by_key(folding) == converted_digests(out / "simulated")
     assert b"streamer publish demo-out/events.ndjson" in done.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["demo-out"]
+
+
+def test_the_demo_shows_what_happens_to_real_runs(tmp_path: Path) -> None:
+    for run_id, (layout, trials) in RUNS.items():
+        simulate_run(layout, tmp_path / run_id, trials, seed=SEED, start=datetime(2026, 1, 1, tzinfo=UTC))
+    events = convert([tmp_path], ConvertOptions(), ConvertReport())
+    summaries = [
+        c.summary or {} for c in fold_records(records_of_lines(map(orjson.dumps, events))).summaries()
+    ]
+    assert {s["tier"] for s in summaries if s["type"] == "tier_summary"} == {f"T{n}" for n in range(7)}
+    assert {s["agent"] for s in summaries if s.get("baseline")} == {"nop", "oracle"}
+    assert len({s["grade"] for s in summaries if s["type"] != "run_summary"}) >= 4
+    assert any(s["no_verdict"] for s in summaries if s["type"] == "run_summary")
+
+
+def test_an_earlier_demo_in_the_same_place_changes_nothing(tmp_path: Path) -> None:
+    left = tmp_path / "demo-out" / "simulated" / TIERED_RUN / "completed" / "T9"
+    left.mkdir(parents=True)
+    assert streamer("demo", "--fast", cwd=tmp_path).returncode == 0
+    assert not left.exists()
 
 
 @pytest.mark.slow
@@ -91,7 +119,7 @@ def test_ctrl_c_on_the_terminal_ends_everything_that_the_demo_started(tmp_path: 
 
     def shows_a_board() -> bool:
         seen.extend(os.read(master, 65536))
-        return b"Demo: prompt tiers" in seen and b"claude-code:anthropic/claude-opus-4-5" in seen
+        return TIERED_RUN.encode() in seen and b"claude-code:claude-sonnet-4-5" in seen
 
     try:
         wait_for(shows_a_board, "the board is shown", SECONDS)
@@ -110,26 +138,3 @@ def test_ctrl_c_on_the_terminal_ends_everything_that_the_demo_started(tmp_path: 
         process.kill()
         process.wait()
         os.close(master)
-
-
-def test_the_simulation_holds_everything_that_happens_to_real_runs() -> None:
-    lines = simulate(seed=7, start=START)
-    folding = fold_records(records_of_lines(lines))
-    counts = folding.counts
-    assert folding.rejected == 5
-    assert counts.duplicates == 8
-    plain, tiered = (folding.pipeline.run(run_id) for run_id in (PLAIN_RUN, TIERED_RUN))
-    assert plain.totals.slots == 99  # one of 100 is retracted
-    assert tiered.totals.slots == 210
-    summaries = [change.summary or {} for change in folding.summaries()]
-    run_summaries = [s for s in summaries if s["type"] == "run_summary"]
-    assert sum(s["superseded"] for s in run_summaries) == 11
-    assert Counter(s["conflicts"] for s in run_summaries) == {0: 2}
-    assert {s["agent"] for s in summaries if s.get("baseline")} == {"nop", "oracle"}
-    assert len({s["grade"] for s in summaries if s["type"] != "run_summary"}) >= 4
-    assert all(s["no_verdict"] > 0 for s in run_summaries)
-
-
-def test_one_seed_gives_one_simulation_and_another_seed_another() -> None:
-    assert simulate(seed=1, start=START) == simulate(seed=1, start=START)
-    assert simulate(seed=1, start=START) != simulate(seed=2, start=START)

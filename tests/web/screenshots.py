@@ -14,8 +14,8 @@ from playwright.sync_api import Browser, Page, expect
 from schemas.decode import Reason, decode
 from streamer.client.publish import Outgoing, ThreadedPublisher
 from streamer.client.reader import StateReader
-from streamer.client.simulate import PLAIN_RUN, TIERED_RUN, simulate
 from streamer.settings import Settings
+from tests.support.simulated import PLAIN_RUN, TIERED_RUN, simulate
 from tests.web.browsing import WebProcess, a_browser, a_stack, live
 
 START = datetime(2026, 1, 31, 9, 0, tzinfo=UTC)

@@ -16,12 +16,12 @@ from jsonschema import Draft202012Validator
 
 from schemas.metrics import BOARD_METRICS
 from streamer.client.reader import StateReader
-from streamer.client.simulate import PLAIN_RUN, TIERED_RUN, simulate
 from streamer.settings import Settings
 from streamer.sinks.names import Names
 from streamer.web.answers import OPERATIONS
 from streamer.web.openapi import STREAMS, openapi
 from tests.support.events import a_plan, a_trial
+from tests.support.simulated import PLAIN_RUN, TIERED_RUN, simulate
 from tests.web.feeding import Feed
 from tests.web.serving import Serving
 

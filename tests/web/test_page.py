@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from streamer.client.simulate import PLAIN_RUN, TIERED_RUN, simulate
 from streamer.settings import Settings
 from tests.support.events import a_plan, a_trial
+from tests.support.simulated import PLAIN_RUN, TIERED_RUN, simulate
 from tests.web.browsing import WebProcess, a_browser, a_stack, live, publish, watched
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]

@@ -1,0 +1,93 @@
+"""The demo's benchmark: simulated harnesses write run directories, and the tail follows them."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from streamer.cli.demo_view import view_of
+from streamer.cli.printing import say
+from streamer.client.publish import Outgoing, ThreadedPublisher
+from streamer.client.reader import StateReader
+from streamer.client.tail.session import Outcome, tail
+from streamer.settings import Settings
+from streamer.sources.base import ConvertOptions
+from streamer.sources.simulate import simulate_run
+
+TIERED_RUN, SPEEDUP_RUN = "demo-tiers", "demo-speedups"
+RUNS = {TIERED_RUN: ("scylla", 63), SPEEDUP_RUN: ("fc-eval", 40)}
+"""Run -> its harness, and how many trials; of fc-eval's each is one of nop, oracle and an agent."""
+
+SEED = 11
+PACE_SECONDS = 0.31
+"""How long a trial takes when one watches: both runs then end after some 33 seconds."""
+
+HOURS_AGO = 12
+"""The simulated runs started this long ago: their trials take longer in the files than in the demo."""
+
+LOOK_SECONDS = 0.1
+
+BROKEN = (
+    b"not JSON at all",
+    b'{"type":"trial_result","run_id":"demo-speedups","task_id":"task-1","resolved":"yes"}',
+    b'{"type":"trial_result","run_id":"demo-speedups"}',
+    b'{"type":"trial_resullt","run_id":"demo-tiers","task_id":"task-1"}',
+    b'{"type":"trial_result","run_id":"demo-tiers","task_id":"task-1","cost_usd":-1}',
+)
+"""What harnesses with bugs send."""
+
+
+class _Stopped(Exception):
+    """Nobody waits for the simulated harnesses any more."""
+
+
+def follow_simulated(settings: Settings, reader: StateReader, root: Path, pace_seconds: float) -> Outcome:
+    """Let the harnesses write, follow them, and let the view look, until they are done and all is published.
+
+    Args:
+        settings: of the stack.
+        reader: what the view looks through.
+        root: where the run directories are written; those of an earlier demo are removed.
+        pace_seconds: how long a trial takes, see `PACE_SECONDS`; 0: as fast as it goes.
+    """
+    for run_id in RUNS:
+        shutil.rmtree(root / run_id, ignore_errors=True)
+    root.mkdir(parents=True, exist_ok=True)
+    start = datetime.now(UTC) - timedelta(hours=HOURS_AGO)
+    stop = threading.Event()
+
+    def write(run_id: str, layout: str, trials: int) -> None:
+        def sleep(seconds: float) -> None:
+            if stop.wait(seconds):
+                raise _Stopped
+
+        simulate_run(
+            layout, root / run_id, trials, seed=SEED, start=start, pace_seconds=pace_seconds, sleep=sleep
+        )
+
+    with ThreadPoolExecutor(1 + len(RUNS)) as threads:
+        following = threads.submit(tail, settings, root, ConvertOptions(), stop, say, lambda _: None)
+        following.add_done_callback(lambda _: stop.set())
+        writers = [threads.submit(write, run_id, *how) for run_id, how in RUNS.items()]
+        try:
+            _send_broken(settings)
+            with view_of(reader) as view:
+                while not all(writer.done() for writer in writers):
+                    view.look()
+                    stop.wait(LOOK_SECONDS)
+        finally:
+            stop.set()
+        outcome = following.result()
+        for writer in writers:
+            writer.result()
+    return outcome
+
+
+def _send_broken(settings: Settings) -> None:
+    with ThreadedPublisher(settings) as publisher:
+        for line in BROKEN:
+            publisher.send(Outgoing(None, line))
+        publisher.flush()
