@@ -45,6 +45,11 @@ def cases(kind: str) -> list[Case]:
     return found
 
 
+def kinds() -> set[str]:
+    """All kinds of cases that there are."""
+    return {case.kind for case in _all()}
+
+
 def the_case(kind: str) -> Case:
     """The only case of a kind (the tables)."""
     (case,) = cases(kind)
