@@ -50,6 +50,8 @@ Id = Annotated[
 Shard = Annotated[str, StringConstraints(max_length=MAX_ID_CHARACTERS, pattern=NO_CONTROL_CHARACTERS)]
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 SignedCount = Annotated[int, Field(ge=-MAX_COUNT, le=MAX_COUNT)]
+Total = int | float
+"""A total of counts: whole up to 2**53, a float beyond, where JSON readers would not keep it whole."""
 """A count as a harness wrote it, nonsense included: what a negative one means is for scoring to say."""
 
 Revision = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from schemas.base import Message, Number
+from schemas.base import Message, Number, Total
 
 
 class FormulaCodeCoverage(Message):
@@ -20,8 +20,8 @@ class FormulaCodeSummary(Message):
 
     mean_speedup: Number | None = Field(description="Mean of the task speedups, ratio > 0.")
     mean_success_rate: Number | None = Field(description="Mean success over all trials, in [0, 1] (R21).")
-    num_benchmarks: int = Field(description="Sum over tasks, invalid entries included (A4).")
-    num_valid_benchmarks: int = Field(description="Sum over tasks of the valid entries (A1).")
+    num_benchmarks: Total = Field(description="Sum over tasks, invalid entries included (A4).")
+    num_valid_benchmarks: Total = Field(description="Sum over tasks of the valid entries (A1).")
     agent_advantage: Number | None = Field(description="Mean advantage over the oracle, level 4.")
     agent_advantage_level1: Number | None = Field(description="Mean advantage by module.")
     agent_advantage_level2: Number | None = Field(description="Mean advantage by class.")

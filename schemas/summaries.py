@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
-from schemas.base import Instant, Message, Number
+from schemas.base import Instant, Message, Number, Total
 from schemas.formulacode import FormulaCodePayload, FormulaCodeSummary
 
 Grade = Literal["S", "A", "B", "C", "D", "F"]
@@ -74,10 +74,10 @@ class PassAtK(Message):
 class Tokens(Message):
     """Token totals over the trials that report them; null: no trial does."""
 
-    input: int | None = Field(ge=0, description="Fresh input tokens.")
-    output: int | None = Field(ge=0, description="Output tokens.")
-    cache_read: int | None = Field(ge=0, description="Input tokens read from a cache.")
-    cache_write: int | None = Field(ge=0, description="Input tokens written to a cache.")
+    input: Total | None = Field(ge=0, description="Fresh input tokens.")
+    output: Total | None = Field(ge=0, description="Output tokens.")
+    cache_read: Total | None = Field(ge=0, description="Input tokens read from a cache.")
+    cache_write: Total | None = Field(ge=0, description="Input tokens written to a cache.")
 
 
 class Published(Message):

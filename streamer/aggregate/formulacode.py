@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from streamer.aggregate.tally import json_count
 from streamer.score import ADVANTAGES, FormulaCodeScore, Scored
 from streamer.stats import ExactSum, json_number
 
@@ -70,8 +71,8 @@ class FormulaCodeState:
         return means | {
             "mean_speedup": json_number(self.speedup.mean()),
             "mean_success_rate": json_number(success_rate),
-            "num_benchmarks": self.num_benchmarks,
-            "num_valid_benchmarks": self.num_valid_benchmarks,
+            "num_benchmarks": json_count(self.num_benchmarks),
+            "num_valid_benchmarks": json_count(self.num_valid_benchmarks),
             "mean_cost_per_task": json_number(mean_cost),
             "cost_weighted_advantage": json_number(self._cost_weighted()),
             "mean_trajectory_length": json_number(trajectory_length),

@@ -7,7 +7,7 @@ from typing import Any
 
 from streamer.aggregate.formulacode import FormulaCodeState
 from streamer.aggregate.slots import SlotKey
-from streamer.aggregate.tally import tally_all
+from streamer.aggregate.tally import json_count, tally_all
 from streamer.aggregate.trials import COMPOSITE, DISTRIBUTED, SUMMED, Trials
 from streamer.score import GradingProfile, Scored, cost_of_pass
 from streamer.stats import Distribution, ExactSum, PassAtK, json_number
@@ -149,7 +149,7 @@ class GroupState:
         held[COMPOSITE] = self.composite().count
         return held | {metric: total.count for metric, total in self.sums.items()}
 
-    def tokens(self) -> dict[str, int | None]:
+    def tokens(self) -> dict[str, int | float | None]:
         """Token totals; None where no trial reports that kind."""
         return {
             "input": _whole(self.distributions["input_tokens"]),
@@ -159,5 +159,5 @@ class GroupState:
         }
 
 
-def _whole(held: Distribution | ExactSum) -> int | None:
-    return int(held.total()) if held.count else None
+def _whole(held: Distribution | ExactSum) -> int | float | None:
+    return json_count(held.total()) if held.count else None

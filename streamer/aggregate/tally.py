@@ -6,7 +6,18 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TypeVar
 
+from schemas.base import MAX_COUNT
+
 T = TypeVar("T")
+
+
+def json_count(total: float) -> int | float:
+    """A total of counts as it travels in JSON: whole, or a float where integers are not exact any more.
+
+    >>> json_count(3.0), json_count(2**53 + 2), json_count(2.0**70)
+    (3, 9007199254740994.0, 1.1805916207174113e+21)
+    """
+    return int(total) if total <= MAX_COUNT else float(total)
 
 
 def tally(counter: Counter[T], item: T | None, sign: int) -> None:

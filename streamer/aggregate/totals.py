@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from streamer.aggregate.tally import tally, tally_all
+from streamer.aggregate.tally import json_count, tally, tally_all
 from streamer.aggregate.trials import Trials
 from streamer.stats import ExactSum, PassAtK, json_number
 
@@ -108,7 +108,7 @@ class RunTotals:
             "pass_at_k": self.pass_at_k.summary(planned_attempts, planned_tasks),
             "total_cost": json_number(cost.total()) if cost.count else None,
             "tokens": {
-                name: int(self.sums[metric].total()) if self.sums[metric].count else None
+                name: json_count(self.sums[metric].total()) if self.sums[metric].count else None
                 for metric, name in _SUMMED.items()
                 if name != metric
             },

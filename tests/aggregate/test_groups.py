@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from schemas.canonical import canonical_json
+from schemas.summaries import SUMMARY
 from tests.support.events import a_plan, a_trial, folded, records, summarised
 
 AGENT = "agent_model run-1|terminus:gpt-5"
@@ -163,3 +165,10 @@ def test_grade_changes_are_news_once_and_silent_after_a_recovery() -> None:
     assert len(news) == 1
     assert b'"from_grade":"F"' in news[0].value
     assert b'"to_grade":"A"' in news[0].value
+
+
+def test_totals_beyond_exact_integers_are_floats_and_stop_nothing() -> None:
+    events = [a_trial(task_id=f"t{n}", input_tokens=2**53) for n in range(1100)]
+    summary = summarised(events)[AGENT]
+    assert summary["tokens"]["input"] == 1100 * 2.0**53
+    SUMMARY.validate_json(canonical_json(summary))
