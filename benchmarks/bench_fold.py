@@ -58,7 +58,7 @@ def work(lines: Iterable[bytes]) -> tuple[Pipeline, Pages]:
 
 
 def _speed(number: int, repeats: int) -> list[Result]:
-    results = []
+    results: list[Result] = []
     for benchmarks, slots in ((0, number), (100, max(1, number // 20))):
         lines = list(events(slots, benchmarks=benchmarks))
         seconds = turn_about({case.__name__: partial(case, lines) for case in CASES}, repeats)

@@ -7,6 +7,7 @@ Records may come in any order, any number of times: the answer is the same.
 from __future__ import annotations
 
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -96,7 +97,7 @@ class Pipeline:
     def fold(self, records: Iterable[Record]) -> Folded:
         """Fold a batch. Never raises on bad input: that becomes a rejection."""
         folded, owns, as_of = Folded(), self._owns, self.as_of
-        effects = dict.fromkeys(Effect, 0)
+        others: Counter[Effect] = Counter()
         for record in records:
             folded.records += 1
             as_of = record.offset if record.offset > as_of else as_of
@@ -109,11 +110,15 @@ class Pipeline:
                 run = self._run(event.run_id)
                 if event.__pydantic_extra__:
                     folded.unknown_fields += len(event.__pydantic_extra__)
-                effects[run.apply(event, record.value or b"", record.offset, record.timestamp_ms)] += 1
+                effect = run.apply(event, record.value or b"", record.offset, record.timestamp_ms)
+                if effect is Effect.COUNTED:
+                    folded.counted += 1
+                else:
+                    others[effect] += 1
                 folded.touched.add(run.run_id)
         self.as_of = as_of
-        folded.counted, folded.duplicates = effects[Effect.COUNTED], effects[Effect.DUPLICATE]
-        folded.superseded, folded.ignored = effects[Effect.SUPERSEDED], effects[Effect.IGNORED]
+        folded.duplicates, folded.ignored = others[Effect.DUPLICATE], others[Effect.IGNORED]
+        folded.superseded = others[Effect.SUPERSEDED]
         return folded
 
     def cut(self, run_id: str, *, news: bool = True) -> Cut:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 SummaryKind = Literal["agent_model", "tier", "run"]
 
@@ -39,8 +39,7 @@ class SummaryChange:
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredChange:
+class ScoredChange(NamedTuple):
     """One slot's scored trial, for the compacted topic `scored-trials`; None: the slot emptied."""
 
     run_id: str

@@ -9,7 +9,7 @@ all writers' copies of a slot.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import orjson
@@ -19,7 +19,7 @@ from schemas.events import RunDeleted, RunFinished, RunStarted, TrialResult
 from schemas.identity import decode_id, encode_id
 from streamer.aggregate.changes import PageWrite
 from streamer.aggregate.run_state import RunState
-from streamer.aggregate.slots import Slot, SlotKey
+from streamer.aggregate.slots import Slot, SlotKey, slot_key
 
 MAX_SLOTS = 64
 MAX_BYTES = 16 * 1024
@@ -33,10 +33,35 @@ class PageError(ValueError):
     """A page that this version cannot read. The message names the page and what to do."""
 
 
-@dataclass(slots=True)
-class _Page:
-    keys: dict[SlotKey, None] = field(default_factory=dict)
-    size: int = 0
+class StatePage:
+    """One page of slots as it was last written or read; slots that lie on it have their events here.
+
+    Attributes:
+        number: of this writer's page; None for one that another writer wrote.
+        keys: the slots that belong on it, in the order in which it was last written, then the new ones.
+        value: its bytes.
+        size: about how many bytes the slots take.
+    """
+
+    __slots__ = ("keys", "number", "size", "value")
+
+    def __init__(self, number: int | None, value: bytes = b"") -> None:
+        self.number = number
+        self.keys: list[SlotKey] = []
+        self.value = value
+        self.size = 0
+
+    def event(self, index: int) -> bytes:
+        """The event of the slot at that place."""
+        head, _, body = self.value.partition(b"\n")
+        lengths = [_length(entry) for entry in orjson.loads(head)["slots"][: index + 1]]
+        end = sum(lengths)
+        return body[end - lengths[index] : end]
+
+    def events(self) -> list[bytes]:
+        """The events of the slots on the page, in order."""
+        head, _, body = self.value.partition(b"\n")
+        return list(_cut(body, map(_length, orjson.loads(head)["slots"]))) if head else []
 
 
 def page_key(run_id: str, writer: str, number: int) -> str:
@@ -55,9 +80,9 @@ class PageBook:
     def __init__(self, run: RunState, writer: str) -> None:
         self.run = run
         self.writer = writer
-        self._pages: dict[int, _Page] = {}
+        self._pages: dict[int, StatePage] = {}
         self._foreign: dict[str, int] = {}
-        self._open = RUN_PAGE
+        self._open: StatePage | None = None
         self._next = RUN_PAGE + 1
 
     def note_foreign(self, key: str, slots: int) -> None:
@@ -72,13 +97,10 @@ class PageBook:
         """
         run, tombstones = self.run, []
         if run.pages_outdated or self._scattered():
-            tombstones = [
-                *self._foreign,
-                *(self._key(number) for number in self._pages if number != RUN_PAGE),
-            ]
-            self._foreign, self._pages = {}, {}
+            tombstones = [*self._foreign, *map(self._key, self._pages)]
+            self._foreign, self._pages, self._open = {}, {}, None
             for slot in run.slots.values():
-                slot.page = None
+                slot.leave_page()
             run.unsaved = dict.fromkeys(run.slots)
             run.plan_unsaved = True
         dirty = {self._place(key, run.slots[key]) for key in run.unsaved if key in run.slots}
@@ -99,44 +121,52 @@ class PageBook:
 
     def _place(self, key: SlotKey, slot: Slot) -> int:
         """Number of the page that the slot belongs on from now on."""
-        size = slot_bytes(slot)
-        page = self._pages.get(slot.page) if slot.page is not None else None
-        if page is not None and key in page.keys:
-            return slot.page or 0
-        held = self._pages.get(self._open)
+        if isinstance(slot.page, StatePage) and slot.page.number is not None:
+            return slot.page.number
+        slot.leave_page()
+        size, held = slot_bytes(slot), self._open
         if held is None or len(held.keys) >= MAX_SLOTS or held.size + size > MAX_BYTES:
-            self._open = self._next
+            held = self._open = self._pages[self._next] = StatePage(self._next)
             self._next += 1
-            held = self._pages[self._open] = _Page()
-        held.keys[key] = None
+        held.keys.append(key)
         held.size += size
-        slot.page = self._open
-        return self._open
+        slot.page = held
+        return held.number or 0
 
     def _repaged(self, dirty: set[int]) -> set[int]:
         """Take slots off pages that grew past their size; the pages that received them."""
         moved: set[int] = set()
         for number in dirty:
             page = self._pages[number]
-            page.size = sum(slot_bytes(self.run.slots[key]) for key in page.keys)
+            self._take_off(page)
+            sizes = {key: slot_bytes(self.run.slots[key]) for key in page.keys}
+            page.size = sum(sizes.values())
             while page.size > MAX_BYTES and len(page.keys) > 1:
-                key = max(page.keys, key=lambda key: slot_bytes(self.run.slots[key]))
-                del page.keys[key]
-                slot = self.run.slots[key]
-                page.size -= slot_bytes(slot)
-                slot.page = None
-                self._open = RUN_PAGE if slot_bytes(slot) > MAX_BYTES else self._open
-                moved.add(self._place(key, slot))
+                key = max(page.keys, key=lambda key: sizes[key])
+                page.keys.remove(key)
+                page.size -= sizes[key]
+                self.run.slots[key].page = None
+                self._open = None if sizes[key] > MAX_BYTES else self._open
+                moved.add(self._place(key, self.run.slots[key]))
+        for number in moved - dirty:
+            self._take_off(self._pages[number])
         return moved
 
-    def _slot_page(self, number: int) -> bytes:
-        entries: list[Any] = []
-        raws: list[bytes] = []
-        for key in self._pages[number].keys:
+    def _take_off(self, page: StatePage) -> None:
+        """Give the slots of a page that is about to be written their events back, all at once."""
+        for key, raw in zip(page.keys, page.events(), strict=False):
             slot = self.run.slots[key]
-            entries.append(_entry(key, slot))
-            raws.append(slot.raw)
-        return self._encode({"slots": entries}, raws)
+            if slot.on_page:
+                slot.raw = raw
+
+    def _slot_page(self, number: int) -> bytes:
+        page = self._pages[number]
+        slots = [self.run.slots[key] for key in page.keys]
+        entries = [_entry(key, slot) for key, slot in zip(page.keys, slots, strict=True)]
+        page.value = self._encode({"slots": entries}, [slot.raw for slot in slots])
+        for index, slot in enumerate(slots):
+            slot.lies_on(page, index)
+        return page.value
 
     def _run_page(self) -> bytes:
         raws = list(self.run.plan_events.values())
@@ -173,18 +203,30 @@ def join_page(run: RunState, key: str, value: bytes) -> int:
     run.last_event_at = max(run.last_event_at, header["at"])
     if header.get("deleted_to") is not None:
         run.delete(header["deleted_to"])
-    offset = 0
-    for length in header.get("plan", ()):
-        _join_event(run, key, body[offset : offset + length])
-        offset += length
-    for entry in header.get("slots", ()):
-        length = entry if isinstance(entry, int) else entry["n"]
-        if length:
-            _join_event(run, key, body[offset : offset + length])
-            offset += length
+    for raw in _cut(body, header.get("plan", ())):
+        _join_event(run, key, raw)
+    page, entries = StatePage(None, value), header.get("slots", ())
+    for index, (entry, raw) in enumerate(zip(entries, _cut(body, map(_length, entries)), strict=True)):
+        if raw:
+            slot = _join_event(run, key, raw)
+            if slot is not None:
+                slot.lies_on(page, index)
         if not isinstance(entry, int):
             _join_knowledge(run, entry)
-    return len(header.get("slots", ()))
+    return len(entries)
+
+
+def _cut(body: bytes, lengths: Iterable[int]) -> Iterator[bytes]:
+    """The events on a page, which follow each other without anything between them."""
+    offset = 0
+    for length in lengths:
+        yield body[offset : offset + length]
+        offset += length
+
+
+def _length(entry: int | dict[str, Any]) -> int:
+    """Bytes of a slot's event, from its header entry."""
+    return entry if isinstance(entry, int) else int(entry["n"])
 
 
 def _entry(key: SlotKey, slot: Slot) -> int | dict[str, Any]:
@@ -194,18 +236,22 @@ def _entry(key: SlotKey, slot: Slot) -> int | dict[str, Any]:
     return {"n": len(slot.raw), "k": key, "l": slot.losers, "f": slot.floor}
 
 
-def _join_event(run: RunState, key: str, raw: bytes) -> None:
+def _join_event(run: RunState, key: str, raw: bytes) -> Slot | None:
+    """Join an event; the slot in which it stands now, None if it stands in none."""
     event = decode(raw)
     if isinstance(event, Reason):
         raise PageError(f"state page {key} holds an event that does not decode: {event.message}")
     if isinstance(event, RunDeleted):
         raise PageError(f"state page {key} holds a run_deleted event; deletions belong in the page header.")
     if run.deleted_to is not None and event.revision <= run.deleted_to:
-        return
-    if isinstance(event, TrialResult):
-        run.offer(event, raw)
-    elif isinstance(event, RunStarted | RunFinished):
+        return None
+    if isinstance(event, RunStarted | RunFinished):
         run.join_plan(event, raw)
+    elif isinstance(event, TrialResult):
+        run.offer(event, raw)
+        slot = run.slots.get(slot_key(event))
+        return slot if slot is not None and slot.raw is raw else None
+    return None
 
 
 def _join_knowledge(run: RunState, entry: dict[str, Any]) -> None:

@@ -7,8 +7,12 @@ copies of a slot can be merged in any order, any number of times.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from sys import intern
+from typing import Protocol
 
 from schemas.canonical import canonical_json, sha256_hex
 from schemas.decode import decode
@@ -27,9 +31,6 @@ Standing = tuple[int, int, str]
 
 Place = tuple[int, int]
 """(revision, finished_at in microseconds) that a losing content came with."""
-
-NO_LOSERS: dict[str, Place] = {}
-"""Shared by all slots without losers, so never changed."""
 
 NO_TIME = -(2**63)
 """Stands for a null time: lower than every time."""
@@ -63,9 +64,9 @@ def slot_key(event: TrialResult | TrialRetracted) -> SlotKey:
     """The slot that an event concerns; the model is normalised first (R24)."""
     return (
         event.shard,
-        event.task_id,
+        intern(event.task_id),
         event.attempt,
-        event.agent,
+        intern(event.agent),
         _reported(event.model),
         event.tier,
         event.subtest,
@@ -81,10 +82,13 @@ def slot_topic_key(run_key: str, key: SlotKey) -> str:
     >>> slot_topic_key("r", ("", "a|b", 1, "c", "d/e", "T0", None))
     'r||a%7Cb|1|c|d%2Fe|T0|'
     """
-    shard, task_id, attempt, agent, model, tier, subtest = key
-    who = f"{_encoded(agent)}|{_encoded(model)}"
-    where = f"{_encoded(tier or '')}|{_encoded(subtest or '')}"
-    return f"{run_key}|{_encoded(shard)}|{encode_id(task_id)}|{attempt}|{who}|{where}"
+    shard, task_id, attempt, *where = key
+    return f"{run_key}|{_encoded(shard)}|{_encoded(task_id)}|{attempt}|{_encoded_place(*where)}"
+
+
+@lru_cache(maxsize=4096)
+def _encoded_place(agent: str, model: str, tier: str | None, subtest: str | None) -> str:
+    return "|".join(map(encode_id, (agent, model, tier or "", subtest or "")))
 
 
 def fingerprint(event: Event) -> str:
@@ -103,31 +107,103 @@ def event_of(raw: bytes) -> TrialResult:
     return event
 
 
+class Page(Protocol):
+    """A state page as a slot sees it."""
+
+    def event(self, index: int) -> bytes:
+        """The event of the slot at that place on the page."""
+
+
+@dataclass(slots=True)
+class _Rare:
+    """What few slots have; see :class:`Slot`."""
+
+    agent_index: int | None = None
+    losers: dict[str, Place] = field(default_factory=dict)
+    floor: int | None = None
+    scored: Scored | None = None
+    rest: tuple[int, str] | None = None
+
+
+_NOTHING_RARE = _Rare()
+"""Shared by all slots that have nothing of it, so never changed."""
+
+
 class Slot:
     """What one slot holds.
 
     Attributes:
         revision: the winner's, None while the slot is empty.
-        raw: the winner's event as received.
-        agent_index: the winner's position in a multi-agent trial, None for a trial of its own.
-        losers: fingerprint -> (revision, finished_at) of the other contents seen above the floor.
-        floor: results up to this revision are withdrawn, None if nothing was retracted.
-        scored: score of a sub-trial (R10), which depends on the others; None for a trial of its own,
-            whose score follows from `raw`.
-        page: number of the state page that holds the slot, None while no page of this writer does.
+        page: the state page that holds the slot, None while none does.
+        index: its place on that page, from 0.
     """
 
-    __slots__ = ("_rest", "agent_index", "floor", "losers", "page", "raw", "revision", "scored")
+    __slots__ = ("_rare", "_raw", "index", "page", "revision")
 
     def __init__(self) -> None:
         self.revision: int | None = None
-        self.raw: bytes = b""
-        self.agent_index: int | None = None
-        self.losers = NO_LOSERS
-        self.floor: int | None = None
-        self.scored: Scored | None = None
-        self.page: int | None = None
-        self._rest: tuple[int, str] | None = None
+        self.page: Page | None = None
+        self.index = 0
+        self._raw: bytes | None = b""
+        self._rare = _NOTHING_RARE
+
+    @property
+    def agent_index(self) -> int | None:
+        """The winner's position in a multi-agent trial, None for a trial of its own."""
+        return self._rare.agent_index
+
+    @property
+    def losers(self) -> Mapping[str, Place]:
+        """Fingerprint -> (revision, finished_at) of the other contents seen above the floor."""
+        return self._rare.losers
+
+    @property
+    def floor(self) -> int | None:
+        """Results up to this revision are withdrawn, None if nothing was retracted."""
+        return self._rare.floor
+
+    @floor.setter
+    def floor(self, floor: int | None) -> None:
+        self._own().floor = floor
+
+    @property
+    def scored(self) -> Scored | None:
+        """Score of a sub-trial (R10), which depends on the others; None for a trial of its own."""
+        return self._rare.scored
+
+    @scored.setter
+    def scored(self, scored: Scored | None) -> None:
+        if scored is not self._rare.scored:
+            self._own().scored = scored
+
+    def _own(self) -> _Rare:
+        if self._rare is _NOTHING_RARE:
+            self._rare = _Rare()
+        return self._rare
+
+    @property
+    def raw(self) -> bytes:
+        """The winner's event as received, empty while the slot is empty; on its page if it has one."""
+        if self._raw is None and self.page is not None:
+            return self.page.event(self.index)
+        return self._raw or b""
+
+    @raw.setter
+    def raw(self, raw: bytes) -> None:
+        self._raw = raw
+
+    @property
+    def on_page(self) -> bool:
+        """True if the event lies on the page and nowhere else."""
+        return self._raw is None
+
+    def lies_on(self, page: Page, index: int) -> None:
+        """The page holds the slot as it is now; the event need not be kept here."""
+        self.page, self.index, self._raw = page, index, None
+
+    def leave_page(self) -> None:
+        """Belong to no page from now on."""
+        self.page, self._raw = None, self.raw
 
     @property
     def winner(self) -> Standing | None:
@@ -141,10 +217,11 @@ class Slot:
 
     def _finished_at_and_fingerprint(self) -> tuple[int, str]:
         """The winner's, from its event when they are first asked for: most slots never see a second one."""
-        if self._rest is None:
+        if self._rare.rest is None:
             event = event_of(self.raw)
-            self._rest = microseconds(event.finished_at), fingerprint(event)
-        return self._rest
+            self._own().rest = rest = microseconds(event.finished_at), fingerprint(event)
+            return rest
+        return self._rare.rest
 
     @property
     def superseded(self) -> int:
@@ -159,7 +236,9 @@ class Slot:
 
     def fill(self, revision: int, raw: bytes, agent_index: int | None) -> None:
         """Let the first result of all stand here."""
-        self.revision, self.raw, self.agent_index = revision, raw, agent_index
+        self.revision, self.raw = revision, raw
+        if agent_index != self._rare.agent_index:
+            self._own().agent_index = agent_index
 
     def offer(self, standing: Standing, raw: bytes, agent_index: int | None) -> bool:
         """Offer a result; True if it changed what the slot knows, be it only the revision."""
@@ -173,10 +252,10 @@ class Slot:
                 return self.lose(standing)
             if standing[2] != winner[2]:
                 self._note(winner)
-        if self.losers is not NO_LOSERS:
-            self.losers.pop(standing[2], None)
         self.fill(standing[0], raw, agent_index)
-        self._rest = standing[1:]
+        rare = self._own()
+        rare.losers.pop(standing[2], None)
+        rare.rest = standing[1:]
         return True
 
     def lose(self, standing: Standing) -> bool:
@@ -196,12 +275,11 @@ class Slot:
         if self.floor is not None and revision <= self.floor:
             return False
         self.floor = revision
-        self.losers = {print_: at for print_, at in self.losers.items() if at[0] > revision} or NO_LOSERS
+        rare = self._own()
+        rare.losers = {print_: at for print_, at in rare.losers.items() if at[0] > revision}
         if self.revision is not None and self.revision <= revision:
-            self.revision, self.raw, self.agent_index, self._rest = None, b"", None, None
+            self.revision, self.raw, rare.agent_index, rare.rest = None, b"", None, None
         return True
 
     def _note(self, loser: Standing) -> None:
-        if self.losers is NO_LOSERS:
-            self.losers = {}
-        self.losers[loser[2]] = loser[:2]
+        self._own().losers[loser[2]] = loser[:2]

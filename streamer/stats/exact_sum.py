@@ -178,16 +178,15 @@ class ExactSum:
         return numerator << self._shift - shift
 
     def _extend_in_units(self, values: Sequence[float]) -> bool:
-        """Count the values in, in units of a common power of two that fits all; False: there is none near."""
+        """Count the values in, in units so fine that the smallest is whole; False: they lie too far apart."""
+        smallest = min(map(abs, filter(None, values)), default=1.0)
+        finer = 53 - frexp(smallest)[1]
+        if not smallest < inf or finer > _MOST_BITS or self._shift > _MOST_BITS:
+            return False
+        self._refine(finer)
         scale = self._scale
         try:
-            units = list(map(int, scaled := [value * scale for value in values]))
-            if units != scaled:
-                finest = min(frexp(value)[1] for value in values if value)
-                if not self._shift < 53 - finest < _MOST_BITS:
-                    return False
-                self._refine(53 - finest)
-                units = [int(value * self._scale) for value in values]
+            units = [int(value * scale) for value in values]
         except (OverflowError, ValueError):
             return False
         self._sum += sum(units)

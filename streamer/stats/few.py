@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby, pairwise
+from itertools import groupby
 from math import inf, nan
+from operator import gt
 from typing import NamedTuple
 
 from streamer.stats.exact_sum import ExactSum
-from streamer.stats.mode import round_to_6, surely_apart
+from streamer.stats.mode import SURELY_APART, round_to_6
 from streamer.stats.numbers import middle_of
 
 FEW = 64
@@ -62,7 +63,7 @@ def median_of_few(ordered: Sequence[float]) -> float:
 
 
 def _mode(ordered: list[float]) -> float:
-    if all(surely_apart(lower, upper) for lower, upper in pairwise(ordered)):
+    if all(map(gt, ordered[1:], [value + SURELY_APART for value in ordered])):
         return round_to_6(ordered[0])
     lengths = [(-sum(1 for _ in run), rounded) for rounded, run in groupby(map(round_to_6, ordered))]
     return min(lengths)[1]

@@ -15,7 +15,7 @@ _SAFE = 2.0**43 / _POWER
 _NEAR_TIE = 0.499
 """Farther than that from the nearest integer, value * 10^6 does not show which way to round."""
 
-_SURELY_APART = 2.0 / _POWER
+SURELY_APART = 2.0 / _POWER
 """Values that far apart never round to the same."""
 
 
@@ -34,11 +34,6 @@ def round_to_6(value: float) -> float:
         if -_NEAR_TIE < scaled - nearest < _NEAR_TIE:
             return nearest / _POWER
     return round(value, DECIMALS) + 0.0
-
-
-def surely_apart(lower: float, upper: float) -> bool:
-    """Whether two values in order certainly round to different ones."""
-    return upper > lower + _SURELY_APART
 
 
 def most_frequent(ordered: NDArray[np.float64]) -> tuple[float, int]:
@@ -69,7 +64,7 @@ def most_frequent(ordered: NDArray[np.float64]) -> tuple[float, int]:
 
 def _apart(ordered: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Of each value but the first: whether it surely rounds to something else than the one before it."""
-    return ordered[1:] > ordered[:-1] + _SURELY_APART
+    return ordered[1:] > ordered[:-1] + SURELY_APART
 
 
 def _near_another(ordered: NDArray[np.float64]) -> NDArray[np.float64]:
