@@ -86,7 +86,7 @@ def _with_plain_benchmarks(value: bytes) -> AnyEvent | None:
         event = _validate(orjson.dumps(fields))
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
-    if isinstance(event, TrialResult):
+    if isinstance(event, TrialResult) and not event.model_extra:  # orjson would round a huge integer there
         event.__dict__["benchmarks"] = benchmarks
         return event
     return None

@@ -56,8 +56,8 @@ def test_large_events_decode_as_if_they_were_small(benchmarks: object, fields: d
     if isinstance(event, Reason):
         assert expected is Reason
     else:
-        assert event == expected
-        assert repr(event) == repr(expected)
+        assert type(event) is type(expected)
+        assert repr(event) == repr(expected)  # every field, the unknown ones too; NaN there equals itself
         assert event.model_fields_set == expected.model_fields_set
 
 
