@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from itertools import count, islice
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -26,8 +26,8 @@ from streamer.fold import fold_records, records_of_lines
 from streamer.pipeline import Pipeline
 
 BATCH = 1_000
-BATCHES_A_CUT = 20
-"""A worker under load publishes a run about once a second."""
+CUTS_SHARE = 0.2
+"""Summaries are cut as often as this share of the time allows."""
 
 Result = dict[str, Any]
 Pages = dict[str, bytes | None]
@@ -41,20 +41,23 @@ def fold(lines: Iterable[bytes]) -> None:
 
 
 def work(lines: Iterable[bytes]) -> tuple[Pipeline, Pages]:
-    """What a worker under load does for one partition: pages of every batch, now and then a cut."""
+    """What a worker under load can do: pages and scored trials of every batch, summaries now and then."""
     pipeline, pages, touched, left = Pipeline(writer="w"), Pages(), set[str](), records_of_lines(lines)
-    for number in count(1):
+    due = 0.0
+    while True:
         folded = pipeline.fold(islice(left, BATCH))
         for run_id in folded.touched:
             pages.update((page.key, page.value) for page in pipeline.page_writes(run_id))
+            pipeline.scored(run_id)
         touched |= folded.touched
-        if number % BATCHES_A_CUT == 0 or not folded.records:
+        if (began := time.process_time()) >= due or not folded.records:
             for run_id in touched:
                 pipeline.cut(run_id)
             touched.clear()
+            ended = time.process_time()
+            due = ended + (ended - began) * (1 / CUTS_SHARE - 1)
         if not folded.records:
-            break
-    return pipeline, pages
+            return pipeline, pages
 
 
 def _speed(number: int, repeats: int) -> list[Result]:

@@ -17,7 +17,7 @@ from schemas.canonical import canonical_json
 from schemas.decode import Reason, decode
 from schemas.events import AnyEvent, RunStarted
 from schemas.identity import encode_id
-from streamer.aggregate.changes import Cut, PageWrite, SummaryChange
+from streamer.aggregate.changes import Cut, PageWrite, ScoredChange, SummaryChange
 from streamer.aggregate.cut import Cutter
 from streamer.aggregate.pages import PageBook, join_page, run_of_page
 from streamer.aggregate.run_state import Effect, RunState
@@ -124,6 +124,10 @@ class Pipeline:
     def cut(self, run_id: str, *, news: bool = True) -> Cut:
         """Drain what changed in a run; without `news`, grades move silently (after a recovery)."""
         return self._cutters[run_id].cut(news=news)
+
+    def scored(self, run_id: str) -> list[ScoredChange]:
+        """Drain the scored trials of a run alone: they cost the same now or later, its summaries do not."""
+        return self._cutters[run_id].scored()
 
     def page_writes(self, run_id: str) -> list[PageWrite]:
         """Drain the state pages of a run that are out of date: values first, then tombstones.

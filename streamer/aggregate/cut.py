@@ -8,7 +8,7 @@ from typing import Any
 from schemas.base import SEMANTICS_VERSION
 from schemas.canonical import canonical_json, sha256_hex
 from schemas.identity import agent_model_key, agent_model_label, encode_id
-from streamer.aggregate.changes import Cut, SummaryChange, SummaryKind
+from streamer.aggregate.changes import Cut, ScoredChange, SummaryChange, SummaryKind
 from streamer.aggregate.counted import GroupId
 from streamer.aggregate.cross_tier import cross_tier, delta, uplift
 from streamer.aggregate.denominators import Denominators
@@ -47,11 +47,17 @@ class Cutter:
             else:
                 self._published.pop(_group_id(change), None)
         graded = [item for change in cut.summaries if (item := self._grade_moved(change)) is not None]
-        cut.scored = scored_changes(run, self.epoch)
+        cut.scored = self.scored()
         if news:
             cut.news = graded + [rescored(run, item, self.epoch) for item in run.rescorings]
-        run.dirty, run.rescored, run.rescorings = set(), {}, []
+        run.dirty, run.rescorings = set(), []
         return cut
+
+    def scored(self) -> list[ScoredChange]:
+        """Drain the scored trials that changed, and nothing else."""
+        changes = scored_changes(self.run, self.epoch)
+        self.run.rescored = {}
+        return changes
 
     def everything(self) -> list[SummaryChange]:
         """Every summary as it stands; drains nothing."""
