@@ -103,9 +103,12 @@ class PageBook:
                 slot.leave_page()
             run.unsaved = dict.fromkeys(run.slots)
             run.plan_unsaved = True
+        open_before = self._open
         dirty = {self._place(key, run.slots[key]) for key in run.unsaved if key in run.slots}
         dirty |= self._repaged(dirty)
         writes = [PageWrite(self._key(number), self._slot_page(number)) for number in sorted(dirty)]
+        if open_before is not None and open_before is not self._open and open_before.number not in dirty:
+            self._let_go(open_before)
         if run.plan_unsaved:
             writes.insert(0, PageWrite(self._key(RUN_PAGE), self._run_page()))
         run.unsaved, run.plan_unsaved, run.pages_outdated = {}, False, False
@@ -154,19 +157,25 @@ class PageBook:
 
     def _take_off(self, page: StatePage) -> None:
         """Give the slots of a page that is about to be written their events back, all at once."""
-        for key, raw in zip(page.keys, page.events(), strict=False):
-            slot = self.run.slots[key]
-            if slot.on_page:
-                slot.raw = raw
+        if any(self.run.slots[key].on_page for key in page.keys):
+            for key, raw in zip(page.keys, page.events(), strict=False):
+                slot = self.run.slots[key]
+                if slot.on_page:
+                    slot.raw = raw
 
     def _slot_page(self, number: int) -> bytes:
         page = self._pages[number]
         slots = [self.run.slots[key] for key in page.keys]
         entries = [_entry(key, slot) for key, slot in zip(page.keys, slots, strict=True)]
         page.value = self._encode({"slots": entries}, [slot.raw for slot in slots])
-        for index, slot in enumerate(slots):
-            slot.lies_on(page, index)
+        if page is not self._open:
+            self._let_go(page)
         return page.value
+
+    def _let_go(self, page: StatePage) -> None:
+        """Keep no event beside a page that has it. The open page waits: it is about to be written again."""
+        for index, key in enumerate(page.keys):
+            self.run.slots[key].lies_on(page, index)
 
     def _run_page(self) -> bytes:
         raws = list(self.run.plan_events.values())

@@ -88,9 +88,13 @@ def deciding_sub_trial(
 def _score(
     event: TrialResult, allowed_failures: int | None, profile: GradingProfile, prices: PriceTable
 ) -> Scored:
-    pytest_failed = event.tests is not None and _tests_failed(event.tests, allowed_failures)
-    snapshot_failed = event.snapshot is not None and _snapshot_failed(event.snapshot)
-    success = _succeeded(event, pytest_failed or snapshot_failed)
+    if event.tests is None and event.snapshot is None:
+        pytest_failed = snapshot_failed = False
+        success = event.resolved is True  # (R20): with no section at all the harness's verdict decides
+    else:  # an absent section does not apply
+        pytest_failed = event.tests is not None and _tests_failed(event.tests, allowed_failures)
+        snapshot_failed = event.snapshot is not None and _snapshot_failed(event.snapshot)
+        success = not (pytest_failed or snapshot_failed)
     pass_rate = 1.0 if success else 0.0
     impl_rate = None if event.score is None else _clamp(event.score)
     cost, source = _cost(event, prices)
@@ -112,13 +116,6 @@ def _score(
         event.failure_mode,
         formulacode_score(event, pytest_failed, snapshot_failed),
     )
-
-
-def _succeeded(event: TrialResult, failed: bool) -> bool:
-    """R20: an absent section does not apply; with no section at all the harness's verdict decides."""
-    if event.tests is None and event.snapshot is None:
-        return event.resolved is True
-    return not failed
 
 
 def _tests_failed(tests: TestCounts, allowed_failures: int | None) -> bool:

@@ -106,3 +106,25 @@ def test_unicode_and_separators_in_a_run_id_survive_the_page_key() -> None:
     recovered.load_page(page.key, page.value or b"")
     assert recovered.runs() == [run_id]
     assert json.loads((page.value or b"").split(b"\n")[0])["v"] == 1
+
+
+def test_an_event_on_a_full_page_is_kept_once_and_still_decides() -> None:
+    pipeline, _ = folded([a_trial(task_id=f"t{n}") for n in range(2 * MAX_SLOTS)], writer="w")
+    pipeline.page_writes("run-1")
+    slots = pipeline.run("run-1").slots
+    assert sum(slot.on_page for slot in slots.values()) >= MAX_SLOTS
+    assert [json.loads(slot.raw)["task_id"] for slot in slots.values()] == [key[1] for key in slots]
+    again = pipeline.fold(records([a_trial(task_id="t0"), a_trial(task_id="t0", resolved=False)]))
+    assert (again.duplicates, again.counted + again.superseded) == (1, 1)
+
+
+def test_a_recovered_event_lies_on_the_page_it_came_from() -> None:
+    written, _ = folded([a_trial(task_id=f"t{n}") for n in range(3)], writer="old")
+    recovered = Pipeline(writer="new")
+    for page in written.page_writes("run-1"):
+        recovered.load_page(page.key, page.value or b"")
+    slots = recovered.run("run-1").slots
+    assert all(slot.on_page for slot in slots.values())
+    assert {key: slot.raw for key, slot in slots.items()} == {
+        key: slot.raw for key, slot in written.run("run-1").slots.items()
+    }

@@ -116,3 +116,17 @@ def test_a_plan_alone_makes_a_run_with_no_trials() -> None:
     (change,) = pipeline.all_summaries("run-1")
     assert change.summary is not None
     assert (change.summary["trials"], change.summary["accuracy"]) == (0, None)
+
+
+def test_scored_trials_can_be_drained_without_the_summaries() -> None:
+    pipeline, _ = folded([a_trial(), a_trial(task_id="t2")])
+    assert len(pipeline.scored("run-1")) == 2
+    assert pipeline.scored("run-1") == []
+    cut = pipeline.cut("run-1")
+    assert (len(cut.summaries), cut.scored) == (2, [])
+
+
+def test_a_pipeline_that_notes_no_changes_cuts_the_scored_trials_of_all_slots() -> None:
+    pipeline, _ = folded([a_trial(), a_trial(task_id="t2")], cuts=False)
+    noting, _ = folded([a_trial(), a_trial(task_id="t2")])
+    assert pipeline.cut("run-1").scored == pipeline.cut("run-1").scored == noting.cut("run-1").scored
