@@ -30,7 +30,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 	  { echo 'make: $(PYTHON) cannot make virtual environments. On Debian and Ubuntu: apt-get install python3-venv'; exit 2; } >&2
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,notify,report,rocksdb,bench]'
 	@touch $@
 
 demo: $(STAMP)
@@ -60,7 +60,7 @@ screenshots: $(STAMP)
 # Into an environment of its own, so that nothing installed by hand gets pinned.
 constraints:
 	$(PYTHON) -m venv --clear build/constraints
-	build/constraints/bin/python -m pip install --quiet --disable-pip-version-check '.[dev]'
+	build/constraints/bin/python -m pip install --quiet --disable-pip-version-check '.[dev,notify,report,rocksdb,bench]'
 	{ sed -n '/^#/p' constraints.txt; \
 	  build/constraints/bin/python -m pip freeze | grep -v '^streamer '; } > build/constraints.txt
 	mv build/constraints.txt constraints.txt

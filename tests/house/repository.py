@@ -23,6 +23,9 @@ def pyproject() -> dict[str, Any]:
 
 
 def direct_dependencies() -> list[str]:
-    """Requirements of the project and of its extra `dev`, as pyproject.toml writes them."""
+    """Requirements of the project and of its extras, as pyproject.toml writes them."""
     project = pyproject()["project"]
-    return [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    return [
+        *project["dependencies"],
+        *(line for extra in project["optional-dependencies"].values() for line in extra),
+    ]
