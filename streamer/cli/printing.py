@@ -1,8 +1,4 @@
-r"""Printing what agents and harnesses wrote, without letting it act on the terminal.
-
->>> visible("\x1b[31mred\u202e")
-'\\x1b[31mred\\u202e'
-"""
+"""Printing what agents and harnesses wrote, without letting it act on the terminal."""
 
 from __future__ import annotations
 
@@ -11,41 +7,31 @@ import os
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+
+from streamer.text import ACTING, UNSEEN, dollars, percent, shown, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-UNSEEN = "–"
-"""Stands for a value that is unknown."""
-
-_INFINITE = {"Infinity": "inf", "-Infinity": "-inf"}
+__all__ = [
+    "UNSEEN",
+    "console",
+    "dollars",
+    "harmless_json",
+    "percent",
+    "print_json",
+    "print_line",
+    "print_table",
+    "say",
+    "shown",
+    "visible",
+]
 
 WIDTH_OF_FILES = 1000
 """Columns where the output is no terminal: nothing is cut or wrapped there."""
-
-_ACTING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-"""Unicode categories that move the cursor, hide or reorder text: control, format, surrogate, separators."""
-
-
-def visible(value: object) -> str:
-    r"""Text with every control character, ANSI escape and bidirectional control made visible.
-
-    >>> visible("tab\there"), visible(None)
-    ('tab\\there', '–')
-    """
-    if value is None:
-        return UNSEEN
-    text = str(value)
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(_escaped(c) if unicodedata.category(c) in _ACTING else c for c in text)
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
 
 
 def say(line: str) -> None:
@@ -70,7 +56,7 @@ def harmless_json(value: bytes) -> bytes:
     if text.isascii():
         return value  # JSON holds no bare control characters but white space
     return "".join(
-        json.dumps(c)[1:-1] if unicodedata.category(c) in _ACTING and c not in "\t\r\n" else c for c in text
+        json.dumps(c)[1:-1] if unicodedata.category(c) in ACTING and c not in "\t\r\n" else c for c in text
     ).encode()
 
 
@@ -114,36 +100,3 @@ def print_table(
 def print_line(text: str = "") -> None:
     """A plain line on stdout; hostile text in it is made visible."""
     click.echo(visible(text))
-
-
-def shown(value: object) -> str:
-    """A value in a table.
-
-    >>> shown(0.123456), shown(12345), shown("Infinity"), shown(None), shown(True)
-    ('0.1235', '12,345', 'inf', '–', 'yes')
-    """
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:.4g}" if abs(value) < 1 or abs(value) >= 1e6 else f"{value:,.2f}"
-    return _INFINITE.get(value, visible(value)) if isinstance(value, str) else visible(value)
-
-
-def dollars(value: Any) -> str:
-    """An amount in US dollars.
-
-    >>> dollars(0.1234567), dollars("Infinity"), dollars(None)
-    ('$0.1235', 'inf', '–')
-    """
-    return f"${value:,.4f}" if isinstance(value, int | float) else shown(value)
-
-
-def percent(value: float | None) -> str:
-    """A share in percent.
-
-    >>> percent(0.41667), percent(None)
-    ('41.7 %', '–')
-    """
-    return UNSEEN if value is None else f"{value:.1%}".replace("%", " %")

@@ -1,0 +1,1 @@
+"""Notices: what is worth telling people who do not look, once each."""

@@ -1,0 +1,1 @@
+"""A run as a file: Markdown, HTML, CSV, Parquet, JSON; and two runs compared."""

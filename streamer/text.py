@@ -1,0 +1,71 @@
+r"""Values as text for people, on any surface: terminal, report, notice.
+
+Text that agents and harnesses wrote cannot act on what shows it:
+
+>>> visible("\x1b[31mred\u202e")
+'\\x1b[31mred\\u202e'
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+UNSEEN = "–"
+"""Stands for a value that is unknown."""
+
+_INFINITE = {"Infinity": "inf", "-Infinity": "-inf"}
+
+ACTING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+"""Unicode categories that move the cursor, hide or reorder text: control, format, surrogate, separators."""
+
+
+def visible(value: object) -> str:
+    r"""Text with every control character, ANSI escape and bidirectional control made visible.
+
+    >>> visible("tab\there"), visible(None)
+    ('tab\\there', '–')
+    """
+    if value is None:
+        return UNSEEN
+    text = str(value)
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_escaped(c) if unicodedata.category(c) in ACTING else c for c in text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def shown(value: object) -> str:
+    """A value in a table.
+
+    >>> shown(0.123456), shown(12345), shown("Infinity"), shown(None), shown(True)
+    ('0.1235', '12,345', 'inf', '–', 'yes')
+    """
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1 or abs(value) >= 1e6 else f"{value:,.2f}"
+    return _INFINITE.get(value, visible(value)) if isinstance(value, str) else visible(value)
+
+
+def dollars(value: Any) -> str:
+    """An amount in US dollars.
+
+    >>> dollars(0.1234567), dollars("Infinity"), dollars(None)
+    ('$0.1235', 'inf', '–')
+    """
+    return f"${value:,.4f}" if isinstance(value, int | float) else shown(value)
+
+
+def percent(value: float | None) -> str:
+    """A share in percent.
+
+    >>> percent(0.41667), percent(None)
+    ('41.7 %', '–')
+    """
+    return UNSEEN if value is None else f"{value:.1%}".replace("%", " %")
