@@ -77,6 +77,9 @@ class Settings(BaseSettings):
     ssl_cafile: Path | None = Field(default=None, description="CA certificates to trust for Kafka.")
     ssl_certfile: Path | None = Field(default=None, description="Client certificate for Kafka.")
     ssl_keyfile: Path | None = Field(default=None, description="Key of the client certificate.")
+    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = Field(
+        default="zstd", description="Codec of what is written to Kafka, by clients and workers."
+    )
     session_timeout_seconds: float = Field(default=10.0, ge=1, description="Consumer group session timeout.")
     data_dir: Path | None = Field(
         default=None, description="Where `up` keeps its journal; null: the user's data dir."
@@ -147,6 +150,11 @@ class Settings(BaseSettings):
             options["sasl_plain_password"] = _secret(self.sasl_password, self.sasl_password_file)
             logging.getLogger("aiokafka.conn").addFilter(_without_credentials)
         return options
+
+    @property
+    def codec(self) -> str | None:
+        """`compression` as aiokafka's producers want it: None for none."""
+        return None if self.compression == "none" else self.compression
 
     def redis_options(self) -> dict[str, Any]:
         """Keyword arguments for `redis.Redis.from_url(settings.redis, ...)`, sync or async."""

@@ -95,6 +95,7 @@ class Publisher:
         self._producer = AIOKafkaProducer(
             **self._settings.kafka_options(),
             acks="all",
+            compression_type=self._settings.codec,
             linger_ms=LINGER_MS,
             max_batch_size=BATCH_BYTES,
             max_request_size=REQUEST_BYTES,

@@ -144,6 +144,7 @@ def faust_app(settings: Settings, names: Names) -> faust.App:
         broker_commit_interval=COMMIT_SECONDS,
         broker_max_poll_records=MAX_POLL_RECORDS,
         consumer_max_fetch_size=MAX_MESSAGE_BYTES,
+        producer_compression_type=settings.codec,
         producer_max_request_size=MAX_MESSAGE_BYTES,
         stream_wait_empty=True,
         stream_recovery_delay=0.0,

@@ -46,6 +46,7 @@ class Output:
             **settings.kafka_options(),
             acks="all",
             enable_idempotence=not settings.embedded,
+            compression_type=settings.codec,
             max_batch_size=SEND_BATCH_BYTES,
             max_request_size=MAX_MESSAGE_BYTES,
             request_timeout_ms=int(BROKER_PATIENCE_SECONDS * 1000),
