@@ -69,3 +69,12 @@ def percent(value: float | None) -> str:
     ('41.7 %', '–')
     """
     return UNSEEN if value is None else f"{value:.1%}".replace("%", " %")
+
+
+def ratio(value: object) -> str:
+    """A speedup or an advantage, to four decimals.
+
+    >>> ratio(1.0), ratio("Infinity"), ratio(None)
+    ('1.0000', 'inf', '–')
+    """
+    return f"{value:.4f}" if isinstance(value, int | float) and abs(value) < 1e6 else shown(value)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from streamer.cli.printing import UNSEEN, dollars, percent, print_line, print_table, shown, visible
+from streamer.text import ratio
 
 Summary = Mapping[str, Any]
 
@@ -55,15 +56,6 @@ def print_formulacode(
         _print_run_lines(run)
     if any(agent["formulacode"]["fallbacks"] for agent in measured):
         _print_fallbacks(fallbacks)
-
-
-def ratio(value: object) -> str:
-    """A speedup or an advantage, to four decimals.
-
-    >>> ratio(1.0), ratio("Infinity"), ratio(None)
-    ('1.0000', 'inf', '–')
-    """
-    return f"{value:.4f}" if isinstance(value, int | float) and abs(value) < 1e6 else shown(value)
 
 
 def _lines(agent: Summary) -> Iterator[tuple[str, object]]:
