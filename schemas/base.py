@@ -66,7 +66,7 @@ Number = float | Literal["Infinity", "-Infinity", "NaN"]
 """A float as it travels in JSON: what is not finite is a string (R14)."""
 
 
-_UTC_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]([01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|\+00:00)$"
+UTC_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]([01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|\+00:00)$"
 """How nearly all times are written: `datetime.fromisoformat` reads those by itself."""
 
 
@@ -86,7 +86,7 @@ class _AnyInstant:
 
     @staticmethod
     def __get_pydantic_core_schema__(source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        usual = core_schema.str_schema(pattern=_UTC_TIME, strict=True)
+        usual = core_schema.str_schema(pattern=UTC_TIME, strict=True)
         return core_schema.union_schema(
             [
                 core_schema.no_info_after_validator_function(datetime.fromisoformat, usual),

@@ -17,6 +17,7 @@ from schemas.canonical import canonical_json
 from schemas.decode import Reason, decode
 from schemas.events import AnyEvent, RunStarted
 from schemas.identity import encode_id
+from schemas.plain import PlainTrial, plain_trial
 from streamer.aggregate.changes import Cut, PageWrite, ScoredChange, SummaryChange
 from streamer.aggregate.cut import Cutter
 from streamer.aggregate.pages import PageBook, join_page, run_of_page
@@ -101,14 +102,14 @@ class Pipeline:
         for record in records:
             folded.records += 1
             as_of = record.offset if record.offset > as_of else as_of
-            event = self._readable(record)
+            event = plain_trial(record.value) or self._readable(record)
             if isinstance(event, Reason):
                 folded.rejections.append(reject(record, event))
             elif owns is not None and not owns(event.run_id):
                 folded.misplaced.append((record, event.run_id))
             else:
                 run = self._run(event.run_id)
-                if event.__pydantic_extra__:
+                if not isinstance(event, PlainTrial) and event.__pydantic_extra__:
                     folded.unknown_fields += len(event.__pydantic_extra__)
                 effect = run.apply(event, record.value or b"", record.offset, record.timestamp_ms)
                 if effect is Effect.COUNTED:

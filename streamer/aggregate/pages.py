@@ -15,8 +15,9 @@ from typing import Any
 import orjson
 
 from schemas.decode import Reason, decode
-from schemas.events import RunDeleted, RunFinished, RunStarted, TrialResult
+from schemas.events import RunDeleted, RunFinished, RunStarted
 from schemas.identity import decode_id, encode_id
+from schemas.plain import AnyTrial, plain_trial
 from streamer.aggregate.changes import PageWrite
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.slots import Slot, SlotKey, slot_key
@@ -247,7 +248,7 @@ def _entry(key: SlotKey, slot: Slot) -> int | dict[str, Any]:
 
 def _join_event(run: RunState, key: str, raw: bytes) -> Slot | None:
     """Join an event; the slot in which it stands now, None if it stands in none."""
-    event = decode(raw)
+    event = plain_trial(raw) or decode(raw)
     if isinstance(event, Reason):
         raise PageError(f"state page {key} holds an event that does not decode: {event.message}")
     if isinstance(event, RunDeleted):
@@ -256,7 +257,7 @@ def _join_event(run: RunState, key: str, raw: bytes) -> Slot | None:
         return None
     if isinstance(event, RunStarted | RunFinished):
         run.join_plan(event, raw)
-    elif isinstance(event, TrialResult):
+    elif isinstance(event, AnyTrial):
         run.offer(event, raw)
         slot = run.slots.get(slot_key(event))
         return slot if slot is not None and slot.raw is raw else None

@@ -10,9 +10,9 @@ from schemas.events import (
     RunDeleted,
     RunFinished,
     RunStarted,
-    TrialResult,
     TrialRetracted,
 )
+from schemas.plain import AnyTrial, PlainTrial
 from streamer.aggregate.plan import Plan
 from streamer.aggregate.scored_slots import ScoredSlots
 from streamer.aggregate.slots import (
@@ -65,7 +65,9 @@ class RunState(ScoredSlots):
         self.plan_unsaved = False
         self.pages_outdated = False
 
-    def apply(self, event: AnyEvent, raw: bytes, offset: int, timestamp_ms: int | None = None) -> Effect:
+    def apply(
+        self, event: AnyEvent | PlainTrial, raw: bytes, offset: int, timestamp_ms: int | None = None
+    ) -> Effect:
         """Fold one event. `raw` is the event as received, `offset` its place in the log."""
         if offset > self.state_version:
             self.state_version = offset
@@ -74,7 +76,7 @@ class RunState(ScoredSlots):
         at = event_time(event, timestamp_ms)
         if at > self.last_event_at:
             self.last_event_at = at
-        if isinstance(event, TrialResult):
+        if isinstance(event, AnyTrial):
             return self.offer(event, raw, live=True)
         if isinstance(event, TrialRetracted):
             changed = self.change_slot(slot_key(event), lambda slot: slot.retract(event.revision))
@@ -84,7 +86,7 @@ class RunState(ScoredSlots):
             return Effect.COUNTED
         return Effect.COUNTED if self.join_plan(event, raw) else Effect.DUPLICATE
 
-    def offer(self, event: TrialResult, raw: bytes, *, live: bool = False) -> Effect:
+    def offer(self, event: AnyTrial, raw: bytes, *, live: bool = False) -> Effect:
         """Offer a result to its slot (R17); `live`: its scored trial will be cut soon."""
         key = slot_key(event)
         slot = self.slots.get(key)
@@ -166,10 +168,13 @@ class RunState(ScoredSlots):
         return bool(self.slots or self.plan)
 
 
-def event_time(event: AnyEvent, timestamp_ms: int | None) -> int:
+def event_time(event: AnyEvent | PlainTrial, timestamp_ms: int | None) -> int:
     """Event time in microseconds: finished, started, the revision if it is a time, the record's timestamp."""
-    known = event.__dict__
-    moment = known.get("finished_at") or known.get("started_at")
+    if isinstance(event, PlainTrial):
+        moment = event.finished_at or event.started_at
+    else:
+        known = event.__dict__
+        moment = known.get("finished_at") or known.get("started_at")
     if moment is not None:
         return microseconds(moment)
     if _EARLIEST_TIME <= event.revision <= _LATEST_TIME:

@@ -8,6 +8,7 @@ from typing import Any
 from schemas.base import SEMANTICS_VERSION
 from schemas.canonical import canonical_json, sha256_hex
 from schemas.identity import agent_model_label, encode_id
+from schemas.plain import PlainTrial
 from streamer.aggregate.changes import ScoredChange
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.slots import Slot, SlotKey, event_of, rfc3339, slot_topic_key
@@ -84,8 +85,11 @@ def _formulacode(slot: Slot, scored: Scored) -> dict[str, Any] | None:
     """The specification's per-agent task payload, made again from the event."""
     if scored.formulacode is None:
         return None
+    event = event_of(slot.raw)
+    if isinstance(event, PlainTrial):  # pragma: no cover - such a result carries none of its sections
+        return None
     return task_payload(
-        event_of(slot.raw),
+        event,
         scored.formulacode,
         success=scored.success,
         cost_usd=scored.cost_usd,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from schemas.events import TrialResult
+from schemas.plain import AnyTrial
 from streamer.aggregate.counted import CountedTrials, GroupId, group_ids
 from streamer.aggregate.group import GroupState
 from streamer.aggregate.plan import Plan
@@ -113,7 +113,7 @@ class ScoredSlots:
         for key, slot in self.slots.items():
             self._mark(key, slot.superseded, slot.in_conflict)
 
-    def fill_slot(self, key: SlotKey, event: TrialResult, print_: str | None) -> None:
+    def fill_slot(self, key: SlotKey, event: AnyTrial, print_: str | None) -> None:
         """A result stands in a slot that held nothing before; its fingerprint, if it is at hand."""
         self._outdate(key)
         if event.agent_index is None:
@@ -123,7 +123,7 @@ class ScoredSlots:
             self._settle_group(_group_of(key), key)
 
     def change_slot(
-        self, key: SlotKey, change: Callable[[Slot], bool], event: TrialResult | None = None
+        self, key: SlotKey, change: Callable[[Slot], bool], event: AnyTrial | None = None
     ) -> bool:
         """Change a slot and everything derived from it; False if there was no news."""
         slot = self.slots.get(key)
@@ -146,7 +146,7 @@ class ScoredSlots:
         return changed
 
     def _resettle(
-        self, key: SlotKey, slot: Slot, raw: bytes, index: int | None, event: TrialResult | None
+        self, key: SlotKey, slot: Slot, raw: bytes, index: int | None, event: AnyTrial | None
     ) -> None:
         """Another result stands in the slot, or none: score again whatever that concerns.
 

@@ -18,6 +18,7 @@ from schemas.canonical import canonical_json, sha256_hex
 from schemas.decode import decode
 from schemas.events import Event, TrialResult, TrialRetracted, known_content
 from schemas.identity import encode_id
+from schemas.plain import AnyTrial, PlainTrial, plain_trial
 from streamer.score import Scored, model_for_reporting
 
 SlotKey = tuple[str, str, int, str, str, str | None, str | None]
@@ -60,7 +61,7 @@ def rfc3339(at: int) -> str | None:
     return (_EPOCH + timedelta(microseconds=at)).isoformat().replace("+00:00", "Z")
 
 
-def slot_key(event: TrialResult | TrialRetracted) -> SlotKey:
+def slot_key(event: AnyTrial | TrialRetracted) -> SlotKey:
     """The slot that an event concerns; the model is normalised first (R24)."""
     return (
         event.shard,
@@ -91,18 +92,18 @@ def _encoded_place(agent: str, model: str, tier: str | None, subtest: str | None
     return "|".join(map(encode_id, (agent, model, tier or "", subtest or "")))
 
 
-def fingerprint(event: Event) -> str:
+def fingerprint(event: Event | PlainTrial) -> str:
     """Digest of the canonical content without the revision (R17), 32 hexadecimal characters."""
-    content = known_content(event)
+    content = event.known_content() if isinstance(event, PlainTrial) else known_content(event)
     if "model" in content:
         content["model"] = _reported(content["model"])
     return sha256_hex(canonical_json(content))[:FINGERPRINT_CHARACTERS]
 
 
-def event_of(raw: bytes) -> TrialResult:
+def event_of(raw: bytes) -> AnyTrial:
     """The event that a slot keeps as received."""
-    event = decode(raw)
-    if not isinstance(event, TrialResult):  # pragma: no cover - raw was decoded before it was stored
+    event = plain_trial(raw) or decode(raw)
+    if not isinstance(event, AnyTrial):  # pragma: no cover - raw was decoded before it was stored
         raise TypeError(f"a slot holds something that is not a trial_result: {event}")
     return event
 

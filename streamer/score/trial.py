@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
-from schemas.events import SnapshotCounts, TestCounts, TrialResult
+from schemas.events import SnapshotCounts, TestCounts
+from schemas.plain import AnyTrial, PlainTrial
 from streamer.score.cross_tier import cost_of_pass
 from streamer.score.formulacode.score import FormulaCodeScore, formulacode_score
 from streamer.score.prices import PriceTable
 from streamer.score.profiles import GradingProfile
 
 CostSource = Literal["reported", "estimated"]
+_REPORTED: CostSource | None = "reported"
 
 
 class Scored(NamedTuple):
@@ -48,13 +50,15 @@ class Scored(NamedTuple):
     formulacode: FormulaCodeScore | None = None
 
 
-def score_trial(event: TrialResult, profile: GradingProfile, prices: PriceTable) -> Scored:
+def score_trial(event: AnyTrial, profile: GradingProfile, prices: PriceTable) -> Scored:
     """Score a trial of its own (R10): its tests and snapshot are judged absolutely."""
+    if isinstance(event, PlainTrial):
+        return _scored(event, event.resolved is True, None, profile, prices)  # (R20)
     return _score(event, None, profile, prices)
 
 
 def score_trial_group(
-    events: Sequence[TrialResult],
+    events: Sequence[AnyTrial],
     profile: GradingProfile,
     prices: PriceTable,
     is_baseline: Callable[[str], bool],
@@ -68,15 +72,15 @@ def score_trial_group(
     return [_score(event, allowed, profile, prices) for event in events]
 
 
-def group_resolved(events: Sequence[TrialResult], is_baseline: Callable[[str], bool]) -> bool | None:
+def group_resolved(events: Sequence[AnyTrial], is_baseline: Callable[[str], bool]) -> bool | None:
     """Verdict of a multi-agent trial: that of the deciding sub-trial; None: no verdict, or no sub-trials."""
     decider = deciding_sub_trial(events, is_baseline)
     return None if decider is None else decider.resolved
 
 
 def deciding_sub_trial(
-    events: Sequence[TrialResult], is_baseline: Callable[[str], bool]
-) -> TrialResult | None:
+    events: Sequence[AnyTrial], is_baseline: Callable[[str], bool]
+) -> AnyTrial | None:
     """The sub-trial that stands for the whole trial (R10, D2), whatever the order; None: there is none.
 
     It is the one with the highest agent index that is no baseline or, where all are baselines, the
@@ -86,7 +90,7 @@ def deciding_sub_trial(
 
 
 def _score(
-    event: TrialResult, allowed_failures: int | None, profile: GradingProfile, prices: PriceTable
+    event: AnyTrial, allowed_failures: int | None, profile: GradingProfile, prices: PriceTable
 ) -> Scored:
     if event.tests is None and event.snapshot is None:
         pytest_failed = snapshot_failed = False
@@ -95,26 +99,44 @@ def _score(
         pytest_failed = event.tests is not None and _tests_failed(event.tests, allowed_failures)
         snapshot_failed = event.snapshot is not None and _snapshot_failed(event.snapshot)
         success = not (pytest_failed or snapshot_failed)
+    formulacode = (
+        None if isinstance(event, PlainTrial) else formulacode_score(event, pytest_failed, snapshot_failed)
+    )
+    return _scored(event, success, formulacode, profile, prices)
+
+
+def _scored(
+    event: AnyTrial,
+    success: bool,
+    formulacode: FormulaCodeScore | None,
+    profile: GradingProfile,
+    prices: PriceTable,
+) -> Scored:
     pass_rate = 1.0 if success else 0.0
     impl_rate = None if event.score is None else _clamp(event.score)
-    cost, source = _cost(event, prices)
-    return Scored(
-        event.resolved,
-        success,
-        pass_rate,
-        impl_rate,
-        None if impl_rate is None else profile.composite(pass_rate, impl_rate),
-        cost,
-        source,
-        cost_of_pass(cost, pass_rate),
-        _duration_seconds(event),
-        event.input_tokens,
-        event.output_tokens,
-        event.cache_read_tokens,
-        event.cache_write_tokens,
-        event.trajectory_length,
-        event.failure_mode,
-        formulacode_score(event, pytest_failed, snapshot_failed),
+    cost, source = event.cost_usd, _REPORTED
+    if cost is None:
+        cost, source = _estimated(event, prices)
+    duration = event.duration_seconds
+    return Scored._make(
+        (
+            event.resolved,
+            success,
+            pass_rate,
+            impl_rate,
+            None if impl_rate is None else profile.composite(pass_rate, impl_rate),
+            cost,
+            source,
+            cost_of_pass(cost, pass_rate),
+            _elapsed(event) if duration is None else duration,
+            event.input_tokens,
+            event.output_tokens,
+            event.cache_read_tokens,
+            event.cache_write_tokens,
+            event.trajectory_length,
+            event.failure_mode,
+            formulacode,
+        )
     )
 
 
@@ -138,7 +160,7 @@ def _failures(tests: TestCounts) -> int:
     return (tests.failed or 0) + (tests.error or 0)
 
 
-def _oracle_failures(events: Sequence[TrialResult]) -> int | None:
+def _oracle_failures(events: Sequence[AnyTrial]) -> int | None:
     """Failed and errored tests of the group's oracle (D8): 0 without counts; None: there is no oracle."""
     oracle = min((e for e in events if e.agent.startswith("oracle")), key=_position, default=None)
     if oracle is None:
@@ -146,7 +168,7 @@ def _oracle_failures(events: Sequence[TrialResult]) -> int | None:
     return 0 if oracle.tests is None else _failures(oracle.tests)
 
 
-def _position(event: TrialResult) -> tuple[int, str, str]:
+def _position(event: AnyTrial) -> tuple[int, str, str]:
     """Place in the trial; names break the tie of a mistaken equal index, so that order never matters."""
     return event.agent_index or 0, event.agent, event.model
 
@@ -156,10 +178,8 @@ def _clamp(score: float) -> float:
     return 0.0 if score <= 0 else 1.0 if score >= 1 else score
 
 
-def _cost(event: TrialResult, prices: PriceTable) -> tuple[float | None, CostSource | None]:
-    """Reported, else tokens x price, else unknown (R2). A reported 0.0 is a value (R1)."""
-    if event.cost_usd is not None:
-        return event.cost_usd, "reported"
+def _estimated(event: AnyTrial, prices: PriceTable) -> tuple[float | None, CostSource | None]:
+    """Tokens x price, else unknown, where no cost is reported (R2); a reported 0.0 is a value (R1)."""
     estimate = prices.cost(
         event.model,
         event.input_tokens,
@@ -170,9 +190,8 @@ def _cost(event: TrialResult, prices: PriceTable) -> tuple[float | None, CostSou
     return (None, None) if estimate is None else (estimate, "estimated")
 
 
-def _duration_seconds(event: TrialResult) -> float | None:
-    if event.duration_seconds is not None:
-        return event.duration_seconds
+def _elapsed(event: AnyTrial) -> float | None:
+    """Seconds from start to end; None where one is missing or the end comes first."""
     if event.started_at is None or event.finished_at is None:
         return None
     seconds = (event.finished_at - event.started_at).total_seconds()
