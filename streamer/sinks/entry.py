@@ -34,6 +34,8 @@ GROUP_HEADLINE = {
     "grade": ("grade",),
     "total_cost": ("total_cost",),
     "cost_of_pass": ("cost_of_pass",),
+    "mean_speedup": ("formulacode", "mean_speedup"),
+    "agent_advantage": ("formulacode", "agent_advantage"),
     "provisional": ("provisional",),
 }
 

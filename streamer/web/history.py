@@ -10,7 +10,15 @@ from streamer.client.reading import HistoryEntry
 from streamer.web.models import HistoryPoint
 
 COUNTS = ("trials", "done", "planned")
-NUMBERS = ("accuracy", "pass_rate", "composite_score", "total_cost", "cost_of_pass")
+NUMBERS = (
+    "accuracy",
+    "pass_rate",
+    "composite_score",
+    "total_cost",
+    "cost_of_pass",
+    "mean_speedup",
+    "agent_advantage",
+)
 _NOT_FINITE = {"Infinity", "-Infinity", "NaN"}
 
 T = TypeVar("T")

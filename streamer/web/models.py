@@ -55,6 +55,8 @@ class HistoryPoint(Message):
     grade: Grade | None = Field(description="Grade.")
     total_cost: Number | None = Field(description="Sum of the known costs in USD.")
     cost_of_pass: Number | None = Field(description="Known cost over passes in USD.")
+    mean_speedup: Number | None = Field(description="FormulaCode: mean task speedup, ratio.")
+    agent_advantage: Number | None = Field(description="FormulaCode: mean advantage, level 4.")
     provisional: bool | None = Field(description="Planned trials are missing.")
     done: int | None = Field(description="Run only: slots filled.")
     planned: int | None = Field(description="Run only: slots planned.")

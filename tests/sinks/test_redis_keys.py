@@ -191,6 +191,15 @@ async def test_every_emission_is_told_once_and_a_repeated_write_is_not(
     }
 
 
+async def test_the_history_of_an_agent_has_the_headline_numbers_of_formulacode(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    formulacode = a_formulacode_summary(mean_speedup=1.25, agent_advantage=-0.125)
+    await make_sink().write([a_cut(an_agent_model_change("r", "a", "m", formulacode=formulacode))])
+    [(_, entry)] = client.xrange(NAMES.history("r"))
+    assert (entry["mean_speedup"], entry["agent_advantage"]) == ("1.25", "-0.125")
+
+
 async def test_runs_are_listed_by_the_time_of_their_last_event(
     make_sink: MakeSink, client: redis.Redis
 ) -> None:

@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 from streamer.settings import Settings
 from tests.support.events import a_plan, a_trial
 from tests.support.simulated import PLAIN_RUN, TIERED_RUN, simulate
+from tests.support.worker_process import wait_for
 from tests.web.browsing import WebProcess, a_browser, a_stack, live, publish, watched
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -116,7 +117,7 @@ def test_nothing_is_lost_when_the_server_restarts(page: Page, stack: Settings, t
         fresh = page.context.new_page()
         fresh.goto(f"{web.url}/#/run/resumed")
         expect(fresh.locator(".legend b")).to_have_text("20.0\u00a0%")
-        assert points(page) >= points(fresh) >= 2
+        wait_for(lambda: points(page) >= points(fresh) >= 2, "both pages have drawn the history")
 
 
 HOSTILE = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Iterator
 
@@ -19,6 +20,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 TOKEN = "correct-horse-battery"
 BENCHMARKS = {f"suite.Class.time_{n}": {"agent/nop": 1.0 + n / 10, "oracle/nop": 1.5} for n in range(5)}
+MEASURED = {"benchmarks": BENCHMARKS, "finished_at": "2026-01-02T03:04:05Z"}
 FAILING = {"status": "failed", "passed": 90, "failed": 7, "error": 2, "skipped": 1, "total": 100}
 PASSING = {"status": "ok", "passed": 100, "failed": 0, "error": 0, "skipped": 0, "total": 100}
 
@@ -46,8 +48,8 @@ def fed(settings: Settings) -> None:
         async with Feed(settings, log=True) as feed:
             await feed.take(
                 [
-                    a_trial(task_id="good", tests=PASSING, benchmarks=BENCHMARKS, cost_usd=1.0),
-                    a_trial(task_id="broken", tests=FAILING, benchmarks=BENCHMARKS, cost_usd=2.0),
+                    a_trial(task_id="good", tests=PASSING, cost_usd=1.0, **MEASURED),
+                    a_trial(task_id="broken", tests=FAILING, cost_usd=2.0, **MEASURED),
                 ]
             )
 
@@ -72,6 +74,24 @@ def test_a_trial_that_fell_back_says_why_and_lists_its_benchmarks(page: Page, lo
         page.keyboard.press("Escape")
         page.get_by_role("link", name="Board", exact=True).click()
         expect(page.get_by_role("columnheader", name="Speedup")).to_be_visible()
+        page.goto("about:blank")
+
+
+def test_speedup_and_advantage_are_drawn_over_event_time(page: Page, logged: Settings) -> None:
+    fed(logged)
+    with Serving(logged) as serving:
+        history = serving.get("/api/runs/run-1/history?kind=agent_model").json()
+        agent = serving.get("/api/runs/run-1/agents").json()[0]["formulacode"]
+        assert history[-1]["mean_speedup"] == agent["mean_speedup"] > 1.0
+        assert history[-1]["agent_advantage"] == agent["agent_advantage"]
+        page.goto(f"http://127.0.0.1:{serving.port}/#/run/run-1")
+        live(page)
+        for metric, title in (("mean_speedup", "Speedup"), ("agent_advantage", "Advantage")):
+            page.get_by_label("Metric").select_option(metric)
+            expect(page.locator(".plot")).to_have_attribute(
+                "aria-label", re.compile(f"^{title} over event time, 1 line")
+            )
+            expect(page.locator(".legend b")).to_have_text(re.compile(r"-?\d"))
         page.goto("about:blank")
 
 

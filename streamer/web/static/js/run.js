@@ -1,26 +1,20 @@
 // One run: its head, and what is chosen of board, tiers, trials and comparison.
 
 import { Board } from "./board.js";
+import { Charts } from "./charts.js";
 import { Compare } from "./compare.js";
 import { closeDrawer, openTrial } from "./drawer.js";
-import { segments, select } from "./controls.js";
 import { card, h, name } from "./dom.js";
 import { UNKNOWN, ago, count, duration, number, percent, usd } from "./format.js";
-import { Frontier } from "./frontier.js";
 import { Live } from "./live.js";
-import { METRICS, known } from "./metrics.js";
 import { progress, runLink, status } from "./runs.js";
 import { runPath } from "./api.js";
 import { Tiers } from "./tiers.js";
-import { TimeChart } from "./timechart.js";
 import { Trials } from "./trials.js";
 
 const TABS = { board: "Board", tiers: "Tiers", trials: "Trials", compare: "Compare" };
-const LINES = ["pass_rate", "composite_score", "accuracy", "cost_of_pass", "total_cost", "trials"];
-const QUALITIES = ["composite_score", "pass_rate", "accuracy", "mean_speedup", "agent_advantage"];
 // Of pass@k that of the greatest k up to this.
 const MOST_ATTEMPTS = 5;
-const COSTS = ["mean_cost", "cost_of_pass", "total_cost"];
 
 export class Run {
   constructor(run, tab, state) {
@@ -28,7 +22,6 @@ export class Run {
     this.tab = TABS[tab] ? tab : "board";
     this.agents = new Map();
     this.tiers = new Map();
-    this.colors = new Map();
     this.summary = null;
     this.head = h("div", { class: "head" }, h("h1", {}, name(run)));
     this.tiles = h("dl", { class: "tiles" });
@@ -57,26 +50,8 @@ export class Run {
 
   boardBody() {
     this.board = new Board();
-    this.chart = new TimeChart(this.id, (key, kind = "agent_model") => (kind === "tier" ? this.tierIndex(key) : this.indexOf(key)));
-    this.choice = { kind: "agent_model", line: "pass_rate", quality: "composite_score", cost: "mean_cost" };
-    const again = (what) => (value) => {
-      this.choice[what] = value;
-      this.drawCharts();
-    };
-    const line = select("Metric", LINES.map((id) => [id, METRICS[id].title]), this.choice.line, again("line"));
-    this.kinds = segments("Lines", [["agent_model", "Agents"], ["tier", "Tiers"]], "agent_model", again("kind"));
-    this.quality = select("Quality", [], "", again("quality"));
-    const cost = select("Cost", COSTS.map((id) => [id, METRICS[id].title]), this.choice.cost, again("cost"));
-    this.frontier = new Frontier();
-    return [
-      card("Board", [h("span", { class: "note" }, "* provisional: planned trials are missing")], this.board.element),
-      h(
-        "div",
-        { class: "two" },
-        card("Over event time", [line.element, this.kinds], h("div", { class: "body" }, this.chart.element)),
-        card("Cost against quality", [this.quality.element, cost.element], h("div", { class: "body" }, this.frontier.element, h("p", { class: "note" }, "Dashed: the Pareto frontier; nobody is cheaper and at least as good."))),
-      ),
-    ];
+    this.charts = new Charts(this.id);
+    return [card("Board", [h("span", { class: "note" }, "* provisional: planned trials are missing")], this.board.element), this.charts.element];
   }
 
   // A snapshot begins: what it does not name is gone. The chart asks what happened meanwhile.
@@ -84,11 +59,11 @@ export class Run {
     this.summary = null;
     this.agents.clear();
     this.tiers.clear();
-    this.chart?.load().catch(() => {});
+    this.charts?.chart.load().catch(() => {});
   }
 
   put(summary) {
-    this.chart?.put(summary);
+    this.charts?.chart.put(summary);
     if (summary.type === "run_summary") this.summary = summary;
     else if (summary.type === "agent_model_summary") this.agents.set(summary.agent_model, summary);
     else this.tiers.set(`${summary.tier}\n${summary.agent_model ?? ""}`, summary);
@@ -103,32 +78,11 @@ export class Run {
   draw() {
     const agents = [...this.agents.values()];
     const tiers = [...this.tiers.values()];
-    for (const label of [...this.agents.keys()].sort()) this.indexOf(label);
+    this.charts?.update(agents, tiers);
     this.drawHead();
-    this.board?.update(agents, (label) => this.indexOf(label));
+    this.board?.update(agents, (label) => this.charts.indexOf(label));
     this.tierView?.update(tiers, this.summary);
     this.trialView?.update(agents, tiers);
-    if (this.chart) {
-      this.kinds.hidden = tiers.length === 0;
-      this.quality.offer(known(QUALITIES, agents).map((id) => [id, METRICS[id].title]));
-      if (this.quality.select.value) this.choice.quality = this.quality.select.value;
-      this.drawCharts();
-    }
-  }
-
-  drawCharts() {
-    this.chart.show(this.choice.kind, this.choice.line);
-    this.frontier.update([...this.agents.values()], (label) => this.indexOf(label), this.choice.cost, this.choice.quality);
-  }
-
-  // A colour once given stays.
-  indexOf(label) {
-    if (!this.colors.has(label)) this.colors.set(label, this.colors.size);
-    return this.colors.get(label);
-  }
-
-  tierIndex(tier) {
-    return [...new Set([...this.tiers.values()].map((one) => one.tier))].sort().indexOf(tier);
   }
 
   drawHead() {
@@ -149,7 +103,7 @@ export class Run {
 
   close() {
     this.live.close();
-    this.chart?.close();
+    this.charts?.close();
     this.trialView?.close();
     closeDrawer();
   }

@@ -62,7 +62,11 @@ export class TimeChart {
 
   // What Redis remembers; the stream of updates adds to it.
   async load() {
-    const points = await get(runPath(this.run, "/history"), { points: 300 });
+    this.take(await get(runPath(this.run, "/history"), { points: 300 }));
+  }
+
+  // Points of the history; what was heard since stays.
+  take(points) {
     const fresh = { agent_model: new Map(), tier: new Map() };
     for (const point of points) {
       if (point.kind === "agent_model") insert(fresh.agent_model, point.agent_model, point, point);
