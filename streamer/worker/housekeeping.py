@@ -91,7 +91,9 @@ class Housekeeping:
                 partition.end = max(partition.end, self._app.consumer.highwater(tp) or 0)
                 if not partition.caught_up:
                     await self._pass_what_is_gone(tp, partition)
-                elif partition.unfinished and partition.pace.due():
+                    continue
+                consumer_of(self._app).refolded.discard(tp)
+                if partition.unfinished and partition.pace.due():
                     await self._pay(partition)
 
     async def _pay(self, partition: Partition) -> None:

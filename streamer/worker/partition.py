@@ -25,6 +25,8 @@ class Partition:
         pipeline: its runs.
         position: offset of the next event to fold.
         catch_up_to: position at which the state is consistent again.
+        silent_to: rejections of events before this offset, and events to send on, are out already.
+        mark: what to write once the state is whole (`coverage`), None if that stands there.
         caught_up: true once `publish` has been done for the recovered state.
         marked: runs touched while catching up.
         owed: runs whose state is saved and whose summaries are not published yet.
@@ -48,6 +50,8 @@ class Partition:
     unfinished: list[Batch] = field(default_factory=list)
     pace: Pace = field(default_factory=Pace)
     end: int = 0
+    silent_to: int = 0
+    mark: bytes | None = None
 
     @property
     def passed(self) -> bool:

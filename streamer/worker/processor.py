@@ -20,6 +20,7 @@ from streamer.pipeline import Folded, Record
 from streamer.sinks.redis import RedisSink
 from streamer.worker.alive import Pulse
 from streamer.worker.batches import Batch
+from streamer.worker.coverage import mark_key
 from streamer.worker.output import Out, Output
 from streamer.worker.partition import Partition
 from streamer.worker.placement import forward
@@ -146,11 +147,12 @@ class Processor:
     async def _fold(self, partition: Partition, records: list[Any]) -> Folded:
         """Fold in portions, so that the loop gets its turns however long the records take."""
         folded = Folded()
-        for start in range(0, len(records), RECORDS_PER_TURN):
-            portion = partition.pipeline.fold(map(_record, records[start : start + RECORDS_PER_TURN]))
-            folded.touched |= portion.touched
-            folded.rejections += portion.rejections
-            folded.misplaced += portion.misplaced
+        for portion in portions(records, partition.silent_to):
+            found = partition.pipeline.fold(map(_record, portion))
+            folded.touched |= found.touched
+            if portion[0].offset >= partition.silent_to:
+                folded.rejections += found.rejections
+                folded.misplaced += found.misplaced
             await asyncio.sleep(0)
         return folded
 
@@ -193,12 +195,34 @@ class Processor:
             await self._output.write(outs)
         orphans = self._publisher.orphans(partition.number, current, partition.epoch)
         await self._output.write(self._publisher.of_summaries(partition.number, orphans))
+        await self._mark(partition)
         partition.caught_up = True
         partition.marked.clear()
         await self._sink.reconcile(partition.summaries())
         log.info(
             "partition %d: caught up at offset %d, %d runs", partition.number, partition.position, len(runs)
         )
+
+    async def _mark(self, partition: Partition) -> None:
+        """The pages are whole, and acknowledged: say so among them."""
+        if partition.mark is not None:
+            out = self._tables.trials.put(partition.number, mark_key(partition.number), partition.mark)
+            await self._output.write([out])
+            partition.mark = None
+
+
+def portions(records: list[Any], silent_to: int) -> Iterator[list[Any]]:
+    """Cut records into what is folded in one turn; none reaches from before `silent_to` beyond it.
+
+    >>> from types import SimpleNamespace as Record
+    >>> cut = portions([Record(offset=offset) for offset in (3, 5, 8)], 5)
+    >>> [[record.offset for record in portion] for portion in cut]
+    [[3], [5, 8]]
+    """
+    before = sum(record.offset < silent_to for record in records)
+    for part in (records[:before], records[before:]):
+        for start in range(0, len(part), RECORDS_PER_TURN):
+            yield part[start : start + RECORDS_PER_TURN]
 
 
 def _finish(partition: Partition) -> None:

@@ -21,6 +21,7 @@ from streamer.pipeline import Pipeline
 from streamer.score import PriceTable
 from streamer.settings import Settings
 from streamer.sinks.names import Names
+from streamer.worker.coverage import StateLost, covers, is_mark, mark, mark_key
 from streamer.worker.epoch import epoch_record, read_epoch
 from streamer.worker.output import Output
 from streamer.worker.partition import Partition
@@ -47,10 +48,19 @@ class RecoveryIncomplete(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class _Log:
-    """Where an event partition stands: offset of the next event to fold, and the end."""
+    """Where an event partition and its changelog stand.
 
-    position: int
+    Attributes:
+        start: offset of the first event that is still there.
+        committed: offset up to which the group is done, None if it never said.
+        end: offset after the last event.
+        changelog_start: offset of the first record of the changelog that is still there.
+    """
+
+    start: int
+    committed: int | None
     end: int
+    changelog_start: int
 
 
 class Rebuild:
@@ -103,6 +113,7 @@ class Rebuild:
             table.keep_only(mine)
         ends = cast(TableManager, self._app.tables).recovery.active_highwaters
         self._output.known_to({(tp.topic, tp.partition): last + 1 for tp, last in ends.items()})
+        consumer_of(self._app).refolded.clear()
         logs = await self._logs(mine)
         epoch = await read_epoch(self._settings)
         pages = self._tables.trials.by_partition()
@@ -129,9 +140,12 @@ class Rebuild:
         if not tps:
             return {}
         ends = await consumer.highwaters(*tps)
-        starts = await consumer.earliest_offsets(*tps)
+        changelogs = {tp: TP(self._tables.trials.topic, tp.partition) for tp in tps}
+        starts = await consumer.earliest_offsets(*tps, *changelogs.values())
         committed = {tp: await consumer.committed(tp) for tp in tps}
-        return {tp.partition: _Log(committed[tp] or starts[tp], ends[tp]) for tp in tps}
+        return {
+            tp.partition: _Log(starts[tp], committed[tp], ends[tp], starts[changelogs[tp]] or 0) for tp in tps
+        }
 
     async def _partition(self, number: int, pages: dict[str, bytes], at: _Log, epoch: int) -> Partition:
         if self._settings.epoch is None:
@@ -141,7 +155,34 @@ class Rebuild:
         if as_of >= at.end and self._settings.epoch is None:
             epoch = await self._next_epoch(number, as_of, at.end, epoch)
             pipeline = await self._load(number, epoch, pages)
-        return Partition(number, epoch, pipeline, at.position, min(as_of + 1, at.end), end=at.end)
+        if covers(self._tables.trials.get(mark_key(number)), at.changelog_start):
+            position = at.committed or at.start
+            return Partition(number, epoch, pipeline, position, min(as_of + 1, at.end), end=at.end)
+        return self._refolded(number, epoch, pipeline, at)
+
+    def _refolded(self, number: int, epoch: int, pipeline: Pipeline, at: _Log) -> Partition:
+        """The pages may lack something: fold everything again, past all that was ever published from it."""
+        if at.committed:
+            if at.start:
+                names = Names(self._settings.namespace)
+                raise StateLost(self._tables.trials.topic, self._topic, number, at.start, names.group)
+            log.warning(
+                "partition %d: its state pages are not all there; folding the log again from its beginning",
+                number,
+            )
+        consumer_of(self._app).refolded.add(TP(self._topic, number))
+        done = at.committed or 0
+        past = max(pipeline.as_of + 1, done, self._published_version(number) + 1)
+        return Partition(
+            number,
+            epoch,
+            pipeline,
+            at.start,
+            min(past, at.end),
+            end=at.end,
+            silent_to=done,
+            mark=mark(at.changelog_start),
+        )
 
     async def _load(self, number: int, epoch: int, pages: dict[str, bytes]) -> Pipeline:
         """Join the pages; each rebuild is a writer of its own, so that it never rewrites a page unread."""
@@ -153,7 +194,8 @@ class Rebuild:
             owns=lambda run_id: partition_of(run_id, count) == number,
         )
         for loaded, (key, value) in enumerate(pages.items()):
-            pipeline.load_page(key, value)
+            if not is_mark(key):
+                pipeline.load_page(key, value)
             if loaded % PAGES_PER_TURN == 0:
                 await asyncio.sleep(0)
         pipeline.recovered()
@@ -163,6 +205,11 @@ class Rebuild:
         """Greatest epoch among the run summaries of the partition, 0 if there are none."""
         runs = self._tables.summaries["run"].by_partition().get(number, {})
         return max((int(orjson.loads(value)["epoch"]) for value in runs.values()), default=0)
+
+    def _published_version(self, number: int) -> int:
+        """Greatest state version among the run summaries of the partition, -1 if there are none."""
+        runs = self._tables.summaries["run"].by_partition().get(number, {})
+        return max((int(orjson.loads(value)["state_version"]) for value in runs.values()), default=-1)
 
     async def _next_epoch(self, number: int, as_of: int, end: int, epoch: int) -> int:
         log.warning(

@@ -46,7 +46,12 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
 
 class Consumer(driver.Consumer):
-    """Faust's consumer with batches on the event topic. All of it runs in the main loop."""
+    """Faust's consumer with batches on the event topic. All of it runs in the main loop.
+
+    Attributes:
+        handed: the batches that were handed on.
+        refolded: partitions that are read from their beginning, whatever offset is committed.
+    """
 
     logger = logging.getLogger("faust.streamer")
     transport: Transport
@@ -54,6 +59,7 @@ class Consumer(driver.Consumer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.handed = HandedBatches()
         self._fetched: dict[Any, Batch] = {}
+        self.refolded: set[TP] = set()
         super().__init__(*args, **kwargs)
 
     def _new_consumer_thread(self) -> ConsumerThread:
@@ -154,7 +160,11 @@ class Consumer(driver.Consumer):
         self.handed.forget()
         await super().perform_seek()
         assigned = [tp for tp in self.assignment() if self._is_events(tp)]
-        fresh = [TopicPartition(*tp) for tp in assigned if not self._committed_offset[tp]]
+        for tp in self.refolded:
+            self._read_offset[tp] = None
+        fresh = [
+            TopicPartition(*tp) for tp in assigned if not self._committed_offset[tp] or tp in self.refolded
+        ]
         if fresh:
             await self._thread.seek_to_beginning(*fresh)
         self._fetched.clear()

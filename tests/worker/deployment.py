@@ -21,6 +21,7 @@ from streamer.client.log import read_topic
 from streamer.pipeline import Pipeline, Record
 from streamer.settings import Settings
 from streamer.sinks.names import Names
+from streamer.worker.coverage import PREFIX
 from streamer.worker.placement import partition_of
 from tests.support.worker_process import WorkerProcess, wait_for
 
@@ -149,8 +150,9 @@ class Deployment:
         return {key: value for key, value in found.items() if value is not None}
 
     def records(self, topic: str) -> list[Any]:
-        """Every record of a topic."""
-        return list(read_topic(self.settings, self.names.topic(topic)))
+        """Every record of a topic; of the changelog, those that are pages."""
+        records = read_topic(self.settings, self.names.topic(topic))
+        return [record for record in records if not (record.key or b"").startswith(PREFIX.encode())]
 
     def committed(self) -> int:
         """Sum of the group's committed offsets of the event topic."""
