@@ -15,6 +15,10 @@ from streamer.sources.base import Unreadable
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
+VANISHED = "no longer there when it was read"
+"""What is said of a file or directory that was moved or deleted after it was found."""
+
+
 class FileError(Exception):
     """A file cannot be read; the text says why and is meant for the user."""
 
@@ -38,8 +42,10 @@ def read_json(path: Path) -> Any:
     """Content of a JSON file. Raises FileError; NaN and Infinity pass as floats."""
     try:
         if not is_file(path):
-            raise FileError("not a regular file")
+            raise FileError("not a regular file" if os.path.lexists(path) else VANISHED)
         return json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise FileError(VANISHED) from error
     except OSError as error:
         raise FileError(f"cannot be read: {error.strerror or error}") from error
     except RecursionError as error:
@@ -110,6 +116,10 @@ def entries(directory: Path, problem: Callable[[Path, str], None] | None = None)
     try:
         with os.scandir(directory) as listing:
             return sorted(listing, key=lambda entry: entry.name)
+    except (FileNotFoundError, NotADirectoryError):
+        if problem:
+            problem(directory, VANISHED)
+        return []
     except OSError as error:
         if problem:
             problem(directory, f"cannot be listed: {error.strerror or error}")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from streamer.client.tail.journal import AlreadyFollowed, Journal
 from streamer.client.tail.ledger import Event, Ledger, wanted
-from streamer.client.tail.settling import Settling
+from streamer.client.tail.settling import Settling, Verdict, unsettled_of
 from tests.support.events import a_plan, a_trial
 from tests.support.tailing import digests_of
 
@@ -136,21 +136,31 @@ def test_a_file_is_unsettled_until_it_parses_or_stays_still(tmp_path: Path) -> N
     now = 100.0
     written = os.stat(path).st_ctime
     settling = Settling(5.0, clock=lambda: now, wall=lambda: written + 1.0)
-    assert settling.unsettled([path]) == {path}
+
+    def verdict(begun: float) -> Verdict:
+        return settling.judge([path], begun)[path]
+
+    assert verdict(begun=99.0) is Verdict.CHANGED
     now = 104.0
-    assert settling.unsettled([path]) == {path}
+    assert verdict(begun=103.0) is Verdict.WRITING
     path.write_text('{"a": 1, ')
-    assert settling.unsettled([path]) == {path}
+    assert verdict(begun=103.0) is Verdict.CHANGED
     now = 108.0
-    assert settling.unsettled([path]) == {path}
+    assert verdict(begun=107.0) is Verdict.WRITING
     now = 109.0
-    assert settling.unsettled([path]) == set()
+    assert verdict(begun=107.0) is Verdict.STANDS
     path.write_text('{"a": 1}')
-    assert settling.unsettled([path]) == set()
+    assert verdict(begun=108.0) is Verdict.CHANGED
+    now = 110.0
+    assert verdict(begun=109.5) is Verdict.FRESH
+    path.unlink()
+    assert verdict(begun=109.9) is Verdict.GONE
 
 
 def test_a_file_that_was_broken_long_ago_is_not_waited_for(tmp_path: Path) -> None:
-    path = tmp_path / "results.json"
+    path, gone = tmp_path / "results.json", tmp_path / "gone"
     path.write_text("{")
     later = os.stat(path).st_ctime + 60.0
-    assert Settling(5.0, clock=lambda: 0.0, wall=lambda: later).unsettled([path, tmp_path / "gone"]) == set()
+    settling = Settling(5.0, clock=lambda: 0.0, wall=lambda: later)
+    assert settling.judge([path, gone], begun=0.0) == {path: Verdict.FRESH, gone: Verdict.GONE}
+    assert unsettled_of({path: Verdict.FRESH, gone: Verdict.GONE}) == {gone}

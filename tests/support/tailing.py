@@ -44,7 +44,6 @@ class Followed:
     def __init__(self, root: Path, ledger: Ledger | None = None, **more: Any) -> None:
         self.root = root
         self.events: list[Event] = []
-        self.seen_at: list[float] = []
         self.said: list[str] = []
         self.lines: list[Event] = []
         self.ledger = ledger or Ledger()
@@ -56,7 +55,6 @@ class Followed:
 
     def _publish(self, events: list[Event]) -> None:
         self.events += events
-        self.seen_at += [time.monotonic()] * len(events)
 
     @property
     def digests(self) -> dict[str, str]:
@@ -66,7 +64,7 @@ class Followed:
     def trials(self) -> list[Event]:
         return [event for event in self.events if event["type"] == "trial_result"]
 
-    def wait_until_converted(self, seconds: float = 30.0) -> None:
+    def wait_until_converted(self, seconds: float = 60.0) -> None:
         """Wait until what was published says what `convert` says of the directory as it is."""
         wanted = converted_digests(self.root, self.options)
         try:

@@ -8,6 +8,7 @@ the rarer.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -17,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from schemas.identity import UNKNOWN
+from streamer.client.tail.complaints import Complaints
 from streamer.client.tail.gone import GONE_SECONDS, Gone
 from streamer.client.tail.ledger import Key, Ledger, Wanted, wanted
 from streamer.client.tail.reading import Event, Reading, read_part, read_whole
-from streamer.client.tail.settling import STILL_SECONDS, Settling
+from streamer.client.tail.settling import STILL_SECONDS, Settling, Verdict, unsettled_of
 from streamer.client.tail.watching import Watcher
 from streamer.sources.base import ConvertOptions
 from streamer.sources.discover import Run
@@ -62,10 +64,11 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """The directory as it was read, its results, and how long that took."""
+    """The directory as it was read, its results, when that began and how long it took."""
 
     reading: Reading
     results: list[Wanted]
+    begun: float
     seconds: float
 
 
@@ -103,14 +106,13 @@ class Follower:
         self._ledger = ledger
         self._publish = publish
         self._note = note
-        self._say = say
         self._gone = Gone(gone_seconds, keep_deleted=keep_deleted)
         self._pace_seconds = pace_seconds
         self._settling = Settling(still_seconds)
+        self._complaints = Complaints(self._settling, say)
         self._runs: list[Run] = []
         self._frozen: set[Path] = set()
         self._parts: dict[Path, tuple[Run, float, float]] = {}
-        self._said: set[str] = set()
         self._urgent = False
         self._read_at = self._took = 0.0
         self._reading: Future[_Whole] | None = None
@@ -126,8 +128,8 @@ class Follower:
                 while not stop.is_set():
                     self._take_note(watcher.changes())
                     if watcher.problem:
-                        self._once(
-                            f"the system does not tell of changes ({watcher.problem}): reading instead"
+                        self._complaints.once(
+                            [f"the system does not tell of changes ({watcher.problem}): reading instead"]
                         )
                     self._urgent |= not watcher.watching
                     self._go_on(thread)
@@ -147,11 +149,14 @@ class Follower:
         self._read_parts()
 
     def settle(self, stop: threading.Event, tick: Callable[[], None]) -> None:
-        """Read the whole until no file is being written any more."""
+        """Read the whole until no file is being written any more, and all is said and withdrawn."""
         self.read_whole()
-        while self.standing.waiting and not stop.wait(self._pace_seconds):
+        while self._is_undecided() and not stop.wait(self._pace_seconds):
             self.read_whole()
             tick()
+
+    def _is_undecided(self) -> bool:
+        return bool(self.standing.waiting or self._complaints.pending or self._gone.doubtful)
 
     def read_whole(self) -> None:
         """Publish what the directory says and was not published; withdraw what it no longer says."""
@@ -164,14 +169,14 @@ class Follower:
         self._seen.clear()
 
     def _read(self) -> _Whole:
-        begun = time.monotonic()
+        begun = self._settling.begin()
         reading = read_whole(self._root, self._options)
-        return _Whole(reading, self._results(reading), time.monotonic() - begun)
+        return _Whole(reading, self._results(reading), begun, self._settling.begin() - begun)
 
     def _apply(self, whole: _Whole) -> None:
         begun = time.monotonic()
         reading, results = whole.reading, whole.results
-        unsettled = self._settling.unsettled(path for path, _ in reading.report.unreadable)
+        unsettled = unsettled_of(self._complaints.judge(reading.report, whole.begun))
         self._runs = reading.runs
         self._frozen = {
             run.path for run in reading.runs if any(p.path in unsettled for p in run.plan.problems)
@@ -183,10 +188,10 @@ class Follower:
         self._emit(event for plan in self._plans(reading) for event in self._ledger.plan(plan))
         self._emit(e for key, group in groups.items() if key not in left for e in self._ledger.settle(group))
         self._emit(self._withdrawals(groups, reading, unsettled))
-        self._stand(reading, groups, unsettled)
+        self._stand(whole, len(groups))
         self._read_at = time.monotonic()
         self._took = whole.seconds + self._read_at - begun
-        self._urgent |= bool(self.standing.waiting or self._gone.waiting or self._newer)
+        self._urgent |= self._is_undecided() or bool(self._gone.waiting or self._newer)
 
     def _plans(self, reading: Reading) -> list[Event]:
         """Plans that no file being written may change."""
@@ -196,8 +201,10 @@ class Follower:
         return [plan for plan in reading.plans if plan["run_id"] not in frozen]
 
     def _results(self, reading: Reading) -> list[Wanted]:
+        """Its results but for those whose file has left since: it may have left with only half of it read."""
         root = self._root.resolve()
-        return [wanted(event, str(path.relative_to(root))) for path, event in reading.trials]
+        there = (result for result in reading.trials if os.path.lexists(result[0]))
+        return [wanted(event, str(path.relative_to(root))) for path, event in there]
 
     def _path_of(self, new: Wanted) -> Path:
         return self._root.resolve() / new.path
@@ -223,25 +230,13 @@ class Follower:
             self.standing.withdrawn += 1
             yield self._ledger.retract(key)
 
-    def _stand(self, reading: Reading, groups: dict[Key, list[Wanted]], unsettled: set[Path]) -> None:
-        report = reading.report
+    def _stand(self, whole: _Whole, trials: int) -> None:
+        report = whole.reading.report
+        self._complaints.hear(report, whole.begun)
         self.standing.runs = report.runs
-        self.standing.trials = len(groups)
-        told = dict(report.unreadable)
-        waiting = unsettled | self._settling.fresh(told)
-        self.standing.waiting = len(waiting)
-        self.standing.unreadable = {path: told[path] for path in told if path not in waiting}
-        for note in report.notes:
-            self._once(f"note: {note}")
-        for path, name, reason in report.left_out:
-            self._once(f"{path}: {name} left out: {reason}")
-        for path, reason in self.standing.unreadable.items():
-            self._once(f"{path}: {reason}")
-
-    def _once(self, line: str) -> None:
-        if line not in self._said:
-            self._said.add(line)
-            self._say(line)
+        self.standing.trials = trials
+        self.standing.waiting = len(self._complaints.waiting)
+        self.standing.unreadable = self._complaints.unreadable
 
     def _take_note(self, changed: set[Path]) -> None:
         """Which parts the changes concern; else the whole."""
@@ -273,8 +268,10 @@ class Follower:
 
     def _read_part(self, run: Run, part: Path) -> bool:
         """Publish what is new in a part; True if a file in it is being written."""
+        begun = self._settling.begin()
         reading = read_part(run, part, self._options)
-        unsettled = self._settling.unsettled(path for path, _ in reading.report.unreadable)
+        verdicts = self._complaints.judge(reading.report, begun)
+        unsettled = unsettled_of(verdicts)
         for new in self._results(reading):
             self._seen.add(new.key)
             if new.event.get("agent", UNKNOWN) == UNKNOWN:
@@ -283,7 +280,7 @@ class Follower:
                 if self._emit(self._ledger.offer(new)):
                     self._newer.add(new.key)
                 self._urgent |= not self._ledger.wins(new)
-        return bool(unsettled)
+        return any(verdicts[path] is not Verdict.GONE for path in unsettled)
 
     def _is_due(self) -> bool:
         least, times = (self._pace_seconds, PACE) if self._urgent else (CALM_SECONDS, CALM)

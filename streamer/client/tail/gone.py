@@ -22,13 +22,15 @@ class Gone:
 
     Attributes:
         waiting: whether a result may go soon.
+        doubtful: whether the next reading decides about one whose file is there and says something else.
     """
 
     def __init__(self, seconds: float = GONE_SECONDS, *, keep_deleted: bool = False) -> None:
-        self.waiting = False
+        self.waiting = self.doubtful = False
         self._seconds = seconds
         self._keep_deleted = keep_deleted
         self._since: dict[Key, float] = {}
+        self._elsewhere: set[Key] = set()
 
     def find(
         self,
@@ -39,6 +41,9 @@ class Gone:
         undecided: Callable[[Path], bool],
     ) -> list[Key]:
         """Those to withdraw now. Nothing of a run that is gone as a whole, or that holds no result any more.
+
+        One whose file is there and says something else goes when a second reading finds the same: the first
+        may have looked while the file was elsewhere.
 
         Args:
             filled: slots with a published result, and the file each was read from, relative to the root.
@@ -52,6 +57,7 @@ class Gone:
         broken = {path for path, _ in reading.report.unreadable}
         now = time.monotonic()
         since: dict[Key, float] = {}
+        elsewhere: set[Key] = set()
         found = []
         for key, relative in filled:
             if key in held:
@@ -61,12 +67,16 @@ class Gone:
             if home not in populated or path in broken or undecided(path):
                 continue
             there = _is_there(path)
-            if there is False and not self._keep_deleted:
+            if there:
+                elsewhere.add(key)
+            elif there is False and not self._keep_deleted:
                 since[key] = self._since.get(key, now)
-            if there or (key in since and now - since[key] >= self._seconds):
+            if key in elsewhere & self._elsewhere or (key in since and now - since[key] >= self._seconds):
                 found.append(key)
         self._since = {key: at for key, at in since.items() if key not in found}
-        self.waiting = bool(self._since)
+        self._elsewhere = elsewhere.difference(found)
+        self.doubtful = bool(self._elsewhere)
+        self.waiting = self.doubtful or bool(self._since)
         return found
 
 

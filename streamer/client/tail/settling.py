@@ -1,10 +1,18 @@
-"""Which files are still being written: those that do not parse yet and changed a moment ago."""
+"""Whether what a reading complained of is still so: files are written in place, moved and deleted meanwhile.
+
+A reading takes a while, and what it found wrong with a file may be out of date when it ends. So each path
+that it complained of is looked at again after it. Where the path looks as it did before the reading began,
+the reading saw what is there now; anything else waits for the next reading.
+"""
 
 from __future__ import annotations
 
 import os
+import stat
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
 from pathlib import Path
 
 from streamer.sources.files import FileError, read_json
@@ -12,12 +20,51 @@ from streamer.sources.files import FileError, read_json
 STILL_SECONDS = 5.0
 """A file that does not parse and did not change for so long is not being written: it is broken."""
 
-Signature = tuple[int, int, int]
-"""Time of the last write in Unix nanoseconds, size in bytes, inode."""
+STAMP_SECONDS = 0.02
+"""File systems stamp changes with a clock that ticks more than 100 times a second: two changes of a file
+within one tick may look like one."""
+
+Signature = tuple[int, int, int, int]
+"""Kind, inode, time of the last change in Unix nanoseconds (which nobody can set), size in bytes. The last
+two are 0 for what is no regular file: a directory changes with all that comes into it."""
+
+
+class Verdict(Enum):
+    """What a complaint about a path is worth after the reading that made it."""
+
+    GONE = auto()
+    """There is no such path any more."""
+
+    CHANGED = auto()
+    """It may have changed since it was read: only the next reading knows."""
+
+    WRITING = auto()
+    """It is no JSON yet, and changed a moment ago."""
+
+    FRESH = auto()
+    """The reading saw it as it is, but it changed a moment ago, and may again."""
+
+    STANDS = auto()
+    """It is as the reading saw it, and has been for long."""
+
+
+def unsettled_of(verdicts: Mapping[Path, Verdict]) -> set[Path]:
+    """Paths of which the next reading may find something else: nothing that depends on them is published."""
+    return {path for path, verdict in verdicts.items() if verdict not in (Verdict.FRESH, Verdict.STANDS)}
+
+
+@dataclass(slots=True)
+class _Held:
+    """How a path looks, when that was seen first and last, and since when it has been so."""
+
+    signature: Signature
+    first: float
+    last: float
+    since: float
 
 
 class Settling:
-    """Remembers since when each broken file has been as it is.
+    """Remembers since when each path that was complained of has been as it is.
 
     Args:
         still_seconds: see :data:`STILL_SECONDS`.
@@ -34,42 +81,69 @@ class Settling:
         self._still = still_seconds
         self._clock = clock
         self._wall = wall
-        self._since: dict[Path, tuple[Signature, float]] = {}
+        self._held: dict[Path, _Held] = {}
 
-    def unsettled(self, suspects: Iterable[Path]) -> set[Path]:
-        """Those of the files that may yet become readable. Files that parse, or are gone, are not."""
-        return {path for path in set(suspects) if self._is_unsettled(path)}
+    def begin(self) -> float:
+        """The moment at which a reading begins, by the clock."""
+        return self._clock()
 
-    def fresh(self, suspects: Iterable[Path]) -> set[Path]:
-        """Those that changed a moment ago, readable or not: what was said of them may be out of date."""
-        return {path for path in set(suspects) if self._wall() - _changed_at(path) < self._still}
+    def judge(self, suspects: Iterable[Path], begun: float) -> dict[Path, Verdict]:
+        """What became of the paths that a reading, begun then, complained of."""
+        return {path: self._verdict(path, begun) for path in set(suspects)}
 
-    def _is_unsettled(self, path: Path) -> bool:
-        try:
-            found = os.stat(path)
-        except OSError:
-            self._since.pop(path, None)
-            return False
-        if not os.path.isfile(path) or _parses(path):
-            self._since.pop(path, None)
-            return False
-        signature = (found.st_mtime_ns, found.st_size, found.st_ino)
+    def forget(self, before: float) -> None:
+        """Forget the paths that no reading complained of since then."""
+        self._held = {path: held for path, held in self._held.items() if held.last >= before}
+
+    def _verdict(self, path: Path, begun: float) -> Verdict:
+        found = _look(path)
+        if found is None:
+            self._held.pop(path, None)
+            return Verdict.GONE
+        held = self._noted(path, *found, begun)
+        seen_before = begun - held.first > STAMP_SECONDS
+        still = held.last - held.since >= self._still or not _is_file(held)
+        if not seen_before and held.since == held.first:
+            return Verdict.CHANGED
+        if not still and not _parses(path):
+            return Verdict.WRITING
+        return Verdict.STANDS if seen_before and still else Verdict.FRESH
+
+    def _noted(self, path: Path, signature: Signature, changed: float, begun: float) -> _Held:
+        """The path as it was held, if it looks as it did; a file that is new and old has long been so."""
         now = self._clock()
-        held = self._since.get(path)
-        if held is None and self._wall() - found.st_ctime >= self._still:
-            held = (signature, now - self._still)
-        if held is None or held[0] != signature:
-            held = (signature, now)
-        self._since[path] = held
-        return now - held[1] < self._still
+        held = self._held.get(path)
+        if held is None or held.signature != signature:
+            is_old = held is None and self._wall() - (now - begun) - changed >= self._still
+            held = _Held(signature, now, now, now - self._still if is_old else now)
+            self._held[path] = held
+        held.last = now
+        return held
 
 
-def _changed_at(path: Path) -> float:
-    """When a file changed last, in Unix seconds; long ago if it is none."""
+def _look(path: Path) -> tuple[Signature, float] | None:
+    """How a path looks and when it changed, in Unix seconds; None if it is known not to be there."""
     try:
-        return os.stat(path).st_ctime if path.is_file() else 0.0
-    except OSError:
-        return 0.0
+        found = _stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:  # not allowed to look, or a disk that fails: it may be there
+        return (0, error.errno or 0, 0, 0), 0.0
+    kind = stat.S_IFMT(found.st_mode)
+    if kind != stat.S_IFREG:
+        return (kind, found.st_ino, 0, 0), 0.0
+    return (kind, found.st_ino, found.st_ctime_ns, found.st_size), found.st_ctime
+
+
+def _stat(path: Path) -> os.stat_result:
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return os.lstat(path)  # a link to nowhere is there
+
+
+def _is_file(held: _Held) -> bool:
+    return held.signature[0] == stat.S_IFREG
 
 
 def _parses(path: Path) -> bool:
