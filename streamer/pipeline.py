@@ -18,7 +18,7 @@ from schemas.decode import Reason, decode
 from schemas.events import AnyEvent, RunStarted
 from schemas.identity import encode_id
 from schemas.plain import PlainTrial, plain_trial
-from streamer.aggregate.changes import Cut, PageWrite, ScoredChange, SummaryChange
+from streamer.aggregate.changes import Cut, PageWrite, ScoredChange, SummaryChange, SummaryKind
 from streamer.aggregate.cut import Cutter
 from streamer.aggregate.pages import PageBook, join_page, run_of_page
 from streamer.aggregate.run_state import Effect, RunState
@@ -55,6 +55,7 @@ class Folded:
     touched: set[str] = field(default_factory=set)
     rejections: list[Rejected] = field(default_factory=list)
     misplaced: list[tuple[Record, str]] = field(default_factory=list)
+    of_closed: list[tuple[Record, str]] = field(default_factory=list)
     records: int = 0
     counted: int = 0
     duplicates: int = 0
@@ -94,6 +95,7 @@ class Pipeline:
         self._runs: dict[str, RunState] = {}
         self._cutters: dict[str, Cutter] = {}
         self._books: dict[str, PageBook] = {}
+        self._closed: set[str] = set()
 
     def fold(self, records: Iterable[Record]) -> Folded:
         """Fold a batch. Never raises on bad input: that becomes a rejection."""
@@ -107,6 +109,8 @@ class Pipeline:
                 folded.rejections.append(reject(record, event))
             elif owns is not None and not owns(event.run_id):
                 folded.misplaced.append((record, event.run_id))
+            elif event.run_id in self._closed:
+                folded.of_closed.append((record, event.run_id))
             else:
                 run = self._run(event.run_id)
                 if not isinstance(event, PlainTrial) and event.__pydantic_extra__:
@@ -151,8 +155,27 @@ class Pipeline:
         for run in self._runs.values():
             run.unsaved, run.plan_unsaved, run.pages_outdated = {}, False, False
 
+    def close(self, run_id: str) -> list[str]:
+        """Forget a run that is saved and cut; the keys of its state pages. Its records are handed back."""
+        pages = self._books.pop(run_id).keys()
+        del self._runs[run_id], self._cutters[run_id]
+        self._closed.add(run_id)
+        return pages
+
+    def apart(self, name: str, owns: Callable[[str], bool]) -> Pipeline:
+        """An empty pipeline like this one; as a writer of pages it has that name behind this one's."""
+        return Pipeline(epoch=self._epoch, writer=f"{self._writer}.{name}", prices=self._prices, owns=owns)
+
+    def reopen(self, run_id: str, other: Pipeline) -> None:
+        """Take a closed run over from another pipeline; a new one begins if that does not know it."""
+        self._closed.discard(run_id)
+        if run_id in other._runs:
+            self._runs[run_id] = other._runs[run_id]
+            self._cutters[run_id] = other._cutters[run_id]
+            self._books[run_id] = other._books[run_id]
+
     def runs(self) -> list[str]:
-        """Ids of the runs that this pipeline knows, deleted ones included."""
+        """Ids of the runs that this pipeline knows, deleted ones included, closed ones not."""
         return list(self._runs)
 
     def run(self, run_id: str) -> RunState:
@@ -162,6 +185,10 @@ class Pipeline:
     def all_summaries(self, run_id: str) -> list[SummaryChange]:
         """Every summary of a run as it stands; drains nothing."""
         return self._cutters[run_id].everything()
+
+    def published(self, run_id: str) -> list[tuple[SummaryKind, str]]:
+        """Kind and key of every summary that cuts of a run have given and not taken back."""
+        return self._cutters[run_id].published()
 
     def _run(self, run_id: str) -> RunState:
         run = self._runs.get(run_id)

@@ -63,6 +63,10 @@ class Cutter:
         """Every summary as it stands; drains nothing."""
         return [change for change in self._summaries({*self.run.groups, RUN}) if change.value is not None]
 
+    def published(self) -> list[tuple[SummaryKind, str]]:
+        """Kind and key of every summary that was cut and not taken back."""
+        return [(_kind(group_id), summary_key(self.run.run_id, group_id)) for group_id in self._published]
+
     def _due(self) -> set[GroupId]:
         """Dirty groups, and those that a change elsewhere in the run can move."""
         run = self.run
@@ -209,6 +213,11 @@ def summary_key(run_id: str, group_id: GroupId) -> str:
     if agent is not None:
         parts.append(agent_model_key(agent, model or ""))
     return "|".join(parts)
+
+
+def _kind(group_id: GroupId) -> SummaryKind:
+    tier, agent, _ = group_id
+    return "tier" if tier is not None else "run" if agent is None else "agent_model"
 
 
 def _group_id(change: SummaryChange) -> GroupId:

@@ -85,6 +85,12 @@ class PageBook:
         self._foreign: dict[str, int] = {}
         self._open: StatePage | None = None
         self._next = RUN_PAGE + 1
+        self._has_run_page = False
+
+    def keys(self) -> list[str]:
+        """Every page that holds something of the run, other writers' included."""
+        own = [RUN_PAGE, *self._pages] if self._has_run_page else self._pages
+        return [*self._foreign, *map(self._key, own)]
 
     def note_foreign(self, key: str, slots: int) -> None:
         """A page of another writer was folded into the run; it held `slots` slots."""
@@ -111,6 +117,7 @@ class PageBook:
         if open_before is not None and open_before is not self._open and open_before.number not in dirty:
             self._let_go(open_before)
         if run.plan_unsaved:
+            self._has_run_page = True
             writes.insert(0, PageWrite(self._key(RUN_PAGE), self._run_page()))
         run.unsaved, run.plan_unsaved, run.pages_outdated = {}, False, False
         return writes + [PageWrite(key, None) for key in tombstones]
