@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from streamer.cli.printing import UNSEEN, dollars, percent, print_line, print_table, shown, visible
+from streamer.report.tables import failures_table
 from streamer.text import ratio
 
 Summary = Mapping[str, Any]
@@ -93,9 +94,8 @@ def _print_run_lines(run: Summary) -> None:
         print_line(f"Mean speedup of the deciding agents: {shown(speedup)} %")
     print_line(f"Tokens: {_tokens(tokens, 'input', trials)}, {_tokens(tokens, 'output', trials)}")
     print_line()
-    modes = sorted(run["failure_modes"].items(), key=lambda item: (-item[1], item[0]))
-    rows = ([mode, count, percent(count / trials)] for mode, count in modes if trials)
-    print_table("How the trials ended", ("failure mode", "trials", "share"), rows)
+    table = failures_table(run)
+    print_table(table.title, table.columns, table.rows)
 
 
 def _tokens(tokens: Summary, kind: str, trials: int) -> str:

@@ -78,7 +78,7 @@ class Entry:
             "board": self.board(),
         }
         if self.news:
-            plan["history"] = self._history()
+            plan["history"] = self.history_fields()
             plan["update"] = self._update(names)
         return self.suffix, orjson.dumps(plan), self.value or b""
 
@@ -89,7 +89,7 @@ class Entry:
         values = board_values(self.summary).items()
         return {metric: False if value is None else repr(value) for metric, value in values}
 
-    def _history(self) -> list[str]:
+    def history_fields(self) -> list[str]:
         """Fields and values of the history entry; numbers that are unknown are left out."""
         fields: dict[str, Any] = {"kind": self.kind, "group": self.group}
         fields |= {"epoch": self.version[0], "state_version": self.version[1]}

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import orjson
 
@@ -19,7 +17,8 @@ from schemas.identity import encode_id
 from streamer.client.log import ConsumerRecord, read_batches
 from streamer.settings import Settings
 from streamer.sinks.names import Names
-from streamer.web.models import Outcome, TrialRow
+from streamer.web.models import TrialRow
+from streamer.web.trial_list import row_of
 
 MAX_TRIALS = 200_000
 """So many trials are held in all; about 1 KiB each."""
@@ -154,40 +153,3 @@ def _take(run: _Run, record: ConsumerRecord) -> None:
         return
     run.trials.pop(trial_id, None)
     run.trials[trial_id] = HeldTrial(row_of(trial_id, trial), record.key, record.offset, version)
-
-
-def row_of(trial_id: str, trial: dict[str, Any]) -> TrialRow:
-    """What a list shows of a scored trial (as parsed from JSON)."""
-    formulacode = trial["formulacode"] or {}
-    return TrialRow(
-        id=trial_id,
-        shard=trial["shard"],
-        task_id=sys.intern(trial["task_id"]),
-        attempt=trial["attempt"],
-        agent_model=sys.intern(trial["agent_model"]),
-        tier=_interned(trial["tier"]),
-        subtest=_interned(trial["subtest"]),
-        resolved=trial["resolved"],
-        success=trial["success"],
-        outcome=outcome_of(trial),
-        failure_mode=_interned(trial["failure_mode"]),
-        composite_score=trial["composite_score"],
-        grade=trial["grade"],
-        cost_usd=trial["cost_usd"],
-        duration_seconds=trial["duration_seconds"],
-        task_speedup=formulacode.get("task_speedup"),
-        agent_advantage=formulacode.get("agent_advantage"),
-    )
-
-
-def outcome_of(trial: dict[str, Any]) -> Outcome:
-    """A trial that fell back to the baseline did not pass, whatever its numbers say (C1)."""
-    if (trial["formulacode"] or {}).get("fallback_to_baseline"):
-        return "fell_back"
-    if trial["success"]:
-        return "passed"
-    return "no_verdict" if trial["resolved"] is None and trial["formulacode"] is None else "failed"
-
-
-def _interned(text: str | None) -> str | None:
-    return None if text is None else sys.intern(text)

@@ -12,7 +12,7 @@ from streamer.settings import Settings
 from streamer.web import trial_log
 from streamer.web.compare import compare
 from streamer.web.models import TrialRow, TrialsQuery
-from streamer.web.trial_list import page_of
+from streamer.web.trial_list import outcome_of, page_of
 from streamer.web.trial_log import TooManyTrials, TrialLog, TrialMoved
 from tests.support.events import a_retraction, a_trial
 from tests.web.feeding import Feed
@@ -187,7 +187,7 @@ def test_with_nothing_in_common_every_mean_is_unknown() -> None:
 
 def test_a_trial_that_fell_back_has_not_passed() -> None:
     trial = {"success": True, "resolved": True, "formulacode": {"fallback_to_baseline": True}}
-    assert trial_log.outcome_of(trial) == "fell_back"
-    assert trial_log.outcome_of(trial | {"formulacode": None}) == "passed"
-    assert trial_log.outcome_of({"success": False, "resolved": None, "formulacode": None}) == "no_verdict"
-    assert trial_log.outcome_of({"success": False, "resolved": False, "formulacode": None}) == "failed"
+    assert outcome_of(trial) == "fell_back"
+    assert outcome_of(trial | {"formulacode": None}) == "passed"
+    assert outcome_of({"success": False, "resolved": None, "formulacode": None}) == "no_verdict"
+    assert outcome_of({"success": False, "resolved": False, "formulacode": None}) == "failed"

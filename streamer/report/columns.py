@@ -1,0 +1,101 @@
+"""The columns of a table of scored trials: one row per trial, in CSV and in Parquet alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from schemas.formulacode import FormulaCodePayload
+from schemas.summaries import ScoredTrial
+from streamer.web.trial_list import outcome_of
+
+Kind = Literal["text", "integer", "number", "boolean", "time"]
+
+Value = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column.
+
+    Attributes:
+        name: as in the model, so that nobody has to learn a second name.
+        kind: text; integer (64 bits); number (double; may be infinite or NaN, R14); boolean; time (UTC).
+        unit: unit of the number; "" where there is none.
+        path: fields to follow from the scored trial; () for what is worked out here.
+    """
+
+    name: str
+    kind: Kind
+    unit: str = ""
+    path: tuple[str, ...] = ()
+
+    @property
+    def description(self) -> str:
+        """What it is, from the model."""
+        if not self.path:
+            return "In one word: passed, failed, fell_back (C1) or no_verdict (R19)."
+        model = FormulaCodePayload if len(self.path) == 2 else ScoredTrial
+        return str(model.model_fields[self.path[-1]].description)
+
+    def of(self, trial: Mapping[str, Any]) -> Value:
+        """The value in a scored trial as parsed from JSON: numbers that are not finite as floats."""
+        if not self.path:
+            return outcome_of(trial)
+        found: Any = trial
+        for step in self.path:
+            found = found[step] if found is not None else None
+        return float(found) if self.kind == "number" and found is not None else found
+
+
+def _of_trial(kind: Kind, *names: str, unit: str = "") -> list[Column]:
+    return [Column(name, kind, unit, (name,)) for name in names]
+
+
+def _of_formulacode(kind: Kind, *names: str, unit: str = "") -> list[Column]:
+    return [Column(name, kind, unit, ("formulacode", name)) for name in names]
+
+
+COLUMNS: tuple[Column, ...] = (
+    *_of_trial("text", "run_id", "shard", "task_id"),
+    *_of_trial("integer", "attempt"),
+    *_of_trial("text", "agent_model", "agent", "model"),
+    *_of_trial("integer", "agent_index"),
+    *_of_trial("text", "tier", "subtest"),
+    Column("outcome", "text"),
+    *_of_trial("boolean", "resolved", "success"),
+    *_of_trial("text", "failure_mode"),
+    *_of_trial("number", "pass_rate", "impl_rate", "composite_score", unit="0 to 1"),
+    *_of_trial("text", "grade"),
+    *_of_trial("number", "cost_usd", unit="USD"),
+    *_of_trial("text", "cost_source"),
+    *_of_trial("number", "cost_of_pass", unit="USD"),
+    *_of_trial("number", "duration_seconds", unit="seconds"),
+    *_of_trial("integer", "input_tokens", "output_tokens", unit="tokens"),
+    *_of_trial("integer", "trajectory_length", unit="interactions"),
+    *_of_formulacode("number", "task_speedup", unit="ratio"),
+    *_of_formulacode(
+        "number",
+        "agent_advantage",
+        "agent_advantage_level1",
+        "agent_advantage_level2",
+        "agent_advantage_level3",
+        "agent_advantage_level4",
+        unit="difference of ratios",
+    ),
+    *_of_formulacode("integer", "num_benchmarks", "num_valid_benchmarks", "benchmarks_left_out"),
+    *_of_formulacode("boolean", "fallback_to_baseline", "claimed", "pytest_failed", "snapshot_failed"),
+    *_of_trial("integer", "revision"),
+    *_of_trial("text", "fingerprint"),
+    *_of_trial("time", "last_event_at"),
+    *_of_trial("integer", "semantics_version", "epoch", "state_version"),
+    *_of_trial("text", "digest"),
+)
+"""In the order in which they stand in the file."""
+
+
+def rows(trials: Sequence[Mapping[str, Any]]) -> Iterator[list[Value]]:
+    """One row per trial, in the given order."""
+    for trial in trials:
+        yield [column.of(trial) for column in COLUMNS]

@@ -1,0 +1,170 @@
+"""What a report is made of: the current state from Redis and the log, or a file of events folded here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+import orjson
+
+from streamer.aggregate.changes import SummaryChange
+from streamer.client.questions import history_entry
+from streamer.client.reader import StateReader
+from streamer.client.reading import HistoryEntry
+from streamer.client.trials import scored_trials
+from streamer.pipeline import Pipeline, Record, Rejected
+from streamer.score import PriceTable
+from streamer.settings import Settings
+from streamer.sinks.entry import entry_of
+from streamer.web.history import history_points
+
+Json = dict[str, Any]
+
+MAX_POINTS = 300
+"""So many points of the history are kept of each group."""
+
+EMISSIONS = 200
+"""A file is folded in so many steps, each of which is a point of the history."""
+
+KINDS = ("run_summary", "agent_model_summary", "tier_summary")
+
+
+class NoSuchRun(Exception):
+    """A file of events holds no such run, or several and nobody said which."""
+
+    def __init__(self, run_id: str | None, known: Sequence[str]) -> None:
+        shown = ", ".join(known[:5]) or "none"
+        if run_id is None:
+            text = f"the file holds {len(known)} runs ({shown}): say which one, or give a file with one"
+        else:
+            close = get_close_matches(run_id, known, n=5, cutoff=0.4)
+            hint = f"Did you mean {', '.join(close)}?" if close else f"It holds {len(known)}: {shown}."
+            text = f"the file holds no run {run_id!r}. {hint}"
+        super().__init__(text)
+
+
+@dataclass(frozen=True, slots=True)
+class RunData:
+    """Everything a report shows of one run; each dict is the JSON of the model named.
+
+    Attributes:
+        run: RunSummary.
+        agents: AgentModelSummary each, baselines too, by label.
+        tiers: TierSummary each, by tier: pooled, then the agent:models within it.
+        trials: ScoredTrial each, by key; None: not asked for.
+        history: HistoryPoint each, oldest first.
+    """
+
+    run: Json
+    agents: list[Json]
+    tiers: list[Json]
+    trials: list[Json] | None = None
+    history: list[Json] = field(default_factory=list)
+
+    @property
+    def run_id(self) -> str:
+        """Id of the run."""
+        return str(self.run["run_id"])
+
+
+def from_stack(settings: Settings, run_id: str, *, trials: bool = True) -> RunData:
+    """A run as it stands in Redis; its trials as they stand in the log.
+
+    Args:
+        settings: where Redis is, and for trials the broker.
+        run_id: the run.
+        trials: whether they are wanted; without them the broker is not asked.
+
+    Raises:
+        UnknownRun, RedisUnavailable: see `StateReader`.
+        NotInLog, TopicMissing, TopicUnreadable, aiokafka.errors.KafkaError: see `scored_trials`.
+    """
+    with StateReader(settings) as reader:
+        run = reader.run(run_id)
+        agents, tiers = reader.agents(run_id), reader.tiers(run_id, within=True)
+        history = reader.history(run_id)
+    listed = None
+    if trials:
+        filled = run.progress.done > 0
+        listed = [orjson.loads(value) for value in scored_trials(settings, run_id)] if filled else []
+    return RunData(
+        run=run.model_dump(mode="json"),
+        agents=[agent.model_dump(mode="json") for agent in agents],
+        tiers=[tier.model_dump(mode="json") for tier in tiers],
+        trials=listed,
+        history=_points(history),
+    )
+
+
+def from_events(
+    records: Iterable[Record], run_id: str | None, prices: PriceTable | None = None
+) -> tuple[RunData, list[Rejected]]:
+    """A run folded from events, without any server; and what could not be folded.
+
+    Args:
+        records: of a file, in any order; held in memory.
+        run_id: which run; None: the only one there is.
+        prices: price table (R2), the default one if None.
+
+    Raises:
+        NoSuchRun: there is none of this id, or several and none was named.
+    """
+    held = list(records)
+    folder = _Folder(prices)
+    step = max(1, math.ceil(len(held) / EMISSIONS))
+    for start in range(0, len(held), step):
+        folder.take(held[start : start + step])
+    return folder.data(run_id), folder.rejected
+
+
+class _Folder:
+    """Folds step by step, so that there is a history to show."""
+
+    def __init__(self, prices: PriceTable | None) -> None:
+        self._pipeline = Pipeline(prices=prices)
+        self._history: dict[str, list[HistoryEntry]] = {}
+        self._scored: dict[str, dict[str, bytes]] = {}
+        self._steps = 0
+        self.rejected: list[Rejected] = []
+
+    def take(self, records: Sequence[Record]) -> None:
+        """Fold some records, as one emission."""
+        folded = self._pipeline.fold(records)
+        self.rejected += folded.rejections
+        self._steps += 1
+        for run_id in folded.touched:
+            cut = self._pipeline.cut(run_id, news=False)
+            history = self._history.setdefault(run_id, [])
+            history += [self._entry(change) for change in cut.summaries]
+            scored = self._scored.setdefault(run_id, {})
+            for trial in cut.scored:
+                if trial.value is None:
+                    scored.pop(trial.key, None)
+                else:
+                    scored[trial.key] = trial.value
+
+    def data(self, run_id: str | None) -> RunData:
+        """The run as it stands; NoSuchRun if it is not there, or nobody said which."""
+        known = sorted(run for run in self._pipeline.runs() if self._pipeline.run(run).exists)
+        if run_id is None and len(known) == 1:
+            run_id = known[0]
+        if run_id is None or run_id not in known:
+            raise NoSuchRun(run_id, known)
+        summaries = [change.summary or {} for change in self._pipeline.all_summaries(run_id)]
+        of_type = {kind: [s for s in summaries if s["type"] == kind] for kind in KINDS}
+        agents = sorted(of_type["agent_model_summary"], key=lambda agent: agent["agent_model"])
+        tiers = sorted(of_type["tier_summary"], key=lambda tier: (tier["tier"], tier["agent_model"] or ""))
+        trials = [orjson.loads(value) for _, value in sorted(self._scored[run_id].items())]
+        history = _points(self._history[run_id])
+        return RunData(of_type["run_summary"][0], agents, tiers, trials, history)
+
+    def _entry(self, change: SummaryChange) -> HistoryEntry:
+        fields = iter(entry_of(change, news=True).history_fields())
+        return history_entry(f"{self._steps}-0", dict(zip(fields, fields, strict=True)))
+
+
+def _points(entries: Iterable[HistoryEntry]) -> list[Json]:
+    return [point.model_dump(mode="json") for point in history_points(entries, None, MAX_POINTS)]
