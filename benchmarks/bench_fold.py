@@ -21,7 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from benchmarks.common import events, ratios, spread, table, turn_about, validate_only
+from benchmarks.common import events, quotients, spread, table, turn_about, validate_only
 from streamer.fold import fold_records, records_of_lines
 from streamer.pipeline import Pipeline
 
@@ -60,17 +60,29 @@ def work(lines: Iterable[bytes]) -> tuple[Pipeline, Pages]:
             return pipeline, pages
 
 
-def _speed(number: int, repeats: int) -> list[Result]:
+def speed(number: int, repeats: int) -> list[Result]:
+    """Rates of all cases, small events and some with 100 benchmarks, and their share of validating alone."""
     results: list[Result] = []
     for benchmarks, slots in ((0, number), (100, max(1, number // 20))):
         lines = list(events(slots, benchmarks=benchmarks))
         seconds = turn_about({case.__name__: partial(case, lines) for case in CASES}, repeats)
         for name, times in seconds.items():
             rate = spread([slots / one for one in times])
-            share = ratios(seconds[validate_only.__name__], times)
+            turns = quotients(seconds[validate_only.__name__], times)
             results.append(
-                {"case": name, "benchmarks": benchmarks, "events": slots, "rate": rate, "share": share}
+                {
+                    "case": name,
+                    "benchmarks": benchmarks,
+                    "events": slots,
+                    "rate": rate,
+                    "share": spread(turns),
+                    "turns": turns,
+                }
             )
+    return results
+
+
+def _print_speed(results: list[Result]) -> list[Result]:
     head = ("case", "benchmarks", "events", "events/s", "of validate_only", "from", "to")
     rows = [
         (r["case"], r["benchmarks"], r["events"], r["rate"]["median"], *r["share"].values()) for r in results
@@ -132,7 +144,7 @@ def main() -> None:
     args = parser.parse_args()
     figures: Result = {"events": args.events, "repeats": args.repeats}
     if args.only != "growth":
-        figures["speed"] = _speed(args.events, args.repeats)
+        figures["speed"] = _print_speed(speed(args.events, args.repeats))
     if args.only != "speed":
         figures["growth"] = _growth(args.events, million=args.million)
     if args.json:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import Any
@@ -14,6 +16,66 @@ from pydantic import BaseModel
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 _TASKS = 500
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is measured; all counts are of events, or say of what.
+
+    Attributes:
+        repeats: turns that count.
+        warm_up: turns before that, which do not.
+        backlog: drained by ours and by the floor.
+        growth: slots of one run.
+        runs: runs that `backlog` events are spread over.
+        trickle: published at `trickle_rate` a second, one by one.
+        big_run: slots of the run whose memory and recovery are measured.
+    """
+
+    name: str
+    repeats: int
+    backlog: int
+    bytewax: int
+    naive_faust: int
+    fold: int
+    growth: tuple[int, ...]
+    runs: tuple[int, ...]
+    trickle: int
+    big_run: int
+    trickle_rate: float = 200.0
+    warm_up: int = 1
+
+
+SCALES = {
+    scale.name: scale
+    for scale in (
+        Scale("tiny", 1, 600, 200, 100, 400, (200, 600), (20,), 60, 600, warm_up=0),
+        Scale("small", 2, 50_000, 5_000, 1_500, 20_000, (10_000, 50_000), (1, 100, 2_000), 1_000, 50_000),
+        Scale(
+            "full",
+            3,
+            500_000,
+            20_000,
+            5_000,
+            100_000,
+            (10_000, 100_000, 1_000_000),
+            (1, 100, 10_000),
+            4_000,
+            1_000_000,
+        ),
+    )
+}
+
+
+def add_scale(parser: argparse.ArgumentParser) -> None:
+    """The option --scale."""
+    parser.add_argument("--scale", choices=list(SCALES), default="full", help="how much; default full")
+
+
+def scale_of(args: argparse.Namespace, **instead: int | None) -> Scale:
+    """The scale asked for, with what is given instead of its own."""
+    given = {name: value for name, value in instead.items() if value is not None}
+    return replace(SCALES[args.scale], **given)  # type: ignore[arg-type]
 
 
 class Floor(BaseModel):
@@ -107,9 +169,14 @@ def spread(values: Sequence[float]) -> dict[str, float]:
     return {"median": median(values), "min": min(values), "max": max(values)}
 
 
+def quotients(numerators: Sequence[float], denominators: Sequence[float]) -> list[float]:
+    """Turn by turn."""
+    return [above / below for above, below in zip(numerators, denominators, strict=True)]
+
+
 def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> dict[str, float]:
     """Spread of the quotients, turn by turn."""
-    return spread([above / below for above, below in zip(numerators, denominators, strict=True)])
+    return spread(quotients(numerators, denominators))
 
 
 def table(rows: Sequence[Sequence[object]]) -> str:

@@ -1,0 +1,83 @@
+"""One run with very many slots: what a slot takes in memory; how soon a killed worker is current again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
+
+from benchmarks.common import Scale, events
+from benchmarks.machine import WORKERS, resident_bytes
+from benchmarks.rows import Measured, Row, Sites
+from benchmarks.site import Deployment, Site, ready_at
+from streamer.settings import Settings
+from tests.support.worker_process import WorkerProcess
+
+RECOVERS_IN_SECONDS = {"memory": 30.0, "rocksdb": 15.0}
+BYTES_A_SLOT = 700.0
+
+
+def big_run(scale: Scale, sites: Sites) -> Measured:
+    """Rows: resident bytes of a slot; seconds until a killed worker is current, for each kind of store."""
+    measured = Measured([])
+    stores = [store for store in RECOVERS_IN_SECONDS if store == "memory" or "store" in Settings.model_fields]
+    for store in stores:
+        found = _with_store(scale, sites["kafka"], store)
+        slots = f"{scale.big_run:,}"
+        if store == "memory":
+            what = f"resident bytes of a slot in a run of {slots}"
+            measured.rows.append(Row(what, [found["bytes_a_slot"]], "bytes", "<=", BYTES_A_SLOT))
+        what = f"a killed worker with {slots} slots is current again, store {store}"
+        measured.rows.append(Row(what, found["recovered_seconds"], "s", "<=", RECOVERS_IN_SECONDS[store]))
+        measured.details[store] = found
+    return measured
+
+
+def _with_store(scale: Scale, site: Site, store: str) -> dict[str, Any]:
+    more: Mapping[str, Any] = {} if store == "memory" else {"store": store}
+    if store != "memory":
+        more = {**more, "data_dir": str(site.directory / f"store-{time.monotonic_ns():x}")}
+    with Deployment(site, more=dict(more)) as deployment:
+        lines = events(scale.big_run + scale.repeats, runs=1)
+        wanted = deployment.load(islice(lines, scale.big_run))
+        worker = deployment.worker(WORKERS)
+        try:
+            began = ready_at(worker)
+            empty = resident_bytes(worker.process.pid)
+            seconds = deployment.wait_until_current(wanted, worker) - began
+            full = resident_bytes(worker.process.pid)
+            worker.kill()
+            recovered = []
+            for line in lines:
+                taken, worker = _recover(deployment, line)
+                recovered.append(taken)
+                recovered_bytes = resident_bytes(worker.process.pid)
+                worker.kill()
+        finally:
+            worker.kill()
+    return {
+        "slots": scale.big_run,
+        "events_per_second": scale.big_run / seconds,
+        "bytes_a_slot": (full - empty) / scale.big_run,
+        "resident_bytes": full,
+        "resident_bytes_empty": empty,
+        "resident_bytes_recovered": recovered_bytes,
+        "recovered_seconds": recovered,
+    }
+
+
+def _recover(deployment: Deployment, line: bytes) -> tuple[float, WorkerProcess]:
+    """Seconds from the start of the next worker until an event that came meanwhile is in Redis; the worker.
+
+    The start of the process, waiting for the session of the killed one to end and reading the tables count.
+    """
+    wanted = deployment.load([line])
+    name = f"again-{time.monotonic_ns():x}"
+    began = time.time()
+    worker = deployment.worker(WORKERS, name=name)
+    try:
+        return deployment.wait_until_current(wanted, worker) - began, worker
+    except BaseException:
+        worker.kill()
+        raise

@@ -1,0 +1,68 @@
+"""All that `make bench` measures, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.bench_fold import speed
+from benchmarks.big_run import big_run
+from benchmarks.common import Scale, quotients
+from benchmarks.growth import growth
+from benchmarks.latency import latency
+from benchmarks.peers import FLOOR, OURS, TARGETS, compare
+from benchmarks.rows import Family, Measured, Row, Sites
+from benchmarks.scale_out import two_workers
+from benchmarks.startup import startup
+from benchmarks.volume import volume
+
+FOLD_TARGETS = {0: 0.35, 100: 0.5}
+"""Benchmarks of a trial: the share of validating alone that a fold must reach."""
+
+
+def drained(scale: Scale, sites: Sites, *, folder: Path) -> Measured:
+    """Rows: ours over each peer, draining a backlog."""
+    figures = compare(sites["kafka"], folder, scale)
+    rates = figures["rates"]
+    rows = [Row(f"drain of {scale.backlog:,} events", rates[OURS], "events/s")]
+    for peer, target in TARGETS.items():
+        if peer in rates:
+            number = "" if peer == FLOOR else f" (its rate over {figures['events'][peer]:,})"
+            what = f"drain against {peer}{number}"
+            rows.append(Row(what, quotients(rates[OURS], rates[peer]), "x", ">=", target))
+    return Measured(rows, figures)
+
+
+def folded(scale: Scale, sites: Sites) -> Measured:
+    """Rows: the fold of a file over validating it alone, small events and events with 100 benchmarks."""
+    results = speed(scale.fold, scale.repeats)
+    rows = [
+        Row(
+            f"fold of {found['events']:,} events, {found['benchmarks']} benchmarks each, against validating",
+            found["turns"],
+            "x",
+            ">=",
+            FOLD_TARGETS[found["benchmarks"]],
+        )
+        for found in results
+        if found["case"] == "fold"
+    ]
+    return Measured(rows, {"cases": results})
+
+
+def families(find_peers: Callable[[], Path]) -> dict[str, Family]:
+    """By name, in the order in which they are measured."""
+
+    def with_peers(scale: Scale, sites: Sites) -> Measured:
+        return drained(scale, sites, folder=find_peers())
+
+    return {
+        "peers": with_peers,
+        "fold": folded,
+        "growth": growth,
+        "two-workers": two_workers,
+        "latency": latency,
+        "volume": volume,
+        "big-run": big_run,
+        "startup": startup,
+    }

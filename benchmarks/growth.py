@@ -1,0 +1,47 @@
+"""How a worker's speed grows old: more slots in one run, the same number of events over more runs.
+
+The rates are events for each second of the worker's processor time from its first fetch on: it is that
+which limits it, and what else runs on the machine moves it little.
+"""
+
+from __future__ import annotations
+
+from benchmarks.common import Scale, events, spread
+from benchmarks.drain import drain
+from benchmarks.rows import Measured, Row, Sites
+from benchmarks.site import Deployment
+
+FALLS_AT_MOST = 1 / 3
+
+
+def growth(scale: Scale, sites: Sites) -> Measured:
+    """Rows: the rate at the most over the rate at the fewest, for slots and for runs."""
+    slots = {number: _rates(sites, scale, number, 1) for number in scale.growth}
+    over = min(scale.backlog, max(scale.growth))
+    runs = {number: _rates(sites, scale, over, number) for number in scale.runs}
+    return Measured(
+        [
+            _row(slots, "slots in one run"),
+            _row(runs, f"runs that {over:,} events are spread over"),
+        ],
+        {"slots": _medians(slots), "runs": _medians(runs), "events_over_runs": over},
+    )
+
+
+def _rates(sites: Sites, scale: Scale, number: int, runs: int) -> list[float]:
+    with Deployment(sites["kafka"]) as deployment:
+        wanted = deployment.load(events(number, runs=runs))
+        turns = 1 if number > scale.backlog else min(2, scale.repeats)
+        drained = [drain(deployment, wanted, number) for _ in range(turns)]
+    return [1e6 / one.cpu_microseconds for one in drained]
+
+
+def _row(rates: dict[int, list[float]], what: str) -> Row:
+    fewest, most = min(rates), max(rates)
+    ends = [spread(rates[number])["median"] for number in (fewest, most)]
+    text = f"growth: events/s at {most:,} {what} over that at {fewest:,}"
+    return Row(text, [ends[1] / ends[0]], "x", ">=", 1 - FALLS_AT_MOST)
+
+
+def _medians(rates: dict[int, list[float]]) -> dict[str, float]:
+    return {str(number): spread(found)["median"] for number, found in rates.items()}

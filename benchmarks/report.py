@@ -1,0 +1,163 @@
+"""The figures as a table, as a chart, and in docs/performance.md between its markers.
+
+    python -m benchmarks.report [--out DIR]
+
+Renders bench.json anew, as `make bench` does after measuring.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import table
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+OUT = DOCS / "performance"
+PAGE = DOCS / "performance.md"
+START, END = "<!-- bench: written by make bench -->", "<!-- end of bench -->"
+HEAD = ("what", "measured", "from", "to", "turns", "target", "met")
+
+Results = dict[str, Any]
+"""What bench.json holds: `families`, by name, each with `scale`, `machine`, `rows` and `details`."""
+
+
+def read(out: Path) -> Results:
+    """What was measured before; nothing if nothing was."""
+    file = out / "bench.json"
+    return dict(json.loads(file.read_text())) if file.is_file() else {"families": {}}
+
+
+def write(results: Results, out: Path) -> None:
+    """Table, JSON and chart; the page too, if `out` is where the page looks."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "bench.json").write_text(json.dumps(results, indent=1) + "\n")
+    (out / "bench.txt").write_text(as_text(results) + "\n")
+    chart(results, out / "bench.png")
+    if out.resolve() == OUT and PAGE.is_file():
+        PAGE.write_text(between_markers(PAGE.read_text(), as_markdown(results)))
+
+
+def as_text(results: Results) -> str:
+    """The table for a terminal."""
+    return table([HEAD, *_cells(results)])
+
+
+def as_markdown(results: Results) -> str:
+    """The table for the page, with what it was measured on."""
+    lines = [f"| {' | '.join(HEAD)} |", "|" + "---|" * len(HEAD)]
+    lines += [f"| {' | '.join(cells)} |" for cells in _cells(results)]
+    machines = {_machine(family) for family in results["families"].values()}
+    return "\n".join([*lines, "", *sorted(machines)])
+
+
+def between_markers(page: str, text: str) -> str:
+    """The page with the text between its markers.
+
+    >>> between_markers(f"a {START} old {END} z", "new") == f"a {START}\\nnew\\n{END} z"
+    True
+    """
+    pattern = f"{re.escape(START)}.*?{re.escape(END)}"
+    assert re.search(pattern, page, re.DOTALL), f"the page lacks {START} and {END}"
+    return re.sub(pattern, lambda _: f"{START}\n{text}\n{END}", page, flags=re.DOTALL)
+
+
+def _cells(results: Results) -> Iterator[tuple[str, ...]]:
+    for family in results["families"].values():
+        for row in family["rows"]:
+            asked = "" if row["target"] is None else f"{row['sense']} {_figure(row['target'])} {row['unit']}"
+            met = {None: "", True: "yes", False: "no"}[row["met"]]
+            numbers = [f"{_figure(row[name])} {row['unit']}" for name in ("median", "min", "max")]
+            yield (row["what"], *numbers, str(row["turns"]), asked, met)
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _machine(family: dict[str, Any]) -> str:
+    told = family["machine"]
+    return (
+        f"Scale {family['scale']}; {told['cores']} cores of {told['processor']}, {told['system']}, "
+        f"Python {told['python']}."
+    )
+
+
+def chart(results: Results, file: Path) -> None:
+    """Throughput, latency and growth, side by side; a panel stays empty where nothing was measured."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (left, middle, right) = pyplot.subplots(1, 3, figsize=(15, 4.6), layout="constrained")
+    details = {name: family["details"] for name, family in results["families"].items()}
+    _throughput(left, details.get("peers"))
+    _latency(middle, details.get("latency"))
+    _growth(right, details.get("growth"))
+    figure.savefig(file, dpi=110, metadata={"Software": None})
+    pyplot.close(figure)
+
+
+def _throughput(axes: Any, peers: dict[str, Any] | None) -> None:
+    axes.set_title("Draining a backlog, one worker, one core")
+    axes.set_xlabel("events/s (logarithmic)")
+    if not peers:
+        return
+    names = list(peers["rates"])[::-1]
+    rates = [sorted(peers["rates"][name]) for name in names]
+    middle = [found[len(found) // 2] for found in rates]
+    bars = axes.barh(names, middle, color=["#2a6f97" if name == "streamer" else "#a9b4c2" for name in names])
+    spans = [[m - found[0] for m, found in zip(middle, rates, strict=True)]]
+    spans.append([found[-1] - m for m, found in zip(middle, rates, strict=True)])
+    axes.errorbar(middle, names, xerr=spans, fmt="none", ecolor="#333333", capsize=3)
+    axes.bar_label(bars, [f" {value:,.0f}" for value in middle], padding=4)
+    axes.set_xscale("log")
+    axes.margins(x=0.25)
+
+
+def _latency(axes: Any, latency: dict[str, Any] | None) -> None:
+    axes.set_title("Publish to readable in Redis, 200 events/s")
+    axes.set_xlabel("percentile")
+    axes.set_ylabel("ms")
+    if not latency:
+        return
+    for engine, found in latency.items():
+        percentiles = found["percentiles"]
+        axes.plot(list(percentiles), list(percentiles.values()), marker="o", label=engine)
+    axes.axhline(15, linestyle=":", color="#888888", label="p50 <= 15 ms")
+    axes.axhline(60, linestyle="--", color="#888888", label="p99 <= 60 ms")
+    axes.set_ylim(bottom=0)
+    axes.legend()
+
+
+def _growth(axes: Any, growth: dict[str, Any] | None) -> None:
+    axes.set_title("Growth of the state")
+    axes.set_xlabel("how many (logarithmic)")
+    axes.set_ylabel("events for a second of worker CPU")
+    if not growth:
+        return
+    labels = {"slots": "slots in one run", "runs": f"runs ({growth['events_over_runs']:,} events)"}
+    for name, label in labels.items():
+        points = {int(number): rate for number, rate in growth[name].items()}
+        axes.plot(list(points), list(points.values()), marker="o", label=label)
+    axes.set_xscale("log")
+    axes.set_ylim(bottom=0)
+    axes.legend()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--out", type=Path, default=OUT, help="where bench.json is; default docs/performance")
+    args = parser.parse_args()
+    results = read(args.out)
+    write(results, args.out)
+    print(as_text(results))
+
+
+if __name__ == "__main__":
+    main()

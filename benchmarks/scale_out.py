@@ -1,0 +1,39 @@
+"""Two workers against one, with the broker on the same cores: it takes its share from both."""
+
+from __future__ import annotations
+
+from benchmarks.common import Scale, events, quotients, spread
+from benchmarks.drain import drain
+from benchmarks.machine import SERVERS, cores, move
+from benchmarks.rows import Measured, Row, Sites
+from benchmarks.site import Deployment
+
+OF_WHAT_CAN_BE = 0.9
+
+
+def two_workers(scale: Scale, sites: Sites) -> Measured:
+    """Row: the rate of two workers over that of one, against 2 / (1 + f), f = broker CPU / worker CPU.
+
+    One worker has a core of its own and the broker another. Two workers and the broker share the two cores
+    as they like, Redis among them.
+    """
+    site, both = sites["kafka"], tuple(cores()[:2])
+    one, two, broker_share = [], [], []
+    with Deployment(site) as deployment:
+        wanted = deployment.load(events(scale.backlog))
+        for turn in range(scale.repeats + scale.warm_up):
+            alone = drain(deployment, wanted, scale.backlog)
+            move(site.broker_pid, *both)
+            together = drain(deployment, wanted, scale.backlog, on=(both, both))
+            move(site.broker_pid, SERVERS)
+            if turn >= scale.warm_up:
+                one.append(alone.rate)
+                two.append(together.rate)
+                broker_share.append(alone.broker_share)
+    f = spread(broker_share)["median"]
+    speedups = quotients(two, one)
+    target = OF_WHAT_CAN_BE * 2 / (1 + f)
+    return Measured(
+        [Row(f"two workers on two cores against one (f = {f:.2f})", speedups, "x", ">=", target)],
+        {"one": one, "two": two, "broker_share": broker_share},
+    )

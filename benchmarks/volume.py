@@ -1,0 +1,38 @@
+"""What a backlog writes to Kafka, after compression and before compaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchmarks.common import Scale, events
+from benchmarks.machine import WORKERS
+from benchmarks.rows import Measured, Row, Sites
+from benchmarks.site import Deployment, ready_at
+
+TIMES_THE_EVENTS = 2.0
+
+
+def volume(scale: Scale, sites: Sites) -> Measured:
+    """Row: bytes in all topics but that of the events, for each byte of an event."""
+    with Deployment(sites["kafka"]) as deployment:
+        deployment.keep_all_that_is_written()
+        size = 0
+
+        def counted() -> Iterator[bytes]:
+            nonlocal size
+            for line in events(scale.backlog):
+                size += len(line)
+                yield line
+
+        wanted = deployment.load(counted())
+        worker = deployment.worker(WORKERS)
+        try:
+            ready_at(worker)
+            deployment.wait_until_current(wanted, worker)
+            by_topic = deployment.written_by_topic()
+        finally:
+            worker.kill()
+    times = sum(by_topic.values()) / size
+    what = f"bytes written to Kafka for each of an event, backlog of {scale.backlog:,}"
+    details = {"event_bytes": size / scale.backlog, "by_topic": {t: n / size for t, n in by_topic.items()}}
+    return Measured([Row(what, [times], "x", "<=", TIMES_THE_EVENTS)], details)
