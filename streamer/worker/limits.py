@@ -11,6 +11,9 @@ SEND_BATCH_BYTES = 512 * 1024
 MAX_POLL_RECORDS = 4_000
 """Records in one batch at most: about 2 MB, a few tens of milliseconds of folding."""
 
+PAGES_PER_TURN = 50
+"""State pages loaded before the event loop gets its turn: about 30 ms."""
+
 MAX_UNDONE_RECORDS = 8_000
 """Handed on but not done: beyond this the transport stops fetching, which bounds the memory."""
 
