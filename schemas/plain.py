@@ -108,13 +108,7 @@ def plain_trial(value: bytes | None) -> PlainTrial | None:
     >>> plain_trial(b'{"type": "trial_result", "run_id": "r", "task_id": "t", "colour": 1}') is None
     True
     """
-    if (
-        value is None
-        or len(value) > _MAX_BYTES
-        or not value.isascii()
-        or b"\\" in value
-        or b"\x7f" in value
-    ):
+    if value is None or len(value) > _MAX_BYTES or not value.isascii() or b"\\" in value or b"\x7f" in value:
         return None
     try:
         trial = _decode(value)

@@ -22,6 +22,10 @@ _MOST_WAITING = 4096
 """Scores that may wait to be counted, about 500 bytes each."""
 
 
+_LARGE = 32
+"""From so many trials on, counting a part by itself is faster than as one of many."""
+
+
 class CountedTrials:
     """Groups and totals, and the scores that wait to be counted in them.
 
@@ -81,19 +85,27 @@ class CountedTrials:
                 self.totals.count_trials(trials, sign, compared=not is_baseline(agent))
             for group_id in group_ids(agent, model, tier, is_baseline):
                 parts.setdefault(group_id, []).append(trials)
-        self.totals.count_spent(Trials.together(list(cells.values())), sign)
+        for trials in _portions(list(cells.values())):
+            self.totals.count_spent(trials, sign)
         for group_id, trials_of in parts.items():
-            self._count_in(group_id, Trials.together(trials_of), sign)
+            self._count_in(group_id, trials_of, sign)
         return set(parts)
 
-    def _count_in(self, group_id: GroupId, trials: Trials, sign: int) -> None:
+    def _count_in(self, group_id: GroupId, parts: list[Trials], sign: int) -> None:
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = GroupState()
             group.superseded, group.conflicts = self._marks.get(group_id, (0, 0))
-        group.count(trials, sign)
+        for trials in _portions(parts):
+            group.count(trials, sign)
         if not group.trials:
             del self.groups[group_id]
+
+
+def _portions(parts: list[Trials]) -> list[Trials]:
+    """Large parts as they are, since their sums are shared between groups; the small ones in one."""
+    small = [part for part in parts if part.number < _LARGE]
+    return [part for part in parts if part.number >= _LARGE] + ([Trials.together(small)] if small else [])
 
 
 def group_ids(

@@ -10,7 +10,7 @@ from streamer.aggregate.slots import SlotKey
 from streamer.aggregate.tally import json_count, tally_all
 from streamer.aggregate.trials import COMPOSITE, DISTRIBUTED, SUMMED, Trials
 from streamer.score import GradingProfile, Scored, cost_of_pass
-from streamer.stats import Distribution, ExactSum, PassAtK, json_number
+from streamer.stats import Distribution, ExactSum, PassAtK, Shares, json_number
 
 
 class GroupState:
@@ -42,7 +42,9 @@ class GroupState:
         self.subtests: Counter[str] = Counter()
         self.formulacode: FormulaCodeState | None = None
         self.pass_at_k = PassAtK()
-        self.distributions = {metric: Distribution() for metric in DISTRIBUTED}
+        self.distributions: dict[str, Distribution | Shares] = {
+            metric: Shares() if metric == "pass_rate" else Distribution() for metric in DISTRIBUTED
+        }
         self.sums = {metric: ExactSum() for metric in SUMMED}
 
     def add(self, key: SlotKey, scored: Scored) -> None:
@@ -56,7 +58,7 @@ class GroupState:
     def count(self, trials: Trials, sign: int = 1) -> None:
         """Count trials (`sign` 1), or take back exactly what was counted (-1)."""
         self.trials += sign * trials.number
-        self.resolved += sign * sum(passed for _, passed in trials.attempts)
+        self.resolved += sign * trials.resolved
         self.no_verdict += sign * trials.no_verdict
         self.passes_with_cost += sign * trials.passes_with_cost
         tally_all(self.failure_modes, trials.failure_modes, sign)
@@ -64,24 +66,23 @@ class GroupState:
         if trials.formulacode:
             self.formulacode = self.formulacode or FormulaCodeState()
             self.formulacode.count_all(trials.formulacode, sign)
-        changed = (self.distributions | self.sums).items()
+        for metric, held in self.distributions.items():
+            if values := trials.values[metric]:
+                (held.extend if sign > 0 else held.withdraw)(values)
+        for metric, total in self.sums.items():
+            if values := trials.values[metric]:
+                (total.merge if sign > 0 else total.unmerge)(values.sums)
         if sign > 0:
             self.pass_at_k.extend(trials.attempts)
-            for metric, held in changed:
-                if values := trials.values[metric]:
-                    held.extend(values)
             return
         for attempt in trials.attempts:
             self.pass_at_k.remove(*attempt)
-        for metric, held in changed:
-            if values := trials.values[metric]:
-                held.withdraw(values)
 
     def median(self, metric: str) -> float | None:
         """Median of a metric with statistics, None where no trial has it."""
         return self.composite().median() if metric == COMPOSITE else self.distributions[metric].median()
 
-    def composite(self) -> Distribution:
+    def composite(self) -> Distribution | Shares:
         """Composite scores: of the judged trials, or the pass rates where none is judged (R13)."""
         return self.distributions[COMPOSITE if self.judged else "pass_rate"]
 
@@ -159,5 +160,5 @@ class GroupState:
         }
 
 
-def _whole(held: Distribution | ExactSum) -> int | float | None:
+def _whole(held: Distribution | Shares | ExactSum) -> int | float | None:
     return json_count(held.total()) if held.count else None

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from schemas.canonical import canonical_json, sha256_hex
 from schemas.decode import decode
-from schemas.events import Event, TrialResult, TrialRetracted, known_content
+from schemas.events import Event, TrialRetracted, known_content
 from schemas.identity import encode_id
 from schemas.plain import AnyTrial, PlainTrial, plain_trial
 from streamer.score import Scored, model_for_reporting

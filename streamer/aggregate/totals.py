@@ -72,7 +72,7 @@ class RunTotals:
     def count_trials(self, trials: Trials, sign: int, *, compared: bool) -> None:
         """Count trials of their own, all of them of agents that are compared, or none; or take them back."""
         self.trials += sign * trials.number
-        self.resolved += sign * sum(passed for _, passed in trials.attempts)
+        self.resolved += sign * trials.resolved
         self.no_verdict += sign * trials.no_verdict
         tally_all(self.failure_modes, trials.failure_modes, sign)
         tally_all(self.tasks, [task for task, _ in trials.attempts], sign)
@@ -91,7 +91,7 @@ class RunTotals:
         """Count what slots spend (`sign` 1) or take it back (-1)."""
         self.slots += sign * trials.number
         for metric, held in self.sums.items():
-            (held.extend if sign > 0 else held.withdraw)(trials.values[metric])
+            (held.merge if sign > 0 else held.unmerge)(trials.values[metric].sums)
         for metric in _COVERED:
             self.covered[metric] += sign * len(trials.values[metric])
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from streamer.aggregate.slots import SlotKey
 from streamer.score import FormulaCodeScore, Scored
+from streamer.stats import Values
 
 COMPOSITE = "composite_score"
 
@@ -34,6 +35,7 @@ class Trials(NamedTuple):
     Attributes:
         number: how many.
         attempts: task and whether the harness calls it resolved, of each.
+        resolved: how many it calls so.
         no_verdict: how many have no verdict (R19).
         passes_with_cost: how many succeeded at a known cost (R14).
         values: metric to its values.
@@ -44,9 +46,10 @@ class Trials(NamedTuple):
 
     number: int
     attempts: list[tuple[str, bool]]
+    resolved: int
     no_verdict: int
     passes_with_cost: int
-    values: dict[str, list[float]]
+    values: dict[str, Values]
     failure_modes: list[str]
     subtests: list[str]
     formulacode: list[tuple[Scored, FormulaCodeScore]]
@@ -60,9 +63,10 @@ class Trials(NamedTuple):
         return cls(
             len(trials),
             [(key[1], verdict is True) for key, verdict in zip(keys, resolved, strict=True)],
+            resolved.count(True),
             resolved.count(None),
             sum(map(_succeeded_at_known_cost, columns["success"], costs)),
-            {metric: _known(columns[attribute]) for metric, attribute in _VALUES},
+            {metric: Values(_known(columns[attribute])) for metric, attribute in _VALUES},
             _known(columns["failure_mode"]),
             [key[6] for key in keys if key[6] is not None],
             [(scored, scored.formulacode) for scored in scores if scored.formulacode is not None],
@@ -76,9 +80,10 @@ class Trials(NamedTuple):
         return cls(
             sum(part.number for part in parts),
             _chained(part.attempts for part in parts),
+            sum(part.resolved for part in parts),
             sum(part.no_verdict for part in parts),
             sum(part.passes_with_cost for part in parts),
-            {metric: _chained(part.values[metric] for part in parts) for metric in parts[0].values},
+            {metric: Values.together([part.values[metric] for part in parts]) for metric in parts[0].values},
             _chained(part.failure_modes for part in parts),
             _chained(part.subtests for part in parts),
             _chained(part.formulacode for part in parts),

@@ -78,9 +78,7 @@ def group_resolved(events: Sequence[AnyTrial], is_baseline: Callable[[str], bool
     return None if decider is None else decider.resolved
 
 
-def deciding_sub_trial(
-    events: Sequence[AnyTrial], is_baseline: Callable[[str], bool]
-) -> AnyTrial | None:
+def deciding_sub_trial(events: Sequence[AnyTrial], is_baseline: Callable[[str], bool]) -> AnyTrial | None:
     """The sub-trial that stands for the whole trial (R10, D2), whatever the order; None: there is none.
 
     It is the one with the highest agent index that is no baseline or, where all are baselines, the

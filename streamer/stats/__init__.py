@@ -10,6 +10,8 @@ from streamer.stats.exact_sum import ExactSum
 from streamer.stats.numbers import JsonNumber, json_number
 from streamer.stats.ordered import OrderedMultiset
 from streamer.stats.pass_at_k import PassAtK
+from streamer.stats.shares import Shares
+from streamer.stats.values import Values
 
 __all__ = [
     "Distribution",
@@ -17,6 +19,8 @@ __all__ = [
     "JsonNumber",
     "OrderedMultiset",
     "PassAtK",
+    "Shares",
     "StatsError",
+    "Values",
     "json_number",
 ]

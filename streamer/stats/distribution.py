@@ -11,6 +11,7 @@ from streamer.stats.exact_sum import ExactSum
 from streamer.stats.few import FEW, Numbers, median_of_few, numbers_of_few, sum_of_few
 from streamer.stats.numbers import json_number
 from streamer.stats.ordered import OrderedMultiset
+from streamer.stats.values import Values
 
 
 class Distribution:
@@ -55,40 +56,40 @@ class Distribution:
         """Count a value in."""
         self.extend((value,))
 
-    def extend(self, values: Sequence[float]) -> None:
+    def extend(self, values: Sequence[float] | Values) -> None:
         """Count several values in, which is much faster than one by one."""
         self._said = None
-        if not isfinite(sum(values)):
-            self.nans += sum(value != value for value in values)
-            values = [value for value in values if value == value]
+        if not isinstance(values, Values):
+            values = Values(values)
+        self.nans += values.nans
         if self._few is not None:
-            if len(self._few) + len(values) <= FEW:
-                self._few.extend(values)
+            if len(self._few) + len(values.kept) <= FEW:
+                self._few.extend(values.kept)
                 return
             held, self._few = self._few, None
             self._finite, self._ordered = ExactSum(), OrderedMultiset()
-            self._count_in(held)
+            if held:
+                self._count_in(Values(held))
         self._count_in(values)
 
     def remove(self, value: float) -> None:
         """Undo one `add` of the value; raises StatsError if it is not there."""
         self.withdraw((value,))
 
-    def withdraw(self, values: Sequence[float]) -> None:
+    def withdraw(self, values: Sequence[float] | Values) -> None:
         """Undo one `extend` of the values; raises StatsError if one is not there, and changes nothing."""
-        nans = sum(value != value for value in values)
-        if nans > self.nans:
+        if not isinstance(values, Values):
+            values = Values(values)
+        if values.nans > self.nans:
             raise StatsError.absent("Distribution", nan)
-        kept = [value for value in values if value == value] if nans else values
         if self._few is None:
-            self._ordered.unmerge(OrderedMultiset(kept))
-            finite = [value for value in kept if isfinite(value)]
-            self._finite.withdraw(finite)
-            self._infinite -= sum(value == inf for value in kept)
-            self._negative_infinite -= sum(value == -inf for value in kept)
+            self._ordered.unmerge(OrderedMultiset(values.kept))
+            self._finite.unmerge(values.sums)
+            self._infinite -= values.infinite
+            self._negative_infinite -= values.negative_infinite
         else:
-            self._few = _without(self._few, kept)
-        self.nans -= nans
+            self._few = _without(self._few, values.kept)
+        self.nans -= values.nans
         self._said = None
 
     def merge(self, *others: Distribution) -> None:
@@ -176,14 +177,13 @@ class Distribution:
         """All values, in no order."""
         return self._ordered.to_list() if self._few is None else self._few.copy()
 
-    def _count_in(self, values: Sequence[float]) -> None:
-        """Count values in that are not NaN, where there are many."""
-        self._ordered.extend(values)
-        if not isfinite(sum(values)):
-            self._infinite += sum(value == inf for value in values)
-            self._negative_infinite += sum(value == -inf for value in values)
-            values = [value for value in values if isfinite(value)]
-        self._finite.extend(values)
+    def _count_in(self, values: Values) -> None:
+        """Count values in where there are many."""
+        self._ordered.extend(values.kept)
+        self._infinite += values.infinite
+        self._negative_infinite += values.negative_infinite
+        if values.finite:
+            self._finite.merge(values.sums)
 
     def _infinities(self) -> float:
         """The sum of the infinite values; 0.0 if there are none."""

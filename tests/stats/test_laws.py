@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import streamer.stats
 from schemas.canonical import canonical_json
-from streamer.stats import Distribution, ExactSum, OrderedMultiset, PassAtK, StatsError
+from streamer.stats import Distribution, ExactSum, OrderedMultiset, PassAtK, Shares, StatsError
 from tests.stats import oracles
 
 VERBS = ("add", "remove", "merge", "summary")
@@ -40,6 +40,8 @@ class Case:
     oracle: Callable[[list[Any]], dict[str, Any]]
     stranger: Any
     """An item that a statistic which never had it cannot give back."""
+    known: Any = 1.5
+    """Another item."""
 
     def of(self, items: Iterable[Any]) -> Any:
         result = self.statistic()
@@ -58,7 +60,8 @@ CASES = [
     Case(ExactSum, finite, oracles.sums, 3.25),
     Case(OrderedMultiset, ordered, oracles.order, 3.25),
     Case(Distribution, st.one_of(ordered, st.just(float("nan"))), oracles.distribution, 3.25),
-    Case(PassAtK, attempts, oracles.pass_at_k, ("a", True)),
+    Case(PassAtK, attempts, oracles.pass_at_k, ("a", True), ("a", False)),
+    Case(Shares, st.sampled_from([0.0, -0.0, 1.0]), oracles.distribution, 0.0, 1.0),
 ]
 
 every_statistic = pytest.mark.parametrize("case", CASES, ids=lambda case: case.statistic.__name__)
@@ -211,7 +214,7 @@ def test_what_was_merged_can_be_taken_back_at_once(case: Case) -> None:
 
 @every_statistic
 def test_taking_back_what_was_never_merged_is_an_error_and_changes_nothing(case: Case) -> None:
-    held = case.of([("a", False) if case.statistic is PassAtK else 1.5])
+    held = case.of([case.known])
     before = says(held)
     for times in (1, 40):
         with pytest.raises(StatsError, match="does not hold"):
@@ -237,8 +240,7 @@ def test_taking_out_what_is_not_there_is_an_error_and_changes_nothing(case: Case
     with pytest.raises(StatsError, match=r"does not hold .* remove exactly what was added"):
         case.remove(statistic, case.stranger)
     assert says(statistic) == expected(case, [])
-    item = ("a", False) if case.statistic is PassAtK else 1.5
-    case.add(statistic, item)
+    case.add(statistic, case.known)
     with pytest.raises(StatsError, match="does not hold"):
         case.remove(statistic, case.stranger)
-    assert says(statistic) == expected(case, [item])
+    assert says(statistic) == expected(case, [case.known])

@@ -1,0 +1,58 @@
+"""Values on their way into several distributions: what each of those needs of them is worked out once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf, isfinite, nan
+
+from streamer.stats.exact_sum import ExactSum
+
+
+class Values:
+    """Some values, none of which changes any more.
+
+    Attributes:
+        kept: all but NaN, in the order given; -0.0 is left as it is.
+        finite: how many of those are finite.
+        nans, infinite, negative_infinite: how many of each there are.
+
+    >>> values = Values([0.5, float("nan"), float("inf"), 1.5])
+    >>> values.kept, values.finite, values.nans, values.infinite, values.sums.total()
+    ([0.5, inf, 1.5], 2, 1, 1, 2.0)
+    """
+
+    __slots__ = ("_sums", "finite", "infinite", "kept", "nans", "negative_infinite")
+
+    def __init__(self, values: Sequence[float]) -> None:
+        self.kept = values
+        self.nans = self.infinite = self.negative_infinite = 0
+        self.finite = len(values)
+        self._sums: ExactSum | None = None
+        if not isfinite(sum(values)):  # or their sum overflows
+            self.kept = [value for value in values if value == value]
+            self.nans = len(values) - len(self.kept)
+            self.infinite = sum(value == inf for value in self.kept)
+            self.negative_infinite = sum(value == -inf for value in self.kept)
+            self.finite = len(self.kept) - self.infinite - self.negative_infinite
+
+    @classmethod
+    def together(cls, parts: Sequence[Values]) -> Values:
+        """All values of at least one part."""
+        kept = [value for part in parts for value in part.kept]
+        kept += [nan] * sum(part.nans for part in parts)
+        return cls(kept)
+
+    def __len__(self) -> int:
+        """How many there are, NaN included."""
+        return len(self.kept) + self.nans
+
+    @property
+    def sums(self) -> ExactSum:
+        """The exact sums of the finite ones; to be read only."""
+        if self._sums is None:
+            self._sums = ExactSum()
+            if self.finite == len(self.kept):
+                self._sums.extend(self.kept)
+            else:
+                self._sums.extend([value for value in self.kept if isfinite(value)])
+        return self._sums
