@@ -112,10 +112,11 @@ def plain_trial(value: bytes | None) -> PlainTrial | None:
         return None
     try:
         trial = _decode(value)
+        for text in (trial.started_text, trial.finished_text):
+            if text is not None:
+                if not _is_utc_time(text):
+                    return None
+                datetime.fromisoformat(text)
     except ValueError:
         return None
-    if (trial.finished_text is None or _is_utc_time(trial.finished_text)) and (
-        trial.started_text is None or _is_utc_time(trial.started_text)
-    ):
-        return trial
-    return None
+    return trial

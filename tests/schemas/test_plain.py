@@ -1,0 +1,142 @@
+"""The fast reading of usual results: whatever it accepts is what the schema says, field for field."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.canonical import canonical_json
+from schemas.decode import decode
+from schemas.events import TrialResult, known_content
+from schemas.plain import plain_trial
+from streamer.aggregate.run_state import event_time
+from streamer.aggregate.slots import fingerprint, slot_key
+
+USUAL: dict[str, Any] = {
+    "type": "trial_result",
+    "schema_version": 1,
+    "run_id": "r",
+    "shard": "s",
+    "task_id": "t",
+    "attempt": 2,
+    "agent": "a",
+    "model": "anthropic/claude-sonnet-4",
+    "tier": "T1",
+    "subtest": "01",
+    "revision": 1_767_225_600_000_000_000,
+    "trial_id": "id",
+    "trial_name": "name",
+    "harness": "h",
+    "resolved": True,
+    "failure_mode": "unset",
+    "score": 0.5,
+    "input_tokens": 7,
+    "output_tokens": 0,
+    "cache_read_tokens": 1,
+    "cache_write_tokens": 2,
+    "cost_usd": 0.25,
+    "duration_seconds": 1.5,
+    "started_at": "2026-01-01T00:00:00Z",
+    "finished_at": "2026-01-01T00:00:01.250000+00:00",
+    "trajectory_length": 3,
+}
+ODD: list[Any] = [
+    None,
+    True,
+    0,
+    -1,
+    1,
+    1.0,
+    -0.0,
+    2**31,
+    2**31 + 1,
+    2**53,
+    2**53 + 1,
+    2**63 - 1,
+    -(2**63),
+    2**63,
+    10**30,
+    0.1,
+    1e308,
+    "",
+    "x" * 512,
+    "x" * 513,
+    "a\u007fb",
+    "a\u0085b",
+    "\t",
+    "é",
+    [],
+    {},
+    {"a": {"agent/nop": 1.0}},
+    float("nan"),
+    float("inf"),
+    "trial_result",
+    "2026-01-01t00:00:00z",
+    "2026-01-01 00:00:00Z",
+    "2026-01-01T00:00:00.1234567Z",
+    "2026-01-01T00:00:00.123456Z",
+    "2026-01-01T00:00:00.1+00:00",
+    "2026-01-01T00:00:00+0000",
+    "2026-01-01T00:00:00+05:30",
+    "2026-01-01T00:00:60Z",
+    "2026-02-30T00:00:00Z",
+    "2026-W01-1T00:00:00Z",
+    "0001-01-01T00:00:00Z",
+    "9999-12-31T23:59:59.999999Z",
+    "2026-01-01T00:00:00",
+    "2026-01-01",
+]
+NAMES = [*TrialResult.model_fields, "colour"]
+
+
+def agree(value: bytes) -> bool:
+    """Whether the fast way took the record; asserts that it then says what the schema says."""
+    fast = plain_trial(value)
+    if fast is None:
+        return False
+    event = decode(value)
+    assert isinstance(event, TrialResult)
+    for name in TrialResult.model_fields:
+        ours, theirs = getattr(fast, name), getattr(event, name)
+        assert (type(ours), repr(ours)) == (type(theirs), repr(theirs)), name
+    assert not event.model_extra
+    assert canonical_json(fast.known_content()) == canonical_json(known_content(event))
+    assert fingerprint(fast) == fingerprint(event)
+    assert slot_key(fast) == slot_key(event)
+    assert event_time(fast, 5) == event_time(event, 5)
+    return True
+
+
+def test_the_usual_result_is_taken_and_says_the_same() -> None:
+    assert agree(json.dumps(USUAL).encode())
+    assert agree(json.dumps(USUAL | dict.fromkeys(("tier", "score", "started_at", "finished_at"))).encode())
+    assert agree(b'\n {"type": "trial_result", "run_id": "r", "run_id": "q", "task_id": "t"} ')
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_odd_value_of_a_field_is_read_otherwise_than_the_schema_reads_it(name: str) -> None:
+    for odd in ODD:
+        for dump in (json.dumps(USUAL | {name: odd}), json.dumps(USUAL | {name: odd}, ensure_ascii=False)):
+            agree(dump.encode())
+    without = {field: value for field, value in USUAL.items() if field != name}
+    agree(json.dumps(without).encode())
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.dictionaries(st.sampled_from(NAMES), st.sampled_from(ODD), max_size=4), st.data())
+def test_no_mixture_of_odd_values_is_read_otherwise(odd: dict[str, Any], data: st.DataObject) -> None:
+    value = json.dumps(USUAL | odd).encode()
+    agree(value)
+    place = data.draw(st.integers(0, len(value) - 1))
+    agree(value[:place] + bytes([data.draw(st.integers(0, 255))]) + value[place + 1 :])
+
+
+@pytest.mark.parametrize(
+    "value", [None, b"", b"[]", b"{}", b"\xff", b'{"type": "run_deleted"}', b"{" * 10_000]
+)
+def test_what_is_no_usual_result_is_left_to_the_schema(value: bytes | None) -> None:
+    assert plain_trial(value) is None
