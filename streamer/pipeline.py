@@ -178,6 +178,10 @@ class Pipeline:
         """Ids of the runs that this pipeline knows, deleted ones included, closed ones not."""
         return list(self._runs)
 
+    def knows(self, run_id: str) -> bool:
+        """True for the runs that `runs` names."""
+        return run_id in self._runs
+
     def run(self, run_id: str) -> RunState:
         """State of a run, for reading."""
         return self._runs[run_id]

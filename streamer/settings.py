@@ -81,6 +81,11 @@ class Settings(BaseSettings):
         default="zstd", description="Codec of what is written to Kafka, by clients and workers."
     )
     session_timeout_seconds: float = Field(default=10.0, ge=1, description="Consumer group session timeout.")
+    run_idle_seconds: float | None = Field(
+        default=21_600.0,
+        gt=0,
+        description="A run without events for so long leaves memory until the next one; null: never.",
+    )
     data_dir: Path | None = Field(
         default=None, description="Where `up` keeps its journal; null: the user's data dir."
     )

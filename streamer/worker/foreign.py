@@ -8,20 +8,19 @@ public topics until the run changes again.
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import Any
 
 import faust
 import orjson
-from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 from faust.types import TP
 
 from schemas.identity import decode_id
 from streamer.settings import Settings
-from streamer.worker.limits import MAX_MESSAGE_BYTES
 from streamer.worker.output import Out, Output
 from streamer.worker.processor import Processor
+from streamer.worker.reading import records_between
 from streamer.worker.tables import Table, Tables
 from streamer.worker.transport import consumer_of
 
@@ -67,7 +66,8 @@ class ForeignRecords:
             outs = []
             for raw, value in written.items():
                 key = raw.decode("utf-8")
-                known = decode_id(key.split("|", 1)[0]) in partition.pipeline.runs()
+                run_id = decode_id(key.split("|", 1)[0])
+                known = partition.pipeline.knows(run_id) or run_id in partition.closed
                 if known and is_older(value, table.get(key)):
                     outs.append(Out(table.topic, number, raw, table.get(key)))
             if outs:
@@ -77,24 +77,8 @@ class ForeignRecords:
                 await self._output.write(outs)
 
     async def _read(self, place: TP, start: int, stop: int) -> list[Any]:
-        consumer = AIOKafkaConsumer(
-            **self._settings.kafka_options(),
-            group_id=None,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            max_partition_fetch_bytes=MAX_MESSAGE_BYTES,
-        )
-        await consumer.start()
-        try:
-            plain = TopicPartition(*place)
-            consumer.assign([plain])
-            consumer.seek(plain, start)
-            found: list[Any] = []
-            while await consumer.position(plain) < stop:
-                found += (await consumer.getmany(timeout_ms=200)).get(plain, [])
-            return [record for record in found if record.offset < stop]
-        finally:
-            await consumer.stop()
+        async with aclosing(records_between(self._settings, place, start, stop)) as batches:
+            return [record async for batch in batches for record in batch]
 
 
 def is_older(written: bytes | None, own: bytes | None) -> bool:

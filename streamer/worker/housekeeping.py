@@ -69,13 +69,15 @@ class Housekeeping:
         return news
 
     def status(self) -> dict[str, Any]:
-        """Assigned partitions, lag per partition in events, keys that Redis does not have."""
+        """Assigned partitions, lag per partition in events, keys that Redis lacks, runs in memory and not."""
         partitions = self._processor.partitions
         return {
             "partitions": sorted(partitions),
             "lag": {str(number): partition.lag for number, partition in sorted(partitions.items())},
             "catching_up": sorted(n for n, partition in partitions.items() if not partition.caught_up),
             "unsent": self._sink.unsent,
+            "open_runs": sum(len(partition.pipeline.runs()) for partition in partitions.values()),
+            "closed_runs": sum(len(partition.closed) for partition in partitions.values()),
         }
 
     @property
@@ -95,12 +97,18 @@ class Housekeeping:
                 consumer_of(self._app).refolded.discard(tp)
                 if partition.unfinished and partition.pace.due():
                     await self._pay(partition)
+                await self._close_idle(partition)
 
     async def _pay(self, partition: Partition) -> None:
         """What a backlog left owing is published even if no further batch comes."""
         async with self._processor.lock:
             if self._processor.partitions.get(partition.number) is partition:
                 await self._processor.publish_owed()
+
+    async def _close_idle(self, partition: Partition) -> None:
+        async with self._processor.lock:
+            if self._processor.partitions.get(partition.number) is partition:
+                self._processor.idle.close_due(partition)
 
     async def _pass_what_is_gone(self, tp: TP, partition: Partition) -> None:
         """The last offsets of a log may hold no event (removed, markers): only the consumer passes them."""

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from schemas.identity import encode_id
-from streamer.aggregate.changes import SummaryChange
+from streamer.aggregate.changes import SummaryChange, SummaryKind
 from streamer.pipeline import Pipeline
 from streamer.worker.batches import Batch
 from streamer.worker.pace import Pace
+
+
+class ClosedRun(NamedTuple):
+    """What stays in memory of a run that gets no events.
+
+    Attributes:
+        pages: keys of its state pages.
+        summaries: kind and key of each of its summaries; () for a deleted run.
+        state_version: as it was.
+        last_event_at: likewise, microseconds.
+    """
+
+    pages: tuple[str, ...]
+    summaries: tuple[tuple[SummaryKind, str], ...]
+    state_version: int
+    last_event_at: int
 
 
 @dataclass(slots=True)
@@ -33,6 +49,9 @@ class Partition:
         unfinished: the batches that this is owed to, done when it is paid.
         pace: how often to publish while there is a backlog.
         end: end of the log as last seen, for the lag.
+        heard: when each open run last got an event, in seconds; the longest ago first.
+        closed: runs that are closed (`idle`).
+        openings: how many runs were opened again, which names them as writers of pages.
 
     >>> partition = Partition(0, 1, Pipeline(), position=5, catch_up_to=9)
     >>> partition.passed, partition.lag
@@ -52,6 +71,9 @@ class Partition:
     end: int = 0
     silent_to: int = 0
     mark: bytes | None = None
+    heard: dict[str, float] = field(default_factory=dict)
+    closed: dict[str, ClosedRun] = field(default_factory=dict)
+    openings: int = 0
 
     @property
     def passed(self) -> bool:
@@ -63,14 +85,8 @@ class Partition:
         """Events in the log that are not folded, as far as known; >= 0."""
         return max(self.end, self.catch_up_to, self.position) - self.position
 
-    def summaries(self) -> Iterator[SummaryChange]:
-        """Everything as it stands, runs together; a tombstone for each run that was deleted."""
-        for run_id in self.pipeline.runs():
-            standing = self.pipeline.all_summaries(run_id)
-            yield from standing or [self._deleted(run_id)]
-
-    def _deleted(self, run_id: str) -> SummaryChange:
-        version = self.pipeline.run(run_id).state_version
+    def deleted(self, run_id: str, version: int) -> SummaryChange:
+        """Tombstone of a run that was deleted."""
         return SummaryChange(
             "run", run_id, None, None, None, encode_id(run_id), None, None, self.epoch, version, ""
         )

@@ -16,11 +16,12 @@ from typing import Any
 import faust
 
 from streamer.aggregate.changes import Cut, SummaryChange
-from streamer.pipeline import Folded, Record
+from streamer.pipeline import Folded
 from streamer.sinks.redis import RedisSink
 from streamer.worker.alive import Pulse
 from streamer.worker.batches import Batch
 from streamer.worker.coverage import mark_key
+from streamer.worker.idle import IdleRuns, as_record
 from streamer.worker.output import Out, Output
 from streamer.worker.partition import Partition
 from streamer.worker.placement import forward
@@ -41,6 +42,7 @@ class Processor:
 
     Attributes:
         partitions: by number; replaced by a rebuild after every rebalance.
+        idle: closes runs and opens them again.
         lock: held while a batch, a rebuild or the end of a catch-up is at work.
 
     Args:
@@ -59,6 +61,7 @@ class Processor:
         sink: RedisSink,
         pulse: Pulse,
         behind: Callable[[int, int], bool],
+        idle: IdleRuns,
     ) -> None:
         self.partitions: dict[int, Partition] = {}
         self.lock = asyncio.Lock()
@@ -70,6 +73,7 @@ class Processor:
         self._sink = sink
         self._pulse = pulse
         self._behind = behind
+        self.idle = idle
 
     async def run(self, stream: Any) -> None:
         """Process batches for as long as the stream gives any."""
@@ -100,13 +104,14 @@ class Processor:
         """Everything this worker owns and has caught up with, as it stands."""
         for partition in list(self.partitions.values()):
             if partition.caught_up:
-                yield from partition.summaries()
+                yield from self.idle.summaries(partition)
 
     async def _process(self, batch: Batch) -> None:
         partition = self.partitions[batch.partition]
         self._pulse.check()
         next_offset = batch.last_offset + 1
         folded = await self._fold(partition, batch.records)
+        self.idle.touch(partition, folded.touched)
         tombstones = await self._save(partition, folded.touched)
         await self._output.write(tombstones + self._aside(partition, folded))
         partition.position = next_offset
@@ -148,13 +153,21 @@ class Processor:
         """Fold in portions, so that the loop gets its turns however long the records take."""
         folded = Folded()
         for portion in portions(records, partition.silent_to):
-            found = partition.pipeline.fold(map(_record, portion))
+            found = partition.pipeline.fold(map(as_record, portion))
+            if found.of_closed:
+                found.touched |= await self._fold_closed(partition, found)
             folded.touched |= found.touched
             if portion[0].offset >= partition.silent_to:
                 folded.rejections += found.rejections
                 folded.misplaced += found.misplaced
             await asyncio.sleep(0)
         return folded
+
+    async def _fold_closed(self, partition: Partition, found: Folded) -> set[str]:
+        """Open the runs again whose records were handed back, and fold those; the runs."""
+        for run_id in dict.fromkeys(run_id for _, run_id in found.of_closed):
+            await self.idle.open(partition, run_id)
+        return partition.pipeline.fold(record for record, _ in found.of_closed).touched
 
     async def _save(self, partition: Partition, runs: set[str]) -> list[Out]:
         """Write the pages and wait; returns the tombstones of pages that they replace."""
@@ -198,7 +211,8 @@ class Processor:
         await self._mark(partition)
         partition.caught_up = True
         partition.marked.clear()
-        await self._sink.reconcile(partition.summaries())
+        self.idle.touch(partition, runs)
+        await self._sink.reconcile(self.idle.summaries(partition))
         log.info(
             "partition %d: caught up at offset %d, %d runs", partition.number, partition.position, len(runs)
         )
@@ -229,16 +243,3 @@ def _finish(partition: Partition) -> None:
     for batch in partition.unfinished:
         batch.finish()
     partition.unfinished.clear()
-
-
-def _record(record: Any) -> Record:
-    """aiokafka's record as the pipeline wants it."""
-    return Record(
-        value=record.value,
-        offset=record.offset,
-        partition=record.partition,
-        timestamp_ms=record.timestamp if record.timestamp >= 0 else None,
-        key=record.key,
-        topic=record.topic,
-        headers=tuple(record.headers),
-    )

@@ -16,6 +16,7 @@ from streamer.sinks.names import Names
 from streamer.worker.alive import Pulse
 from streamer.worker.app import faust_app
 from streamer.worker.batches import Batch
+from streamer.worker.idle import IdleRuns
 from streamer.worker.output import Out
 from streamer.worker.partition import Partition
 from streamer.worker.processor import Processor
@@ -75,9 +76,12 @@ class Bench:
         self.app, self.broker, self.sink = App(), Broker(), Sink()
         self.behind = False
         tables = Tables(faust_app(Settings(), names), names, 1)
+        publisher = Publisher(names, tables)
+        self.tables, self.seconds = tables, 0.0
         collaborators: Any = {
             "tables": tables,
-            "publisher": Publisher(names, tables),
+            "publisher": publisher,
+            "idle": IdleRuns(Settings(run_idle_seconds=60), tables, publisher, now=lambda: self.seconds),
             "output": self.broker,
             "sink": self.sink,
             "pulse": Pulse(60),

@@ -1,0 +1,154 @@
+"""Runs that get no events leave memory, and come back when one arrives.
+
+What stays of a closed run are the names of its state pages and of its summaries, which the tables hold. An
+event for it is handed back by the pipeline; then the run is joined from its pages again, or, where the
+tables have lost one, folded again from the event log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import aclosing
+from itertools import islice, takewhile
+from typing import Any
+
+from faust.types import TP
+
+from streamer.aggregate.changes import SummaryChange
+from streamer.pipeline import Pipeline, Record
+from streamer.settings import Settings
+from streamer.sinks.names import Names
+from streamer.worker.alive import clock
+from streamer.worker.coverage import StateLost
+from streamer.worker.limits import PAGES_PER_TURN
+from streamer.worker.partition import ClosedRun, Partition
+from streamer.worker.publishing import Publisher
+from streamer.worker.reading import records_between
+from streamer.worker.tables import Tables
+
+log = logging.getLogger(__name__)
+
+CLOSED_PER_TURN = 200
+"""Runs closed while the lock is held: about 20 ms."""
+
+
+class IdleRuns:
+    """Closes runs and opens them again. Whoever calls holds the processor's lock.
+
+    Args:
+        now: clock, in seconds.
+    """
+
+    def __init__(
+        self, settings: Settings, tables: Tables, publisher: Publisher, now: Callable[[], float] = clock
+    ) -> None:
+        self._settings = settings
+        self._idle_seconds = settings.run_idle_seconds
+        self._tables = tables
+        self._publisher = publisher
+        self._now = now
+
+    def touch(self, partition: Partition, runs: Iterable[str]) -> None:
+        """Events have arrived for these runs."""
+        moment, heard = self._now(), partition.heard
+        for run_id in runs:
+            heard.pop(run_id, None)
+            heard[run_id] = moment
+
+    def close_due(self, partition: Partition) -> int:
+        """Close runs that are idle, the longest first, a turn's worth; how many."""
+        if self._idle_seconds is None or not partition.caught_up:
+            return 0
+        before = self._now() - self._idle_seconds
+        idle = takewhile(lambda heard: heard[1] <= before, partition.heard.items())
+        due = [run_id for run_id, _ in islice(idle, CLOSED_PER_TURN) if run_id not in partition.owed]
+        for run_id in due:
+            self._close(partition, run_id)
+        if due:
+            log.info("partition %d: closed %d idle runs", partition.number, len(due))
+        return len(due)
+
+    async def open(self, partition: Partition, run_id: str) -> None:
+        """Bring a closed run back whole.
+
+        Raises:
+            StateLost: a page is gone, and the log has lost its beginning.
+            aiokafka.errors.KafkaError: a page is gone, and the log cannot be read.
+        """
+        closed = partition.closed[run_id]
+        partition.openings += 1
+        found = partition.pipeline.apart(str(partition.openings), owns=run_id.__eq__)
+        pages = [(key, self._tables.trials.get(key)) for key in closed.pages]
+        for loaded, (key, value) in enumerate(pages):
+            if value is not None:
+                found.load_page(key, value)
+            if loaded % PAGES_PER_TURN == 0:
+                await asyncio.sleep(0)
+        found.recovered()
+        if any(value is None for _, value in pages):
+            await self._fold_again(partition, run_id, found)
+        if run_id in found.runs():
+            run = found.run(run_id)
+            run.state_version = max(run.state_version, closed.state_version)
+            run.last_event_at = max(run.last_event_at, closed.last_event_at)
+            found.cut(run_id, news=False)  # all of it is published
+        partition.pipeline.reopen(run_id, found)
+        del partition.closed[run_id]
+
+    def summaries(self, partition: Partition) -> Iterator[SummaryChange]:
+        """Everything of a partition as it stands, runs together; a tombstone for each deleted run.
+
+        May be iterated piecemeal while runs are opened and closed.
+        """
+        for run_id in [*partition.pipeline.runs(), *partition.closed]:
+            closed = partition.closed.get(run_id)
+            if closed is not None:
+                yield from self._stored(run_id, closed) or [partition.deleted(run_id, closed.state_version)]
+            elif partition.pipeline.knows(run_id):
+                version = partition.pipeline.run(run_id).state_version
+                standing = partition.pipeline.all_summaries(run_id)
+                yield from standing or [partition.deleted(run_id, version)]
+
+    def _close(self, partition: Partition, run_id: str) -> None:
+        run, summaries = partition.pipeline.run(run_id), partition.pipeline.published(run_id)
+        version, moment = run.state_version, run.last_event_at
+        pages = partition.pipeline.close(run_id)
+        partition.closed[run_id] = ClosedRun(tuple(pages), tuple(summaries), version, moment)
+        del partition.heard[run_id]
+
+    def _stored(self, run_id: str, closed: ClosedRun) -> list[SummaryChange]:
+        return [
+            self._publisher.stored(kind, key, run_id, value)
+            for kind, key in closed.summaries
+            if (value := self._tables.summaries[kind].get(key)) is not None
+        ]
+
+    async def _fold_again(self, partition: Partition, run_id: str, found: Pipeline) -> None:
+        names = Names(self._settings.namespace)
+        log.warning("run %r: state pages of it are gone; folding it again from the event log", run_id)
+        first: int | None = None
+        place = TP(names.trial_events, partition.number)
+        async with aclosing(records_between(self._settings, place, None, partition.position)) as batches:
+            async for batch in batches:
+                if first is None and batch:
+                    first = batch[0].offset
+                    if first > 0:
+                        raise StateLost(
+                            names.trials_changelog, names.trial_events, place.partition, first, names.group
+                        )
+                found.fold(map(as_record, batch))
+
+
+def as_record(record: Any) -> Record:
+    """aiokafka's record as the pipeline wants it."""
+    return Record(
+        value=record.value,
+        offset=record.offset,
+        partition=record.partition,
+        timestamp_ms=record.timestamp if record.timestamp >= 0 else None,
+        key=record.key,
+        topic=record.topic,
+        headers=tuple(record.headers),
+    )
