@@ -7,7 +7,10 @@ STAMP := $(VENV)/.installed
 DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-kafka lint ci schema screenshots constraints clean
+PEERS ?=
+SCALE ?= full
+
+.PHONY: help install demo test test-kafka lint ci bench bench-peers bench-micro schema screenshots constraints clean
 
 help:
 	@echo 'make demo              follow a simulated benchmark and watch the boards; DATA=dir for real results'
@@ -15,6 +18,9 @@ help:
 	@echo 'make test-kafka        the tests on a real Apache Kafka (Java and Maven, or KAFKA_BOOTSTRAP)'
 	@echo 'make lint              ruff, mypy, import contracts'
 	@echo 'make ci                what CI runs'
+	@echo 'make bench             measure everything into docs/performance/; SCALE=small for less, PEERS=dir'
+	@echo 'make bench-peers       ours and the peers turn about on one broker'
+	@echo 'make bench-micro       what each statistic and each step costs'
 	@echo 'make schema            write docs/schemas/ anew'
 	@echo 'make screenshots       take the pictures of the web page in docs/ anew (needs Chromium)'
 	@echo 'make constraints       pin the newest versions of all dependencies'
@@ -50,6 +56,15 @@ lint: $(STAMP)
 
 ci:
 	.ci/run
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks --scale $(SCALE) $(if $(PEERS),--peers '$(PEERS)')
+
+bench-peers: $(STAMP)
+	$(BIN)/python -m benchmarks.peers --scale $(SCALE) $(if $(PEERS),--peers '$(PEERS)')
+
+bench-micro: $(STAMP)
+	$(BIN)/pytest benchmarks/micro --benchmark-only --benchmark-columns=min,median,max,rounds --benchmark-sort=name
 
 schema: $(STAMP)
 	$(BIN)/streamer schema --out docs/schemas

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -11,17 +11,15 @@ from benchmarks.common import Scale, events
 from benchmarks.machine import WORKERS, resident_bytes
 from benchmarks.rows import Measured, Row, Sites
 from benchmarks.site import Deployment, Site, ready_at
-from streamer.settings import Settings
 from tests.support.worker_process import WorkerProcess
 
 RECOVERS_IN_SECONDS = {"memory": 30.0, "rocksdb": 15.0}
 BYTES_A_SLOT = 700.0
 
 
-def big_run(scale: Scale, sites: Sites) -> Measured:
+def big_run(scale: Scale, sites: Sites, stores: Sequence[str] = tuple(RECOVERS_IN_SECONDS)) -> Measured:
     """Rows: resident bytes of a slot; seconds until a killed worker is current, for each kind of store."""
     measured = Measured([])
-    stores = [store for store in RECOVERS_IN_SECONDS if store == "memory" or "store" in Settings.model_fields]
     for store in stores:
         found = _with_store(scale, sites["kafka"], store)
         slots = f"{scale.big_run:,}"

@@ -49,7 +49,7 @@ class Scale:
 SCALES = {
     scale.name: scale
     for scale in (
-        Scale("tiny", 1, 600, 200, 100, 400, (200, 600), (20,), 60, 600, warm_up=0),
+        Scale("tiny", 1, 600, 200, 100, 400, (200,), (20,), 60, 600, warm_up=0),
         Scale("small", 2, 50_000, 5_000, 1_500, 20_000, (10_000, 50_000), (1, 100, 2_000), 1_000, 50_000),
         Scale(
             "full",

@@ -19,13 +19,9 @@ def growth(scale: Scale, sites: Sites) -> Measured:
     slots = {number: _rates(sites, scale, number, 1) for number in scale.growth}
     over = min(scale.backlog, max(scale.growth))
     runs = {number: _rates(sites, scale, over, number) for number in scale.runs}
-    return Measured(
-        [
-            _row(slots, "slots in one run"),
-            _row(runs, f"runs that {over:,} events are spread over"),
-        ],
-        {"slots": _medians(slots), "runs": _medians(runs), "events_over_runs": over},
-    )
+    rows = [_row(slots, "slots in one run"), _row(runs, f"runs with {over:,} events in all")]
+    details = {"slots": _medians(slots), "runs": _medians(runs), "events_over_runs": over}
+    return Measured(rows, details)
 
 
 def _rates(sites: Sites, scale: Scale, number: int, runs: int) -> list[float]:
@@ -39,7 +35,7 @@ def _rates(sites: Sites, scale: Scale, number: int, runs: int) -> list[float]:
 def _row(rates: dict[int, list[float]], what: str) -> Row:
     fewest, most = min(rates), max(rates)
     ends = [spread(rates[number])["median"] for number in (fewest, most)]
-    text = f"growth: events/s at {most:,} {what} over that at {fewest:,}"
+    text = f"growth: events/s with {most:,} {what}, over those with {fewest:,}"
     return Row(text, [ends[1] / ends[0]], "x", ">=", 1 - FALLS_AT_MOST)
 
 

@@ -1,0 +1,76 @@
+"""What each statistic costs: counting values in one by one and many at once, and saying the numbers.
+
+pytest benchmarks/micro
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamer.stats.distribution import Distribution
+from streamer.stats.exact_sum import ExactSum
+from streamer.stats.mode import most_frequent
+from streamer.stats.ordered import OrderedMultiset
+from streamer.stats.pass_at_k import PassAtK
+
+RNG = random.Random(1)
+VALUES = [round(RNG.lognormvariate(-1, 1), 6) for _ in range(1_000)]
+ATTEMPTS = [(RNG.randrange(250), RNG.random() < 0.6) for _ in range(1_000)]
+HELD = 10_000
+KINDS: list[Callable[[], Any]] = [ExactSum, OrderedMultiset, Distribution]
+
+
+def held(kind: Callable[[], Any]) -> Any:
+    """One that holds many values already."""
+    made = kind()
+    made.extend([round(RNG.lognormvariate(-1, 1), 6) for _ in range(HELD)])
+    return made
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_thousand_values_at_once(benchmark: Any, kind: Callable[[], Any]) -> None:
+    statistic = held(kind)
+    benchmark.pedantic(statistic.extend, args=(VALUES,), rounds=200)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_value_in_and_out(benchmark: Any, kind: Callable[[], Any]) -> None:
+    statistic = held(kind)
+
+    def there_and_back() -> None:
+        statistic.add(0.25)
+        statistic.remove(0.25)
+
+    benchmark(there_and_back)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numbers_after_one_more_value(benchmark: Any, kind: Callable[[], Any]) -> None:
+    statistic = held(kind)
+
+    def add_and_say() -> Any:
+        statistic.add(0.25)
+        return statistic.summary()
+
+    assert benchmark(add_and_say)
+
+
+def test_mode_of_ordered_values(benchmark: Any) -> None:
+    ordered = np.sort(np.array(VALUES * 10))
+    assert benchmark(most_frequent, ordered)
+
+
+def test_pass_at_k_thousand_attempts_at_once(benchmark: Any) -> None:
+    attempts = PassAtK()
+    benchmark.pedantic(attempts.extend, args=(ATTEMPTS,), rounds=200)
+
+
+def test_pass_at_k_numbers(benchmark: Any) -> None:
+    attempts = PassAtK()
+    attempts.extend(ATTEMPTS)
+    assert benchmark(attempts.summary)

@@ -1,0 +1,132 @@
+"""Every benchmark runs and says something; what it measures at this scale means nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from math import isfinite
+from pathlib import Path
+
+import pytest
+
+from benchmarks import peers
+from benchmarks.big_run import big_run
+from benchmarks.common import SCALES
+from benchmarks.families import drained, folded
+from benchmarks.growth import growth
+from benchmarks.latency import measure as trickle
+from benchmarks.machine import cores, cpu_seconds, move
+from benchmarks.report import as_text, chart, read, write
+from benchmarks.rows import Measured, Row, Sites
+from benchmarks.scale_out import two_workers
+from benchmarks.startup import startup
+from benchmarks.volume import volume
+from tests.house.repository import ROOT
+
+pytestmark = pytest.mark.timeout(600)
+
+TINY = SCALES["tiny"]
+ON_KAFKA = {
+    "growth": growth,
+    "two-workers": two_workers,
+    "latency": partial(trickle, engine="kafka"),
+    "volume": volume,
+    "big-run": partial(big_run, stores=["memory"]),
+}
+
+
+@pytest.fixture(scope="module")
+def sites() -> Iterator[Sites]:
+    """Brokers that the families share, each started when it is first needed."""
+    with Sites() as running:
+        yield running
+
+
+def check(measured: Measured) -> None:
+    """Finite figures above zero in every row, and details that JSON can say."""
+    assert measured.rows
+    for row in measured.rows:
+        assert all(isfinite(value) and value > 0 for value in row.values), row
+        json.dumps(row.as_dict(), allow_nan=False)
+    json.dumps(measured.details, allow_nan=False)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("family", ON_KAFKA)
+def test_a_family_runs_on_kafka(family: str, sites: Sites) -> None:
+    check(ON_KAFKA[family](TINY, sites))
+
+
+@pytest.mark.kafka
+def test_ours_and_the_peers_run_turn_about(sites: Sites) -> None:
+    if not peers.PEERS.is_dir():
+        pytest.skip("SKIPPED LOUDLY: the peers' folder ../shared/peers is not beside this checkout")
+    measured = drained(TINY, sites, folder=peers.PEERS)
+    check(measured)
+    assert set(measured.details["rates"]) == {peers.OURS, *peers.runnable()}
+    assert "naive_faust" in peers.as_table(measured.details)
+
+
+def test_a_trickle_runs_on_the_embedded_broker(sites: Sites) -> None:
+    check(trickle(TINY, sites, "embedded"))
+
+
+def test_the_fold_runs(sites: Sites) -> None:
+    check(folded(TINY, sites))
+
+
+def test_the_start_of_a_stack_runs(sites: Sites) -> None:
+    check(startup(TINY, sites))
+
+
+def test_micro_benchmarks_run() -> None:
+    command = [sys.executable, "-m", "pytest", "benchmarks/micro", "-q", "--benchmark-disable"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_command_writes_table_json_and_chart_and_keeps_what_was_measured_before(tmp_path: Path) -> None:
+    before = {"families": {"volume": {"scale": "full", "machine": {}, "rows": [], "details": {}}}}
+    (tmp_path / "bench.json").write_text(json.dumps(before))
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks",
+        "--scale",
+        "tiny",
+        "--only",
+        "fold",
+        "--out",
+        str(tmp_path),
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert set(read(tmp_path)["families"]) == {"fold", "volume"}
+    assert (tmp_path / "bench.txt").read_text() == done.stdout
+    assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_missing_peers_are_said_loudly(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="THE PEERS ARE MISSING"):
+        peers.find_peers(tmp_path)
+
+
+def test_a_row_says_whether_its_target_is_met() -> None:
+    rows = [Row("a", [1.0, 3.0, 2.0], "x", ">=", 2.0), Row("b", [1.0], "s", "<=", 0.5), Row("c", [1.0], "s")]
+    assert [row.as_dict()["met"] for row in rows] == [True, False, None]
+    assert rows[0].as_dict()["median"] == 2.0
+
+
+def test_a_table_and_a_chart_need_no_family(tmp_path: Path) -> None:
+    write({"families": {}}, tmp_path)
+    chart({"families": {}}, tmp_path / "again.png")
+    assert as_text({"families": {}}).startswith("what")
+
+
+def test_a_process_can_be_moved_and_its_processor_time_read() -> None:
+    move(os.getpid(), *cores())
+    assert cpu_seconds(os.getpid()) > 0
