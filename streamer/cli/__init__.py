@@ -32,6 +32,7 @@ COMMANDS = {
     "schema": "Write JSON Schema and AsyncAPI documents.",
     "worker": "Run a worker.",
     "up": "Run broker, Redis, a worker and the page on this machine.",
+    "watch": "Show live boards in this terminal.",
     "serve": "Show live boards in a browser, with a JSON API.",
     "live": "Start everything here, follow a run directory, show the board.",
     "simulate": "Write a run directory as a harness does, to try things on.",

@@ -1,0 +1,28 @@
+"""`streamer watch`: live boards in a terminal."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from streamer.cli.options import with_settings
+from streamer.settings import Settings
+
+
+@click.command()
+@click.argument("run_id", metavar="[RUN]", required=False)
+@with_settings
+def command(run_id: str | None, settings: Settings) -> None:
+    """Show live boards in this terminal: all runs, or RUN, which need not exist yet; `?` tells the keys.
+
+    State comes from Redis as it changes; newest trials and rejections from the broker. It only reads.
+    """
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        raise click.UsageError(
+            "watch needs a terminal, and its input or output is a pipe or a file. For those there are "
+            "`streamer subscribe run`, which follows summaries line by line, and `streamer query run RUN`"
+        )
+    from streamer.watch.app import run_watch
+
+    run_watch(settings, run_id)

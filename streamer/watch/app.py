@@ -1,0 +1,147 @@
+"""The application: what both screens share, and how it looks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+from textual.app import App
+from textual.binding import Binding, BindingType
+
+from streamer.client.async_reader import AsyncStateReader
+from streamer.client.reading import WorkerStatus
+from streamer.settings import Settings
+from streamer.sinks.connect import address
+from streamer.text import visible
+from streamer.watch.following import Rejections, Tell, feel_pulse, follow_log
+from streamer.watch.live_screen import LiveScreen
+from streamer.watch.look import CSS
+from streamer.watch.run_screen import RunScreen
+from streamer.watch.runs_screen import RunsScreen
+
+Clock = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    """The time."""
+    return datetime.now(UTC)
+
+
+class WatchApp(App[None]):
+    """Boards in a terminal.
+
+    Args:
+        settings: where Redis and the broker are.
+        run_id: the run to open at once; None: the list of runs.
+        now: the time.
+    """
+
+    ENABLE_COMMAND_PALETTE = False
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (160, "-wide")]  # noqa: RUF012 - as in textual
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (36, "-high")]  # noqa: RUF012
+    CSS = CSS
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "quit", "Quit"),
+        Binding("ctrl+c", "quit", "Quit", show=False, priority=True),
+    ]
+
+    def __init__(self, settings: Settings, run_id: str | None = None, now: Clock = utc_now) -> None:
+        if not os.environ.get("NO_COLOR", "x"):
+            del os.environ["NO_COLOR"]  # an empty one means nothing (no-color.org)
+        plain = "NO_COLOR" in os.environ
+        super().__init__(ansi_color=plain or None)
+        self.settings = settings
+        self.reader = AsyncStateReader(settings)
+        self.now = now
+        self.rejections = Rejections()
+        self.problems: dict[str, str] = {}
+        self._run_id = run_id
+        self._heartbeats: list[WorkerStatus] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.set_class(plain, "-plain")
+
+    @property
+    def where(self) -> str:
+        """Whose runs these are; never the URL, which may hold a password."""
+        parts = ["streamer", address(self.settings.redis)]
+        return visible(" · ".join([*parts, self.settings.namespace] if self.settings.namespace else parts))
+
+    def crew(self) -> list[str]:
+        """How many workers there are."""
+        if self._heartbeats is None:
+            return []
+        live = sum(not worker.stale(self.now()) for worker in self._heartbeats)
+        return [f"{live} worker{'s' * (live != 1)}" if live else "no worker is running"]
+
+    def on_mount(self) -> None:
+        """Begin."""
+        self.push_screen(RunsScreen())
+        if self._run_id is not None:
+            self.push_screen(RunScreen(self._run_id))
+        self.spawn(feel_pulse(self.reader, self._take_workers, self._told("redis")), self._told("here"))
+        self.spawn(
+            follow_log(self.settings, self._read_rejections, self.rejections.take, self._tell_rejections),
+            self._told("here"),
+        )
+
+    async def on_unmount(self) -> None:
+        """Let go of everything."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.reader.close()
+
+    def spawn(self, work: Coroutine[Any, Any, None], tell: Tell) -> asyncio.Task[None]:
+        """Let it run until it is cancelled; a mistake of ours in it is told and ends it alone."""
+        task = asyncio.create_task(_kept(work, tell))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _read_rejections(self) -> Any:
+        self.rejections.restart()
+        return self.rejections.read(self.settings)
+
+    def _take_workers(self, workers: list[WorkerStatus]) -> None:
+        self._heartbeats = workers
+        self._changed()
+
+    def _told(self, where: str) -> Tell:
+        def tell(problem: str | None) -> None:
+            if problem is None:
+                self.problems.pop(where, None)
+            else:
+                self.problems[where] = problem
+            self._changed()
+
+        return tell
+
+    def _tell_rejections(self, problem: str | None) -> None:
+        self.rejections.problem = problem
+        self._changed()
+
+    def _changed(self) -> None:
+        if self.is_running and self.screen_stack and isinstance(self.screen, LiveScreen):
+            self.screen.changed()
+
+
+async def _kept(work: Coroutine[Any, Any, None], tell: Tell) -> None:
+    try:
+        await work
+    except Exception as error:
+        logging.getLogger("streamer.watch").exception("The view cannot go on with this")
+        tell(f"internal error, {type(error).__name__}: {error}. Please report it")
+
+
+def run_watch(settings: Settings, run_id: str | None) -> None:
+    """Show it until the user quits.
+
+    Raises:
+        BadRedisUrl: the settings do not say where Redis is.
+    """
+    logging.getLogger("streamer").addHandler(logging.NullHandler())  # a line of a log would tear the screen
+    WatchApp(settings, run_id).run()

@@ -1,0 +1,282 @@
+"""What stands in each table: its columns, and what their rows are sorted by. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from schemas.metrics import BOARD_METRICS
+from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
+from streamer.client.pace import finite, share_of
+from streamer.client.rejections import Rejected
+from streamer.text import UNSEEN, dollars, percent, ratio, shown, visible
+from streamer.watch.columns import Column
+from streamer.watch.words import age, graded, largest_k, of_planned, share_of_pass, span
+from streamer.web.models import TrialRow
+
+GRADES = "SABCDF"
+NAME_LEAST = 16
+"""A name is cut to no fewer characters than this."""
+
+AGENT_LEAST = 22
+"""Likewise the label of an agent:model, whose end names the version of the model."""
+
+GOOD, BAD, FAIR = "green", "red", "yellow"
+_GRADE_STYLES = {"S": f"bold {GOOD}", "A": GOOD, "B": "cyan", "C": "cyan", "D": FAIR, "F": BAD}
+_OUTCOMES = {
+    "passed": ("passed", GOOD),
+    "failed": ("failed", BAD),
+    "fell_back": ("fell back", FAIR),
+    "no_verdict": ("no verdict", FAIR),
+}
+_STATES = {"running": "cyan", "waiting": FAIR, "stalled": BAD}
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """A run in the list of runs.
+
+    Attributes:
+        run: its summary.
+        state: `running`, `waiting`, `stalled`, `complete`, or what its harness said.
+    """
+
+    run: RunSummary
+    state: str
+
+
+def run_columns(now: datetime) -> list[Column[RunLine]]:
+    """Of the list of runs."""
+
+    def share(line: RunLine) -> float | None:
+        return share_of(line.run.progress.done, line.run.progress.planned)
+
+    return [
+        Column(
+            "run",
+            "run",
+            lambda line: name_of(line.run),
+            rank=0,
+            value=lambda line: name_of(line.run).casefold(),
+            descending=False,
+            least=NAME_LEAST,
+            left=True,
+        ),
+        Column("benchmark", "benchmark", lambda line: visible(line.run.benchmark), 7, least=9, left=True),
+        Column(
+            "state",
+            "state",
+            lambda line: visible(line.state),
+            rank=1,
+            least=9,
+            left=True,
+            style=lambda line: state_style(line.state),
+        ),
+        Column("progress", "progress", lambda line: percent(share(line)), 2, value=share),
+        Column("trials", "trials", _run_trials, 3, value=lambda line: line.run.progress.done),
+        Column("accuracy", "accuracy", _run_accuracy, 4, value=lambda line: line.run.accuracy),
+        Column("cost", "cost", _run_cost, 5, value=lambda line: finite(line.run.total_cost)),
+        Column("agents", "agents", lambda line: shown(line.run.agent_models), 8),
+        Column("tiers", "tiers", lambda line: shown(line.run.tiers or None), 9),
+        Column(
+            "last",
+            "last event",
+            lambda line: age(line.run.last_event_at, now),
+            rank=6,
+            value=lambda line: line.run.last_event_at,
+        ),
+    ]
+
+
+def _run_trials(line: RunLine) -> str:
+    return of_planned(line.run.progress.done, line.run.progress.planned)
+
+
+def _run_accuracy(line: RunLine) -> str:
+    return percent(line.run.accuracy)
+
+
+def _run_cost(line: RunLine) -> str:
+    return dollars(line.run.total_cost)
+
+
+def agent_columns(agents: Sequence[AgentModelSummary]) -> list[Column[AgentModelSummary]]:
+    """Of the board of agents. Of the pass@k only the first and the last are shown."""
+    most = max((k for agent in agents if (k := largest_k(agent.pass_at_k))), key=int, default=None)
+    return [
+        Column(
+            "name",
+            f"agents ({len(agents)})",
+            agent_name,
+            rank=0,
+            value=lambda agent: agent.agent_model.casefold(),
+            descending=False,
+            least=AGENT_LEAST,
+            left=True,
+            style=lambda agent: "dim" if agent.baseline else "",
+        ),
+        *_outcome_columns(),
+        _metric("mean_speedup", "speedup", 2, ratio),
+        _metric("agent_advantage", "advantage", 3, ratio),
+        _metric("total_cost", "cost", 4, dollars),
+        _metric("cost_of_pass", "cost/pass", 5, dollars),
+        *_other_columns(),
+        Column("pass@1", "pass@1", lambda agent: share_of_pass(agent.pass_at_k, "1"), 9),
+        Column("pass@k", f"pass@{most}", lambda agent: share_of_pass(agent.pass_at_k, most), 8),
+        _metric("mean_duration", "duration", 13, span),
+    ]
+
+
+def default_sort_key(agents: Sequence[AgentModelSummary]) -> str:
+    """Mean speedup where it is measured, else pass rate."""
+    return "mean_speedup" if any(agent.formulacode for agent in agents) else "pass_rate"
+
+
+def tier_columns(tiers: Sequence[TierSummary]) -> list[Column[TierSummary]]:
+    """Of the tiers, pooled over agents."""
+    return [
+        Column(
+            "name",
+            f"tiers ({len(tiers)})",
+            lambda tier: visible(tier.tier),
+            rank=0,
+            value=lambda tier: tier.tier,
+            descending=False,
+            least=10,
+            left=True,
+        ),
+        *_outcome_columns(),
+        Column("uplift", "uplift", lambda tier: percent(finite(tier.tier_uplift)), 2),
+        Column("delta", "delta", lambda tier: ratio(tier.tier_delta), 12),
+        _metric("total_cost", "cost", 5, dollars),
+        _metric("cost_of_pass", "cost/pass", 4, dollars),
+        *_other_columns(),
+    ]
+
+
+def trial_columns(trials: Sequence[TrialRow], head: str) -> list[Column[TrialRow]]:
+    """Of the newest trials.
+
+    Args:
+        trials: those that are shown.
+        head: of the first column: what the table is, or what is wrong with it.
+    """
+    again = any(trial.attempt > 1 for trial in trials)
+    return [
+        Column("task", head, _task, 0, least=NAME_LEAST, left=True),
+        *([Column("attempt", "try", lambda trial: shown(trial.attempt), 4)] if again else []),
+        Column("tier", "tier", _tier, 5, least=8, left=True),
+        Column("agent", "agent:model", lambda trial: visible(trial.agent_model), 2, least=18, left=True),
+        Column(
+            "outcome",
+            "outcome",
+            lambda trial: _OUTCOMES[trial.outcome][0],
+            rank=1,
+            left=True,
+            style=lambda trial: _OUTCOMES[trial.outcome][1],
+        ),
+        Column("speedup", "speedup", lambda trial: ratio(trial.task_speedup), 6),
+        Column("advantage", "advantage", lambda trial: ratio(trial.agent_advantage), 8),
+        Column("composite", "composite", lambda trial: shown(trial.composite_score), 9),
+        Column(
+            "grade",
+            "grade",
+            lambda trial: graded(trial.grade, False),
+            rank=10,
+            left=True,
+            style=lambda trial: grade_style(trial.grade),
+        ),
+        Column("cost", "cost", lambda trial: dollars(trial.cost_usd), 3),
+        Column("duration", "duration", lambda trial: span(trial.duration_seconds), 7),
+        Column("failure", "failure mode", lambda t: visible(t.failure_mode), 11, least=8, left=True),
+    ]
+
+
+def rejection_columns(head: str, now: datetime) -> list[Column[Rejected]]:
+    """Of the newest rejections; `head` is what the first column says."""
+    return [
+        Column("code", head, lambda r: visible(r.message.code), 0, least=20, left=True),
+        Column("at", "when", lambda r: age(_rejected_at(r, now), now), 2),
+        Column("message", "what is wrong", lambda r: visible(r.message.message), 1, least=20, left=True),
+    ]
+
+
+def name_of(run: RunSummary) -> str:
+    """The run's name for people, or its id, fit for showing."""
+    return visible(run.display_name or run.run_id)
+
+
+def agent_name(agent: AgentModelSummary) -> str:
+    """The label of an agent:model, fit for showing, as `streamer query` writes it."""
+    return visible(agent.agent_model) + (" (baseline)" if agent.baseline else "")
+
+
+def state_style(state: str) -> str:
+    """Style of a run's state."""
+    return _STATES.get(state, GOOD)
+
+
+def grade_style(grade: str | None) -> str:
+    """Style of a grade."""
+    return _GRADE_STYLES.get(grade or "", "")
+
+
+def _outcome_columns() -> list[Column[Any]]:
+    return [
+        Column(
+            "grade",
+            "grade",
+            lambda group: graded(group.grade, group.provisional),
+            rank=1,
+            value=lambda group: -GRADES.index(group.grade) if group.grade else None,
+            left=True,
+            style=lambda group: grade_style(group.grade),
+        ),
+        Column(
+            "trials",
+            "trials",
+            lambda group: of_planned(group.trials, group.runs_planned),
+            rank=6,
+            value=lambda group: group.trials,
+        ),
+        _metric("pass_rate", "pass rate", 1, percent),
+    ]
+
+
+def _other_columns() -> list[Column[Any]]:
+    return [
+        _metric("composite_score", "composite", 7, shown),
+        _metric("accuracy", "accuracy", 10, percent),
+        _metric("mean_cost", "mean cost", 11, dollars),
+    ]
+
+
+def _metric(name: str, head: str, rank: int, text: Callable[[Any], str]) -> Column[Any]:
+    """A METRIC of the boards, sorted best first."""
+    metric = BOARD_METRICS[name]
+    steps = metric.path
+
+    def found(group: Any) -> Any:
+        for step in steps:
+            group = group.get(step) if isinstance(group, dict) else getattr(group, step, None)
+        return group
+
+    def value(group: Any) -> float | None:
+        number = found(group)
+        return None if number is None or number == "NaN" else float(number)
+
+    return Column(name, head, lambda group: text(found(group)), rank, value, metric.higher_is_better)
+
+
+def _task(trial: TrialRow) -> str:
+    return visible(f"{trial.shard}: {trial.task_id}" if trial.shard else trial.task_id)
+
+
+def _tier(trial: TrialRow) -> str:
+    return visible("/".join(part for part in (trial.tier, trial.subtest) if part)) if trial.tier else UNSEEN
+
+
+def _rejected_at(rejected: Rejected, now: datetime) -> datetime:
+    return datetime.fromtimestamp(rejected.timestamp_ms / 1000, now.tzinfo)

@@ -1,0 +1,126 @@
+"""Following Redis and the log for as long as somebody looks; an outage is told and sat out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from typing import Any
+
+from aiokafka.errors import KafkaError
+from pydantic import ValidationError
+
+from schemas.summaries import Rejection
+from streamer.client.async_reader import AsyncStateReader
+from streamer.client.log import TopicMissing
+from streamer.client.reading import ReaderError, RedisUnavailable, WorkerStatus
+from streamer.client.rejections import Place, Rejected
+from streamer.client.subscribe import Update, follow
+from streamer.client.watching import StateUpdate
+from streamer.settings import Settings
+
+RETRY_SECONDS = 2.0
+PULSE_SECONDS = 2.0
+"""How often Redis is asked for a sign of life."""
+
+REJECTIONS_KEPT = 500
+
+Tell = Callable[[str | None], None]
+"""Told what is wrong, in a sentence; None: nothing (any more)."""
+
+
+async def follow_state(
+    reader: AsyncStateReader, run_id: str | None, take: Callable[[StateUpdate], None], tell: Tell
+) -> None:
+    """Everything about a run (None: all runs) as it stands, then each change, until cancelled."""
+    while True:
+        try:
+            async with aclosing(reader.updates(run_id)) as updates:  # type: ignore[type-var]
+                async for update in updates:
+                    tell(None)
+                    take(update)
+        except RedisUnavailable:
+            pass  # told by `feel_pulse`
+        except ReaderError as error:
+            tell(str(error))
+        await asyncio.sleep(RETRY_SECONDS)
+
+
+async def feel_pulse(
+    reader: AsyncStateReader, take: Callable[[list[WorkerStatus]], None], tell: Tell
+) -> None:
+    """Whether Redis answers, and the workers' heartbeats, until cancelled."""
+    while True:
+        try:
+            workers = await reader.workers()
+        except ReaderError as error:
+            tell(f"{error}. Trying again; what stands below may be old")
+        else:
+            tell(None)
+            take(workers)
+        await asyncio.sleep(PULSE_SECONDS)
+
+
+async def follow_log(
+    settings: Settings, open_: Callable[[], AsyncIterator[Any]], take: Callable[[Any], None], tell: Tell
+) -> None:
+    """Whatever comes from the log, until cancelled.
+
+    Args:
+        settings: where the broker is.
+        open_: begins to read, anew after each outage.
+        take: given what comes.
+        tell: told what is wrong.
+    """
+    while True:
+        try:
+            async with aclosing(open_()) as messages:  # type: ignore[type-var]
+                async for message in messages:
+                    tell(None)
+                    take(message)
+        except TopicMissing:
+            tell("the log has no topics yet: a worker makes them")
+        except (KafkaError, OSError):
+            tell(f"no Kafka broker answers at {settings.bootstrap}")
+        await asyncio.sleep(RETRY_SECONDS)
+
+
+class Rejections:
+    """What was rejected: how much of each run, and the newest.
+
+    Attributes:
+        counts: run id to how many; None for those that name no run.
+        problem: why they are not known.
+    """
+
+    def __init__(self) -> None:
+        self.counts: Counter[str | None] = Counter()
+        self.problem: str | None = None
+        self._newest: deque[Rejected] = deque(maxlen=REJECTIONS_KEPT)
+
+    @staticmethod
+    def read(settings: Settings) -> AsyncIterator[Update]:
+        """All that the log holds, then what comes."""
+        return follow(settings, "rejections", from_beginning=True)
+
+    def restart(self) -> None:
+        """They will be told from the beginning."""
+        self.counts.clear()
+        self._newest.clear()
+
+    def take(self, update: Update) -> None:
+        """One more; what a newer version wrote, and this one cannot read, is left out."""
+        try:
+            message = Rejection.model_validate(update.message)
+        except ValidationError:
+            return
+        rejected = Rejected(
+            Place(message.source_partition, message.source_offset), update.timestamp_ms, message
+        )
+        self.counts[rejected.run_id] += 1
+        self._newest.append(rejected)
+
+    def newest(self, run_id: str) -> list[Rejected]:
+        """The newest of a run, newest first."""
+        return [rejected for rejected in reversed(self._newest) if rejected.run_id == run_id]

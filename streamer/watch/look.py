@@ -1,0 +1,37 @@
+"""How the screens look: sizes, colours, what gives way in a small terminal."""
+
+CSS = """\
+Screen { layout: vertical; }
+#title { text-style: bold; }
+#title, #problem, #progress, #outcome, #cost, #note {
+    height: auto; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis;
+}
+#problem { text-wrap: wrap; max-height: 3; }
+#progress { color: $success; }
+#note { color: $text-muted; }
+#filter { dock: bottom; margin-bottom: 1; }
+
+Table { padding: 0 0 0 1; overflow-x: hidden; scrollbar-size-vertical: 1; background: $background; }
+Table > .datatable--header { text-style: bold underline; background: $background; color: $foreground; }
+Table:focus > .datatable--header { background: $background; }
+Table > .datatable--cursor { text-style: none; }
+Table:focus > .datatable--cursor { text-style: bold; }
+.-plain Table:focus > .datatable--cursor { text-style: bold reverse; }
+
+#main { height: 1fr; }
+#agents { height: auto; max-height: 40%; }
+#middle { height: 1fr; }
+#tiers { height: auto; max-height: 60%; }
+#trials { height: 1fr; min-height: 2; }
+#rejections { height: auto; max-height: 3; }
+.-high #rejections { max-height: 8; }
+.-high Table { margin-top: 1; }
+.-wide #middle { layout: horizontal; }
+.-wide #tiers { width: 2fr; max-height: 100%; }
+.-wide #trials { width: 3fr; height: 100%; }
+
+HelpScreen { align: center middle; background: $background; }
+#help {
+    width: 100%; max-width: 82; height: auto; max-height: 100%; padding: 0 1; scrollbar-size-vertical: 1;
+}
+"""

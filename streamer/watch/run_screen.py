@@ -1,0 +1,183 @@
+"""One run: progress, agents, tiers, newest trials, rejections."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.widgets import Footer, Input, Static
+
+from schemas.summaries import AgentModelSummary, RunSummary
+from streamer.client.pace import pace_of
+from streamer.client.reading import ReaderError, UnknownRun
+from streamer.client.watching import StateUpdate
+from streamer.text import visible
+from streamer.watch.boards import (
+    agent_columns,
+    default_sort_key,
+    rejection_columns,
+    tier_columns,
+    trial_columns,
+)
+from streamer.watch.columns import Sort
+from streamer.watch.figures import cost_line, outcome_line, progress_line, title_of
+from streamer.watch.following import follow_log, follow_state
+from streamer.watch.live_screen import LiveScreen
+from streamer.watch.model import OneRun, state_of
+from streamer.watch.newest import newest_trials
+from streamer.watch.table import Table
+from streamer.web.models import TrialRow
+
+MOST_REJECTIONS = 50
+
+
+class RunScreen(LiveScreen):
+    """One run.
+
+    Args:
+        run_id: which; it need not exist yet.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "back", "Back", key_display="Esc")]
+    SORTED = "#agents"
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__()
+        self.run_id = run_id
+        self.model = OneRun()
+        self._unknown = ""
+        self._trials: list[TrialRow] | None = None
+        self._log_problem: str | None = None
+        self._sorted = False
+
+    def compose(self) -> ComposeResult:
+        """From the run as a whole to single trials."""
+        yield Static(id="title", markup=False)
+        yield Static(id="problem", markup=False)
+        yield Static(id="progress", markup=False)
+        yield Static(id="outcome", markup=False)
+        yield Static(id="cost", markup=False)
+        yield Table("agents", sort=Sort("pass_rate", True))
+        with Container(id="middle"):
+            yield Table("tiers")
+            yield Table("trials")
+        yield Table("rejections")
+        yield Input(id="filter", placeholder="filter agents and trials", compact=True)
+        yield Footer(show_command_palette=False)
+
+    def works(self) -> list[Coroutine[Any, Any, None]]:
+        """Follow the run in Redis and in the log."""
+        app = self.watching
+        return [
+            self._ask(),
+            follow_state(app.reader, self.run_id, self._take, self.told("state")),
+            follow_log(
+                app.settings,
+                lambda: newest_trials(app.settings, self.run_id),
+                self._take_trials,
+                self._tell_log,
+            ),
+        ]
+
+    def draw(self) -> None:
+        """Show how the run stands."""
+        run = self.model.run
+        if run is None:
+            self._draw_missing()
+        else:
+            self._draw_run(run)
+        agents = [a for a in self.model.agents.values() if self.wanted(a.agent_model)]
+        agents.sort(key=lambda agent: agent.agent_model)
+        self._sort_first(agents)
+        self.query_one("#agents", Table).show_rows(
+            agent_columns(agents), agents, lambda agent: agent.agent_model, lambda agent: agent.baseline
+        )
+        tiers = sorted(self.model.tiers.values(), key=lambda tier: tier.tier)
+        self.query_one("#tiers").display = bool(tiers)
+        self.query_one("#tiers", Table).show_rows(tier_columns(tiers), tiers, lambda tier: tier.tier)
+        self._draw_trials()
+        self._draw_rejections()
+        self.put_problems()
+
+    def action_back(self) -> None:
+        """Show everything again, or go back to the list of runs."""
+        if not self.close_filter():
+            self.app.pop_screen()
+
+    def _draw_run(self, run: RunSummary) -> None:
+        pace = pace_of(run, self.model.since)
+        self.put("#title", title_of(run, state_of(run, self.model.heard, self.now)))
+        self.put("#progress", progress_line(run, pace, self.size.width - 2))
+        self.put("#outcome", outcome_line(run))
+        self.put("#cost", cost_line(run, pace))
+
+    def _draw_missing(self) -> None:
+        if self.model.deleted:
+            said = "The run was deleted. Waiting, in case it comes again."
+        elif self._unknown:
+            said = f"{visible(self._unknown)} Waiting for it."
+        else:
+            said = "Looking for the run."
+        self.put("#title", visible(self.run_id))
+        self.put("#progress", said)
+        self.put("#outcome", "")
+        self.put("#cost", "")
+
+    def _draw_trials(self) -> None:
+        trials = [t for t in self._trials or () if self.wanted(t.task_id, t.agent_model, t.failure_mode)]
+        head = "newest trials"
+        if self._log_problem:
+            head = f"newest trials: {visible(self._log_problem)}"
+        elif self._trials is None:
+            head = "newest trials: reading the log"
+        self.query_one("#trials", Table).show_rows(
+            trial_columns(trials, head), trials, lambda trial: trial.id
+        )
+
+    def _draw_rejections(self) -> None:
+        rejections = self.watching.rejections
+        found = rejections.newest(self.run_id)[:MOST_REJECTIONS]
+        head = f"rejections ({rejections.counts[self.run_id]:,})"
+        if rejections.problem:
+            head = f"rejections: {visible(rejections.problem)}"
+        elif nameless := rejections.counts[None]:
+            head += f", {nameless:,} more name no run"
+        self.query_one("#rejections", Table).show_rows(
+            rejection_columns(head, self.now), found, lambda rejected: str(id(rejected))
+        )
+
+    def _sort_first(self, agents: list[AgentModelSummary]) -> None:
+        """Sort by speedup from the first moment that there is one."""
+        table = self.query_one("#agents", Table)
+        if not self._sorted and table.sorting == Sort("pass_rate", True) and agents:
+            table.sorting = Sort(default_sort_key(agents), True)
+
+    def action_sort(self) -> None:
+        """From now on the user says how it is sorted."""
+        self._sorted = True
+        super().action_sort()
+
+    async def _ask(self) -> None:
+        """Say so if there is no such run."""
+        try:
+            await self.watching.reader.run(self.run_id)
+        except UnknownRun as error:
+            self._unknown = str(error)
+            self.changed()
+        except ReaderError:
+            return  # told by those who follow
+
+    def _take(self, update: StateUpdate) -> None:
+        self.model.take(update, self.now)
+        self.changed()
+
+    def _take_trials(self, trials: list[TrialRow]) -> None:
+        self._trials = trials
+        self.changed()
+
+    def _tell_log(self, problem: str | None) -> None:
+        self._log_problem = problem
+        self.changed()

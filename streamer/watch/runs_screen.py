@@ -1,0 +1,104 @@
+"""The first screen: all runs."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import DataTable, Footer, Input, Static
+
+from streamer.client.reading import ReaderError
+from streamer.client.watching import StateUpdate
+from streamer.text import visible
+from streamer.watch.boards import RunLine, run_columns
+from streamer.watch.columns import Sort
+from streamer.watch.following import follow_state
+from streamer.watch.live_screen import LiveScreen
+from streamer.watch.model import Runs
+from streamer.watch.run_screen import RunScreen
+from streamer.watch.table import Table
+
+MOST_RUNS = 500
+"""So many runs are listed; a filter finds the others."""
+
+
+class RunsTable(Table):
+    """Its rows can be opened."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Open")]
+
+
+class RunsScreen(LiveScreen):
+    """The runs, the one with the latest event first."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "back", "Back", show=False)]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = Runs()
+        self._filled = False
+
+    def compose(self) -> ComposeResult:
+        """Title, runs, and what was rejected."""
+        yield Static(id="title", markup=False)
+        yield Static(id="problem", markup=False)
+        yield RunsTable("main", sort=Sort("last", True), opens=True)
+        yield Static(id="note", markup=False)
+        yield Input(id="filter", placeholder="filter runs by name or benchmark", compact=True)
+        yield Footer(show_command_palette=False)
+
+    def works(self) -> list[Coroutine[Any, Any, None]]:
+        """Follow all runs."""
+        return [self._fill(), follow_state(self.watching.reader, None, self._take, self.told("state"))]
+
+    def draw(self) -> None:
+        """Show how the runs stand."""
+        now, runs = self.now, self.model.runs.values()
+        wanted = [run for run in runs if self.wanted(run.run_id, run.display_name, run.benchmark)]
+        wanted.sort(key=lambda run: (run.last_event_at is not None, run.last_event_at), reverse=True)
+        lines = [RunLine(run, self.model.state(run, now)) for run in wanted[:MOST_RUNS]]
+        self.query_one("#main", Table).show_rows(run_columns(now), lines, lambda line: line.run.run_id)
+        self.put("#title", " · ".join([self.watching.where, self._count(len(runs)), *self.watching.crew()]))
+        self.put("#note", self._note(len(wanted)))
+        self.put_problems()
+
+    def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
+        """Open the run."""
+        if event.row_key.value is not None:
+            self.app.push_screen(RunScreen(event.row_key.value))
+
+    def action_back(self) -> None:
+        """Show everything again."""
+        self.close_filter()
+
+    async def _fill(self) -> None:
+        """The runs alone are read faster than all that belongs to them."""
+        try:
+            self.model.fill(await self.watching.reader.runs())
+        except ReaderError:
+            return  # told by those who follow
+        self._filled = True
+        self.changed()
+
+    def _take(self, update: StateUpdate) -> None:
+        self.model.take(update, self.now)
+        if update.kind == "run":
+            self.changed()
+
+    def _count(self, count: int) -> str:
+        if not count:
+            return "no runs yet: waiting" if self._filled else "looking for runs"
+        return f"{count:,} run{'s' * (count != 1)}"
+
+    def _note(self, wanted: int) -> str:
+        parts = []
+        if wanted > MOST_RUNS:
+            parts.append(f"{wanted - MOST_RUNS:,} older runs are not listed: / finds them")
+        rejections = self.watching.rejections
+        if rejections.problem:
+            parts.append(f"rejections unknown: {rejections.problem}")
+        elif count := rejections.counts.total():
+            parts.append(f"{count:,} rejections in the log (streamer rejections list)")
+        return visible(" · ".join(parts)) if parts else ""

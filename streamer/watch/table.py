@@ -1,0 +1,175 @@
+"""A table that chooses its columns by its width, and redraws only what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rich.cells import cell_len
+from rich.text import Text
+from textual import events
+from textual.widgets import DataTable
+
+from streamer.text import UNSEEN
+from streamer.watch.columns import MARKS, Column, Fitted, Sort, fit, gap_of, next_sort, ordered, padded
+
+SCROLLBAR = 1
+"""Columns left free for the scrollbar, so that nothing moves when it appears."""
+
+
+class Table(DataTable[Text]):
+    """Rows of one kind.
+
+    Args:
+        id: of the widget.
+        sort: how it is sorted at first; None: as the rows come.
+        opens: a row can be chosen.
+    """
+
+    def __init__(self, id: str, *, sort: Sort | None = None, opens: bool = False) -> None:
+        super().__init__(
+            id=id,
+            cell_padding=0,
+            cursor_type="row",
+            show_cursor=opens,
+            show_row_labels=False,
+            cursor_foreground_priority="css",
+        )
+        self.sorting = sort
+        self._columns: Sequence[Column[Any]] = ()
+        self._held: Sequence[Any] = ()
+        self._key: Callable[[Any], str] = str
+        self._last: Callable[[Any], bool] | None = None
+        self._heads: list[tuple[Fitted, str]] = []
+        self._keys: list[str] = []
+        self._texts: list[list[tuple[str, str]]] = []
+
+    def show_rows(
+        self,
+        columns: Sequence[Column[Any]],
+        rows: Sequence[Any],
+        key: Callable[[Any], str],
+        last: Callable[[Any], bool] | None = None,
+    ) -> None:
+        """Show these rows; `key` names a row for good, `last`: those that come last however it is sorted."""
+        self._columns, self._held, self._key, self._last = columns, rows, key, last
+        self._redraw()
+
+    def sort_next(self) -> None:
+        """Sort by the next column."""
+        if self.sorting is not None:
+            self.sorting = next_sort(self._columns_with_something(), self.sorting)
+            self._redraw()
+
+    def reverse(self) -> None:
+        """Turn the order around."""
+        if self.sorting is not None:
+            self.sorting = Sort(self.sorting.key, not self.sorting.descending)
+            self._redraw()
+
+    def sort_by(self, key: str) -> None:
+        """Sort by a column; by the same one again: turn the order around."""
+        if self.sorting is None:
+            return
+        if key == self.sorting.key:
+            self.reverse()
+        elif column := next((c for c in self._columns if c.key == key and c.value), None):
+            self.sorting = Sort(key, column.descending)
+            self._redraw()
+
+    @property
+    def chosen(self) -> str | None:
+        """Key of the row under the cursor."""
+        return self._keys[self.cursor_row] if self._keys and self.cursor_row < len(self._keys) else None
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Choose columns anew."""
+        self._redraw()
+
+    def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
+        """A click on a head sorts."""
+        event.stop()
+        self.sort_by(str(event.column_key.value))
+
+    def _columns_with_something(self) -> list[Column[Any]]:
+        """Columns that are not unknown in every row."""
+        if not self._held:
+            return [column for column in self._columns if column.rank == 0]
+        return [
+            column
+            for column in self._columns
+            if column.rank == 0 or any(column.text(row) != UNSEEN for row in self._held)
+        ]
+
+    def _redraw(self) -> None:
+        width = self.size.width - SCROLLBAR
+        if width <= 0 or not self._columns:
+            return
+        columns = self._columns_with_something()
+        rows = list(self._held)
+        if self.sorting is not None:
+            rows = ordered(rows, columns, self.sorting, self._last)
+        cells = {column.key: [column.text(row) for row in rows] for column in columns}
+        heads = {column.key: self._head(column) for column in columns}
+        widest = {key: max(map(cell_len, [heads[key], *texts])) for key, texts in cells.items()}
+        sorted_by = frozenset([self.sorting.key] if self.sorting else [])
+        fitted = fit(columns, widest, width, sorted_by)
+        by_key = {column.key: column for column in columns}
+        texts = [
+            [(cells[one.key][index], style(by_key[one.key], row)) for one in fitted]
+            for index, row in enumerate(rows)
+        ]
+        self._put([(one, heads[one.key]) for one in fitted], list(map(self._key, rows)), texts, by_key)
+
+    def _head(self, column: Column[Any]) -> str:
+        if self.sorting is None or column.key != self.sorting.key:
+            return column.head
+        return column.head + MARKS[self.sorting.descending]
+
+    def _put(
+        self,
+        heads: list[tuple[Fitted, str]],
+        keys: list[str],
+        texts: list[list[tuple[str, str]]],
+        columns: dict[str, Column[Any]],
+    ) -> None:
+        gap = gap_of(self.size.width - SCROLLBAR)
+        chosen, offset = self.chosen, self.scroll_y
+
+        def cell(index: int, text: str, style: str) -> Text:
+            one = heads[index][0]
+            space = " " * gap if index else ""
+            return Text(space + padded(text, one.width, right=not columns[one.key].left), style, no_wrap=True)
+
+        if heads != self._heads:
+            self.clear(columns=True)
+            self._keys = []
+            for index, (one, head) in enumerate(heads):
+                self.add_column(cell(index, head, ""), width=one.width + (gap if index else 0), key=one.key)
+            self.call_after_refresh(
+                self.refresh, layout=True
+            )  # without rows nothing else would give the head its line
+        if keys != self._keys:
+            self.clear()
+            for key, row in zip(keys, texts, strict=True):
+                self.add_row(*(cell(index, *found) for index, found in enumerate(row)), key=key)
+            self._keys = keys
+            self._go_back(chosen, offset)
+        else:
+            for number, (before, row) in enumerate(zip(self._texts, texts, strict=True)):
+                for index, found in enumerate(row):
+                    if before[index] != found:
+                        self.update_cell(keys[number], heads[index][0].key, cell(index, *found))
+        self._heads, self._texts = heads, texts
+
+    def _go_back(self, chosen: str | None, offset: float) -> None:
+        """The cursor stays on its row, and the view where it was."""
+        if self.show_cursor and chosen in self._keys:
+            self.move_cursor(row=self._keys.index(chosen), animate=False, scroll=bool(offset))
+        elif offset:
+            self.call_after_refresh(self.scroll_to, y=offset, animate=False, immediate=True)
+
+
+def style(column: Column[Any], row: Any) -> str:
+    """Style of a row's text in a column."""
+    return column.style(row) if column.style else ""

@@ -1,0 +1,93 @@
+"""Spans, ages, bars and grades as text. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from schemas.summaries import PassAtK
+from streamer.text import UNSEEN, percent
+
+OLD = timedelta(days=2)
+"""What is older is told by its date."""
+
+AHEAD = timedelta(minutes=1)
+"""What lies further ahead of this machine's clock (a simulated run) is told by its time of day."""
+
+
+def span(seconds: float | None) -> str:
+    """A time span with three digits.
+
+    >>> [span(s) for s in (0.0, 8.5, 119.4, 750.0, 20_000.0, 400_000.0, None)]
+    ['0 s', '8.5 s', '1.99 min', '12.5 min', '5.56 h', '4.63 d', '–']
+    """
+    if seconds is None:
+        return UNSEEN
+    for unit, size, least in (("d", 86_400, 200_000), ("h", 3600, 6000), ("min", 60, 100), ("s", 1, 0)):
+        if abs(seconds) >= least:
+            return f"{seconds / size:.3g} {unit}"
+    return UNSEEN
+
+
+def age(at: datetime | None, now: datetime) -> str:
+    """How long ago something was, in one unit.
+
+    >>> from datetime import UTC
+    >>> noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    >>> [age(noon - timedelta(seconds=s), noon) for s in (0, 59, 61, 7300, 200_000, -600)]
+    ['0 s ago', '59 s ago', '1 min ago', '2 h ago', '2026-01-29', '12:10 UTC']
+    >>> age(None, noon)
+    '–'
+    """
+    if at is None:
+        return UNSEEN
+    passed = now - at
+    if passed < -AHEAD:
+        return f"{at:%H:%M} UTC" if -passed < OLD else f"{at:%Y-%m-%d}"
+    if passed >= OLD:
+        return f"{at:%Y-%m-%d}"
+    seconds = max(0, int(passed.total_seconds()))
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit} ago"
+    return f"{seconds} s ago"
+
+
+def bar(share: float, width: int) -> str:
+    """A bar of this width; full only if the share is.
+
+    >>> bar(0.5, 4), bar(0.999, 4), bar(1.0, 4), bar(0.01, 4), bar(0.0, 4)
+    ('██░░', '███░', '████', '█░░░', '░░░░')
+    """
+    filled = int(share * width) or (1 if share > 0 else 0)
+    return "█" * filled + "░" * (width - filled)
+
+
+def of_planned(done: int, planned: int | None) -> str:
+    """A count of trials, as `streamer query` writes it.
+
+    >>> of_planned(12, 80), of_planned(1200, None)
+    ('12 of 80', '1,200')
+    """
+    return f"{done:,}" if planned is None else f"{done:,} of {planned:,}"
+
+
+def graded(grade: str | None, provisional: bool) -> str:
+    """A grade; `*` while planned trials are missing.
+
+    >>> graded("A", True), graded("B", False), graded(None, True)
+    ('A*', 'B', '–')
+    """
+    return f"{grade}{'*' if provisional else ''}" if grade else UNSEEN
+
+
+def largest_k(pass_at_k: Mapping[str, PassAtK]) -> str | None:
+    """The largest k above 1 that has a value, as the mapping names it; None: there is none."""
+    known = [k for k, found in pass_at_k.items() if found.value is not None and int(k) > 1]
+    return max(known, key=int, default=None)
+
+
+def share_of_pass(pass_at_k: Mapping[str, PassAtK], k: str | None) -> str:
+    """pass@k; `*` while not every planned task supports it (R11)."""
+    found = pass_at_k.get(k) if k else None
+    return UNSEEN if found is None or found.value is None else percent(found.value) + "*" * found.partial
