@@ -81,13 +81,21 @@ class Settings(BaseSettings):
         default="zstd", description="Codec of what is written to Kafka, by clients and workers."
     )
     session_timeout_seconds: float = Field(default=10.0, ge=1, description="Consumer group session timeout.")
-    run_idle_seconds: float | None = Field(
-        default=21_600.0,
-        gt=0,
-        description="A run without events for so long leaves memory until the next one; null: never.",
+    store: Literal["memory", "rocksdb"] = Field(
+        default="memory",
+        description="Where a worker keeps its tables. rocksdb: on disk too, under data_dir, so that a restart "
+        "reads only the news from Kafka; needs the extra streamer[rocksdb].",
+    )
+    standby_replicas: int = Field(
+        default=0,
+        ge=0,
+        le=32,
+        description="How many other workers keep a copy of each partition's tables, to take over faster.",
     )
     data_dir: Path | None = Field(
-        default=None, description="Where `up` keeps its journal; null: the user's data dir."
+        default=None,
+        description="Where `up` keeps its journal, and workers with store=rocksdb their tables; null: the "
+        "user's data dir.",
     )
     prices_file: Path | None = Field(default=None, description="TOML price table of the user (R2).")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import uuid
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import faust
@@ -17,7 +19,6 @@ from streamer.sinks.redis import RedisSink
 from streamer.worker.alive import Pulse
 from streamer.worker.foreign import ForeignRecords
 from streamer.worker.housekeeping import Housekeeping
-from streamer.worker.idle import IdleRuns
 from streamer.worker.limits import (
     BROKER_PATIENCE_SECONDS,
     EMBEDDED_SESSION_TIMEOUT_SECONDS,
@@ -28,6 +29,7 @@ from streamer.worker.output import Output
 from streamer.worker.processor import Processor
 from streamer.worker.publishing import Publisher
 from streamer.worker.recovery import Rebuild
+from streamer.worker.stores import in_directory
 from streamer.worker.tables import PatientTableManager, Tables
 from streamer.worker.transport import AsFetched, batch_transport, consumer_of
 
@@ -39,12 +41,12 @@ COMMIT_SECONDS = 1.0
 
 
 class StreamerApp(faust.App):
-    """Faust app that leaves nothing on disk."""
+    """Faust app that leaves nothing on disk; stores make their own directories."""
 
     logger = logging.getLogger("faust.streamer")
 
     def _create_directories(self) -> None:
-        """Nothing lies on disk: the tables are in memory."""
+        """None here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,25 +66,23 @@ def session_seconds(settings: Settings) -> float:
     return min(seconds, EMBEDDED_SESSION_TIMEOUT_SECONDS) if settings.embedded else seconds
 
 
-def build(settings: Settings, pulse: Pulse) -> Worker:
-    """Put a worker together."""
+def build(settings: Settings, pulse: Pulse, state: Path | None = None) -> Worker:
+    """Put a worker together; its tables lie in memory unless there is a directory for their `state`."""
     names, writer = Names(settings.namespace), uuid.uuid4().hex[:12]
-    app = faust_app(settings, names)
+    app = faust_app(settings, names, state)
     app.transport = batch_transport(app, settings, names.trial_events)
-    tables = Tables(app, names, settings.partitions)
-    output = Output(settings, pulse)
+    tables = Tables(app, names, settings.partitions, in_directory(state))
+    output = Output(settings, pulse, tables.written)
     sink = RedisSink.from_settings(settings, current=lambda: processor.summaries())
-    publisher = Publisher(names, tables)
     processor = Processor(
         app,
         settings.partitions,
         tables=tables,
-        publisher=publisher,
+        publisher=Publisher(names, tables),
         output=output,
         sink=sink,
         pulse=pulse,
         behind=lambda number, offset: _behind(app, TP(names.trial_events, number), offset),
-        idle=IdleRuns(settings, tables, publisher),
     )
     rebuild = Rebuild(
         app,
@@ -127,19 +127,20 @@ def _prices(settings: Settings) -> PriceTable:
     return PriceTable.from_toml(settings.prices_file.read_text(encoding="utf-8"))
 
 
-def faust_app(settings: Settings, names: Names) -> faust.App:
+def faust_app(settings: Settings, names: Names, state: Path | None = None) -> faust.App:
     """The Faust app that the settings describe, without topics, tables and processors."""
     session = session_seconds(settings)
     app = StreamerApp(
         names.group,
         env_prefix="STREAMER_FAUST",  # otherwise variables such as BROKER_URL would beat what stands here
         broker=[f"kafka://{server}" for server in settings.bootstrap.split(",")],
-        store="memory://",
+        store="memory://",  # each table brings its own
+        datadir=state or Path(os.devnull),
         web_enabled=False,
         topic_disable_leader=True,
         topic_partitions=settings.partitions,
         topic_replication_factor=settings.replication,
-        table_standby_replicas=0,
+        table_standby_replicas=settings.standby_replicas,
         broker_session_timeout=session,
         broker_heartbeat_interval=session / HEARTBEATS_PER_SESSION,
         broker_request_timeout=BROKER_PATIENCE_SECONDS,

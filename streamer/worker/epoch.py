@@ -6,6 +6,8 @@ summaries must still count as newer.
 
 from __future__ import annotations
 
+from typing import Any
+
 import orjson
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
@@ -22,6 +24,12 @@ async def read_epoch(settings: Settings) -> int:
     """The setting if there is one, else the greatest epoch in the topic, else 1."""
     if settings.epoch is not None:
         return settings.epoch
+    epochs = [record.value for record in await meta_records(settings) if record.key == KEY and record.value]
+    return max((int(orjson.loads(value)["epoch"]) for value in epochs), default=FIRST_EPOCH)
+
+
+async def meta_records(settings: Settings) -> list[Any]:
+    """All records of the topic `streamer-meta`."""
     consumer = AIOKafkaConsumer(**settings.kafka_options(), group_id=None, enable_auto_commit=False)
     await consumer.start()
     try:
@@ -30,7 +38,7 @@ async def read_epoch(settings: Settings) -> int:
         ends = await consumer.end_offsets([place])
         end = (await true_ends(settings, ends))[place] if settings.embedded else ends[place]
         await consumer.seek_to_beginning(place)
-        return await _greatest(consumer, place, end)
+        return await _up_to(consumer, place, end)
     finally:
         await consumer.stop()
 
@@ -40,11 +48,8 @@ def epoch_record(settings: Settings, epoch: int) -> Out:
     return Out(Names(settings.namespace).streamer_meta, 0, KEY, orjson.dumps({"epoch": epoch}))
 
 
-async def _greatest(consumer: AIOKafkaConsumer, place: TopicPartition, end: int) -> int:
-    epoch = FIRST_EPOCH
+async def _up_to(consumer: AIOKafkaConsumer, place: TopicPartition, end: int) -> list[Any]:
+    found: list[Any] = []
     while await consumer.position(place) < end:
-        for records in (await consumer.getmany(timeout_ms=200)).values():
-            for record in records:
-                if record.key == KEY and record.value:
-                    epoch = max(epoch, int(orjson.loads(record.value)["epoch"]))
-    return epoch
+        found += (await consumer.getmany(timeout_ms=200)).get(place, [])
+    return found

@@ -8,7 +8,7 @@ record, against 92 with Faust's `send_soon`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,10 @@ class Out:
     headers: list[tuple[str, bytes]] = field(default_factory=list)
 
 
+Written = Callable[[str, int, int, Sequence[Out]], None]
+"""Told of records that were acknowledged: topic, partition, offset of the first, records."""
+
+
 class Output:
     """Producer of the worker.
 
@@ -38,8 +42,9 @@ class Output:
     effect later must not put an old page over a newer one.
     """
 
-    def __init__(self, settings: Settings, pulse: Pulse) -> None:
+    def __init__(self, settings: Settings, pulse: Pulse, written: Written) -> None:
         self._pulse = pulse
+        self._written = written
         self._ends: dict[tuple[str, int], int] = {}
         self._foreign: dict[tuple[str, int], list[tuple[int, int]]] = {}
         self._producer = AIOKafkaProducer(
@@ -77,15 +82,19 @@ class Output:
 
     async def _write_to(self, topic: str, partition: int, records: list[Out]) -> None:
         acks: list[Any] = []
+        starts = [0]
         builder = self._producer.create_batch()
-        for record in records:
+        for number, record in enumerate(records):
             if not _append(builder, record):
                 acks.append(await self._send(builder, topic, partition))
+                starts.append(number)
                 builder = self._producer.create_batch()
                 _append(builder, record)
         acks.append(await self._send(builder, topic, partition))
-        written = await asyncio.gather(*acks)
-        self._note(topic, partition, min(w.offset for w in written), len(records))
+        places = await asyncio.gather(*acks)
+        for start, stop, place in zip(starts, [*starts[1:], len(records)], places, strict=True):
+            self._written(topic, partition, place.offset, records[start:stop])
+        self._note(topic, partition, min(place.offset for place in places), len(records))
 
     def known_to(self, ends: Mapping[tuple[str, int], int]) -> None:
         """Where topics and partitions end that were just read; what others append later is foreign."""

@@ -32,24 +32,6 @@ class Publisher:
         """Records of summaries, which the tables hold from now on."""
         return [self._tables.summaries[c.kind].put(partition, c.key, c.value) for c in changes]
 
-    def stored(self, kind: SummaryKind, key: str, run_id: str, value: bytes) -> SummaryChange:
-        """A summary as a table holds it."""
-        tier, agent, model = _group_of(kind, key.split("|")[1:])
-        told = orjson.loads(value)
-        return SummaryChange(
-            kind,
-            run_id,
-            tier,
-            agent,
-            model,
-            key,
-            value,
-            told,
-            told["epoch"],
-            told["state_version"],
-            told["digest"],
-        )
-
     def of_rejections(self, partition: int, rejections: Iterable[Rejected]) -> list[Out]:
         """Records of rejections."""
         return [Out(self._names.trial_rejections, partition, r.key, r.value) for r in rejections]
@@ -73,7 +55,7 @@ class Publisher:
         standing = {(c.kind, c.key) for changes in current.values() for c in changes if c.value is not None}
         found = []
         for kind, table in self._tables.summaries.items():
-            for key, value in table.by_partition().get(partition, {}).items():
+            for key, value in table.of_partition(partition):
                 run_id = decode_id(key.split("|", 1)[0])
                 if run_id in current and (kind, key) not in standing:
                     found.append(_tombstone(kind, key, run_id, orjson.loads(value), epoch))

@@ -109,17 +109,15 @@ class Rebuild:
         self._rebuilds += 1
         self._check_recovered()
         mine = sorted(tp.partition for tp in self._app.assignor.assigned_actives() if tp.topic == self._topic)
-        for table in self._tables.all():
-            table.keep_only(mine)
         ends = cast(TableManager, self._app.tables).recovery.active_highwaters
         self._output.known_to({(tp.topic, tp.partition): last + 1 for tp, last in ends.items()})
         consumer_of(self._app).refolded.clear()
         logs = await self._logs(mine)
         epoch = await read_epoch(self._settings)
-        pages = self._tables.trials.by_partition()
         partitions = {}
         for number in mine:
-            partitions[number] = await self._partition(number, pages.get(number, {}), logs[number], epoch)
+            pages = dict(self._tables.trials.of_partition(number))
+            partitions[number] = await self._partition(number, pages, logs[number], epoch)
             if rebalance != rebalances(self._app):
                 log.info("another rebalance began; its rebuild follows")
                 return
@@ -203,13 +201,13 @@ class Rebuild:
 
     def _published_epoch(self, number: int) -> int:
         """Greatest epoch among the run summaries of the partition, 0 if there are none."""
-        runs = self._tables.summaries["run"].by_partition().get(number, {})
-        return max((int(orjson.loads(value)["epoch"]) for value in runs.values()), default=0)
+        runs = self._tables.summaries["run"].of_partition(number)
+        return max((int(orjson.loads(value)["epoch"]) for _, value in runs), default=0)
 
     def _published_version(self, number: int) -> int:
         """Greatest state version among the run summaries of the partition, -1 if there are none."""
-        runs = self._tables.summaries["run"].by_partition().get(number, {})
-        return max((int(orjson.loads(value)["state_version"]) for value in runs.values()), default=-1)
+        runs = self._tables.summaries["run"].of_partition(number)
+        return max((int(orjson.loads(value)["state_version"]) for _, value in runs), default=-1)
 
     async def _next_epoch(self, number: int, as_of: int, end: int, epoch: int) -> int:
         log.warning(

@@ -17,6 +17,7 @@ from aiokafka.errors import KafkaConnectionError, KafkaError
 from streamer.settings import Settings
 from streamer.worker.alive import CheckedSelector, Pulse
 from streamer.worker.app import Worker, build, session_seconds
+from streamer.worker.local_state import StateUnavailable, held_directory, log_name
 from streamer.worker.topics import TopicMismatch, ensure_topics
 
 log = logging.getLogger(__name__)
@@ -42,7 +43,7 @@ def run_worker(settings: Settings) -> int:
     asyncio.set_event_loop(loop)
     try:
         return loop.run_until_complete(_run(settings, pulse))
-    except TopicMismatch as error:
+    except (TopicMismatch, StateUnavailable) as error:
         log.critical("%s", error)
         return USED_WRONGLY
     except (KafkaError, OSError) as error:
@@ -57,7 +58,13 @@ async def _run(settings: Settings, pulse: Pulse) -> int:
     stop = _stop_signal()
     if not await _until(stop, _ensure_topics(settings)):
         return OK
-    worker = build(settings, pulse)
+    if settings.store == "memory":
+        return await _work(build(settings, pulse), stop)
+    with held_directory(settings, await log_name(settings)) as state:
+        return await _work(build(settings, pulse, state), stop)
+
+
+async def _work(worker: Worker, stop: asyncio.Event) -> int:
     await worker.output.start()
     starting = asyncio.ensure_future(worker.app.start())
     housekeeping = asyncio.ensure_future(worker.housekeeping.run())

@@ -1,28 +1,33 @@
 """Faust's tables, written per partition: the source of truth `trials` and the three published aggregates.
 
-Faust's tables refuse writes outside a stream and their sends cannot be awaited, so the store is written
-here and the changelog record by `output`. Faust recovers the tables from their changelogs.
+Faust's tables refuse writes outside a stream and their sends cannot be awaited, so the changelog record is
+written by `output`, and the store here once the record is acknowledged. Faust recovers the tables from their
+changelogs, from where the store is complete.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import faust
 from faust.tables.manager import TableManager
 from faust.tables.recovery import Recovery
+from faust.types import TP
 
 from streamer.aggregate.changes import SummaryKind
 from streamer.sinks.names import Names
 from streamer.worker.output import Out
+from streamer.worker.stores import StoreOf, memory
+
+log = logging.getLogger(__name__)
 
 
 class Table:
-    """One table of bytes by bytes, and which partition each key came from."""
+    """One table of bytes by bytes, its partitions apart."""
 
-    def __init__(self, app: faust.App, name: str, topic: str, partitions: int) -> None:
+    def __init__(self, app: faust.App, name: str, topic: str, partitions: int, store: StoreOf) -> None:
         self.topic = topic
         changelog = app.topic(
             topic,
@@ -35,59 +40,50 @@ class Table:
             acks=False,
             internal=True,
         )
-        self.faust: Any = app.Table(
+        table: Any = app.Table(
             name, key_type=bytes, value_type=bytes, partitions=partitions, changelog_topic=changelog
         )
+        self.faust = table
+        self.rows = store(app, self.faust)
+        self.faust._data = self.rows
 
     def put(self, partition: int, key: str, value: bytes | None) -> Out:
-        """Write into the store; returns the changelog record, to be written and awaited."""
-        raw = key.encode("utf-8")
-        store = self.faust.data
-        if value is None:
-            store.data.pop(raw, None)
-            store._key_partition.pop(raw, None)
-        else:
-            store.data[raw] = value
-            store._key_partition[raw] = partition
-        return Out(self.topic, partition, raw, value)
+        """The changelog record of a write; the table has it as soon as the record is acknowledged."""
+        return Out(self.topic, partition, key.encode("utf-8"), value)
 
     def get(self, key: str) -> bytes | None:
         """The value, None if there is none."""
-        value: bytes | None = self.faust.data.data.get(key.encode("utf-8"))
-        return value
+        return self.rows.row(key.encode("utf-8"))
 
-    def by_partition(self) -> dict[int, dict[str, bytes]]:
-        """All entries, by partition."""
-        found: dict[int, dict[str, bytes]] = {}
-        values = self.faust.data.data
-        for raw, partition in self.faust.data._key_partition.items():
-            value = values.get(raw)
-            if value:
-                found.setdefault(partition, {})[raw.decode("utf-8")] = value
-        return found
-
-    def keep_only(self, partitions: Iterable[int]) -> None:
-        """Drop the entries of all other partitions: the memory store keeps those of lost ones."""
-        kept, store = set(partitions), self.faust.data
-        for raw in [raw for raw, partition in store._key_partition.items() if partition not in kept]:
-            store.data.pop(raw, None)
-            store._key_partition.pop(raw, None)
+    def of_partition(self, partition: int) -> Iterator[tuple[str, bytes]]:
+        """All entries of a partition."""
+        return ((raw.decode("utf-8"), value) for raw, value in self.rows.rows(partition))
 
 
 class Tables:
     """The four tables."""
 
-    def __init__(self, app: faust.App, names: Names, partitions: int) -> None:
-        self.trials = Table(app, "trials", names.trials_changelog, partitions)
+    def __init__(self, app: faust.App, names: Names, partitions: int, store: StoreOf = memory) -> None:
+        def table(name: str, topic: str) -> Table:
+            return Table(app, name, topic, partitions, store)
+
+        self.trials = table("trials", names.trials_changelog)
         self.summaries: dict[SummaryKind, Table] = {
-            "agent_model": Table(app, "agent_model_summaries", names.agent_model_summaries, partitions),
-            "tier": Table(app, "tier_summaries", names.tier_summaries, partitions),
-            "run": Table(app, "run_summaries", names.run_summaries, partitions),
+            "agent_model": table("agent_model_summaries", names.agent_model_summaries),
+            "tier": table("tier_summaries", names.tier_summaries),
+            "run": table("run_summaries", names.run_summaries),
         }
+        self._by_topic = {table.topic: table for table in self.all()}
 
     def all(self) -> list[Table]:
         """Every table."""
         return [self.trials, *self.summaries.values()]
+
+    def written(self, topic: str, partition: int, first: int, records: Sequence[Out]) -> None:
+        """Records of ours are acknowledged, from offset `first` on: from now on the tables have them."""
+        if topic in self._by_topic:
+            rows = [(record.key or b"", record.value) for record in records]
+            self._by_topic[topic].rows.wrote(TP(topic, partition), first, rows)
 
 
 def rebalances(app: Any) -> int:
@@ -109,6 +105,16 @@ class PatientRecovery(Recovery):
 
     async def _wait(self, coro: Any, timeout: Any = None) -> None:  # noqa: ASYNC109
         await super()._wait(coro, timeout=None)
+
+    async def _build_offsets(self, consumer: Any, tps: set[TP], destination: Any, title: str) -> None:
+        """Where to read on; a store that claims more than the changelog has is of another changelog."""
+        claimed = {tp: offset for tp in tps if (offset := destination[tp]) is not None and offset >= 0}
+        for tp, end in (await consumer.highwaters(*claimed) if claimed else {}).items():
+            if claimed[TP(*tp)] >= (end or 0):
+                log.warning("%s: local rows go past its end and are dropped", TP(*tp))
+                cast(Any, self.tp_to_table[TP(*tp)]).data.forget(tp.partition)
+                destination[TP(*tp)] = None
+        await super()._build_offsets(consumer, tps, destination, title)
 
     _rebalance = 0
 

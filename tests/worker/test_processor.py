@@ -16,7 +16,6 @@ from streamer.sinks.names import Names
 from streamer.worker.alive import Pulse
 from streamer.worker.app import faust_app
 from streamer.worker.batches import Batch
-from streamer.worker.idle import IdleRuns
 from streamer.worker.output import Out
 from streamer.worker.partition import Partition
 from streamer.worker.processor import Processor
@@ -26,9 +25,10 @@ from tests.worker.deployment import trial_events
 
 
 class Broker:
-    """Takes writes; refuses those to one topic."""
+    """Takes writes and tells the tables of them; refuses those to one topic."""
 
-    def __init__(self) -> None:
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
         self.writes: list[list[Out]] = []
         self.refuses: str | None = None
 
@@ -36,6 +36,8 @@ class Broker:
         outs = list(records)
         if any(out.topic == self.refuses for out in outs):
             raise OSError("refused")
+        for out in outs:
+            self.tables.written(out.topic, out.partition, 0, [out])
         self.writes.append(outs)
 
     @property
@@ -73,15 +75,14 @@ class Bench:
 
     def __init__(self, *, position: int = 0, catch_up_to: int = 0, caught_up: bool = True) -> None:
         names = Names()
-        self.app, self.broker, self.sink = App(), Broker(), Sink()
-        self.behind = False
         tables = Tables(faust_app(Settings(), names), names, 1)
-        publisher = Publisher(names, tables)
-        self.tables, self.seconds = tables, 0.0
+        for table in tables.all():
+            table.rows.apply(0, [], None)
+        self.app, self.broker, self.sink = App(), Broker(tables), Sink()
+        self.behind = False
         collaborators: Any = {
             "tables": tables,
-            "publisher": publisher,
-            "idle": IdleRuns(Settings(run_idle_seconds=60), tables, publisher, now=lambda: self.seconds),
+            "publisher": Publisher(names, tables),
             "output": self.broker,
             "sink": self.sink,
             "pulse": Pulse(60),
