@@ -20,6 +20,7 @@ COMMANDS = {
     "tail": "Follow a run directory: publish each result as its file becomes complete.",
     "fold": "Fold events into summaries, without a broker.",
     "query": "Ask for current state: runs, agents, tiers, trials, leaderboards.",
+    "report": "Write a report of a run: Markdown, HTML, CSV, Parquet or JSON.",
     "publish": "Publish events from a file or a pipe.",
     "subscribe": "Follow summaries, grades, rejections or trials as they come.",
     "rejections": "Show what was rejected, and publish it again once it is right.",

@@ -13,10 +13,9 @@ from streamer.aggregate.by_subtest import by_subtest
 from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.options import json_option, price_table, with_settings
 from streamer.cli.printing import print_json, print_line, say
-from streamer.cli.source import file_argument, open_lines
+from streamer.cli.source import file_argument, open_lines, report_rejected
 from streamer.cli.tables import print_run
 from streamer.fold import Folding, fold_records, records_of_lines
-from streamer.pipeline import Rejected
 from streamer.settings import Settings
 
 
@@ -39,7 +38,7 @@ def command(file: Path, as_json: bool, by: str | None, prices: Path | None, sett
     """
     table = price_table(prices or settings.prices_file)
     with open_lines(file) as lines:
-        folding = fold_records(records_of_lines(lines, str(file)), prices=table, on_rejected=_report)
+        folding = fold_records(records_of_lines(lines, str(file)), prices=table, on_rejected=report_rejected)
     if as_json:
         _print_json(folding, by)
     else:
@@ -47,11 +46,6 @@ def command(file: Path, as_json: bool, by: str | None, prices: Path | None, sett
     say(_counts(folding))
     if folding.rejected:
         raise click.exceptions.Exit(FOUND_WRONG)
-
-
-def _report(rejected: Rejected) -> None:
-    rejection = orjson.loads(rejected.value)
-    say(f"line {rejection['source_offset'] + 1}: {rejection['code']}: {rejection['message']}")
 
 
 def _print_json(folding: Folding, by: str | None) -> None:

@@ -9,11 +9,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from io import BufferedReader, RawIOBase
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, TYPE_CHECKING, cast
 
 import click
+import orjson
 
 from streamer.cli.printing import say
+
+if TYPE_CHECKING:
+    from streamer.pipeline import Rejected
 
 _GZIP = b"\x1f\x8b"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
@@ -44,6 +48,12 @@ def open_lines(file: Path) -> Iterator[Iterable[bytes]]:
                 f"{file} is UTF-16; events are UTF-8 (in PowerShell: Out-File -Encoding utf8)"
             )
         yield _unpacked(file, stream) if start == _GZIP else stream
+
+
+def report_rejected(rejected: Rejected) -> None:
+    """Say on stderr which line could not be folded, and why."""
+    rejection = orjson.loads(rejected.value)
+    say(f"line {rejection['source_offset'] + 1}: {rejection['code']}: {rejection['message']}")
 
 
 def _unpacked(file: Path, stream: IO[bytes]) -> Iterator[bytes]:

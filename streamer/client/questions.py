@@ -215,4 +215,4 @@ def parsed(kind: type[Summary], key: str, value: bytes) -> Summary:
 
 def _text(value: Any) -> str:
     """Redis answers in bytes."""
-    return bytes(value).decode()
+    return value if isinstance(value, str) else bytes(value).decode()

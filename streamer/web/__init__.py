@@ -2,3 +2,8 @@
 
 Read-only. Everything comes from Redis, single trials from the log; nothing is written anywhere.
 """
+
+from pathlib import Path
+
+STATIC = Path(__file__).with_name("static")
+"""The page's files; reports are made of them too."""

@@ -7,7 +7,6 @@ import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from pathlib import Path
 from typing import Any, get_origin
 from urllib.parse import unquote
 
@@ -22,6 +21,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from schemas.canonical import canonical_json
+from streamer.web import STATIC
 from streamer.web.answers import OPERATIONS, BadQuery, NoSuchTrial, Operation, Web, values_of
 from streamer.web.guard import SESSION_PATH, Guard
 from streamer.web.hub import TooManyViewers
@@ -33,7 +33,6 @@ from streamer.web.trial_log import TooManyTrials, TrialMoved
 
 log = logging.getLogger("streamer.web")
 
-STATIC = Path(__file__).with_name("static")
 _STATUS: dict[type[Exception], int] = {
     BadQuery: 400,
     NoSuchTrial: 404,

@@ -1,0 +1,186 @@
+"""A run as one HTML file that needs nothing else: styles, scripts and data stand in it.
+
+Without JavaScript it is static tables; with it, the page's own board, tiers and charts. The content security
+policy allows exactly the scripts and styles in the file, by their hashes, and no connection to anywhere. What
+agents wrote is text: escaped in the tables, and JSON with `<` written as `\\u003c` in the data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from html import escape
+from string import Template
+
+from schemas.canonical import canonical_json
+from schemas.summaries import RunSummary
+from streamer.client.pace import pace_of
+from streamer.report.bundle import OURS, script
+from streamer.report.data import Json, RunData
+from streamer.report.tables import (
+    Table,
+    about,
+    agents_table,
+    failures_table,
+    formulacode_table,
+    head_lines,
+    tiers_tables,
+    trials_table,
+)
+from streamer.text import dollars, percent, shown, visible
+from streamer.web import STATIC
+
+MAX_TRIALS = 1000
+"""So many trials are listed; CSV and Parquet have all of them."""
+
+STYLES = ("css/base.css", "css/parts.css", "css/charts.css", "vendor/uplot/uPlot.min.css")
+
+_DARK = re.compile(r':root\[data-theme="dark"\] \{(.*?)\n\}', re.DOTALL)
+
+
+def as_html(data: RunData) -> bytes:
+    """The run as one self-contained file."""
+    run = data.run
+    style, plot = _style(), _plot()
+    theme = _static("js/theme.js")
+    drawing = script(OURS / "report.js")
+    scripts, styles = [_hash(text) for text in (theme, plot, drawing)], [_hash(style)]
+    template = Template((OURS / "report.html").read_text(encoding="utf-8"))
+    title = run["display_name"] or run["run_id"]
+    page = template.substitute(
+        policy=_policy(scripts, styles),
+        title=escape(visible(title)),
+        style=style,
+        theme=theme,
+        heading=_name(title),
+        facts="".join(f"<span>{_name(fact)}</span>" for fact in _facts(run)),
+        tiles="".join(_tiles(run)),
+        agents=_card(agents_table(data.agents)),
+        tiers="".join(map(_card, tiers_tables(data.tiers) if data.tiers else ())),
+        more="".join(_more(data)),
+        foot=escape(f"As of event {run['last_event_at'] or 'unknown'}. Digest {run['digest']}."),
+        data=_embedded(data),
+        plot=plot,
+        script=drawing,
+    )
+    return page.encode()
+
+
+def _facts(run: Json) -> list[str]:
+    labels = (f"{key}={value}" for key, value in run["labels"].items())
+    return [run["run_id"], *about(run), *labels]
+
+
+def _tiles(run: Json) -> Iterable[str]:
+    pace = pace_of(RunSummary.model_validate(run))
+    rate = "" if pace.usd_per_hour is None else f"{dollars(pace.usd_per_hour)} per hour"
+    done, planned = run["progress"]["done"], run["progress"]["planned"]
+    counted = shown(done) if planned is None else f"{shown(done)} / {shown(planned)}"
+    share = "no plan known" if pace.share is None else f"{percent(pace.share)} of the plan"
+    resolved = f"{shown(run['resolved'])} resolved of {shown(run['trials'])}"
+    yield _tile("Progress", counted, share)
+    yield _tile("Accuracy", percent(run["accuracy"]), resolved)
+    yield _tile("Cost", dollars(run["total_cost"]), rate)
+    yield _tile("Tasks", shown(run["tasks"]), f"{shown(run['no_verdict'])} trials without a verdict")
+
+
+def _tile(title: str, value: str, more: str) -> str:
+    return (
+        f'<div class="tile"><dt>{escape(title)}</dt><dd>{escape(value)}</dd>'
+        f'<dd class="more">{escape(more)}</dd></div>'
+    )
+
+
+def _more(data: RunData) -> Iterable[str]:
+    """What has no interactive form: FormulaCode, how trials ended, the trials."""
+    for table in (formulacode_table(data.agents), failures_table(data.run)):
+        if table.rows:
+            yield f"<section>{_card(table)}</section>"
+    lines = "".join(f"<p>{_text(line)}</p>" for line in head_lines(data.run))
+    yield (
+        '<section class="card" aria-label="In words"><header><h2>In words</h2></header>'
+        f'<div class="body">{lines}</div></section>'
+    )
+    if data.trials:
+        table = trials_table(data.trials[:MAX_TRIALS])
+        left = len(data.trials) - len(table.rows)
+        note = f"The first {len(table.rows):,} of {len(data.trials):,}; CSV has all." if left else ""
+        yield f"<section>{_card(table, note)}</section>"
+
+
+def _card(table: Table, note: str = "") -> str:
+    title = escape(table.title)
+    heads = "".join(
+        f'<th scope="col"{_number(at, table)}>{escape(head)}</th>' for at, head in enumerate(table.columns)
+    )
+    rows = "".join(f"<tr>{''.join(_cells(row, table))}</tr>" for row in table.rows)
+    empty = "" if table.rows else '<p class="empty">Nothing yet.</p>'
+    return (
+        f'<div class="card"><header><h2>{title}</h2><span class="note">{escape(note)}</span></header>'
+        f'<div class="scroll" role="region" aria-label="{title}" tabindex="0"><table>'
+        f'<caption class="unseen">{title}</caption><thead><tr>{heads}</tr></thead>'
+        f"<tbody>{rows}</tbody></table>{empty}</div></div>"
+    )
+
+
+def _cells(row: Sequence[object], table: Table) -> Iterable[str]:
+    for at, value in enumerate(row):
+        named = at < table.names and isinstance(value, str)
+        content = _name(value) if named else _text(shown(value))
+        yield f'<th scope="row">{content}</th>' if at == 0 else f"<td{_number(at, table)}>{content}</td>"
+
+
+def _number(at: int, table: Table) -> str:
+    return "" if at < table.names else ' class="number"'
+
+
+def _name(value: object) -> str:
+    """A name that somebody else chose, in its own direction."""
+    return f'<bdi class="name">{_text(value)}</bdi>'
+
+
+def _text(value: object) -> str:
+    return escape(visible(value))
+
+
+def _embedded(data: RunData) -> str:
+    """What the scripts draw, as JSON that cannot end its element."""
+    points: list[Json] = []
+    for point in data.history:
+        if point["kind"] == "agent_model" or (point["kind"] == "tier" and point["agent_model"] is None):
+            known = {name: value for name, value in point.items() if value is not None}
+            points.append(known | {"agent_model": point["agent_model"]})
+    drawn = {"run": data.run, "agents": data.agents, "tiers": data.tiers, "history": points}
+    return canonical_json(drawn).decode().replace("<", "\\u003c")
+
+
+def _style() -> str:
+    """The page's styles; dark as the system says also without the script that sets a theme."""
+    sheets = [_static(name) for name in STYLES]
+    dark = _DARK.search(sheets[0])
+    assert dark, "base.css has no dark theme"
+    automatic = f"@media (prefers-color-scheme: dark) {{ :root:not([data-theme]) {{{dark[1]}\n}} }}\n"
+    return "\n".join([*sheets, automatic, (OURS / "report.css").read_text(encoding="utf-8")])
+
+
+def _plot() -> str:
+    """uPlot with its licence, as the licence asks."""
+    licence = _static("vendor/uplot/LICENSE").strip()
+    return f"/*\n{licence}\n*/\n{_static('vendor/uplot/uPlot.iife.min.js')}"
+
+
+def _static(name: str) -> str:
+    return (STATIC / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
+    return (
+        f"default-src 'none'; script-src {' '.join(scripts)}; style-src {' '.join(styles)}; "
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    )

@@ -1,0 +1,19 @@
+"""A run as one JSON document, of the same objects as in the topics, in Redis and from `query`."""
+
+from __future__ import annotations
+
+from schemas.canonical import canonical_json
+from streamer.report.data import RunData
+
+
+def as_json(data: RunData) -> bytes:
+    """`run` (run_summary), `agents` (agent_model_summary), `tiers` (tier_summary), `trials` (scored_trial;
+    null: not asked for) and `history` (as `/api/runs/{run}/history`), canonical, with a line end."""
+    document = {
+        "run": data.run,
+        "agents": data.agents,
+        "tiers": data.tiers,
+        "trials": data.trials,
+        "history": data.history,
+    }
+    return canonical_json(document) + b"\n"

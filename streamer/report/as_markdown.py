@@ -1,0 +1,94 @@
+"""A run as Markdown that GitHub shows as it is meant.
+
+What agents and harnesses wrote stands in `<code>`, its punctuation as character references, so that it is no
+link, no mention, no markup and no cell border.
+"""
+
+from __future__ import annotations
+
+import re
+
+from streamer.report.data import RunData
+from streamer.report.tables import (
+    Table,
+    about,
+    agents_table,
+    failures_table,
+    formulacode_table,
+    head_lines,
+    tiers_tables,
+)
+from streamer.text import UNSEEN, shown, visible
+
+PLAIN = frozenset(" -.:/;@,%()$")
+"""Punctuation that means nothing inside a line, unless it makes an address."""
+
+_ADDRESS = re.compile(r"www\.|://|mailto:|xmpp:|(?<!\w)@|@\S*\.", re.IGNORECASE)
+
+
+def as_markdown(data: RunData) -> bytes:
+    """The run, its agents and tiers; single trials are left out (CSV and Parquet have them)."""
+    run = data.run
+    lines = [f"## {name(run['display_name'] or run['run_id'])}", ""]
+    facts = [run["run_id"], *about(run), *(f"{key}={value}" for key, value in run["labels"].items())]
+    lines += [" · ".join(map(name, facts)), "", *(f"- {text(line)}" for line in head_lines(run)), ""]
+    tables = [agents_table(data.agents), formulacode_table(data.agents), *tiers_tables(data.tiers)]
+    for table in (*tables, failures_table(run)):
+        lines += _table(table)
+    lines.append(f"As of event {run['last_event_at'] or UNSEEN}, digest `{run['digest']}`.")
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _table(table: Table) -> list[str]:
+    if not table.rows:
+        return []
+    borders = [":--" if at < table.names else "--:" for at in range(len(table.columns))]
+    return [
+        f"### {table.title}",
+        "",
+        _line(list(table.columns)),
+        _line(borders),
+        *(_line([_cell(value, at < table.names) for at, value in enumerate(row)]) for row in table.rows),
+        "",
+    ]
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(value: object, named: bool) -> str:
+    return name(value) if named and value is not None else text(value)
+
+
+def name(value: object) -> str:
+    """A name that somebody else chose.
+
+    >>> name("claude-code:opus"), name("a|b<script>")
+    ('<code>claude-code:opus</code>', '<code>a&#124;b&#60;script&#62;</code>')
+    """
+    return f"<code>{_escaped(visible(value) if isinstance(value, str) else shown(value))}</code>"
+
+
+def text(value: object) -> str:
+    r"""A value as text that means nothing to Markdown.
+
+    >>> text("my_task *x*"), text("www.evil.example"), text(None), text("a\nb")
+    ('my_task &#42;x&#42;', 'www&#46;evil&#46;example', '–', 'a&#92;nb')
+    """
+    return _escaped(shown(value))
+
+
+def _escaped(plain: str) -> str:
+    kept = frozenset(" ,%()$") if _ADDRESS.search(plain) else PLAIN
+    return "".join(
+        f"&#{ord(c)};" if c.isascii() and not c.isalnum() and not _is_plain(plain, at, kept) else c
+        for at, c in enumerate(plain)
+    )
+
+
+def _is_plain(plain: str, at: int, kept: frozenset[str]) -> bool:
+    """An underscore inside a word is one; at its edge it would be emphasis."""
+    if plain[at] == "_":
+        return plain[at - 1 : at].isalnum() and plain[at + 1 : at + 2].isalnum()
+    return plain[at] in kept

@@ -1,0 +1,24 @@
+// Draws what can be drawn better than as a plain table; without it the tables stand as they are.
+
+import { Board } from "./board.js";
+import { Charts } from "./charts.js";
+import { card, h } from "./dom.js";
+import { Tiers } from "./tiers.js";
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const place = (id, ...elements) => document.getElementById(id)?.replaceChildren(...elements);
+
+const charts = new Charts(data.run.run_id);
+place("charts", charts.element);
+charts.chart.take(data.history);
+charts.update(data.agents, data.tiers);
+
+const board = new Board();
+place("agents", card("Agents", [h("span", { class: "note" }, "* provisional: planned trials are missing")], board.element));
+board.update(data.agents, (label) => charts.indexOf(label));
+
+if (data.tiers.length) {
+  const tiers = new Tiers();
+  place("tiers", tiers.element);
+  tiers.update(data.tiers, data.run);
+}

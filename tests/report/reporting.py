@@ -1,0 +1,129 @@
+"""Runs to report on, and the names that nobody should trust."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from streamer.report.columns import COLUMNS, Value
+from streamer.report.data import RunData, from_events
+from tests.support.events import Event, a_plan, a_trial, records
+from tests.support.simulated import TIERED_RUN, simulate
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+RUN = "<b>bold</b>|\u202erun"
+HOSTILE = [
+    "<script>document.title='owned'</script>",
+    "</script><img src=x onerror=alert(1)>",
+    "=cmd|' /C calc'!A0",
+    "+1+1",
+    "-2",
+    "@SUM(A1)",
+    "'quoted",
+    "＝1",
+    "\u202eevil\u202c",
+    "a|b\\|c`d`*e*_f_ ~g~",
+    "[x](javascript:alert(1))",
+    "www.evil.example",
+    "https://evil.example/?a=b",
+    "@somebody #1",
+    'comma, "quote"; semicolon',
+    "$policy ${title} $$",
+    "&amp;&#60;b&#62;",
+    "long-" + "x" * 400,
+]
+MEASURED: dict[str, Any] = {
+    "tests": {"status": "ok", "passed": 3, "failed": 0, "error": 0, "skipped": 0, "total": 3},
+    "benchmarks": {
+        "m.f": {"agent/nop": 3.0, "oracle/nop": 2.0},
+        "m.g": {"agent/nop": 0.5, "oracle/nop": 1.5},
+    },
+}
+
+
+def folded(events: list[Any], run_id: str | None = None) -> RunData:
+    """The run that these events (dicts, or lines) add up to."""
+    data, _ = from_events(records(events), run_id)
+    return data
+
+
+@cache
+def tiered() -> RunData:
+    """A judged run of three agents in seven tiers."""
+    return folded(simulate(seed=5, start=START), TIERED_RUN)
+
+
+def mixed_events() -> list[Event]:
+    """Passed, failed, without a verdict, measured, unmeasured; costs known and not."""
+    at = {"finished_at": "2026-01-02T03:04:05.250000Z"}
+    return [
+        a_plan(tasks=6, display_name="Mixed"),
+        a_trial(task_id="a", cost_usd=0.1, duration_seconds=12.5, **MEASURED, **at),
+        a_trial(task_id="b", resolved=False, cost_usd=0.2, failure_mode="agent_timeout", input_tokens=2**50),
+        a_trial(task_id="c", resolved=None),
+        a_trial(task_id="d", shard="one", subtest="s", tier="T1", score=0.75, revision=2**63 - 1),
+        a_trial(task_id="e", tests={"status": "failed", "failed": 1, "error": 0}, **at),
+        a_trial(task_id="a", agent="nop", model="nop", **at),
+    ]
+
+
+def hostile_events() -> list[Event]:
+    """Every hostile text in every place that takes one."""
+    labels = {HOSTILE[1]: HOSTILE[0]}
+    events = [a_plan(run_id=RUN, display_name=HOSTILE[0], labels=labels, harness=HOSTILE[1])]
+    for name in HOSTILE:
+        events.append(
+            a_trial(
+                run_id=RUN,
+                shard=name,
+                task_id=name,
+                agent=name,
+                model=name,
+                tier=name,
+                subtest=name,
+                failure_mode=name,
+                resolved=False,
+                finished_at="2026-01-02T03:04:05Z",
+            )
+        )
+    return events
+
+
+def from_csv(content: bytes) -> list[list[Value]]:
+    """The rows of a CSV as docs/report.md says they are to be read."""
+    text = content.decode()
+    header, *lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+    assert header == [column.name for column in COLUMNS]
+    quoted = iter(_quoted_cells(text)[len(COLUMNS) :])
+    return [
+        [_value(c.kind, cell, next(quoted)) for c, cell in zip(COLUMNS, line, strict=True)] for line in lines
+    ]
+
+
+def _value(kind: str, cell: str, quoted: bool) -> Value:
+    if quoted:
+        return cell.removeprefix("'")
+    if cell == "":
+        return None
+    if kind == "boolean":
+        return {"true": True, "false": False}[cell]
+    return int(cell) if kind == "integer" else float(cell)
+
+
+def _quoted_cells(text: str) -> list[bool]:
+    """Whether each cell stands in quotes, which the csv module does not tell."""
+    found, at = [], 0
+    while at < len(text):
+        found.append(text[at] == '"')
+        if found[-1]:
+            at += 1
+            while text[at] != '"' or text[at + 1 : at + 2] == '"':
+                at += 2 if text[at] == '"' else 1
+            at += 1
+        while text[at] not in ",\r":
+            at += 1
+        at += 1 if text[at] == "," else 2
+    return found
