@@ -92,6 +92,11 @@ class Settings(BaseSettings):
         le=32,
         description="How many other workers keep a copy of each partition's tables, to take over faster.",
     )
+    run_idle_seconds: float | None = Field(
+        default=21_600.0,
+        gt=0,
+        description="A run without events for so long leaves memory until the next one; null: never.",
+    )
     data_dir: Path | None = Field(
         default=None,
         description="Where `up` keeps its journal, and workers with store=rocksdb their tables; null: the "

@@ -19,6 +19,7 @@ from streamer.sinks.redis import RedisSink
 from streamer.worker.alive import Pulse
 from streamer.worker.foreign import ForeignRecords
 from streamer.worker.housekeeping import Housekeeping
+from streamer.worker.idle import IdleRuns
 from streamer.worker.limits import (
     BROKER_PATIENCE_SECONDS,
     EMBEDDED_SESSION_TIMEOUT_SECONDS,
@@ -74,15 +75,17 @@ def build(settings: Settings, pulse: Pulse, state: Path | None = None) -> Worker
     tables = Tables(app, names, settings.partitions, in_directory(state))
     output = Output(settings, pulse, tables.written)
     sink = RedisSink.from_settings(settings, current=lambda: processor.summaries())
+    publisher = Publisher(names, tables)
     processor = Processor(
         app,
         settings.partitions,
         tables=tables,
-        publisher=Publisher(names, tables),
+        publisher=publisher,
         output=output,
         sink=sink,
         pulse=pulse,
         behind=lambda number, offset: _behind(app, TP(names.trial_events, number), offset),
+        idle=IdleRuns(settings, tables, publisher),
     )
     rebuild = Rebuild(
         app,

@@ -32,6 +32,24 @@ class Publisher:
         """Records of summaries, which the tables hold from now on."""
         return [self._tables.summaries[c.kind].put(partition, c.key, c.value) for c in changes]
 
+    def stored(self, kind: SummaryKind, key: str, run_id: str, value: bytes) -> SummaryChange:
+        """A summary as a table holds it."""
+        tier, agent, model = _group_of(kind, key.split("|")[1:])
+        told = orjson.loads(value)
+        return SummaryChange(
+            kind,
+            run_id,
+            tier,
+            agent,
+            model,
+            key,
+            value,
+            told,
+            told["epoch"],
+            told["state_version"],
+            told["digest"],
+        )
+
     def of_rejections(self, partition: int, rejections: Iterable[Rejected]) -> list[Out]:
         """Records of rejections."""
         return [Out(self._names.trial_rejections, partition, r.key, r.value) for r in rejections]

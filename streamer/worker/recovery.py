@@ -23,6 +23,7 @@ from streamer.settings import Settings
 from streamer.sinks.names import Names
 from streamer.worker.coverage import StateLost, covers, is_mark, mark, mark_key
 from streamer.worker.epoch import epoch_record, read_epoch
+from streamer.worker.limits import PAGES_PER_TURN
 from streamer.worker.output import Output
 from streamer.worker.partition import Partition
 from streamer.worker.placement import partition_of
@@ -31,9 +32,6 @@ from streamer.worker.tables import Tables, rebalances
 from streamer.worker.transport import consumer_of
 
 log = logging.getLogger(__name__)
-
-PAGES_PER_TURN = 50
-"""Pages loaded before the event loop gets its turn: about 30 ms."""
 
 
 class RecoveryIncomplete(RuntimeError):

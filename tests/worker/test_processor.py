@@ -16,6 +16,7 @@ from streamer.sinks.names import Names
 from streamer.worker.alive import Pulse
 from streamer.worker.app import faust_app
 from streamer.worker.batches import Batch
+from streamer.worker.idle import IdleRuns
 from streamer.worker.output import Out
 from streamer.worker.partition import Partition
 from streamer.worker.processor import Processor
@@ -80,9 +81,12 @@ class Bench:
             table.rows.apply(0, [], None)
         self.app, self.broker, self.sink = App(), Broker(tables), Sink()
         self.behind = False
+        publisher = Publisher(names, tables)
+        self.tables, self.seconds = tables, 0.0
         collaborators: Any = {
             "tables": tables,
-            "publisher": Publisher(names, tables),
+            "publisher": publisher,
+            "idle": IdleRuns(Settings(run_idle_seconds=60), tables, publisher, now=lambda: self.seconds),
             "output": self.broker,
             "sink": self.sink,
             "pulse": Pulse(60),
