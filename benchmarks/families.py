@@ -24,7 +24,10 @@ def drained(scale: Scale, sites: Sites, *, folder: Path) -> Measured:
     """Rows: ours over each peer, draining a backlog."""
     figures = compare(sites["kafka"], folder, scale)
     rates = figures["rates"]
-    rows = [Row(f"drain of {scale.backlog:,} events", rates[OURS], "events/s")]
+    rows = [
+        Row(f"drain of {scale.backlog:,} events", rates[OURS], "events/s"),
+        Row("drain, processor time of the worker for an event", figures["cpu_microseconds"], "us"),
+    ]
     for peer, target in TARGETS.items():
         if peer in rates:
             number = "" if peer == FLOOR else f" (its rate over {figures['events'][peer]:,})"

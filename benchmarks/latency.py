@@ -13,10 +13,11 @@ from aiokafka import AIOKafkaProducer
 from redis.asyncio import Redis
 
 from benchmarks.common import Scale, events
-from benchmarks.machine import WORKERS
+from benchmarks.machine import WORKERS, cpu_seconds
 from benchmarks.rows import Measured, Row, Sites
-from benchmarks.site import Deployment, ready_at
+from benchmarks.site import Deployment, Site, ready_at
 from streamer.worker.placement import partition_of
+from tests.support.worker_process import WorkerProcess
 
 P50_MS, P99_MS = 15.0, 60.0
 WARM_UP_SHARE = 0.2
@@ -76,7 +77,7 @@ def latency(scale: Scale, sites: Sites) -> Measured:
 
 def measure(scale: Scale, sites: Sites, engine: str) -> Measured:
     """One engine."""
-    p50, p99, turns, written = [], [], [], []
+    p50, p99, turns, written, used = [], [], [], [], []
     with Deployment(sites[engine]) as deployment:
         if engine == "kafka":
             deployment.keep_all_that_is_written()
@@ -85,10 +86,11 @@ def measure(scale: Scale, sites: Sites, engine: str) -> Measured:
             ready_at(worker)
             for turn in range(scale.repeats):
                 lines = list(events(scale.trickle, seed=turn + 1))
-                before = sum(deployment.written_by_topic().values())
-                taken = asyncio.run(_trickle(deployment, lines, scale.trickle_rate)).milliseconds()
+                before, cpu = sum(deployment.written_by_topic().values()), _cpu(deployment.site, worker)
+                taken = asyncio.run(send_slowly(deployment, lines, scale.trickle_rate)).milliseconds()
                 after = sum(deployment.written_by_topic().values())
                 written.append((after - before) / sum(map(len, lines)))
+                used.append([b - a for a, b in zip(cpu, _cpu(deployment.site, worker), strict=True)])
                 percentiles = quantiles(taken, n=100)
                 p50.append(percentiles[49])
                 p99.append(percentiles[98])
@@ -104,7 +106,16 @@ def measure(scale: Scale, sites: Sites, engine: str) -> Measured:
     if engine == "kafka":
         what = f"bytes written to Kafka for each of an event, trickle of {scale.trickle_rate:g}/s"
         rows.append(Row(what, written, "x", "<=", 12.0))
-    return Measured(rows, {"percentiles": _percentiles(turns)})
+    names = ("worker", "broker", "redis")
+    details = {
+        f"{name}_cpu_microseconds": [turn[place] / scale.trickle * 1e6 for turn in used]
+        for place, name in enumerate(names)
+    }
+    return Measured(rows, details | {"percentiles": _percentiles(turns)})
+
+
+def _cpu(site: Site, worker: WorkerProcess) -> list[float]:
+    return [cpu_seconds(pid) for pid in (worker.process.pid, site.broker_pid, site.redis_pid)]
 
 
 def _percentiles(turns: list[list[float]]) -> dict[str, float]:
@@ -113,7 +124,8 @@ def _percentiles(turns: list[list[float]]) -> dict[str, float]:
     return {str(p): cuts[p - 1] for p in (1, 10, 25, 50, 75, 90, 95, 99)}
 
 
-async def _trickle(deployment: Deployment, lines: list[bytes], rate: float) -> Trickle:
+async def send_slowly(deployment: Deployment, lines: list[bytes], rate: float) -> Trickle:
+    """Publish events one by one, so many a second, and wait until all are readable."""
     trickle = Trickle()
     redis = Redis.from_url(deployment.site.redis_url)
     updates = redis.pubsub()

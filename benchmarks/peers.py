@@ -107,6 +107,7 @@ def _compare(deployment: Deployment, wanted: Wanted, folder: Path, scale: Scale)
     return {
         "events": {OURS: scale.backlog} | numbers,
         "rates": rates,
+        "cpu_microseconds": [one.cpu_microseconds for one in counted],
         "broker_share": [one.broker_share for one in counted],
         "redis_share": [one.redis_cpu_seconds / one.worker_cpu_seconds for one in counted],
     }

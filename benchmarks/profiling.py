@@ -1,21 +1,25 @@
 """Where the time goes: py-spy beside a draining worker, or beside a fold; the top functions with their share.
 
-python -m benchmarks.profiling drain|fold [--scale small|full] [--events N] [--raw FILE]
+python -m benchmarks.profiling drain|trickle|fold [--scale small|full] [--events N] [--raw FILE]
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import signal
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
+from statistics import median
 
-from benchmarks.common import add_scale, events, scale_of, table
+from benchmarks.common import SCALES, add_scale, events, scale_of, table
 from benchmarks.drain import drain
+from benchmarks.latency import send_slowly
 from benchmarks.machine import SERVERS, WORKERS, on_cores
-from benchmarks.site import Deployment, a_site
+from benchmarks.site import Deployment, a_site, ready_at
 from tests.support.worker_process import WorkerProcess
 
 RATE_HZ = 200
@@ -86,6 +90,22 @@ def profile_drain(number: int, out: Path) -> None:
     )
 
 
+def profile_trickle(number: int, out: Path) -> None:
+    """Profile a worker that gets so many events one by one."""
+    scale = SCALES["small"]
+    with a_site("kafka") as site, Deployment(site) as deployment:
+        worker = deployment.worker(WORKERS)
+        try:
+            ready_at(worker)
+            spying = spy(worker.process.pid, out)
+            taken = asyncio.run(send_slowly(deployment, list(events(number)), scale.trickle_rate))
+            spying.send_signal(signal.SIGINT)
+            spying.wait(60)
+        finally:
+            worker.kill()
+    print(f"median {median(taken.milliseconds()):.1f} ms at {scale.trickle_rate:g} events/s")
+
+
 def profile_fold(number: int, out: Path) -> None:
     """Profile folding so many events."""
     with tempfile.NamedTemporaryFile() as file:
@@ -98,17 +118,21 @@ def profile_fold(number: int, out: Path) -> None:
         spying.wait(60)
 
 
+PROFILES = {"drain": profile_drain, "trickle": profile_trickle, "fold": profile_fold}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("what", choices=["drain", "fold"])
+    parser.add_argument("what", choices=list(PROFILES))
     add_scale(parser)
     parser.add_argument("--events", type=int, help="how many; default what the scale says")
     parser.add_argument("--raw", type=Path, help="keep the stacks there, for any flame graph program")
     args = parser.parse_args()
-    number = args.events or scale_of(args).backlog
+    scale = scale_of(args)
+    number = args.events or (scale.trickle if args.what == "trickle" else scale.backlog)
     with tempfile.TemporaryDirectory() as folder:
         out = args.raw or Path(folder) / "stacks"
-        (profile_drain if args.what == "drain" else profile_fold)(number, out)
+        PROFILES[args.what](number, out)
         print(summary(out.read_text()))
 
 
