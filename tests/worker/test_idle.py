@@ -1,0 +1,234 @@
+"""Idle runs leave memory and come back whole."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import orjson
+import pytest
+
+from schemas.identity import decode_id
+from streamer.client.health import read_health
+from streamer.pipeline import Pipeline, Record
+from streamer.worker import idle
+from streamer.worker.batches import Batch
+from streamer.worker.coverage import StateLost
+from tests.support.servers import RedisServer
+from tests.worker.deployment import KINDS, Deployment, trial_events
+from tests.worker.test_processor import Bench
+
+IDLE = 60.0
+EVENTS = trial_events(1_200)
+
+
+def a_batch(first: int, values: list[bytes]) -> Batch:
+    """A batch of these events, offsets from `first` on."""
+    return Batch("trial-events", 0, [a_record(first + n, value) for n, value in enumerate(values)])
+
+
+def a_record(offset: int, value: bytes) -> Any:
+    return SimpleNamespace(
+        topic="trial-events", partition=0, offset=offset, timestamp=0, key=None, value=value, headers=()
+    )
+
+
+def published(bench: Bench) -> list[tuple[str, bytes | None, bytes | None]]:
+    """Every summary and scored trial that was written, runs in the order of their names."""
+    outs = [out for outs in bench.broker.writes for out in outs if out.topic != "trials-changelog"]
+    return sorted(((out.topic, out.key, out.value) for out in outs), key=str)
+
+
+def digests(bench: Bench) -> dict[str, str]:
+    changes = bench.processor.idle.summaries(bench.partition)
+    return {change.key: change.digest for change in changes if change.value is not None}
+
+
+def folded_digests(values: list[bytes]) -> dict[str, str]:
+    pipeline = Pipeline()
+    pipeline.fold(Record(value, offset) for offset, value in enumerate(values))
+    changes = [change for run_id in pipeline.runs() for change in pipeline.all_summaries(run_id)]
+    return {change.key: change.digest for change in changes}
+
+
+def close_all(bench: Bench) -> None:
+    """Let the time pass that makes every run idle."""
+    bench.seconds += IDLE
+    while bench.processor.idle.close_due(bench.partition):
+        pass
+    assert bench.partition.pipeline.runs() == []
+
+
+async def test_a_run_is_closed_as_soon_as_it_was_idle_for_the_time_set() -> None:
+    bench = Bench()
+    await bench.processor.handle(a_batch(0, EVENTS[:60]))
+    bench.seconds = 50.0
+    await bench.processor.handle(a_batch(60, [event for event in EVENTS[60:120] if b'"run 1"' in event]))
+    before = [
+        (change.key, change.value)
+        for change in bench.processor.idle.summaries(bench.partition)
+        if change.value
+    ]
+    bench.seconds = 59.9
+    assert bench.processor.idle.close_due(bench.partition) == 0
+    bench.seconds = 60.0
+    assert bench.processor.idle.close_due(bench.partition) == 5
+    assert bench.partition.pipeline.runs() == ["run 1"]
+    bench.seconds = 110.0
+    assert bench.processor.idle.close_due(bench.partition) == 1
+    assert sorted(bench.partition.closed) == [f"run {n}" for n in range(6)]
+    assert set(digests(bench)) == {key for key, _ in before}
+    assert digests(bench) == {key: orjson.loads(value)["digest"] for key, value in before}
+
+
+async def test_nothing_is_closed_while_the_partition_catches_up_or_owes_summaries() -> None:
+    bench = Bench(catch_up_to=80, caught_up=False)
+    await bench.processor.handle(a_batch(0, EVENTS[:40]))
+    bench.seconds = 2 * IDLE
+    assert bench.processor.idle.close_due(bench.partition) == 0
+    bench = Bench()
+    bench.behind = True
+    await bench.processor.handle(a_batch(0, EVENTS[:40]))
+    await bench.processor.handle(a_batch(40, EVENTS[40:80]))
+    bench.seconds = 2 * IDLE
+    assert bench.partition.owed
+    assert bench.processor.idle.close_due(bench.partition) == 0
+
+
+async def test_a_worker_that_closes_runs_publishes_to_the_byte_what_one_does_that_never_closes() -> None:
+    rng = random.Random(4)
+    closing, keeping = Bench(), Bench()
+    at = 0
+    while at < len(EVENTS):
+        values = EVENTS[at : at + rng.randrange(1, 120)]
+        for bench in (closing, keeping):
+            await bench.processor.handle(a_batch(at, values))
+        at += len(values)
+        closing.seconds += rng.choice([1.0, 30.0, IDLE])
+        closing.processor.idle.close_due(closing.partition)
+    assert closing.partition.openings > 10
+    assert published(closing) == published(keeping)
+    close_all(closing)
+    assert digests(closing) == digests(keeping) == folded_digests(EVENTS)
+
+
+async def test_pages_of_a_run_that_came_back_are_joined_after_a_restart() -> None:
+    bench = Bench()
+    for at in range(0, 900, 100):
+        await bench.processor.handle(a_batch(at, EVENTS[at : at + 100]))
+        close_all(bench)
+    pages = dict(bench.tables.trials.of_partition(0))
+    assert len({key.split("/")[1] for key in pages}) > 5
+    rebuilt = Pipeline(writer="next")
+    for key, value in pages.items():
+        rebuilt.load_page(key, value)
+    changes = [change for run_id in rebuilt.runs() for change in rebuilt.all_summaries(run_id)]
+    assert {change.key: change.digest for change in changes} == folded_digests(EVENTS[:900])
+
+
+async def test_a_run_whose_pages_are_gone_is_folded_again_from_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench()
+    await bench.processor.handle(a_batch(0, EVENTS[:600]))
+    close_all(bench)
+    gone = next(key for key, _ in bench.tables.trials.of_partition(0) if key.startswith("run 2/"))
+    bench.tables.written("trials-changelog", 0, 0, [bench.tables.trials.put(0, gone, None)])
+    asked = []
+
+    async def log(_: Any, place: Any, start: Any, stop: int) -> AsyncGenerator[list[Any]]:
+        asked.append((place.topic, place.partition, start, stop))
+        yield [a_record(offset, value) for offset, value in enumerate(EVENTS[:stop])]
+
+    monkeypatch.setattr(idle, "records_between", log)
+    await bench.processor.handle(a_batch(600, EVENTS[600:660]))
+    assert asked == [("trial-events", 0, None, 600)]
+    assert not bench.app.crashes
+    assert digests(bench) == folded_digests(EVENTS[:660])
+    written = [out.key for outs in bench.broker.writes for out in outs if out.topic == "trials-changelog"]
+    assert b"run 2/w." in b"".join(key or b"" for key in written)
+
+
+async def test_pages_and_log_both_gone_are_said_and_nothing_less_is_published(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench()
+    await bench.processor.handle(a_batch(0, EVENTS[:60]))
+    close_all(bench)
+    gone = next(key for key, _ in bench.tables.trials.of_partition(0) if key.startswith("run 2/"))
+    bench.tables.written("trials-changelog", 0, 0, [bench.tables.trials.put(0, gone, None)])
+
+    async def log(*_: Any) -> AsyncGenerator[list[Any]]:
+        yield [a_record(7, EVENTS[7])]
+
+    monkeypatch.setattr(idle, "records_between", log)
+    with pytest.raises(StateLost, match="begins at offset 7"):
+        await bench.processor.idle.open(bench.partition, "run 2")
+    assert "run 2" in bench.partition.closed
+
+
+async def test_a_deleted_run_stays_deleted_when_it_is_closed_and_opened_again() -> None:
+    bench = Bench()
+    await bench.processor.handle(a_batch(0, EVENTS[:60]))
+    await bench.processor.handle(a_batch(60, [b'{"type":"run_deleted","run_id":"run 1","revision":9}']))
+    close_all(bench)
+    tombstones = [c for c in bench.processor.idle.summaries(bench.partition) if c.value is None]
+    assert [(c.kind, c.key, c.state_version) for c in tombstones] == [("run", "run 1", 60)]
+    bench.broker.writes.clear()
+    late = [event for event in EVENTS[60:600] if b'"run 1"' in event]
+    await bench.processor.handle(a_batch(61, late))
+    assert bench.partition.pipeline.run("run 1").exists is False
+    assert all(out.topic not in KINDS for outs in bench.broker.writes for out in outs)
+    close_all(bench)
+    newer = orjson.dumps({"type": "trial_result", "run_id": "run 1", "task_id": "t", "revision": 10})
+    await bench.processor.handle(a_batch(900, [newer]))
+    assert {key for key in digests(bench) if decode_id(key.split("|")[0]) == "run 1"} == {
+        "run 1",
+        "run 1|unknown:unknown",
+    }
+
+
+def runs_in_memory(deployment: Deployment) -> tuple[int, int]:
+    """Open and closed runs of the workers that live, as their heartbeats say."""
+    health = read_health(deployment.settings)
+    told = [worker.status for worker in health.live_workers(datetime.now(UTC)) if worker.status["partitions"]]
+    return sum(status["open_runs"] for status in told), sum(status["closed_runs"] for status in told)
+
+
+def idle_runs_come_and_go(deployment: Deployment, redis_server: RedisServer) -> None:
+    """The life of runs that are closed after a second."""
+    worker = deployment.worker(environment={"STREAMER_RUN_IDLE_SECONDS": "1"}).start()
+    deployment.publish(trial_events(400))
+    deployment.wait_until_equal(worker)
+    standing = {topic: deployment.latest(topic) for topic in KINDS}
+    worker.wait_until(lambda: runs_in_memory(deployment) == (0, 6), "every run is closed")
+    assert {topic: deployment.latest(topic) for topic in KINDS} == standing
+    late = [event for event in trial_events(400, seed=2) if b'"run 1"' in event or b'"run 3"' in event]
+    deployment.publish([*late, b'{"type":"run_deleted","run_id":"run 2","revision":9}'])
+    deployment.wait_until_equal(worker)
+    worker.wait_until(lambda: runs_in_memory(deployment) == (0, 6), "every run is closed again")
+    redis_server.restart_empty()
+    worker.wait_until(lambda: deployment.redis_keys("run 0"), "Redis hears of closed runs")
+    deployment.wait_until_equal(worker)
+    assert worker.stop() == 0
+    worker.start()
+    worker.wait_until(lambda: runs_in_memory(deployment) == (0, 6), "every run is closed after a restart")
+    deployment.publish(trial_events(100, seed=3))
+    deployment.wait_until_equal(worker)
+    assert deployment.redis_keys("run 2") <= {"versions"}
+
+
+@pytest.mark.slow
+def test_closed_runs_come_back_whole_on_the_embedded_broker(
+    on_embedded: Deployment, redis_server: RedisServer
+) -> None:
+    idle_runs_come_and_go(on_embedded, redis_server)
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_closed_runs_come_back_whole_on_kafka(on_kafka: Deployment, redis_server: RedisServer) -> None:
+    idle_runs_come_and_go(on_kafka, redis_server)
