@@ -17,7 +17,7 @@ from streamer.client.reading import WorkerStatus
 from streamer.settings import Settings
 from streamer.sinks.connect import address
 from streamer.text import visible
-from streamer.watch.following import Rejections, Tell, feel_pulse, follow_log
+from streamer.watch.following import Rejections, Tell, feel_pulse
 from streamer.watch.live_screen import LiveScreen
 from streamer.watch.look import CSS
 from streamer.watch.run_screen import RunScreen
@@ -83,10 +83,7 @@ class WatchApp(App[None]):
         if self._run_id is not None:
             self.push_screen(RunScreen(self._run_id))
         self.spawn(feel_pulse(self.reader, self._take_workers, self._told("redis")), self._told("here"))
-        self.spawn(
-            follow_log(self.settings, self._read_rejections, self.rejections.take, self._tell_rejections),
-            self._told("here"),
-        )
+        self.call_after_refresh(self._begin_log)
 
     async def on_unmount(self) -> None:
         """Let go of everything."""
@@ -102,9 +99,13 @@ class WatchApp(App[None]):
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _read_rejections(self) -> Any:
-        self.rejections.restart()
-        return self.rejections.read(self.settings)
+    def _begin_log(self) -> None:
+        self.spawn(self._follow_log(), self._told("here"))
+
+    async def _follow_log(self) -> None:
+        from streamer.watch.from_log import follow_rejections
+
+        await follow_rejections(self.settings, self.rejections, self._tell_rejections)
 
     def _take_workers(self, workers: list[WorkerStatus]) -> None:
         self._heartbeats = workers

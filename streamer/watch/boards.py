@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from schemas.metrics import BOARD_METRICS
 from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.client.pace import finite, share_of
-from streamer.client.rejections import Rejected
 from streamer.text import UNSEEN, dollars, percent, ratio, shown, visible
 from streamer.watch.columns import Column
 from streamer.watch.words import age, graded, largest_k, of_planned, share_of_pass, span
 from streamer.web.models import TrialRow
+
+if TYPE_CHECKING:
+    from streamer.client.rejections import Rejected
 
 GRADES = "SABCDF"
 NAME_LEAST = 16

@@ -1,24 +1,19 @@
-"""Following Redis and the log for as long as somebody looks; an outage is told and sat out."""
+"""Following Redis for as long as somebody looks; an outage is told and sat out."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import aclosing
-from typing import Any
+from typing import TYPE_CHECKING
 
-from aiokafka.errors import KafkaError
-from pydantic import ValidationError
-
-from schemas.summaries import Rejection
 from streamer.client.async_reader import AsyncStateReader
-from streamer.client.log import TopicMissing
 from streamer.client.reading import ReaderError, RedisUnavailable, WorkerStatus
-from streamer.client.rejections import Place, Rejected
-from streamer.client.subscribe import Update, follow
 from streamer.client.watching import StateUpdate
-from streamer.settings import Settings
+
+if TYPE_CHECKING:
+    from streamer.client.rejections import Rejected
 
 RETRY_SECONDS = 2.0
 PULSE_SECONDS = 2.0
@@ -62,30 +57,6 @@ async def feel_pulse(
         await asyncio.sleep(PULSE_SECONDS)
 
 
-async def follow_log(
-    settings: Settings, open_: Callable[[], AsyncIterator[Any]], take: Callable[[Any], None], tell: Tell
-) -> None:
-    """Whatever comes from the log, until cancelled.
-
-    Args:
-        settings: where the broker is.
-        open_: begins to read, anew after each outage.
-        take: given what comes.
-        tell: told what is wrong.
-    """
-    while True:
-        try:
-            async with aclosing(open_()) as messages:  # type: ignore[type-var]
-                async for message in messages:
-                    tell(None)
-                    take(message)
-        except TopicMissing:
-            tell("the log has no topics yet: a worker makes them")
-        except (KafkaError, OSError):
-            tell(f"no Kafka broker answers at {settings.bootstrap}")
-        await asyncio.sleep(RETRY_SECONDS)
-
-
 class Rejections:
     """What was rejected: how much of each run, and the newest.
 
@@ -99,25 +70,13 @@ class Rejections:
         self.problem: str | None = None
         self._newest: deque[Rejected] = deque(maxlen=REJECTIONS_KEPT)
 
-    @staticmethod
-    def read(settings: Settings) -> AsyncIterator[Update]:
-        """All that the log holds, then what comes."""
-        return follow(settings, "rejections", from_beginning=True)
-
     def restart(self) -> None:
         """They will be told from the beginning."""
         self.counts.clear()
         self._newest.clear()
 
-    def take(self, update: Update) -> None:
-        """One more; what a newer version wrote, and this one cannot read, is left out."""
-        try:
-            message = Rejection.model_validate(update.message)
-        except ValidationError:
-            return
-        rejected = Rejected(
-            Place(message.source_partition, message.source_offset), update.timestamp_ms, message
-        )
+    def take(self, rejected: Rejected) -> None:
+        """One more."""
         self.counts[rejected.run_id] += 1
         self._newest.append(rejected)
 

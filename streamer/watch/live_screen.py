@@ -75,7 +75,7 @@ class LiveScreen(Screen[None]):
 
     def on_screen_resume(self) -> None:
         """On top (again)."""
-        self._tasks = [self.watching.spawn(work, self.told("here")) for work in self.works()]
+        self.call_after_refresh(self._begin)
         self.changed()
 
     def on_screen_suspend(self) -> None:
@@ -104,6 +104,10 @@ class LiveScreen(Screen[None]):
         if not self._drawing and self.is_attached:
             self._drawing = True
             self.set_timer(PACE_SECONDS, self._draw_now)
+
+    def _begin(self) -> None:
+        if self.is_current:
+            self._tasks = [self.watching.spawn(work, self.told("here")) for work in self.works()]
 
     def _draw_now(self) -> None:
         self._drawing = False

@@ -3,10 +3,10 @@
 CSS = """\
 Screen { layout: vertical; }
 #title { text-style: bold; }
-#title, #problem, #progress, #outcome, #cost, #note {
+#title, #problem, #missing, #progress, #outcome, #cost, #note {
     height: auto; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis;
 }
-#problem { text-wrap: wrap; max-height: 3; }
+#problem, #missing { text-wrap: wrap; max-height: 3; }
 #progress { color: $success; }
 #note { color: $text-muted; }
 #filter { dock: bottom; margin-bottom: 1; }

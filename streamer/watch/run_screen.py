@@ -24,10 +24,9 @@ from streamer.watch.boards import (
 )
 from streamer.watch.columns import Sort
 from streamer.watch.figures import cost_line, outcome_line, progress_line, title_of
-from streamer.watch.following import follow_log, follow_state
+from streamer.watch.following import follow_state
 from streamer.watch.live_screen import LiveScreen
 from streamer.watch.model import OneRun, state_of
-from streamer.watch.newest import newest_trials
 from streamer.watch.table import Table
 from streamer.web.models import TrialRow
 
@@ -57,6 +56,7 @@ class RunScreen(LiveScreen):
         """From the run as a whole to single trials."""
         yield Static(id="title", markup=False)
         yield Static(id="problem", markup=False)
+        yield Static(id="missing", markup=False)
         yield Static(id="progress", markup=False)
         yield Static(id="outcome", markup=False)
         yield Static(id="cost", markup=False)
@@ -70,16 +70,11 @@ class RunScreen(LiveScreen):
 
     def works(self) -> list[Coroutine[Any, Any, None]]:
         """Follow the run in Redis and in the log."""
-        app = self.watching
+        reader = self.watching.reader
         return [
             self._ask(),
-            follow_state(app.reader, self.run_id, self._take, self.told("state")),
-            follow_log(
-                app.settings,
-                lambda: newest_trials(app.settings, self.run_id),
-                self._take_trials,
-                self._tell_log,
-            ),
+            follow_state(reader, self.run_id, self._take, self.told("state")),
+            self._follow_log(),
         ]
 
     def draw(self) -> None:
@@ -110,6 +105,7 @@ class RunScreen(LiveScreen):
     def _draw_run(self, run: RunSummary) -> None:
         pace = pace_of(run, self.model.since)
         self.put("#title", title_of(run, state_of(run, self.model.heard, self.now)))
+        self.put("#missing", "")
         self.put("#progress", progress_line(run, pace, self.size.width - 2))
         self.put("#outcome", outcome_line(run))
         self.put("#cost", cost_line(run, pace))
@@ -122,7 +118,8 @@ class RunScreen(LiveScreen):
         else:
             said = "Looking for the run."
         self.put("#title", visible(self.run_id))
-        self.put("#progress", said)
+        self.put("#missing", said)
+        self.put("#progress", "")
         self.put("#outcome", "")
         self.put("#cost", "")
 
@@ -169,6 +166,11 @@ class RunScreen(LiveScreen):
             self.changed()
         except ReaderError:
             return  # told by those who follow
+
+    async def _follow_log(self) -> None:
+        from streamer.watch.from_log import follow_newest
+
+        await follow_newest(self.watching.settings, self.run_id, self._take_trials, self._tell_log)
 
     def _take(self, update: StateUpdate) -> None:
         self.model.take(update, self.now)

@@ -1,0 +1,30 @@
+"""A Redis, a broker and a feed for each test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from streamer.settings import Settings
+from tests.support.servers import RedisServer
+from tests.web.feeding import Feed
+
+
+@pytest.fixture
+def settings(redis_server: RedisServer, namespace: str) -> Settings:
+    """A Redis of the test's own; no broker answers."""
+    return Settings(redis=redis_server.url, namespace=namespace, bootstrap="127.0.0.1:1")
+
+
+@pytest.fixture
+def logged(settings: Settings, embedded_broker: str) -> Settings:
+    """The same, with a broker."""
+    return settings.model_copy(update={"bootstrap": embedded_broker, "embedded": True})
+
+
+@pytest.fixture
+async def feed(settings: Settings) -> AsyncIterator[Feed]:
+    """A feed into Redis alone."""
+    async with Feed(settings) as feed:
+        yield feed
