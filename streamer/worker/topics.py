@@ -28,8 +28,12 @@ COMPACTED = {
     "segment.bytes": str(16 * 1024 * 1024),
     "segment.ms": str(60 * 60 * 1000),
     "min.cleanable.dirty.ratio": "0.1",
+    "delete.retention.ms": str(24 * 60 * 60 * 1000),
 } | ROOM
-"""Small segments and a low dirty ratio: otherwise compaction never reaches a changelog of this size."""
+"""Small segments and a low dirty ratio: otherwise compaction never reaches a changelog of this size.
+
+Tombstones stay for a day: whoever reads on from local rows (`stores.TRUST_SECONDS`) must still see them.
+"""
 
 
 class TopicMismatch(Exception):
