@@ -15,7 +15,7 @@ from streamer.client.async_reader import AsyncStateReader
 from streamer.client.reading import HistoryEntry
 from streamer.settings import Settings
 from streamer.stats import json_number
-from streamer.web.compare import compare
+from streamer.web.compare import compare, side_of
 from streamer.web.history import history_points
 from streamer.web.hub import Hub
 from streamer.web.models import (
@@ -154,11 +154,9 @@ async def _health(web: Web, query: NoQuery) -> Health:
 
 
 async def _side(web: Web, run_id: str, agent_model: str | None) -> list[TrialRow]:
-    """The trials of one side: of an agent:model, or of all but baselines."""
     agents = await web.reader.agents(run_id)
-    wanted = {a.agent_model for a in agents if not a.baseline} if agent_model is None else {agent_model}
     held = (await web.trials.trials(run_id)).values()
-    return [trial.row for trial in held if trial.row.agent_model in wanted]
+    return side_of([trial.row for trial in held], agents, agent_model)
 
 
 def _label(text: str) -> tuple[str, str]:

@@ -101,6 +101,8 @@ class Side(Message):
     composite_score: float | None = Field(description="Mean over the trials that have one.")
     cost_usd: float | None = Field(description="Mean known cost in USD.")
     duration_seconds: float | None = Field(description="Mean known duration in seconds.")
+    task_speedup: float | None = Field(description="FormulaCode: mean known speedup, ratio.")
+    agent_advantage: float | None = Field(description="FormulaCode: mean known advantage.")
 
 
 class TaskPair(Message):
@@ -123,6 +125,25 @@ class SideTotals(Message):
     composite_score: float | None = Field(description="Mean over the tasks where both have one.")
     cost_usd: float | None = Field(description="Mean over the tasks where both have a known cost, USD.")
     duration_seconds: float | None = Field(description="Mean over the tasks where both have one, seconds.")
+    task_speedup: float | None = Field(description="Mean over the tasks where both have one, ratio.")
+    agent_advantage: float | None = Field(description="Mean over the tasks where both have one.")
+
+
+class Difference(Message):
+    """How the second side differs from the first in one metric, over the tasks where both know it."""
+
+    tasks: int = Field(ge=0, description="Tasks where both know it.")
+    mean: float | None = Field(description="Mean of second minus first, in the unit of the metric.")
+    higher_is_better: bool = Field(description="Direction of the metric.")
+    a_better: int = Field(ge=0, description="Tasks where the first side is better.")
+    b_better: int = Field(ge=0, description="Tasks where the second side is better.")
+    equal: int = Field(ge=0, description="Tasks where they are equal.")
+    p_value: float = Field(
+        ge=0,
+        le=1,
+        description="Two-sided exact sign test over the tasks that differ; of pass rates with one trial per "
+        "task and side: McNemar's exact test. 1: nothing differs.",
+    )
 
 
 class Comparison(Message):
@@ -134,6 +155,16 @@ class Comparison(Message):
     a_better: int = Field(ge=0, description="Tasks with a higher pass rate of the first side.")
     b_better: int = Field(ge=0, description="Tasks with a higher pass rate of the second side.")
     equal: int = Field(ge=0, description="Tasks with equal pass rates.")
+    both_passed: int = Field(
+        ge=0, description="Tasks that both pass: successes in more than half of a side's trials."
+    )
+    only_a: int = Field(ge=0, description="Tasks that the first side alone passes.")
+    only_b: int = Field(ge=0, description="Tasks that the second side alone passes.")
+    neither: int = Field(ge=0, description="Tasks that neither side passes.")
+    differences: dict[str, Difference] = Field(
+        description="Metric to its difference: pass_rate, composite_score, task_speedup, agent_advantage, "
+        "cost_usd, duration_seconds."
+    )
     pairs: list[TaskPair] = Field(description="The tasks, greatest difference of pass rates first; a page.")
 
 

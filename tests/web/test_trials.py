@@ -10,12 +10,14 @@ import pytest
 from schemas.canonical import canonical_json
 from streamer.settings import Settings
 from streamer.web import trial_log
-from streamer.web.compare import compare
+from streamer.web.compare import compare, worse_by
 from streamer.web.models import TrialRow, TrialsQuery
 from streamer.web.trial_list import outcome_of, page_of
 from streamer.web.trial_log import TooManyTrials, TrialLog, TrialMoved
 from tests.support.events import a_retraction, a_trial
 from tests.web.feeding import Feed
+
+PAIR = (("r", None), ("r", "b:m"))
 
 
 class Clock:
@@ -167,7 +169,7 @@ def test_sides_are_compared_on_the_tasks_of_the_tiers_that_both_have_done() -> N
         a_row(task_id="z", tier="T0", success=False, cost_usd=5.0),
         a_row(task_id="w", tier="T0"),
     ]
-    found = compare(first, second, (("r", None), ("r", "b:m")), 0, 10)
+    found = compare(first, second, PAIR, 0, 10)
     assert (found.tasks, found.a_better, found.b_better, found.equal) == (2, 1, 1, 0)
     assert (found.a.only_here, found.b.only_here) == (1, 2)
     assert [(pair.task_id, pair.a.pass_rate, pair.b.pass_rate) for pair in found.pairs] == [
@@ -177,6 +179,27 @@ def test_sides_are_compared_on_the_tasks_of_the_tiers_that_both_have_done() -> N
     assert (found.a.pass_rate, found.b.pass_rate) == (0.75, 0.5)  # means of (1, 1/2) and (0, 1)
     assert (found.a.cost_usd, found.b.cost_usd) == (2.0, 1.0)  # of x alone: z has no known cost on one side
     assert (found.a.trials, found.b.trials) == (3, 2)
+
+
+def test_a_task_is_passed_by_a_side_that_succeeds_in_more_than_half_of_its_trials() -> None:
+    halves = [a_row(task_id="x", success=True), a_row(task_id="x", success=False, attempt=2)]
+    both = compare([a_row(task_id="x")], [*halves, a_row(task_id="x", attempt=3)], PAIR, 0, 10)
+    assert (both.both_passed, both.only_a, both.only_b, both.neither) == (1, 0, 0, 0)
+    half = compare([a_row(task_id="x")], halves, PAIR, 0, 10)
+    assert (half.both_passed, half.only_a, half.only_b, half.neither) == (0, 1, 0, 0)
+
+
+def test_a_difference_is_over_the_tasks_where_both_know_the_metric_and_knows_what_is_better() -> None:
+    first = [a_row(task_id=f"t{n}", cost_usd=1.0, task_speedup=2.0) for n in range(4)]
+    second = [a_row(task_id=f"t{n}", cost_usd=1.5, success=n > 0) for n in range(4)]
+    second[3] = a_row(task_id="t3", cost_usd=0.5, task_speedup=1.5)
+    found = compare(first, second, PAIR, 0, 10).differences
+    cost, speedup, passes = found["cost_usd"], found["task_speedup"], found["pass_rate"]
+    assert (cost.tasks, cost.mean, cost.a_better, cost.b_better) == (4, 0.25, 3, 1)
+    assert (speedup.tasks, speedup.mean, speedup.a_better, speedup.p_value) == (1, -0.5, 1, 1.0)
+    assert (passes.mean, passes.a_better, passes.b_better, passes.equal) == (-0.25, 1, 0, 3)
+    assert (worse_by(cost), worse_by(speedup), worse_by(passes)) == (0.25, 0.5, 0.25)
+    assert worse_by(found["agent_advantage"]) is None
 
 
 def test_with_nothing_in_common_every_mean_is_unknown() -> None:

@@ -3,11 +3,11 @@
 import { get, runPath } from "./api.js";
 import { card, h, name } from "./dom.js";
 import { offer, select } from "./controls.js";
-import { count, duration, number, percent, ratio, signed, usd } from "./format.js";
+import { count, duration, number, percent, ratio, signed, times, usd } from "./format.js";
 import { Table } from "./table.js";
 
 const PAGE = 50;
-const ROWS = [["pass_rate", "Pass rate", percent, true], ["composite_score", "Composite", ratio, true], ["cost_usd", "Cost per trial", usd, false], ["duration_seconds", "Duration", duration, false]];
+const ROWS = [["pass_rate", "Pass rate", percent, true], ["composite_score", "Composite", ratio, true], ["task_speedup", "Speedup", times, true], ["agent_advantage", "Advantage", ratio, true], ["cost_usd", "Cost per trial", usd, false], ["duration_seconds", "Duration", duration, false]];
 
 export class Compare {
   // chosen: {a, b, a_agent, b_agent}; change(chosen): so that the address can follow
@@ -86,7 +86,8 @@ export class Compare {
   shown(found) {
     if (!found.tasks) return [h("p", { class: "empty" }, "They have no task in common.")];
     const verdict = `${count(found.tasks)} tasks in common: the first is better on ${count(found.a_better)}, the second on ${count(found.b_better)}, equal on ${count(found.equal)}. Not in common: ${count(found.a.only_here)} of the first, ${count(found.b.only_here)} of the second.`;
-    return [h("p", { class: "body note" }, verdict), totals(found).element, this.pairs(found).element, this.pager(found)];
+    const passes = `Passed by both ${count(found.both_passed)}, by the first alone ${count(found.only_a)}, by the second alone ${count(found.only_b)}, by neither ${count(found.neither)}.`;
+    return [h("p", { class: "body note" }, verdict, " ", passes), totals(found).element, this.pairs(found).element, this.pager(found)];
   }
 
   pairs(found) {
@@ -131,19 +132,26 @@ function totals(found) {
       { id: "what", title: "Mean over tasks", cell: ([, text]) => text },
       { id: "a", title: "First", number: true, cell: ([id, , write]) => write(found.a[id]) },
       { id: "b", title: "Second", number: true, cell: ([id, , write]) => write(found.b[id]) },
-      { id: "difference", title: "Second − first", number: true, cell: ([id, , write, high]) => difference(found.a[id], found.b[id], write, high) },
+      { id: "difference", title: "Second − first", number: true, cell: ([id, , write, high]) => moved(found.differences[id].mean, write, high) },
+      { id: "tasks", title: "Tasks", hint: "Tasks where both know it", number: true, cell: ([id]) => count(found.differences[id].tasks) },
+      { id: "p", title: "p", hint: "Two-sided exact sign test over the tasks that differ", number: true, cell: ([id]) => chance(found.differences[id].p_value) },
     ],
     { caption: "Totals", key: ([id]) => id },
   );
   table.head.children[1].replaceChildren(...title(found.a));
   table.head.children[2].replaceChildren(...title(found.b));
-  table.update(ROWS);
+  table.update(ROWS.filter(([id]) => found.differences[id].tasks > 0));
   return table;
 }
 
 function difference(a, b, write, high) {
-  if (a === null || b === null) return "–";
-  const moved = b - a;
-  const mood = moved === 0 ? null : moved > 0 === high ? "better" : "worse";
-  return h("span", { class: mood }, signed(moved, write));
+  return a === null || b === null ? "–" : moved(b - a, write, high);
 }
+
+function moved(by, write, high) {
+  if (by === null) return "–";
+  const mood = by === 0 ? null : by > 0 === high ? "better" : "worse";
+  return h("span", { class: mood }, signed(by, write));
+}
+
+const chance = (p) => (p < 0.001 ? "< 0.001" : ratio(p));

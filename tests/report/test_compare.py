@@ -1,0 +1,101 @@
+"""`streamer compare`: pairs, counts, and an exit code that CI can rest on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamer.settings import Settings
+from tests.support.cli import streamer
+from tests.support.events import a_trial
+from tests.web.feeding import Feed
+from tests.web.serving import Serving
+
+run_command = partial(asyncio.to_thread, streamer)
+TASKS = 10
+
+
+def events(run: str, passed: int, **fields: Any) -> list[dict[str, Any]]:
+    """Ten tasks, of which the first so many are passed."""
+    return [a_trial(run_id=run, task_id=f"t{n:02}", resolved=n < passed, **fields) for n in range(TASKS)]
+
+
+def written(folder: Path, name: str, found: list[dict[str, Any]]) -> Path:
+    file = folder / name
+    file.write_text("\n".join(map(json.dumps, found)))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("passed", "options", "code", "said"),
+    [
+        (8, [], 0, "not worse"),
+        (9, [], 0, "not worse"),
+        (7, [], 1, "is worse"),
+        (7, ["--tolerance", "0.1"], 0, "not worse"),
+        (6, ["--tolerance", "0.1"], 1, "is worse"),
+        (7, ["--significance", "0.05"], 0, "not significantly"),
+        (0, ["--significance", "0.05"], 1, "is worse"),
+        (7, ["--metric", "cost_usd"], 1, "is worse"),
+        (7, ["--metric", "cost_usd", "--tolerance", "0.5"], 0, "not worse"),
+        (7, ["--metric", "task_speedup"], 3, "no task where both sides know task_speedup"),
+    ],
+)
+def test_the_exit_code_says_whether_b_is_worse(
+    tmp_path: Path, passed: int, options: list[str], code: int, said: str
+) -> None:
+    a = written(tmp_path, "a", events("r", 8, cost_usd=1.0))
+    b = written(tmp_path, "b", events("s", passed, cost_usd=1.5))
+    done = streamer("compare", a, b, "--files", *options)
+    assert (done.returncode, len(done.stderr.splitlines())) == (code, 1), done.stderr
+    assert said.encode() in done.stderr
+    assert b"10 tasks in common: passed by both" in done.stdout
+
+
+def test_two_agents_of_one_run_are_compared_and_baselines_left_out(tmp_path: Path) -> None:
+    found = events("r", 8) + events("r", 3, agent="other") + events("r", 10, agent="oracle", model="oracle")
+    file = written(tmp_path, "a", found)
+    agents = ["--a-agent", "terminus:gpt-5", "--b-agent", "other:gpt-5"]
+    done = streamer("compare", file, file, "--files", *agents, "--json")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["both_passed"], told["only_a"], told["neither"]) == (1, 3, 5, 2)
+    assert told["differences"]["pass_rate"]["p_value"] == 0.0625
+    everybody = json.loads(streamer("compare", file, file, "--files", "--json").stdout)
+    assert everybody["a"]["trials"] == 2 * TASKS
+
+
+async def test_runs_are_compared_as_the_page_does_it(
+    feed: Feed, settings: Settings, environment: dict[str, str]
+) -> None:
+    await feed.take(events("r", 8, cost_usd=0.3) + events("s", 6, cost_usd=0.1))
+    done = await run_command("compare", "r", "s", "--json", "--limit", 100, environment=environment)
+    assert done.returncode == 1, done.stderr
+    with Serving(settings) as serving:
+        answer = await asyncio.to_thread(serving.get, "/api/compare?a=r&b=s")
+    assert json.loads(done.stdout) == answer.json()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["a", "absent", "--files"], 2, "no file absent"),
+        (["a", "a", "--a-run", "r"], 2, "belong to --files"),
+        (["a", "a", "--files", "--a-agent", "termnus:gpt-5"], 3, "Did you mean terminus:gpt-5?"),
+        (["a", "a", "--files", "--b-run", "x"], 3, "no run 'x'"),
+        (["r", "s", "--redis", "redis://127.0.0.1:1"], 3, "does not answer"),
+        (["a", "other", "--files"], 3, "no task where both sides know pass_rate"),
+    ],
+)
+def test_what_cannot_be_compared_never_looks_like_a_verdict(
+    tmp_path: Path, arguments: list[str], code: int, said: str
+) -> None:
+    written(tmp_path, "a", events("r", 8))
+    written(tmp_path, "other", [a_trial(task_id="elsewhere")])
+    done = streamer("compare", *arguments, cwd=tmp_path)
+    assert (done.returncode, len(done.stderr.splitlines())) == (code, 1), done.stderr
+    assert said.encode() in done.stderr
