@@ -78,21 +78,27 @@ class PlainTrial(Struct, forbid_unknown_fields=True, gc=False, kw_only=True):
 
     def known_content(self) -> dict[str, Any]:
         """See :func:`schemas.events.known_content`: equal results have equal content."""
-        content = {
-            name: value
-            for name in _CONTENT
-            if (value := getattr(self, name)) is not None and value != _DEFAULTS.get(name)
-        }
-        content["type"] = self.type
+        values = zip(_NAMES, msgspec.structs.astuple(self), strict=True)
+        content = {name: value for name, value in values if value is not None}
+        content.pop("revision", None)
+        for name, default in _DEFAULTS:
+            if content.get(name) == default:
+                del content[name]
+        for name, at in (("started_at", self.started_at), ("finished_at", self.finished_at)):
+            if at is not None:
+                content[name] = at
         return content
 
 
 AnyTrial = TrialResult | PlainTrial
 
-_DEFAULTS: dict[str, Any] = {
-    name: field.default for name, field in TrialResult.model_fields.items() if not field.is_required()
-}
-_CONTENT = tuple(name for name in TrialResult.model_fields if name not in ("type", "revision"))
+_NAMES = tuple(name.replace("_text", "_at") for name in PlainTrial.__struct_fields__)
+_DEFAULTS = [
+    (name, field.default)
+    for name, field in TrialResult.model_fields.items()
+    if not field.is_required() and field.default is not None and name != "revision"
+]
+"""Fields whose default is not null, and that default."""
 
 _decode = msgspec.json.Decoder(PlainTrial).decode
 

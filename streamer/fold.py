@@ -45,7 +45,9 @@ class Folding:
     def summaries(self) -> Iterator[SummaryChange]:
         """Every summary of every run; by run, agents and tiers by name, the run itself last."""
         for run_id in self.runs():
-            yield from self.pipeline.all_summaries(run_id)
+            with _no_garbage_collection():
+                changes = self.pipeline.all_summaries(run_id)
+            yield from changes
 
 
 def fold_records(
