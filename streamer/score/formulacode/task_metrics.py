@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from streamer.score.formulacode.benchmark_names import benchmark_name
+from streamer.score.formulacode.columns import advantages, columns_of, mean_of
 from streamer.score.formulacode.speedups import Pair, effective_pairs, has_oracle
 
 LEVELS = (1, 2, 3, 4)
@@ -49,6 +50,15 @@ def task_metrics(benchmarks: Mapping[str, JsonValue], *, fallback: bool) -> Task
     >>> task_metrics({}, fallback=False)
     TaskMetrics(task_speedup=1.0, advantages=(0.0, 0.0, 0.0, 0.0), num_benchmarks=0, num_valid_benchmarks=0)
     """
+    columns = None if fallback else columns_of(benchmarks)
+    if columns is None:
+        return metrics_of_pairs(benchmarks, fallback=fallback)
+    speedup, one, two, three, four = advantages(benchmarks, columns)
+    return TaskMetrics(speedup, (one, two, three, four), len(benchmarks), len(benchmarks))
+
+
+def metrics_of_pairs(benchmarks: Mapping[str, JsonValue], *, fallback: bool) -> TaskMetrics:
+    """The same, pair by pair: whatever the entries are."""
     effective = effective_pairs(benchmarks, fallback=fallback)
     functions, valid = _by_function(effective)
     if benchmarks and not has_oracle(benchmarks):
@@ -102,13 +112,7 @@ def _coarser(groups: Groups, depth: int) -> Groups:
 
 def _level(groups: Groups) -> float:
     """Arithmetic mean over the groups of gmean(agent) - gmean(oracle); 0.0 of nothing (A5)."""
-    if not groups:
-        return 0.0
-    differences = [_gmean(agents) - _gmean(oracles) for agents, oracles in groups.values()]
-    try:
-        return math.fsum(differences) / len(differences)
-    except OverflowError:  # the sum is beyond the range of floats, the mean is not
-        return math.fsum(difference / len(differences) for difference in differences)
+    return mean_of([_gmean(agents) - _gmean(oracles) for agents, oracles in groups.values()])
 
 
 def _gmean(logs: list[float]) -> float:
