@@ -1,10 +1,12 @@
 """How long one `TrialPublisher.publish` holds up the thread of a harness.
 
-    python -m benchmarks.bench_publish_call [--calls 20000] [--bootstrap HOST:PORT]
+    python -m benchmarks.bench_publish_call [--calls 5000] [--bootstrap HOST:PORT]
 
 Without --bootstrap an embedded broker is started for it. Each case is printed with p50, p99 and the longest
-call, in microseconds: typical trials (about 430 bytes) one after the other with pauses and without, from four
-threads, while the broker is away (events go to the disk), and large trials.
+call, in microseconds: trials with 0 to 10,000 benchmarks, paced as a harness would and back to back, from
+four threads, and while the broker is away (events go to the disk). `put` is a reference measured in the same
+loop just before each call: one `queue.SimpleQueue.put` of the same trial to nobody, clock included. Nothing
+can be faster than that on this machine at this moment, and the ratio to it travels better than microseconds.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import queue
 import statistics
 import sys
 import tempfile
@@ -19,6 +22,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +31,12 @@ from streamer.embedded.broker import Broker
 from streamer.embedded.probe import free_port
 from streamer.worker.topics import ensure_topics
 
+PACED = {0: 0.005, 10: 0.005, 100: 0.005, 1_000: 0.02, 10_000: 0.1}
+"""Benchmarks in a trial, and seconds from one trial to the next."""
+
 PAUSE_SECONDS = 0.001
+BACK_TO_BACK_BYTES = 32 * 1024 * 1024
+"""So much is published without a pause: half of what may wait in memory."""
 
 
 def a_trial(number: int, benchmarks: int = 0) -> dict[str, Any]:
@@ -51,33 +60,51 @@ def a_trial(number: int, benchmarks: int = 0) -> dict[str, Any]:
         "tests": {"status": "ok", "passed": 5, "failed": 0},
     }
     if benchmarks:
-        ratios = {"agent/nop": 0.8312, "oracle/nop": 0.5123}
-        trial["benchmarks"] = {f"bench.module.Suite.time_{index}": ratios for index in range(benchmarks)}
+        trial["benchmarks"] = {
+            f"bench.module.Suite.time_{index}": {"agent/nop": 0.8312 + index, "oracle/nop": 0.5123}
+            for index in range(benchmarks)
+        }
     return trial
 
 
-def timed_calls(
-    publisher: TrialPublisher, calls: int, pause_seconds: float, benchmarks: int = 0
-) -> list[float]:
-    """Microseconds of each call."""
-    taken = []
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Microseconds of each call, and of each reference before it."""
+
+    calls: list[float]
+    references: list[float]
+
+
+def timed_calls(publisher: TrialPublisher, calls: int, pause_seconds: float, benchmarks: int = 0) -> Taken:
+    """Publish so many trials."""
+    taken = Taken([], [])
+    reference: queue.SimpleQueue[object] = queue.SimpleQueue()
+    clock = time.perf_counter_ns
     for number in range(calls):
         trial = a_trial(number, benchmarks)
-        before = time.perf_counter_ns()
-        publisher.publish(trial)
-        taken.append((time.perf_counter_ns() - before) / 1e3)
         if pause_seconds:
             time.sleep(pause_seconds)
+        before = clock()
+        reference.put(trial)
+        between = clock()
+        publisher.publish(trial)
+        after = clock()
+        reference.get()
+        taken.references.append((between - before) / 1e3)
+        taken.calls.append((after - between) / 1e3)
     return taken
 
 
-def timed_threads(publisher: TrialPublisher, calls: int, threads: int) -> list[float]:
+def timed_threads(publisher: TrialPublisher, calls: int, threads: int) -> Taken:
     """The same from several threads at once."""
-    taken: list[float] = []
-    workers = [
-        threading.Thread(target=lambda: taken.extend(timed_calls(publisher, calls // threads, PAUSE_SECONDS)))
-        for _ in range(threads)
-    ]
+    taken = Taken([], [])
+
+    def work() -> None:
+        own = timed_calls(publisher, calls // threads, PAUSE_SECONDS)
+        taken.calls.extend(own.calls)
+        taken.references.extend(own.references)
+
+    workers = [threading.Thread(target=work) for _ in range(threads)]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -85,13 +112,20 @@ def timed_threads(publisher: TrialPublisher, calls: int, threads: int) -> list[f
     return taken
 
 
-def report(name: str, taken: list[float]) -> None:
+def report(name: str, taken: Taken) -> None:
     """One line."""
-    percentiles = statistics.quantiles(taken, n=1000)
+    p50, p99 = percentiles(taken.calls)
+    put50, put99 = percentiles(taken.references)
     print(
-        f"{name:42} calls {len(taken):>7,}  p50 {percentiles[499]:8.1f}  p99 {percentiles[989]:8.1f}  "
-        f"p99.9 {percentiles[998]:8.1f}  max {max(taken):9.1f} us"
+        f"{name:32} {len(taken.calls):>6,} calls  p50 {p50:6.1f}  p99 {p99:6.1f}  max {max(taken.calls):8.1f}"
+        f"  put: p50 {put50:4.1f}  p99 {put99:5.1f}  ratio {p50 / put50:5.1f} and {p99 / put99:5.1f}"
     )
+
+
+def percentiles(values: list[float]) -> tuple[float, float]:
+    """p50 and p99."""
+    cuts = statistics.quantiles(values, n=100)
+    return cuts[49], cuts[98]
 
 
 @contextmanager
@@ -112,31 +146,31 @@ def measure(settings: Settings, calls: int, directory: Path) -> None:
     """All cases."""
     with TrialPublisher(settings, spill_dir=directory) as publisher:
         timed_calls(publisher, 500, PAUSE_SECONDS)  # connects
+        for benchmarks, seconds in PACED.items():
+            publisher.flush()
+            count = max(200, min(calls, int(20 / seconds)))
+            report(
+                f"{benchmarks:,} benchmarks, {1 / seconds:.0f}/s",
+                timed_calls(publisher, count, seconds, benchmarks),
+            )
+        for benchmarks in PACED:
+            publisher.flush()
+            count = min(calls, BACK_TO_BACK_BYTES // (450 + 80 * benchmarks))
+            report(f"{benchmarks:,} benchmarks, back to back", timed_calls(publisher, count, 0.0, benchmarks))
         publisher.flush()
-        report("one thread, 1 ms of work between", timed_calls(publisher, calls, PAUSE_SECONDS))
+        report("four threads, 1 ms between", timed_threads(publisher, calls, 4))
         publisher.flush()
-        report("one thread, nothing between", timed_calls(publisher, calls, 0.0))
-        publisher.flush()
-        report("four threads, 1 ms of work between", timed_threads(publisher, calls, 4))
-        publisher.flush()
-        report(
-            "one thread, 100 benchmarks in each trial",
-            timed_calls(publisher, calls // 10, PAUSE_SECONDS, 100),
-        )
-        publisher.flush()
-        report("one thread, 10,000 benchmarks", timed_calls(publisher, 20, PAUSE_SECONDS, 10_000))
-        publisher.flush()
-        print(f"{'':44} {publisher.counts}")
+        print(publisher.counts)
     nowhere = settings.model_copy(update={"bootstrap": f"127.0.0.1:{free_port()}"})
     with TrialPublisher(nowhere, spill_dir=directory, close_seconds=0) as publisher:
-        report("broker away, 1 ms of work between", timed_calls(publisher, calls, PAUSE_SECONDS))
-    print(f"{'':44} spilled {publisher.counts.spilled:,}, pending {publisher.counts.pending:,}")
+        report("broker away, 1 ms between", timed_calls(publisher, calls, PAUSE_SECONDS))
+    print(f"spilled {publisher.counts.spilled:,}, pending {publisher.counts.pending:,}")
 
 
 def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--calls", type=int, default=20_000, help="calls of each case")
+    parser.add_argument("--calls", type=int, default=5_000, help="calls of each case")
     parser.add_argument("--bootstrap", help="a broker to use instead of an embedded one")
     arguments = parser.parse_args()
     print(f"Python {sys.version.split()[0]}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")

@@ -183,7 +183,7 @@ def table(rows: Sequence[Sequence[object]]) -> str:
     """Rows of cells in aligned columns; the first row is the head."""
     texts = [[_cell(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in texts]
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in texts]
     return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
 
 

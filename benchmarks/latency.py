@@ -111,7 +111,7 @@ def measure(scale: Scale, sites: Sites, engine: str) -> Measured:
         f"{name}_cpu_microseconds": [turn[place] / scale.trickle * 1e6 for turn in used]
         for place, name in enumerate(names)
     }
-    return Measured(rows, details | {"percentiles": _percentiles(turns)})
+    return Measured(rows, details | {"written": written, "percentiles": _percentiles(turns)})
 
 
 def _cpu(site: Site, worker: WorkerProcess) -> list[float]:

@@ -12,12 +12,13 @@ import argparse
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.common import Scale, add_scale, events, ratios, scale_of, spread, table
 from benchmarks.drain import Drained, drain
@@ -34,6 +35,9 @@ COMMANDS = {
 }
 """After the interpreter, in the peers' folder."""
 
+EVENTS_OF_A_START = 10
+"""So many events are next to nothing: what a peer takes for them is its start."""
+
 TARGETS = {FLOOR: 0.3, BYTEWAX: 10.0, FAUST: 50.0}
 """Ours must have at least so many times the rate of the peer."""
 
@@ -49,8 +53,25 @@ def find_peers(given: Path | None) -> Path:
     return folder
 
 
-def peer_rate(name: str, folder: Path, site: Site, topic: str, number: int) -> float:
-    """Events a second of a peer over the first `number` events of a topic, as the peer itself says."""
+class Speed(NamedTuple):
+    """Events a second, and processor time of an event."""
+
+    rate: float
+    cpu_microseconds: float
+
+
+def peer_speed(name: str, folder: Path, site: Site, topic: str, number: int) -> Speed:
+    """A peer over the first `number` events of a topic: its rate as it says itself, and its processor time.
+
+    The start of its process does not count in either: its processor time is that of a run of its own.
+    """
+    _, start = _run_peer(name, folder, site, topic, EVENTS_OF_A_START)
+    rate, used = _run_peer(name, folder, site, topic, number)
+    return Speed(rate, max(used - start, 0.0) / number * 1e6)
+
+
+def _run_peer(name: str, folder: Path, site: Site, topic: str, number: int) -> tuple[float, float]:
+    """Its rate, and the seconds of processor time of the whole process."""
     environment = os.environ | {
         "BROKER": site.bootstrap,
         "TOPIC": topic,
@@ -58,6 +79,7 @@ def peer_rate(name: str, folder: Path, site: Site, topic: str, number: int) -> f
         "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
+    before = _cpu_of_children()
     with on_cores(WORKERS):
         done = subprocess.run(
             [sys.executable, *COMMANDS[name]],
@@ -69,7 +91,12 @@ def peer_rate(name: str, folder: Path, site: Site, topic: str, number: int) -> f
         )
     said = re.search(rf"^{name} events=(\d+) seconds=([\d.]+) rate=(\d+)", done.stdout, re.MULTILINE)
     assert said, f"{name} did not say how fast it was (exit code {done.returncode}):\n{done.stderr[-3000:]}"
-    return float(said[3])
+    return float(said[3]), _cpu_of_children() - before
+
+
+def _cpu_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def runnable() -> list[str]:
@@ -94,55 +121,68 @@ def _compare(deployment: Deployment, wanted: Wanted, folder: Path, scale: Scale)
     numbers = {FLOOR: scale.backlog, BYTEWAX: scale.bytewax, FAUST: scale.naive_faust}
     drained: list[Drained] = []
 
-    def ours() -> float:
+    def ours() -> Speed:
         drained.append(drain(deployment, wanted, scale.backlog))
-        return drained[-1].rate
+        return Speed(drained[-1].rate, drained[-1].cpu_microseconds)
 
-    def theirs(name: str) -> Callable[[], float]:
-        return lambda: peer_rate(name, folder, site, topic, numbers[name])
+    def theirs(name: str) -> Callable[[], Speed]:
+        return lambda: peer_speed(name, folder, site, topic, numbers[name])
 
     cases = {OURS: ours} | {name: theirs(name) for name in runnable()}
-    rates = rates_turn_about(cases, scale.repeats, scale.warm_up)
+    speeds = speeds_turn_about(cases, scale.repeats, scale.warm_up)
     counted = drained[-scale.repeats :]
     return {
         "events": {OURS: scale.backlog} | numbers,
-        "rates": rates,
-        "cpu_microseconds": [one.cpu_microseconds for one in counted],
+        "rates": {name: [one.rate for one in found] for name, found in speeds.items()},
+        "cpu_microseconds": {name: [one.cpu_microseconds for one in found] for name, found in speeds.items()},
         "broker_share": [one.broker_share for one in counted],
         "redis_share": [one.redis_cpu_seconds / one.worker_cpu_seconds for one in counted],
     }
 
 
-def rates_turn_about(
-    cases: Mapping[str, Callable[[], float]], repeats: int, warm_up: int
-) -> dict[str, list[float]]:
-    """Rates of each case, by turns; those to warm up do not count."""
-    rates: dict[str, list[float]] = {name: [] for name in cases}
+def speeds_turn_about(
+    cases: Mapping[str, Callable[[], Speed]], repeats: int, warm_up: int
+) -> dict[str, list[Speed]]:
+    """Speeds of each case, by turns; those to warm up do not count."""
+    speeds: dict[str, list[Speed]] = {name: [] for name in cases}
     for turn in range(warm_up + repeats):
         for name, case in cases.items():
-            rate = case()
-            print(
-                f"  {name}: {rate:,.0f} events/s{' (warm-up)' if turn < warm_up else ''}",
-                file=sys.stderr,
-                flush=True,
+            speed, note = case(), " (warm-up)" if turn < warm_up else ""
+            said = (
+                f"  {name}: {speed.rate:,.0f} events/s, {speed.cpu_microseconds:.1f} us of CPU an event{note}"
             )
+            print(said, file=sys.stderr, flush=True)
             if turn >= warm_up:
-                rates[name].append(rate)
-    return rates
+                speeds[name].append(speed)
+    return speeds
 
 
 def as_table(figures: dict[str, Any]) -> str:
     """The comparison as text."""
-    rows: list[tuple[object, ...]] = [
-        ("who", "events", "events/s", "from", "to", "ours is", "from", "to", "target")
-    ]
+    head = (
+        "who",
+        "events",
+        "events/s",
+        "from",
+        "to",
+        "ours is",
+        "from",
+        "to",
+        "target",
+        "CPU us",
+        "ours, by CPU",
+    )
+    rows: list[tuple[object, ...]] = [head]
+    used = figures["cpu_microseconds"]
     for name, rates in figures["rates"].items():
-        share = ratios(figures["rates"][OURS], rates)
-        ours_is = ["", "", "", ""] if name == OURS else [f"{v:.3g} x" for v in share.values()]
-        target = [] if name == OURS else [f">= {TARGETS[name]:g} x"]
-        rows.append(
-            (name, f"{figures['events'][name]:,}", *spread(rates).values(), *ours_is[:3], *(target or [""]))
-        )
+        ours_is, target, by_cpu = ["", "", ""], "", ""
+        if name != OURS:
+            ours_is = [f"{share:.3g} x" for share in ratios(figures["rates"][OURS], rates).values()]
+            target = f">= {TARGETS[name]:g} x"
+            by_cpu = f"{ratios(used[name], used[OURS])['median']:.3g} x"
+        number = f"{figures['events'][name]:,}"
+        cpu = spread(used[name])["median"]
+        rows.append((name, number, *spread(rates).values(), *ours_is, target, cpu, by_cpu))
     shares = [f"{spread(figures[key])['median']:.2f}" for key in ("broker_share", "redis_share")]
     return (
         f"{table(rows)}\n\nbroker CPU / worker CPU: {shares[0]}; Redis CPU / worker CPU: {shares[1]} (ours)"

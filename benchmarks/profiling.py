@@ -1,6 +1,6 @@
 """Where the time goes: py-spy beside a draining worker, or beside a fold; the top functions with their share.
 
-python -m benchmarks.profiling drain|trickle|fold [--scale small|full] [--events N] [--raw FILE]
+python -m benchmarks.profiling drain|trickle|fold [--scale small|full] [--events N] [--raw FILE] [--page]
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from benchmarks.common import SCALES, add_scale, events, scale_of, table
 from benchmarks.drain import drain
 from benchmarks.latency import send_slowly
 from benchmarks.machine import SERVERS, WORKERS, on_cores
+from benchmarks.report import into_page
 from benchmarks.site import Deployment, a_site, ready_at
 from tests.support.worker_process import WorkerProcess
 
@@ -72,7 +73,7 @@ def _function(frame: str) -> str:
     return f"{name} ({place.rstrip(')').rpartition(':')[0]})" if ":" in place else frame
 
 
-def profile_drain(number: int, out: Path) -> None:
+def profile_drain(number: int, out: Path) -> str:
     """Profile a worker that drains so many events."""
     spies: list[subprocess.Popen[bytes]] = []
     with a_site("kafka") as site:
@@ -84,13 +85,13 @@ def profile_drain(number: int, out: Path) -> None:
 
         drained = drain(deployment, wanted, number, look=look)
     spies[0].wait(60)
-    print(
+    return (
         f"{drained.rate:,.0f} events/s; worker CPU {drained.cpu_microseconds:.0f} us an event in "
         f"{drained.seconds:.1f} s; broker CPU / worker CPU {drained.broker_share:.2f}"
     )
 
 
-def profile_trickle(number: int, out: Path) -> None:
+def profile_trickle(number: int, out: Path) -> str:
     """Profile a worker that gets so many events one by one."""
     scale = SCALES["small"]
     with a_site("kafka") as site, Deployment(site) as deployment:
@@ -103,10 +104,10 @@ def profile_trickle(number: int, out: Path) -> None:
             spying.wait(60)
         finally:
             worker.kill()
-    print(f"median {median(taken.milliseconds()):.1f} ms at {scale.trickle_rate:g} events/s")
+    return f"median {median(taken.milliseconds()):.1f} ms at {scale.trickle_rate:g} events/s"
 
 
-def profile_fold(number: int, out: Path) -> None:
+def profile_fold(number: int, out: Path) -> str:
     """Profile folding so many events."""
     with tempfile.NamedTemporaryFile() as file:
         file.writelines(line + b"\n" for line in events(number))
@@ -116,6 +117,7 @@ def profile_fold(number: int, out: Path) -> None:
         spying = spy(folding.pid, out)
         folding.wait()
         spying.wait(60)
+    return f"{number:,} events, twice"
 
 
 PROFILES = {"drain": profile_drain, "trickle": profile_trickle, "fold": profile_fold}
@@ -126,14 +128,18 @@ def main() -> None:
     parser.add_argument("what", choices=list(PROFILES))
     add_scale(parser)
     parser.add_argument("--events", type=int, help="how many; default what the scale says")
+    parser.add_argument("--page", action="store_true", help="put it into docs/performance.md as well")
     parser.add_argument("--raw", type=Path, help="keep the stacks there, for any flame graph program")
     args = parser.parse_args()
     scale = scale_of(args)
     number = args.events or (scale.trickle if args.what == "trickle" else scale.backlog)
     with tempfile.TemporaryDirectory() as folder:
         out = args.raw or Path(folder) / "stacks"
-        PROFILES[args.what](number, out)
-        print(summary(out.read_text()))
+        said = PROFILES[args.what](number, out)
+        text = f"{said}\n\n{summary(out.read_text())}"
+    print(text)
+    if args.page:
+        into_page(**{f"profile_{args.what}": f"```text\n{text}\n```"})
 
 
 if __name__ == "__main__":

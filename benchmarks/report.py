@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import table
+from benchmarks.sizing import as_sizes, markdown
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 OUT = DOCS / "performance"
 PAGE = DOCS / "performance.md"
-START, END = "<!-- bench: written by make bench -->", "<!-- end of bench -->"
 HEAD = ("what", "measured", "from", "to", "turns", "target", "met")
 
 Results = dict[str, Any]
@@ -39,7 +39,7 @@ def write(results: Results, out: Path) -> None:
     (out / "bench.txt").write_text(as_text(results) + "\n")
     chart(results, out / "bench.png")
     if out.resolve() == OUT and PAGE.is_file():
-        PAGE.write_text(between_markers(PAGE.read_text(), as_markdown(results)))
+        into_page(table=as_markdown(results), **as_sizes(results))
 
 
 def as_text(results: Results) -> str:
@@ -49,21 +49,28 @@ def as_text(results: Results) -> str:
 
 def as_markdown(results: Results) -> str:
     """The table for the page, with what it was measured on."""
-    lines = [f"| {' | '.join(HEAD)} |", "|" + "---|" * len(HEAD)]
-    lines += [f"| {' | '.join(cells)} |" for cells in _cells(results)]
     machines = {_machine(family) for family in results["families"].values()}
-    return "\n".join([*lines, "", *sorted(machines)])
+    return "\n".join([markdown([HEAD, *_cells(results)]), "", *sorted(machines)])
 
 
-def between_markers(page: str, text: str) -> str:
-    """The page with the text between its markers.
+def between_markers(page: str, name: str, text: str) -> str:
+    """The page with the text between the markers of that name.
 
-    >>> between_markers(f"a {START} old {END} z", "new") == f"a {START}\\nnew\\n{END} z"
-    True
+    >>> between_markers("a <!-- x: generated --> old <!-- end of x --> z", "x", "new")
+    'a <!-- x: generated -->\\nnew\\n<!-- end of x --> z'
     """
-    pattern = f"{re.escape(START)}.*?{re.escape(END)}"
-    assert re.search(pattern, page, re.DOTALL), f"the page lacks {START} and {END}"
-    return re.sub(pattern, lambda _: f"{START}\n{text}\n{END}", page, flags=re.DOTALL)
+    start, end = f"<!-- {name}: generated -->", f"<!-- end of {name} -->"
+    pattern = f"{re.escape(start)}.*?{re.escape(end)}"
+    assert re.search(pattern, page, re.DOTALL), f"the page lacks {start} and {end}"
+    return re.sub(pattern, lambda _: f"{start}\n{text}\n{end}", page, flags=re.DOTALL)
+
+
+def into_page(**texts: str) -> None:
+    """Put each text between the markers of its name in docs/performance.md; underscores stand for dashes."""
+    page = PAGE.read_text()
+    for name, text in texts.items():
+        page = between_markers(page, name.replace("_", "-"), text)
+    PAGE.write_text(page)
 
 
 def _cells(results: Results) -> Iterator[tuple[str, ...]]:

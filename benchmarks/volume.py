@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
+
+import redis
 
 from benchmarks.common import Scale, events
 from benchmarks.machine import WORKERS
@@ -25,14 +28,25 @@ def volume(scale: Scale, sites: Sites) -> Measured:
                 yield line
 
         wanted = deployment.load(counted())
+        before = _redis_bytes(deployment)
         worker = deployment.worker(WORKERS)
         try:
             ready_at(worker)
             deployment.wait_until_current(wanted, worker)
-            by_topic = deployment.written_by_topic()
+            by_topic, in_redis = deployment.written_by_topic(), _redis_bytes(deployment) - before
         finally:
             worker.kill()
     times = sum(by_topic.values()) / size
     what = f"bytes written to Kafka for each of an event, backlog of {scale.backlog:,}"
-    details = {"event_bytes": size / scale.backlog, "by_topic": {t: n / size for t, n in by_topic.items()}}
+    details = {
+        "times": times,
+        "event_bytes": size / scale.backlog,
+        "by_topic": {topic: taken / size for topic, taken in by_topic.items()},
+        "redis_bytes_a_run": in_redis / len(wanted),
+    }
     return Measured([Row(what, [times], "x", "<=", TIMES_THE_EVENTS)], details)
+
+
+def _redis_bytes(deployment: Deployment) -> int:
+    with redis.Redis.from_url(deployment.site.redis_url) as client:
+        return int(cast(dict[str, int], client.info("memory"))["used_memory"])

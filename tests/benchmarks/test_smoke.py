@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import os
 import subprocess
@@ -10,10 +11,11 @@ from collections.abc import Iterator
 from functools import partial
 from math import isfinite
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from benchmarks import peers
+from benchmarks import peers, profiling, report
 from benchmarks.big_run import big_run
 from benchmarks.common import SCALES
 from benchmarks.families import drained, folded
@@ -23,6 +25,7 @@ from benchmarks.machine import cores, cpu_seconds, move
 from benchmarks.report import as_text, chart, read, write
 from benchmarks.rows import Measured, Row, Sites
 from benchmarks.scale_out import two_workers
+from benchmarks.sizing import as_sizes
 from benchmarks.startup import startup
 from benchmarks.volume import volume
 from tests.house.repository import ROOT
@@ -125,6 +128,18 @@ def test_a_table_and_a_chart_need_no_family(tmp_path: Path) -> None:
     write({"families": {}}, tmp_path)
     chart({"families": {}}, tmp_path / "again.png")
     assert as_text({"families": {}}).startswith("what")
+
+
+def test_sizes_follow_from_what_was_measured() -> None:
+    told = as_sizes(read(report.OUT))
+    assert set(told) == {"constants", "loads", "slots"}
+    assert "100,000" in told["loads"]
+    assert as_sizes({"families": {}}) == {}
+
+
+@pytest.mark.parametrize("module", [profiling, report], ids=lambda module: module.__name__)
+def test_examples_in_docstrings_hold(module: ModuleType) -> None:
+    assert doctest.testmod(module).failed == 0
 
 
 def test_a_process_can_be_moved_and_its_processor_time_read() -> None:
