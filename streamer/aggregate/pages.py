@@ -261,6 +261,8 @@ def _join_event(run: RunState, key: str, raw: bytes) -> Slot | None:
     if isinstance(event, RunDeleted):
         raise PageError(f"state page {key} holds a run_deleted event; deletions belong in the page header.")
     if run.deleted_to is not None and event.revision <= run.deleted_to:
+        if isinstance(event, AnyTrial):
+            run.may_stand_scored(slot_key(event))
         return None
     if isinstance(event, RunStarted | RunFinished):
         run.join_plan(event, raw)

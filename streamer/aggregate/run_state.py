@@ -115,6 +115,13 @@ class RunState(ScoredSlots):
     def retract(self, key: SlotKey, revision: int) -> None:
         """Join a floor that another copy of the slot has."""
         self.change_slot(key, lambda slot: slot.retract(revision))
+        self.may_stand_scored(key)
+
+    def may_stand_scored(self, key: SlotKey) -> None:
+        """Whoever saved that the slot is empty may have ended before its scored trial was withdrawn."""
+        slot = self.slots.get(key)
+        if slot is None or slot.revision is None:
+            self._note(key, None)
 
     def delete(self, revision: int) -> None:
         """Forget everything up to `revision`, and ignore it from now on."""

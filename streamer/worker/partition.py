@@ -9,6 +9,7 @@ from schemas.identity import encode_id
 from streamer.aggregate.changes import SummaryChange, SummaryKind
 from streamer.pipeline import Pipeline
 from streamer.worker.batches import Batch
+from streamer.worker.output import Out
 from streamer.worker.pace import Pace
 
 
@@ -46,6 +47,7 @@ class Partition:
         caught_up: true once `publish` has been done for the recovered state.
         marked: runs touched while catching up.
         owed: runs whose state is saved and whose summaries are not published yet.
+        replaced: tombstones of state pages that others replaced, sent when it is paid.
         unfinished: the batches that this is owed to, done when it is paid.
         pace: how often to publish while there is a backlog.
         end: end of the log as last seen, for the lag.
@@ -66,6 +68,7 @@ class Partition:
     caught_up: bool = False
     marked: set[str] = field(default_factory=set)
     owed: set[str] = field(default_factory=set)
+    replaced: list[Out] = field(default_factory=list)
     unfinished: list[Batch] = field(default_factory=list)
     pace: Pace = field(default_factory=Pace)
     end: int = 0

@@ -2,8 +2,8 @@
 
 Order within a batch: state pages are acknowledged first; then rejections and forwarded records; then
 summaries, scored trials and news, and Redis beside them, at once or, with a backlog, for several batches
-together (`pace`); then the batch is done. Whatever fails, nothing is acknowledged: the worker ends, and the
-batch is folded again by whoever comes next.
+together (`pace`); then the pages that others replaced are removed, and the batch is done. Whatever fails,
+nothing is acknowledged: the worker ends, and the batch is folded again by whoever comes next.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ class Processor:
         next_offset = batch.last_offset + 1
         folded = await self._fold(partition, batch.records)
         self.idle.touch(partition, folded.touched)
-        tombstones = await self._save(partition, folded.touched)
-        await self._output.write(tombstones + self._aside(partition, folded))
+        partition.replaced += await self._save(partition, folded.touched)
+        await self._output.write(self._aside(partition, folded))
         partition.position = next_offset
         partition.unfinished.append(batch)
         batch.release()
@@ -141,6 +141,7 @@ class Processor:
             if runs:
                 await self._publish(partition, runs)
                 partition.pace.published(partition.pace.now() - began)
+            await self._remove_replaced(partition)
             _finish(partition)
 
     async def _end_catch_up(self, partition: Partition) -> None:
@@ -209,6 +210,7 @@ class Processor:
         orphans = self._publisher.orphans(partition.number, current, partition.epoch)
         await self._output.write(self._publisher.of_summaries(partition.number, orphans))
         await self._mark(partition)
+        await self._remove_replaced(partition)
         partition.caught_up = True
         partition.marked.clear()
         self.idle.touch(partition, runs)
@@ -216,6 +218,12 @@ class Processor:
         log.info(
             "partition %d: caught up at offset %d, %d runs", partition.number, partition.position, len(runs)
         )
+
+    async def _remove_replaced(self, partition: Partition) -> None:
+        """Only when everything is published: until then the replaced pages tell what has to be withdrawn."""
+        if partition.replaced:
+            await self._output.write(partition.replaced)
+            partition.replaced.clear()
 
     async def _mark(self, partition: Partition) -> None:
         """The pages are whole, and acknowledged: say so among them."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 import pytest
 
+from streamer.aggregate.changes import PageWrite
 from streamer.aggregate.pages import MAX_BYTES, MAX_SLOTS, PageError
 from streamer.pipeline import Pipeline
-from tests.support.events import a_plan, a_trial, digests, folded, records
+from tests.support.events import a_deletion, a_plan, a_retraction, a_trial, digests, folded, records
 
 
 def test_a_burst_rewrites_few_pages_and_a_trickle_one() -> None:
@@ -58,6 +60,32 @@ def test_recovered_slots_are_not_written_again_until_they_change() -> None:
     assert recovered.page_writes("run-1") == []
     recovered.fold(records([a_trial(task_id="t1", revision=9, resolved=False)]))
     assert [write.key for write in recovered.page_writes("run-1")] == ["run-1/new/1"]
+
+
+def withdrawn_after_recovery(writes: Iterable[PageWrite]) -> set[str]:
+    """Keys of scored trials that whoever recovers these pages tombstones when it publishes."""
+    recovered = Pipeline(writer="new")
+    for write in writes:
+        recovered.load_page(write.key, write.value or b"")
+    recovered.recovered()
+    return {scored.key for scored in recovered.cut("run-1", news=False).scored if scored.value is None}
+
+
+def test_who_recovers_a_retraction_withdraws_the_scored_trial_that_may_still_stand() -> None:
+    pipeline, _ = folded([a_trial(task_id=f"t{n}") for n in range(2)], writer="w")
+    pipeline.page_writes("run-1")
+    pipeline.fold(records([a_retraction(task_id="t1")]))
+    assert withdrawn_after_recovery(pipeline.page_writes("run-1")) == {"run-1||t1|1|terminus|gpt-5||"}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_who_recovers_a_deletion_withdraws_the_scored_trials_that_may_still_stand(order: int) -> None:
+    pipeline, _ = folded([a_trial(task_id=f"t{n}") for n in range(2)], writer="w")
+    before = pipeline.page_writes("run-1")
+    pipeline.fold(records([a_deletion()]))
+    after = [write for write in pipeline.page_writes("run-1") if write.value is not None]
+    withdrawn = withdrawn_after_recovery([*before, *after][::order])
+    assert withdrawn == {f"run-1||t{n}|1|terminus|gpt-5||" for n in range(2)}
 
 
 def test_many_small_pages_of_other_writers_are_merged_values_before_tombstones() -> None:

@@ -1,0 +1,231 @@
+"""Everything under test and everything that watches it, put together."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+from schemas.identity import encode_id
+from streamer.client.loop_thread import LoopThread
+from streamer.settings import Settings
+from streamer.sinks.names import Names
+from streamer.sinks.partitioner import partition_of
+from streamer.worker.topics import ensure_topics
+from tests.faults.fleet import Fleet
+from tests.faults.proxy import Link
+from tests.faults.publisher import Publisher
+from tests.faults.servers import Embedded, Kafka, LinkedRedis
+from tests.faults.traffic import Message, Traffic
+from tests.faults.watch import RedisWatch, TopicWatch
+from tests.support.worker_process import wait_for
+
+ENGINES = ("kafka", "kafka3", "embedded")
+PARTITIONS = 4
+SESSION_SECONDS = 3.0
+"""Of the workers: short, so that being taken for dead is soon."""
+
+EMBEDDED_SESSION_SECONDS = 6.0
+CURRENT_SECONDS = 150.0
+"""Until all summaries have to be current again: generous, the machine may be slow."""
+
+
+class NotCurrent(AssertionError):
+    """Summaries did not become current again in time: the message says which and shows the workers' logs."""
+
+
+class Bed:
+    """Servers, workers, publisher, watchers.
+
+    Attributes:
+        extra: further messages to be published along, real data for example.
+        poison: values published that must be rejected.
+
+    Args:
+        engine: one of :data:`ENGINES`.
+        directory: an empty folder.
+        workers: how many run when nothing happens to them; the last link is for an added one.
+        module: what the workers run.
+    """
+
+    def __init__(
+        self,
+        engine: str,
+        directory: Path,
+        *,
+        seed: int,
+        workers: int = 2,
+        module: str = "streamer.worker",
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        self.engine, self.directory = engine, directory
+        self.rng = random.Random(seed)
+        self.threads = LoopThread("faults")
+        self.kafka: Kafka | Embedded
+        if engine == "embedded":
+            self.kafka = Embedded(directory)
+        else:
+            self.kafka = Kafka(directory, self.threads, 3 if engine == "kafka3" else 1)
+        (directory / "redis").mkdir()
+        self.redis = LinkedRedis(directory / "redis", self.threads)
+        self.names = Names("faults")
+        self.settings = Settings(
+            **self._common(), bootstrap=self.kafka.bootstrap, redis=self.redis.server.url, log_level="INFO"
+        )
+        self.traffic = Traffic(seed, PARTITIONS)
+        self.extra: list[Message] = []
+        self.poison_serial = itertools.count(1)
+        self.poison: set[bytes] = set()
+        self.publisher = Publisher(self.threads, self.kafka.bootstrap, self.names.trial_events, self._more)
+        self.publisher.idempotent = not self.kafka.embedded
+        self.topics = TopicWatch(self.threads, self.settings)
+        self.in_redis = RedisWatch(self.redis.server.url, self.names, self.traffic.runs)
+        self.fleet = Fleet(directory, self.settings_of, module, environment)
+        self.crew = list(range(workers))
+
+    def __enter__(self) -> Bed:
+        try:
+            self._start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for end in (
+            self.fleet.stop,
+            self.publisher.stop,
+            self.topics.stop,
+            self.in_redis.stop,
+            self.kafka.stop,
+            self.redis.stop,
+            self.threads.stop,
+        ):
+            try:
+                end()
+            except Exception as error:
+                print(f"ending: {end.__qualname__}: {type(error).__name__}: {error}", flush=True)
+
+    @property
+    def session_seconds(self) -> float:
+        """Session timeout of the workers."""
+        return EMBEDDED_SESSION_SECONDS if self.kafka.embedded else SESSION_SECONDS
+
+    def settings_of(self, worker: int) -> dict[str, Any]:
+        """A worker's settings: its own ways to Kafka and to Redis."""
+        where = {"bootstrap": self.kafka.bootstrap_of(worker), "redis": self.redis.url_of(worker)}
+        return self._common() | where
+
+    def links(self, worker: int) -> list[Link]:
+        """All of a worker's links."""
+        return [*self.kafka.links_of(worker), self.redis.links[worker]]
+
+    def burst(self, count: int = 300) -> None:
+        """Publish many events at once, so that some are in flight for sure."""
+        self.publisher.send([*self.traffic.events(count), *self._some_extra(20)])
+
+    def in_flight(self) -> int:
+        """Events that were sent and are in no published summary yet."""
+        seen = dict.fromkeys(range(PARTITIONS), -1)
+        for run in self.traffic.runs:
+            number = partition_of(run, PARTITIONS)
+            seen[number] = max(seen[number], self.topics.version(encode_id(run)))
+        ends = self.publisher.ends
+        behind = sum(max(0, ends.get(number, -1) - version) for number, version in seen.items())
+        return behind + self.publisher.unacknowledged
+
+    def wait_for_flight(self, seconds: float = 5.0) -> int:
+        """Wait until events are in flight; how many are."""
+        try:
+            wait_for(lambda: self.in_flight() > 0, "events are in flight", seconds)
+        except AssertionError:
+            return 0
+        return self.in_flight()
+
+    def wait_current(self, what: str, seconds: float = CURRENT_SECONDS) -> None:
+        """Publish one more result per run; wait until topics and Redis have seen it, and all before it.
+
+        Raises:
+            NotCurrent: they did not in time.
+        """
+        probes = self.traffic.probes()
+        offsets = dict(zip(probes, self.publisher.send_and_wait(list(probes.values())), strict=True))
+
+        def behind() -> list[str]:
+            return [
+                f"{run} in {where}"
+                for run, offset in offsets.items()
+                for where, version in (
+                    ("topics", self.topics.version(encode_id(run))),
+                    ("Redis", self.in_redis.version(run)),
+                )
+                if version < offset
+            ]
+
+        try:
+            wait_for(lambda: not behind(), what, seconds)
+        except AssertionError:
+            logs = "\n".join(f"worker {n}:\n{self.fleet.log(n)[-1500:]}" for n in self.fleet.numbers())
+            raise NotCurrent(f"{what}: not current within {seconds:g} s: {behind()}\n{logs}") from None
+
+    def end_of(self, topic: str, partition: int) -> int:
+        """Offset after the last record of a partition."""
+        return asyncio.run(self._end_of(TopicPartition(topic, partition)))
+
+    def admin(self, work: Callable[[AIOKafkaAdminClient], Any]) -> Any:
+        """Do something with an admin client."""
+        return asyncio.run(self._admin(work))
+
+    def configure(self, topic: str, **config: object) -> None:
+        """Set a topic's configuration, underscores for dots; what is not named goes back to its default."""
+        values = {name.replace("_", "."): str(value) for name, value in config.items()}
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic, values)
+        self.admin(lambda client: client.alter_configs([resource]))
+
+    async def _end_of(self, place: TopicPartition) -> int:
+        async with AIOKafkaConsumer(bootstrap_servers=self.kafka.bootstrap.split(",")) as consumer:
+            return int((await consumer.end_offsets([place]))[place])
+
+    async def _admin(self, work: Callable[[AIOKafkaAdminClient], Any]) -> Any:
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.kafka.bootstrap.split(","))
+        try:
+            await admin.start()
+            return await work(admin)
+        finally:
+            await admin.close()
+
+    def _start(self) -> None:
+        self.kafka.start()
+        self.redis.server.start()
+        asyncio.run(ensure_topics(self.settings))
+        for number in self.crew:
+            self.fleet.start(number)
+        self.fleet.supervise()
+        self.topics.start()
+        self.in_redis.start()
+        self.publisher.start()
+        self.burst()
+        self.wait_current("at the start")
+
+    def _more(self, count: int) -> list[Message]:
+        return self.traffic.events(count)
+
+    def _some_extra(self, count: int) -> list[Message]:
+        taken, self.extra = self.extra[:count], self.extra[count:]
+        return taken
+
+    def _common(self) -> dict[str, Any]:
+        return {
+            "namespace": "faults",
+            "embedded": self.kafka.embedded,
+            "partitions": PARTITIONS,
+            "replication": self.kafka.replication,
+            "session_timeout_seconds": self.session_seconds,
+        }

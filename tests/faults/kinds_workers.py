@@ -1,0 +1,186 @@
+"""What happens to workers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+from tests.faults.kind import Kind
+from tests.support.worker_process import wait_for
+
+FAKETIME = (
+    "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
+    "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
+)
+DISK_BYTES = 1024 * 1024
+ZOMBIE_EXIT = 75
+
+
+class WorkerKilled(Kind):
+    """SIGKILL in the middle of whatever it does."""
+
+    name = "worker killed (SIGKILL)"
+
+    def inject(self) -> None:
+        self.victim = self.a_worker()
+        self.bed.fleet.kill(self.victim)
+
+    def heal(self) -> None:
+        self.bed.fleet.start(self.victim)
+
+
+class AllWorkersKilled(Kind):
+    """SIGKILL to all at once: nothing but the topics knows anything."""
+
+    name = "all workers killed"
+
+    def inject(self) -> None:
+        self.victims = self.bed.fleet.numbers()
+        for victim in self.victims:
+            self.bed.fleet.kill(victim)
+
+    def heal(self) -> None:
+        for victim in self.victims:
+            self.bed.fleet.start(victim)
+
+
+class Zombie(Kind):
+    """SIGSTOP for longer than its session, then SIGCONT: its partitions are others' by then."""
+
+    name = "worker stopped and continued (zombie)"
+    zombie = True
+
+    def inject(self) -> None:
+        self.hold_seconds = self.bed.session_seconds + 2.0
+        self.victim = self.bed.fleet.worker(self.a_worker())
+        self.victim.signal(signal.SIGSTOP)
+
+    def heal(self) -> None:
+        self.victim.signal(signal.SIGCONT)
+
+
+class RollingRestart(Kind):
+    """One after the other is told to stop and started again."""
+
+    name = "rolling restart"
+    hold_seconds = 0.0
+
+    def inject(self) -> None:
+        for number in self.bed.fleet.numbers():
+            self.bed.fleet.restart(number)
+
+
+class WorkerAdded(Kind):
+    """One more worker comes, and goes again."""
+
+    name = "worker added and removed"
+    hold_seconds = 3.0
+
+    def inject(self) -> None:
+        self.more = max(self.bed.crew) + 1
+        self.bed.fleet.start(self.more)
+
+    def heal(self) -> None:
+        self.bed.fleet.end(self.more)
+
+
+class ClockJump(Kind):
+    """The wall clock of a worker jumps by hours or years, forwards or backwards, and back."""
+
+    name = "clock jump"
+    hold_seconds = 2.0
+
+    @classmethod
+    def missing(cls) -> str | None:
+        return None if _faketime() else "libfaketime is not here (Debian's package faketime)"
+
+    def prepare(self) -> None:
+        self._file = self.bed.directory / "clock"
+        self._set("+0")
+        self.victim = self.a_worker()
+        self.bed.fleet.end(self.victim)
+        self.bed.fleet.start(
+            self.victim,
+            environment={
+                "LD_PRELOAD": str(_faketime()),
+                "FAKETIME_TIMESTAMP_FILE": str(self._file),
+                "FAKETIME_CACHE_DURATION": "1",
+                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            },
+        )
+        self.bed.wait_current("before the clock jumps")
+
+    def inject(self) -> None:
+        self._set(self.rng.choice(["+3h", "-3h", "+2y", "-2y", "+30d", "-90s"]))
+
+    def heal(self) -> None:
+        self._set("+0")
+
+    def tidy(self) -> None:
+        self.bed.fleet.end(self.victim)
+        self.bed.fleet.start(self.victim)
+
+    def _set(self, offset: str) -> None:
+        self._file.write_text(f"{offset}\n")
+
+
+class DiskFull(Kind):
+    """Whatever a worker writes to disk (working files, its log) finds no room."""
+
+    name = "disk full under a worker"
+    hold_seconds = 2.0
+
+    @classmethod
+    def missing(cls) -> str | None:
+        if os.geteuid() != 0 or shutil.which("mount") is None:
+            return "a small file system cannot be mounted (not root)"
+        return None
+
+    def prepare(self) -> None:
+        self._disk = self.bed.directory / "disk"
+        self._disk.mkdir(exist_ok=True)
+        _run("mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(self._disk))
+        self.victim = self.a_worker()
+        self.bed.fleet.end(self.victim)
+        self.bed.fleet.start(
+            self.victim,
+            directory=self._disk,
+            environment={"TMPDIR": str(self._disk)},
+            data_dir=self._disk / "data",
+        )
+        self.bed.wait_current("before the disk fills")
+
+    def inject(self) -> None:
+        self._fill = self._disk / "fill"
+        with self._fill.open("wb", buffering=0) as file:
+            try:
+                while file.write(b"x" * 4096):
+                    pass
+            except OSError:
+                return
+
+    def heal(self) -> None:
+        self._fill.unlink()
+
+    def tidy(self) -> None:
+        self.bed.fleet.end(self.victim)
+        self.bed.fleet.start(self.victim)
+        wait_for(self._unmounted, "the small disk is unmounted", 20)
+
+    def _unmounted(self) -> bool:
+        return subprocess.run(["umount", str(self._disk)], capture_output=True).returncode == 0
+
+
+def _faketime() -> Path | None:
+    return next((path for path in map(Path, FAKETIME) if path.is_file()), None)
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
+
+
+KINDS = [WorkerKilled, AllWorkersKilled, Zombie, RollingRestart, WorkerAdded, ClockJump, DiskFull]
