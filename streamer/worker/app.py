@@ -62,7 +62,7 @@ class Worker:
 
 
 def session_seconds(settings: Settings) -> float:
-    """Session timeout: on the embedded broker at most 6 s, since a join waits for half of it."""
+    """Session timeout: on the embedded broker at most 3 s, since a join waits for half of it."""
     seconds = settings.session_timeout_seconds
     return min(seconds, EMBEDDED_SESSION_TIMEOUT_SECONDS) if settings.embedded else seconds
 

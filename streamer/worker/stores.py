@@ -8,6 +8,7 @@ that only a local disk knows would make its events look saved.
 
 from __future__ import annotations
 
+import logging
 import shutil
 import time
 from abc import abstractmethod
@@ -32,6 +33,8 @@ STAMP_SECONDS = 60.0
 class Rows(base.Store[bytes, bytes]):
     """A store of one table, as `Table` uses it."""
 
+    logger = logging.getLogger("faust.streamer")
+
     @abstractmethod
     def rows(self, partition: int) -> Iterator[tuple[bytes, bytes]]:
         """Rows of a partition; none if this worker does not hold it."""
@@ -53,6 +56,10 @@ class Rows(base.Store[bytes, bytes]):
         """
 
     @abstractmethod
+    def let_go(self, partition: int) -> None:
+        """The partition is no longer ours; what a process leaves behind stays."""
+
+    @abstractmethod
     def forget(self, partition: int) -> None:
         """Drop a partition: it is recovered from the beginning of the changelog."""
 
@@ -66,13 +73,15 @@ class Rows(base.Store[bytes, bytes]):
         self.apply(tp.partition, rows, last if gapless else None)
 
     def apply_changelog_batch(self, batch: Iterable[Any], to_key: Any, to_value: Any) -> None:
-        """Rows from the changelog, in its order; Faust calls it."""
+        """Rows from the changelog, in its order; Faust calls it, now and then with what is not ours."""
+        held, topics = self.partitions(), self.table.changelog_topic.topics
         found: dict[int, tuple[list[Row], int]] = {}
         for event in batch:
             message = event.message
-            rows, _ = found.get(message.partition, ([], 0))
-            rows.append((message.key, message.value))
-            found[message.partition] = rows, message.offset
+            if message.partition in held and message.topic in topics:
+                rows, _ = found.get(message.partition, ([], 0))
+                rows.append((message.key, message.value))
+                found[message.partition] = rows, message.offset
         for partition, (rows, last) in found.items():
             self.apply(partition, rows, last)
 
@@ -111,6 +120,10 @@ class MemoryRows(Rows, memory_store.Store[bytes, bytes]):
         if complete_to is not None:
             self._complete_to[partition] = complete_to
 
+    def let_go(self, partition: int) -> None:
+        """Drop a partition: nothing is left behind."""
+        self.forget(partition)
+
     def forget(self, partition: int) -> None:
         """Drop a partition."""
         self._rows.pop(partition, None)
@@ -124,7 +137,7 @@ class MemoryRows(Rows, memory_store.Store[bytes, bytes]):
         """Drop what went to another worker, make room for what came."""
         mine = {tp.partition for tp in assigned if tp.topic in self.table.changelog_topic.topics}
         for partition in self._rows.keys() - mine:
-            self.forget(partition)
+            self.let_go(partition)
         for partition in mine:
             self._rows.setdefault(partition, {})
 
@@ -136,6 +149,7 @@ class RocksRows(rocksdb.Store, Rows):
     cannot be read, or was not kept current for `TRUST_SECONDS`, is dropped: the changelog has everything.
     """
 
+    logger = logging.getLogger("faust.streamer")
     stamp_key = b"__streamer\0current__"
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -179,19 +193,19 @@ class RocksRows(rocksdb.Store, Rows):
 
     def forget(self, partition: int) -> None:
         """Drop a partition, its files too."""
-        self._close(partition)
+        self.let_go(partition)
         shutil.rmtree(self.partition_path(partition), ignore_errors=True)
 
     def revoke_partitions(self, table: Any, tps: set[TP]) -> None:
         """Close what went to another worker; its files stay, in case it comes back."""
         for tp in tps:
             if tp.topic in table.changelog_topic.topics:
-                self._close(tp.partition)
+                self.let_go(tp.partition)
 
     async def stop(self) -> None:
         """Close everything."""
         for partition in self.partitions():
-            self._close(partition)
+            self.let_go(partition)
 
     @Service.task
     async def _keep_current(self) -> None:
@@ -201,7 +215,8 @@ class RocksRows(rocksdb.Store, Rows):
             for db in self._dbs.values():
                 db.put(self.stamp_key, _now())
 
-    def _close(self, partition: int) -> None:
+    def let_go(self, partition: int) -> None:
+        """Close a partition."""
         db = self._dbs.pop(partition, None)
         if db is not None:
             db.put(self.stamp_key, _now())

@@ -15,6 +15,8 @@ import faust
 from faust.tables.manager import TableManager
 from faust.tables.recovery import Recovery
 from faust.types import TP
+from mode import Service
+from mode.utils.queues import ThrowableQueue
 
 from streamer.aggregate.changes import SummaryKind
 from streamer.sinks.names import Names
@@ -22,6 +24,8 @@ from streamer.worker.output import Out
 from streamer.worker.stores import StoreOf, memory
 
 log = logging.getLogger(__name__)
+
+STANDBY_NEWS_SECONDS = 1.0
 
 
 class Table:
@@ -108,6 +112,11 @@ class PatientRecovery(Recovery):
     async def _wait(self, coro: Any, timeout: Any = None) -> None:  # noqa: ASYNC109
         await super()._wait(coro, timeout=None)
 
+    def _add(self, table: Any, tp: TP, offsets: Any) -> None:
+        """Read on from what the store has; Faust would go by what it once handed to a store that is gone."""
+        self.tp_to_table[tp] = table
+        offsets[tp] = table.persisted_offset(tp)
+
     async def _build_offsets(self, consumer: Any, tps: set[TP], destination: Any, title: str) -> None:
         """Where to read on; a store that claims more than the changelog has is of another changelog."""
         claimed = {tp: offset for tp in tps if (offset := destination[tp]) is not None and offset >= 0}
@@ -122,11 +131,26 @@ class PatientRecovery(Recovery):
             unread = sum(max(ends[tp] - destination[tp], 0) for tp in tps)
             log.info("recovery: %d records of the changelogs to read, %d partitions", unread, len(tps))
 
+    @Service.task
+    async def _tell_of_standbys(self) -> None:
+        """Say how far the standby copies are, whenever they have moved."""
+        told = 0
+        while not self.should_stop:
+            await self.sleep(STANDBY_NEWS_SECONDS)
+            reached = {tp: self.standby_offsets[tp] for tp in self.standby_tps}
+            copied = sum((offset or 0) + 1 for offset in reached.values() if offset is not None)
+            if copied != told:
+                ends = {tp: self.app.consumer.highwater(tp) or 0 for tp in reached}
+                behind = sum(max(end - 1 - (reached[tp] or 0), 0) for tp, end in ends.items())
+                log.info("standby: %d changelog records copied, %d behind", copied, behind)
+            told = copied
+
     _rebalance = 0
 
     async def on_rebalance(self, *args: Any, **kwargs: Any) -> None:
         """Partitions are assigned; their recovery begins."""
         self._rebalance = rebalances(self.app)
+        self.tables.changelog_queue.clear()
         await super().on_rebalance(*args, **kwargs)
 
     def _overtaken(self, generation_id: int) -> bool:
@@ -156,10 +180,42 @@ class PatientRecovery(Recovery):
         self.app.on_rebalance_end()
 
 
+class ChangelogQueue(ThrowableQueue[Any]):
+    """Takes changelog records fetched since the last rebalance only.
+
+    One that waited for its turn during the rebalance would come before those that are read again, and Faust
+    skips what is older than what it has seen.
+    """
+
+    app: faust.App
+
+    def _put(self, event: Any) -> None:
+        if event.message.generation_id == self.app.consumer_generation_id:
+            super()._put(event)
+
+
 class PatientTableManager(TableManager):
-    """Faust's table manager with `PatientRecovery`."""
+    """Faust's table manager with `PatientRecovery` and `ChangelogQueue`, and without a rest of a second."""
 
     logger = logging.getLogger("faust.streamer")
+
+    async def on_start(self) -> None:
+        """Begin; all tables are known."""
+        await self._update_channels()
+        await self.recovery.start()
+
+    @property
+    def changelog_queue(self) -> ThrowableQueue[Any]:
+        """Changelog records on their way to the recovery."""
+        if self._changelog_queue is None:
+            queue = ChangelogQueue(
+                maxsize=self.app.conf.stream_buffer_maxsize,
+                flow_control=self.app.flow_control,
+                clear_on_resume=True,
+            )
+            queue.app = cast(faust.App, self.app)
+            self._changelog_queue = queue
+        return self._changelog_queue
 
     @property
     def recovery(self) -> Recovery:

@@ -27,6 +27,6 @@ def test_variables_of_other_faust_apps_change_nothing(monkeypatch: pytest.Monkey
 
 
 def test_sessions_are_short_on_the_embedded_broker() -> None:
-    assert session_seconds(Settings(embedded=True)) == 6
-    assert session_seconds(Settings(embedded=True, session_timeout_seconds=3)) == 3
+    assert session_seconds(Settings(embedded=True)) == 3
+    assert session_seconds(Settings(embedded=True, session_timeout_seconds=2)) == 2
     assert session_seconds(Settings()) == 10

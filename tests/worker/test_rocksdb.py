@@ -7,6 +7,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,8 @@ CHANGELOG = TP("changelog", 3)
 @pytest.fixture(params=["memory", "rocksdb"])
 def rows(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rows]:
     """A store of each kind that holds partition 3, empty."""
-    yield from held(tmp_path, request.param)
+    with held(tmp_path, request.param) as store:
+        yield store
 
 
 @pytest.fixture
@@ -37,20 +39,22 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path / "v1" / "tables" / "table-3.db"
 
 
+@contextmanager
 def held(where: Path, kind: str = "rocksdb") -> Iterator[Rows]:
     """A store, closed at the end."""
     app = faust_app(Settings(), Names(), where)
     store = Table(app, "table", "changelog", 8, rocks if kind == "rocksdb" else memory).rows
     store.apply(3, [], None)
-    yield store
-    store.forget(3) if kind == "memory" else store.revoke_partitions(store.table, {CHANGELOG})
+    try:
+        yield store
+    finally:
+        store.let_go(3)
 
 
 def reopened(where: Path) -> dict[bytes, bytes]:
     """What a new process finds."""
-    for store in held(where):
+    with held(where) as store:
         return dict(store.rows(3))
-    raise AssertionError
 
 
 def test_rows_come_and_go_and_partitions_stay_apart(rows: Rows) -> None:
@@ -82,15 +86,15 @@ def test_a_write_that_recovery_has_passed_does_not_take_the_offset_back(rows: Ro
 
 
 def test_what_is_on_disk_is_there_for_the_next_process(tmp_path: Path) -> None:
-    for store in held(tmp_path):
+    with held(tmp_path) as store:
         store.wrote(CHANGELOG, 0, [(b"a", b"1"), (b"b", b"2")])
-    for store in held(tmp_path):
+    with held(tmp_path) as store:
         assert dict(store.rows(3)) == {b"a": b"1", b"b": b"2"}
         assert store.persisted_offset(CHANGELOG) == 1
 
 
 def test_rows_without_an_offset_are_dropped(tmp_path: Path) -> None:
-    for store in held(tmp_path):
+    with held(tmp_path) as store:
         store.apply(3, [(b"a", b"1")], None)
     assert reopened(tmp_path) == {}
 
@@ -98,7 +102,7 @@ def test_rows_without_an_offset_are_dropped(tmp_path: Path) -> None:
 def test_rows_that_were_not_kept_current_for_long_are_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for store in held(tmp_path):
+    with held(tmp_path) as store:
         store.wrote(CHANGELOG, 0, [(b"a", b"1")])
     assert reopened(tmp_path) == {b"a": b"1"}
     later = time.time() + TRUST_SECONDS + 60
@@ -111,7 +115,7 @@ def test_tombstones_stay_on_topics_for_longer_than_local_rows_are_trusted() -> N
 
 
 def test_a_database_that_cannot_be_read_is_dropped(tmp_path: Path, directory: Path) -> None:
-    for store in held(tmp_path):
+    with held(tmp_path) as store:
         store.wrote(CHANGELOG, 0, [(b"a", b"1")])
     (directory / "CURRENT").write_text("nothing of the kind\n")
     assert reopened(tmp_path) == {}
@@ -246,5 +250,6 @@ def page_keys(where: Path) -> set[bytes]:
     for partition in range(4):
         store.apply(partition, [], None)
     found = {key for partition in range(4) for key, _ in store.rows(partition)}
-    store.revoke_partitions(store.table, {TP("changelog", partition) for partition in range(4)})
+    for partition in range(4):
+        store.let_go(partition)
     return found
