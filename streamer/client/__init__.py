@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streamer.client.async_reader import AsyncStateReader, StateUpdate
-    from streamer.client.outbound import InvalidEvent
+    from streamer.client.outbound import InvalidEvent, InvalidEvents
     from streamer.client.publishing import Counts, EventsLost, NotAccepted
     from streamer.client.reader import StateReader
     from streamer.client.reading import (
@@ -35,6 +35,7 @@ __all__ = [
     "EventsLost",
     "HistoryEntry",
     "InvalidEvent",
+    "InvalidEvents",
     "LeaderboardRow",
     "NotAccepted",
     "NotReached",
@@ -53,7 +54,7 @@ __all__ = [
 _HOMES = {
     "streamer.client.async_reader": ["AsyncStateReader", "StateUpdate"],
     "streamer.client.publishing": ["Counts", "EventsLost", "NotAccepted"],
-    "streamer.client.outbound": ["InvalidEvent"],
+    "streamer.client.outbound": ["InvalidEvent", "InvalidEvents"],
     "streamer.client.reader": ["StateReader"],
     "streamer.client.reading": [
         "HistoryEntry",

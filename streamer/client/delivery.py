@@ -1,27 +1,30 @@
 """Takes events from any thread and brings them to the broker, over the disk while it is away.
 
 An event is in one of three places: in memory (bounded; from `accept` until it is acknowledged or on the
-disk), in the spill, or acknowledged. Two tasks move them. `_intake` takes what is in memory: to the broker if
-the link is known to be good, else to the disk. `_send_kept` connects, sends what is on the disk, and says
-that the link is good again.
+disk), in the spill, or acknowledged. `Intake` checks what is in memory, in a thread of its own. Two tasks
+move it on. `_place_all` takes what was checked: to the broker if the link is known to be good, else to the
+disk. `_send_kept` connects, sends what is on the disk, and says that the link is good again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from schemas.decode import Reason
+from streamer.client.checking import reread
+from streamer.client.intake import Checked, Intake, Refused
 from streamer.client.link import Link, too_large
-from streamer.client.outbound import reread
+from streamer.client.outbound import InvalidEvent
 from streamer.client.publish import Outgoing
-from streamer.client.publishing import MAX_WAITING_BYTES, Counts, EventsLost, NotAccepted
+from streamer.client.publishing import Counts, EventsLost
 from streamer.client.spill import REFUSED, Chunk, Spill
+from streamer.client.taking import Taken
+from streamer.client.troubles import Troubles
 from streamer.settings import Settings
 
 log = logging.getLogger("streamer.client")
@@ -45,77 +48,70 @@ LAST_RETRY_SECONDS = 2.0
 class Delivery:
     """Lives in one event loop; only `accept`, `counts`, `pending` and `problem` are for other threads.
 
+    Args:
+        settings: where the broker is.
+        directory: where events wait while it is away.
+        tell: told in the loop of each event that is none.
+
     Attributes:
-        rejected: events that were none, or that the broker refused for good.
+        refused: where events are put aside that were none, or that the broker refused for good.
     """
 
-    def __init__(self, settings: Settings, directory: Path) -> None:
-        self.rejected = 0
-        self._broker_problem: str | None = None
-        self._disk_problem: str | None = None
+    def __init__(self, settings: Settings, directory: Path, tell: Callable[[InvalidEvent], object]) -> None:
+        self.refused = directory / REFUSED
+        self._tell = tell
         self._settings = settings
         self._spill = Spill(directory)
+        self._troubles = Troubles(settings.bootstrap, directory)
         self._loop = asyncio.get_running_loop()
-        self._lock = threading.Lock()
         self._waiting: deque[Outgoing] = deque()
         self._in_hand: list[Outgoing] = []
-        self._bytes = self._in_memory = self._sent = self._spilled = 0
-        self._awake = self._closed = False
+        self._sent = self._spilled = self._rejected = 0
         self._final: Counts | None = None
+        self._checked = asyncio.Event()
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
         self._progress = asyncio.Event()
         self._link: Link | None = None
         self._delay = FIRST_RETRY_SECONDS
         self._prepare()
-        self._tasks = [asyncio.create_task(work) for work in (self._intake(), self._send_kept())]
+        self._intake = Intake(self._hand_on, lambda: self.problem)
+        self._tasks = [asyncio.create_task(work) for work in (self._place_all(), self._send_kept())]
 
-    def accept(self, record: Outgoing) -> None:
+    def accept(self, taken: Taken) -> None:
         """Take an event; never waits.
 
         Raises:
             NotAccepted: memory is full.
             RuntimeError: closed.
         """
-        size = len(record.value)
-        with self._lock:
-            if self._closed:
-                raise RuntimeError("the publisher is closed; events are published before close()")
-            if self._bytes + size > MAX_WAITING_BYTES:
-                raise NotAccepted(self._in_memory, self.problem)
-            self._waiting.append(record)
-            self._bytes += size
-            self._in_memory += 1
-            wake, self._awake = not self._awake, True
-        if wake:
-            self._loop.call_soon_threadsafe(self._wake.set)
+        self._intake.accept(taken)
 
-    def reject(self) -> None:
-        """Count an event that was none."""
-        with self._lock:
-            self.rejected += 1
+    def count_unfit(self) -> None:
+        """Count an event that was none, as its publisher was told at once."""
+        self._intake.count_unfit()
 
     @property
     def counts(self) -> Counts:
         """Where the events are at this moment; after `close`, where they were then."""
         if self._final is not None:
             return self._final
-        in_memory = self._in_memory
-        files = tuple(self._spill.files)
-        return Counts(self._sent, self._spilled, self.rejected, in_memory + self._spill.unsent, files)
+        pending, files = self.pending, tuple(self._spill.files)
+        return Counts(self._sent, self._spilled, self._rejected + self._intake.unfit, pending, files)
 
     @property
     def pending(self) -> int:
         """Events that are not acknowledged."""
-        return self._in_memory + self._spill.unsent
+        return self._intake.waiting + self._spill.unsent
 
     @property
     def problem(self) -> str | None:
         """Why events do not arrive or could not be kept at the moment, None if all is well."""
-        return " and ".join(filter(None, (self._broker_problem, self._disk_problem))) or None
+        return self._troubles.text
 
     async def flush(self, seconds: float | None) -> bool:
         """Wait until everything is acknowledged; False if it is not in time, or when `close` ends."""
+        self._intake.hurry()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self.pending and self._final is None:
@@ -129,9 +125,9 @@ class Delivery:
         Raises:
             EventsLost: the disk did not take it either.
         """
-        with self._lock:
-            self._closed = True
+        self._intake.close()
         await self.flush(seconds)
+        await self._checked.wait()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -160,14 +156,38 @@ class Delivery:
         try:
             self._spill.prepare()
         except OSError as error:
-            self._disk_refuses(error)
+            self._troubles.disk_fails(error)
 
-    async def _intake(self) -> None:
+    def _hand_on(self, checked: Checked | None) -> None:
+        """From the thread that checks; there is no loop any more if the process is ending."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._sort, checked)
+
+    def _sort(self, checked: Checked | None) -> None:
+        if checked is None:
+            self._checked.set()
+            return
+        for one in checked:
+            if isinstance(one, Outgoing):
+                self._waiting.append(one)
+            else:
+                self._put_aside(one)
+        self._wake.set()
+
+    def _put_aside(self, refused: Refused) -> None:
+        try:
+            self._refuse(refused.value, str(refused.error))
+        except OSError as error:
+            self._rejected += 1
+            self._troubles.disk_fails(error)
+            log.error("An event is none and cannot be put aside: %s", refused.error)
+        self._tell(refused.error)
+        self._settle([refused])
+
+    async def _place_all(self) -> None:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            with self._lock:
-                self._awake = False
             while batch := self._take():
                 self._in_hand = batch
                 await self._place(batch)
@@ -192,7 +212,7 @@ class Delivery:
                     self._settle(batch)
                     return
                 self._link = None
-                self._trouble(error)
+                self._troubles.broker_fails(error)
             if self._keep(batch):
                 return
             await asyncio.sleep(FIRST_RETRY_SECONDS)
@@ -201,20 +221,17 @@ class Delivery:
         try:
             self._spill.append(batch)
         except OSError as error:
-            self._disk_refuses(error)
+            self._troubles.disk_fails(error)
             return False
         finally:
             self._changed.set()
-        self._disk_problem = None
+        self._troubles.disk_is_well()
         self._spilled += len(batch)
         self._settle(batch)
         return True
 
-    def _settle(self, batch: Sequence[Outgoing]) -> None:
-        size = sum(len(record.value) for record in batch)
-        with self._lock:
-            self._in_memory -= len(batch)
-            self._bytes -= size
+    def _settle(self, batch: Checked) -> None:
+        self._intake.left(len(batch), sum(len(one.value) for one in batch))
         self._progress.set()
 
     def _arrived(self, count: int) -> None:
@@ -228,7 +245,7 @@ class Delivery:
                 await link.connect()
                 await self._use(link)
             except Exception as error:
-                self._trouble(error)
+                self._troubles.broker_fails(error)
             finally:
                 self._link = None
                 await link.drop()
@@ -246,7 +263,8 @@ class Delivery:
             if chunk := self._spill.read():
                 await self._resend(link, chunk)
             if self._spill.unsent <= CAUGHT_UP_EVENTS and not link.broken:
-                self._good(link)
+                self._link = link
+                self._troubles.broker_is_well()
             if not self._spill.unsent:
                 await self._changed.wait()
                 self._changed.clear()
@@ -275,26 +293,5 @@ class Delivery:
 
     def _refuse(self, line: bytes, reason: str) -> None:
         self._spill.refuse(line)
-        self.reject()
-        log.error("An event was put aside in %s: %s", self._spill.directory / REFUSED, reason)
-
-    def _good(self, link: Link) -> None:
-        self._link = link
-        if self._broker_problem is not None:
-            log.warning("The broker at %s takes events again", self._settings.bootstrap)
-            self._broker_problem = None
-
-    def _trouble(self, error: Exception) -> None:
-        """Say once per outage what is wrong."""
-        said = " ".join(str(error).split()) or type(error).__name__
-        problem = f"the broker at {self._settings.bootstrap} does not take events: {said}"
-        if self._broker_problem is None:
-            log.warning("%s. They are kept in %s until it does", problem, self._spill.directory)
-        self._broker_problem = problem
-
-    def _disk_refuses(self, error: OSError) -> None:
-        """Say once what is wrong."""
-        problem = f"cannot keep events in {self._spill.directory}: {error.strerror or error}"
-        if self._disk_problem is None:
-            log.error("%s. Until it is mended, or spill_dir names another one, memory has to do", problem)
-        self._disk_problem = problem
+        self._rejected += 1
+        log.error("An event was put aside in %s: %s", self.refused, reason)

@@ -1,16 +1,14 @@
-"""An event as code hands it over -> the checked record that goes to the topic."""
+"""What code may hand over to be published, and how it is told that something is no event."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any, TypeAlias, TypedDict
 
-from schemas.canonical import canonical_json
-from schemas.decode import Reason, decode
+from schemas.decode import Reason, shown
 from schemas.events import Event
-from streamer.client.publish import Outgoing
 
 AnEvent: TypeAlias = Event | Mapping[str, Any]
 """A model of `schemas.events`, or a mapping with the same fields."""
@@ -20,15 +18,41 @@ Instant: TypeAlias = datetime | str
 
 
 class InvalidEvent(ValueError):
-    """The event is none, and was not taken; events published before and after it are not touched.
+    """The event is none and is not sent; events published before and after it are not touched.
 
     Attributes:
         code: stable, for programs; see `schemas.decode.Reason`.
+        run_id: of the event, None if it names none.
+        task_id: likewise.
     """
 
-    def __init__(self, reason: Reason) -> None:
-        super().__init__(f"{reason.code}: {reason.message}")
+    def __init__(self, reason: Reason, run_id: str | None = None, task_id: str | None = None) -> None:
+        named = (("run", run_id), ("task", task_id))
+        of = ", ".join(f"{kind} {shown(name)}" for kind, name in named if name is not None)
+        super().__init__(
+            f"{of}: {reason.code}: {reason.message}" if of else f"{reason.code}: {reason.message}"
+        )
         self.code = reason.code
+        self.run_id = run_id
+        self.task_id = task_id
+
+
+class InvalidEvents(ValueError):
+    """Some of what was published was no event; raised when the publisher is closed.
+
+    Attributes:
+        count: how many there were.
+        first: the first ones, a hundred at most.
+    """
+
+    def __init__(self, count: int, first: Sequence[InvalidEvent], kept: Path) -> None:
+        super().__init__(
+            f"{count:,} published events were invalid and not sent; all others were not touched. The first: "
+            f"{first[0]} The invalid ones are in {kept}; correct them and publish them again. To be told of "
+            "each one at once instead: TrialPublisher(on_invalid=...)"
+        )
+        self.count = count
+        self.first = tuple(first)
 
 
 class TrialFields(TypedDict, total=False):
@@ -107,63 +131,3 @@ class RetractionFields(TypedDict, total=False):
     tier: str | None
     subtest: str | None
     reason: str | None
-
-
-def checked(event: AnEvent) -> Outgoing:
-    """The record of an event, serialised here and now: what becomes of the mapping later does not matter.
-
-    Raises:
-        TypeError: it is neither a mapping nor a model.
-        InvalidEvent: the worker would reject it, or it holds what JSON cannot.
-
-    >>> checked({"type": "run_finished", "run_id": "r"}).value
-    b'{"run_id":"r","type":"run_finished"}'
-    >>> checked({"type": "run_finished"})  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-        ...
-    streamer.client.outbound.InvalidEvent: missing_field: Field 'run_id': Field required...
-    """
-    if isinstance(event, Event):
-        content: Mapping[str, Any] = event.model_dump(mode="json", exclude_unset=True)
-    elif isinstance(event, Mapping):
-        content = event
-    else:
-        raise TypeError(
-            f"publish() takes an event, a mapping or a model of schemas.events, not {type(event).__name__}"
-        )
-    value = _serialised(content)
-    decoded = decode(value)
-    if isinstance(decoded, Reason):
-        raise InvalidEvent(decoded)
-    if b"null" in value and (where := _not_finite(content)):
-        raise InvalidEvent(Reason("not_finite", f"Field {where} is not a finite number; leave it out."))
-    return Outgoing(decoded.run_id.encode(), value)
-
-
-def reread(value: bytes) -> Outgoing | Reason:
-    """The record of an event that was serialised before."""
-    decoded = decode(value)
-    return decoded if isinstance(decoded, Reason) else Outgoing(decoded.run_id.encode(), value)
-
-
-def _serialised(content: Mapping[str, Any]) -> bytes:
-    try:
-        return canonical_json(content if isinstance(content, dict) else dict(content))
-    except TypeError as error:  # orjson's JSONEncodeError
-        message = f"The event cannot be written as JSON: {error}. Use dicts, lists, texts, numbers, times."
-        raise InvalidEvent(Reason("not_json", message)) from None
-
-
-def _not_finite(value: Any, where: str = "") -> str | None:
-    """Path of the first float that JSON would turn into null, None if there is none."""
-    if isinstance(value, float):
-        return None if math.isfinite(value) else ascii(where)
-    items: Any = ()
-    if isinstance(value, Mapping):
-        items = value.items()
-    elif isinstance(value, list | tuple):
-        items = enumerate(value)
-    for name, part in items:
-        if found := _not_finite(part, f"{where}.{name}" if where else str(name)):
-            return found
-    return None

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import logging
 import os
 import weakref
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
@@ -20,17 +23,23 @@ from streamer.client.outbound import (
     AnEvent,
     FinishFields,
     InvalidEvent,
+    InvalidEvents,
     PlanFields,
     RetractionFields,
     TrialFields,
-    checked,
 )
 from streamer.client.publishing import Counts
 from streamer.client.spill import spill_dir as default_spill_dir
+from streamer.client.taking import take
 from streamer.settings import Settings
 
 CLOSE_SECONDS = 10.0
 """How long close() waits for acknowledgements unless told otherwise."""
+
+REMEMBERED = 100
+"""Invalid events are counted all, and kept so many."""
+
+log = logging.getLogger("streamer.client")
 
 _ALIVE: weakref.WeakSet[_Publishing] = weakref.WeakSet()
 
@@ -46,6 +55,8 @@ class _Publishing:
         spill_dir: where events wait while the broker is away; None: a folder per broker and namespace in the
             user's data directory. Whatever earlier processes left there is sent along.
         close_seconds: how long close() waits for acknowledgements.
+        on_invalid: told of each event that turns out to be none, in a thread of the publisher: it must not
+            wait for anything. None: close() raises InvalidEvents if there were any.
     """
 
     def __init__(
@@ -54,23 +65,32 @@ class _Publishing:
         *,
         spill_dir: Path | str | None = None,
         close_seconds: float = CLOSE_SECONDS,
+        on_invalid: Callable[[InvalidEvent], object] | None = None,
     ) -> None:
         settings = settings or Settings()
         directory = Path(spill_dir) if spill_dir is not None else default_spill_dir(settings)
         self._close_seconds = close_seconds
+        self._on_invalid = on_invalid
+        self._invalid: list[InvalidEvent] = []
+        self._invalid_count = 0
         self._forked = False
         self._ended = False
         self._thread = LoopThread("streamer-publisher")
-        self._delivery = self._thread.submit(_make(settings, directory.absolute())).result()
+        self._delivery = self._thread.submit(_make(settings, directory.absolute(), self._tell)).result()
         _ALIVE.add(self)
         atexit.register(self._close_at_exit)
 
     def publish(self, event: AnEvent) -> None:
         """Take an event: a mapping, or a model of `schemas.events`. Returns at once; see `flush`.
 
+        It is checked in the background; see `on_invalid`. What is in a mapping may be changed afterwards, but
+        for a `benchmarks` dictionary of more than 64 entries, which is not copied: hand over one of its own
+        for each event, and leave it alone, and what is in it. Likewise a model.
+
         Raises:
             TypeError: it is neither.
-            InvalidEvent: the worker would reject it. It is counted, and nothing else happens.
+            InvalidEvent: it holds what JSON cannot (a set, NaN), or more than 1 MiB. It is counted, and
+                nothing else happens.
             NotAccepted: memory is full, since neither the broker nor the disk takes anything.
             RuntimeError: the publisher is closed, or was made before a fork.
         """
@@ -80,11 +100,11 @@ class _Publishing:
                 "Make a new one in the child"
             )
         try:
-            record = checked(event)
+            taken = take(event)
         except InvalidEvent:
-            self._delivery.reject()
+            self._delivery.count_unfit()
             raise
-        self._delivery.accept(record)
+        self._delivery.accept(taken)
 
     def trial(self, *, run_id: str, task_id: str, **fields: Unpack[TrialFields]) -> None:
         """Publish a finished trial; the same slot again with a higher `revision` corrects it."""
@@ -112,6 +132,28 @@ class _Publishing:
     def problem(self) -> str | None:
         """Why events do not arrive at the moment, None if all is well."""
         return self._delivery.problem
+
+    @property
+    def invalid(self) -> tuple[InvalidEvent, ...]:
+        """What was found to be no event since it was taken: the first hundred."""
+        return tuple(self._invalid)
+
+    def _tell(self, error: InvalidEvent) -> None:
+        """Keep it, and pass it on; in the loop of the publisher."""
+        self._invalid_count += 1
+        if len(self._invalid) < REMEMBERED:
+            self._invalid.append(error)
+        if self._on_invalid is not None:
+            try:
+                self._on_invalid(error)
+            except Exception:
+                log.exception("on_invalid failed when it was told: %s", error)
+
+    def _judged(self, counts: Counts) -> Counts:
+        """The final counts, if nobody has to be told of invalid events yet."""
+        if self._invalid and self._on_invalid is None:
+            raise InvalidEvents(self._invalid_count, self._invalid, self._delivery.refused)
+        return counts
 
     def _closing(self) -> Future[Counts]:
         """Start to close, from any thread; once."""
@@ -148,11 +190,12 @@ class TrialPublisher(_Publishing):
 
         Raises:
             EventsLost: the disk did not take them either.
+            InvalidEvents: some were none, and `on_invalid` was not given. All is closed nevertheless.
         """
         if self._ended:
             return self.counts
         try:
-            return self._closing().result()
+            return self._judged(self._closing().result())
         finally:
             self._thread.stop()
 
@@ -162,7 +205,8 @@ class TrialPublisher(_Publishing):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        with _not_instead_of(error):
+            self.close()
 
 
 class AsyncTrialPublisher(_Publishing):
@@ -181,7 +225,7 @@ class AsyncTrialPublisher(_Publishing):
         if self._ended:
             return self.counts
         try:
-            return await asyncio.shield(asyncio.wrap_future(self._closing()))
+            return self._judged(await asyncio.shield(asyncio.wrap_future(self._closing())))
         finally:
             await asyncio.to_thread(self._thread.stop)
 
@@ -191,11 +235,22 @@ class AsyncTrialPublisher(_Publishing):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        with _not_instead_of(error):
+            await self.close()
 
 
-async def _make(settings: Settings, directory: Path) -> Delivery:
-    return Delivery(settings, directory)
+@contextmanager
+def _not_instead_of(error: BaseException | None) -> Iterator[None]:
+    """Invalid events are not raised in place of what is raised already; they are logged."""
+    try:
+        yield
+    except InvalidEvents:
+        if error is None:
+            raise
+
+
+async def _make(settings: Settings, directory: Path, tell: Callable[[InvalidEvent], object]) -> Delivery:
+    return Delivery(settings, directory, tell)
 
 
 def _after_fork() -> None:

@@ -7,9 +7,10 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -17,10 +18,13 @@ import pytest
 
 from schemas.decode import decode
 from schemas.events import EVENT, RunFinished, RunStarted, TrialResult, TrialRetracted
-from streamer.client import AsyncTrialPublisher, InvalidEvent, TrialPublisher
+from streamer.client import AsyncTrialPublisher, InvalidEvent, InvalidEvents, TrialPublisher
+from streamer.client.checking import CHANGED, SLICE_ENTRIES, check
 from streamer.client.log import read_topic
-from streamer.client.outbound import FinishFields, PlanFields, RetractionFields, TrialFields, checked
-from streamer.client.spill import spill_dir
+from streamer.client.outbound import AnEvent, FinishFields, PlanFields, RetractionFields, TrialFields
+from streamer.client.publish import Outgoing
+from streamer.client.spill import REFUSED, spill_dir
+from streamer.client.taking import take
 from streamer.settings import Settings
 from streamer.sinks.names import Names
 from streamer.worker.topics import ensure_topics
@@ -97,24 +101,21 @@ def test_what_is_neither_mapping_nor_model_fails_at_the_call(publisher: TrialPub
         publisher.publish(wrong)
 
 
+LARGE = {f"bench.{number}": {"agent/nop": 0.5, "oracle/nop": 0.25} for number in range(1_000)}
+
+
 @pytest.mark.parametrize(
     ("change", "code", "says"),
     [
-        ({"type": "trail_result"}, "unknown_type", "trail_result"),
-        ({"task_id": ""}, "invalid_field", "task_id"),
-        ({"resolved": "yes"}, "invalid_field", "resolved"),
-        ({"attempt": None}, "invalid_field", "attempt"),
         ({"score": math.nan}, "not_finite", "'score' is not a finite number"),
         ({"benchmarks": {"b": {"agent/nop": [1.0, math.inf]}}}, "not_finite", "benchmarks.b.agent/nop.1"),
-        ({"tests": {"status": "odd"}}, "invalid_field", "tests.status"),
-        ({"finished_at": datetime(2026, 1, 1)}, "invalid_field", "RFC 3339 with a zone"),
         ({"trial_name": {1, 2}}, "not_json", "set"),
         ({"trial_name": "\ud800"}, "not_json", "surrogates"),
         ({"input_tokens": 2**70}, "not_json", "64-bit"),
         ({"trial_name": "x" * 2**20}, "too_large", "1,048,576 are allowed"),
     ],
 )
-def test_an_invalid_event_fails_at_the_call_with_what_is_wrong(
+def test_what_json_cannot_hold_fails_at_the_call(
     publisher: TrialPublisher, settings: Settings, change: dict[str, Any], code: str, says: str
 ) -> None:
     with pytest.raises(InvalidEvent, match=says) as caught:
@@ -126,19 +127,146 @@ def test_an_invalid_event_fails_at_the_call_with_what_is_wrong(
     assert [event["task_id"] for event in events(settings)] == ["the next one"]
 
 
+@pytest.mark.parametrize(
+    ("change", "code", "says"),
+    [
+        ({"type": "trail_result"}, "unknown_type", "trail_result"),
+        ({"task_id": ""}, "invalid_field", "task_id"),
+        ({"resolved": "yes"}, "invalid_field", "resolved"),
+        ({"attempt": None}, "invalid_field", "attempt"),
+        ({"tests": {"status": "odd"}}, "invalid_field", "tests.status"),
+        ({"finished_at": datetime(2026, 1, 1)}, "invalid_field", "RFC 3339 with a zone"),
+        ({"attempt": 0, "benchmarks": LARGE}, "invalid_field", "attempt"),
+        (
+            {"benchmarks": LARGE | {"b": {"agent/nop": [1.0, math.inf]}}},
+            "not_finite",
+            "benchmarks.b.agent/nop",
+        ),
+        ({"benchmarks": LARGE | {"b": {1, 2}}}, "not_json", "set"),
+        ({"benchmarks": LARGE | {"b": {"agent/nop": "\ud800"}}}, "not_json", "surrogates"),
+        ({"benchmarks": LARGE | {"b": "x" * 2**20}}, "too_large", "1,048,576 are allowed"),
+        ({"benchmarks": dict.fromkeys(map(str, range(10_001)), 1.0)}, "invalid_field", "at most 10000 items"),
+        ({"benchmarks": [LARGE]}, "invalid_field", "benchmarks"),
+    ],
+)
+def test_an_invalid_event_is_told_of_put_aside_and_keeps_nothing_back(
+    settings: Settings, tmp_path: Path, change: dict[str, Any], code: str, says: str
+) -> None:
+    told: list[InvalidEvent] = []
+    with TrialPublisher(settings, spill_dir=tmp_path, on_invalid=told.append) as publisher:
+        publisher.publish(a_trial(run_id="nightly", task_id="bad") | change)
+        publisher.publish(a_trial(task_id="the next one"))
+        assert publisher.flush(DEADLINE_SECONDS)
+    assert [error.code for error in told] == [code]
+    assert says in str(told[0])
+    assert (told[0].run_id, told[0].task_id) == ("nightly", change.get("task_id", "bad"))
+    assert publisher.invalid == tuple(told)
+    assert (publisher.counts.sent, publisher.counts.rejected, publisher.counts.pending) == (1, 1, 0)
+    assert [event["task_id"] for event in events(settings)] == ["the next one"]
+    [aside] = (tmp_path / REFUSED).read_bytes().splitlines()
+    assert orjson.loads(aside)["run_id"] == "nightly"
+
+
+def test_closing_says_which_events_were_invalid_unless_somebody_was_told(
+    settings: Settings, tmp_path: Path
+) -> None:
+    publisher = TrialPublisher(settings, spill_dir=tmp_path)
+    for attempt in (0, 1, -1):
+        publisher.trial(run_id="nightly", task_id="t1", attempt=attempt)
+    with pytest.raises(
+        InvalidEvents, match=r"^2 published events were invalid.*nightly.*'attempt'.*got 0"
+    ) as told:
+        publisher.close()
+    assert told.value.count == len(told.value.first) == 2
+    assert str(tmp_path / REFUSED) in str(told.value)
+    assert publisher.close() == publisher.counts
+    assert (publisher.counts.sent, publisher.counts.rejected) == (1, 2)
+
+
+def test_invalid_events_do_not_hide_what_went_wrong_before(settings: Settings, tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), TrialPublisher(settings, spill_dir=tmp_path) as publisher:  # noqa: PT012
+        publisher.trial(run_id="nightly", task_id="t1", attempt=0)
+        raise ZeroDivisionError
+
+
+def test_a_callback_that_fails_stops_nothing(
+    settings: Settings, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: InvalidEvent) -> None:
+        raise ZeroDivisionError
+
+    with TrialPublisher(settings, spill_dir=tmp_path, on_invalid=fail) as publisher:
+        publisher.trial(run_id="nightly", task_id="t1", attempt=0)
+        publisher.trial(run_id="nightly", task_id="t1")
+        assert publisher.flush(DEADLINE_SECONDS)
+    assert publisher.counts.sent == 1
+    assert "on_invalid failed" in caplog.text
+
+
 def test_an_event_is_taken_as_it_is_at_the_call(publisher: TrialPublisher, settings: Settings) -> None:
-    event = a_trial(task_id="before")
+    event = a_trial(
+        task_id="before", tests={"status": "ok", "passed": 1}, benchmarks={"b": {"agent/nop": 0.5}}
+    )
     publisher.publish(event)
     event["task_id"] = "after"
+    event["tests"]["passed"] = 2
+    event["benchmarks"]["b"]["agent/nop"] = 0.75
     assert publisher.flush(DEADLINE_SECONDS)
-    assert [found["task_id"] for found in events(settings)] == ["before"]
+    [found] = events(settings)
+    assert (found["task_id"], found["tests"]["passed"]) == ("before", 1)
+    assert found["benchmarks"] == {"b": {"agent/nop": 0.5}}
 
 
-def test_a_model_and_its_mapping_are_the_same_record() -> None:
-    mapping = a_trial(tests={"status": "ok", "passed": 3}, extra="kept")
+def record_of(event: AnEvent) -> Outgoing:
+    record = check(take(event))
+    assert isinstance(record, Outgoing)
+    return record
+
+
+def test_many_benchmarks_arrive_as_they_were_handed_over(
+    publisher: TrialPublisher, settings: Settings
+) -> None:
+    publisher.publish(a_trial(task_id="mapping", benchmarks=LARGE))
+    publisher.publish(a_trial(task_id="proxy", benchmarks=MappingProxyType(LARGE)))
+    publisher.publish(EVENT.validate_python(a_trial(task_id="model", benchmarks=LARGE)))
+    assert publisher.flush(DEADLINE_SECONDS)
+    found = {event["task_id"]: event for event in events(settings)}
+    assert found.keys() == {"mapping", "proxy", "model"}
+    assert all(event["benchmarks"] == LARGE for event in found.values())
+    value = record_of(a_trial(benchmarks=LARGE)).value
+    assert decode(value) == EVENT.validate_python(a_trial(benchmarks=LARGE))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda benchmarks: benchmarks.clear(),
+        lambda benchmarks: benchmarks.update(more={}),
+        lambda benchmarks: benchmarks.update({name: dict(entry) for name, entry in LARGE.items()}),
+    ],
+)
+def test_benchmarks_that_are_filled_anew_for_the_next_event_are_noticed(
+    change: Callable[[dict[str, Any]], None],
+) -> None:
+    """A harness that uses one dictionary for all its trials must not send those of another trial."""
+    benchmarks = dict(LARGE)
+    taken = take(a_trial(benchmarks=benchmarks))
+    change(benchmarks)
+    assert check(taken) is CHANGED
+
+
+def test_other_threads_may_run_between_slices_of_a_large_event() -> None:
+    pauses: list[None] = []
+    check(take(a_trial(benchmarks=LARGE)), lambda: pauses.append(None))
+    assert len(pauses) == -(-len(LARGE) // SLICE_ENTRIES)
+
+
+@pytest.mark.parametrize("benchmarks", [None, {}, dict(list(LARGE.items())[:64]), LARGE])
+def test_a_model_and_its_mapping_are_the_same_record(benchmarks: dict[str, Any] | None) -> None:
+    mapping = a_trial(tests={"status": "ok", "passed": 3}, extra="kept", benchmarks=benchmarks)
     model = EVENT.validate_python(mapping)
-    assert checked(model) == checked(mapping)
-    assert decode(checked(model).value) == model
+    assert record_of(model) == record_of(mapping)
+    assert decode(record_of(model).value) == model
 
 
 def test_after_close_nothing_is_taken_and_closing_again_does_no_harm(

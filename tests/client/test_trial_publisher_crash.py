@@ -12,8 +12,10 @@ import orjson
 import pytest
 
 from streamer.client import TrialPublisher
-from streamer.client.outbound import checked
+from streamer.client.checking import check
+from streamer.client.publish import Outgoing
 from streamer.client.spill import REFUSED, Spill
+from streamer.client.taking import take
 from streamer.embedded.probe import free_port
 from streamer.settings import Settings
 from tests.client.publishing import arrived, make_topics, settings_of, spilled_lines, tasks
@@ -62,8 +64,14 @@ def a_left_file(directory: Path, content: bytes) -> Path:
     return path
 
 
+def record(number: int, **fields: object) -> Outgoing:
+    checked = check(take(a_trial(task_id=f"task-{number}", **fields)))
+    assert isinstance(checked, Outgoing)
+    return checked
+
+
 def line(number: int) -> bytes:
-    return checked(a_trial(task_id=f"task-{number}")).value + b"\n"
+    return record(number).value + b"\n"
 
 
 def test_the_next_start_sends_what_a_killed_process_had_spilled(settings: Settings, tmp_path: Path) -> None:
@@ -106,9 +114,7 @@ def test_garbage_between_events_keeps_none_of_them_back(settings: Settings, tmp_
 
 
 def test_a_spill_larger_than_what_is_read_at_once_is_sent_whole(settings: Settings, tmp_path: Path) -> None:
-    padded = (
-        checked(a_trial(task_id=f"task-{number}", trial_name="x" * 700_000)).value for number in range(7)
-    )
+    padded = (record(number, trial_name="x" * 700_000).value for number in range(7))
     a_left_file(tmp_path, b"\n".join(padded) + b"\n")
     with TrialPublisher(settings, spill_dir=tmp_path) as publisher:
         assert publisher.flush(FLUSH_SECONDS)
@@ -141,7 +147,7 @@ def test_a_full_disk_leaves_no_half_line_and_takes_all_when_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spill = Spill(tmp_path)
-    events = [checked(a_trial(task_id=f"task-{number}")) for number in range(4)]
+    events = [record(number) for number in range(4)]
     spill.append(events[:2])
     write = os.write
 

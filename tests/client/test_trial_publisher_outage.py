@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import signal
 import time
 from collections.abc import Iterator
@@ -12,8 +13,7 @@ from typing import Protocol
 
 import orjson
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from streamer.client import AsyncTrialPublisher, EventsLost, NotAccepted, TrialPublisher
 from streamer.client.publishing import MAX_WAITING_BYTES
@@ -24,6 +24,7 @@ from streamer.settings import Settings
 from streamer.sinks.names import Names
 from streamer.worker.topics import ensure_topics
 from tests.client.publishing import (
+    PARTITIONS,
     Harness,
     arrived,
     make_topics,
@@ -142,16 +143,15 @@ async def test_what_kafka_refuses_for_its_size_is_put_aside_and_keeps_nothing_ba
     kafka_bootstrap: str, namespace: str, tmp_path: Path
 ) -> None:
     settings = settings_of(kafka_bootstrap, namespace, embedded=False)
-    await ensure_topics(settings)
     admin = AIOKafkaAdminClient(bootstrap_servers=kafka_bootstrap)
     await admin.start()
-    topic = Names(namespace).trial_events
-    await admin.alter_configs(
-        [ConfigResource(ConfigResourceType.TOPIC, topic, {"max.message.bytes": "20000"})]
-    )
+    topic = Names(namespace).trial_events  # a limit that is set later takes some time to hold
+    await admin.create_topics([NewTopic(topic, PARTITIONS, 1, topic_configs={"max.message.bytes": "20000"})])
     await admin.close()
+    await ensure_topics(settings)
     async with AsyncTrialPublisher(settings, spill_dir=tmp_path) as publisher:
-        publisher.trial(run_id="r", task_id="large", trial_name="x" * 100_000)
+        noise = random.Random(1).randbytes(50_000).hex()  # hardly gets smaller by compression
+        publisher.trial(run_id="r", task_id="large", trial_name=noise)
         for number in range(100):
             publisher.trial(run_id="r", task_id=f"task-{number}", trial_name="x" * 1_000)
         assert await publisher.flush(BACK_SECONDS)

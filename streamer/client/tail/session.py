@@ -71,7 +71,7 @@ def tail(
     with (
         _told(say),
         Journal(journal_path(settings, root, options.run_id), root) as journal,
-        TrialPublisher(settings, close_seconds=CLOSE_SECONDS) as publisher,
+        TrialPublisher(settings, close_seconds=CLOSE_SECONDS, on_invalid=_is_logged) as publisher,
     ):
         ledger = journal.load()
         if journal.problem:
@@ -105,7 +105,7 @@ class _Handing:
             try:
                 self._hand_over(event)
             except InvalidEvent as error:
-                self._say(f"{event['run_id']} {event.get('task_id', '')}: not published: {error}")
+                self._say(f"not published: {error}")
 
     def _hand_over(self, event: Event) -> None:
         while True:
@@ -117,6 +117,10 @@ class _Handing:
                 time.sleep(WAIT_SECONDS)
             else:
                 return
+
+
+def _is_logged(_: InvalidEvent) -> None:
+    """The publisher logs it, which is said to the user; connectors make no such events anyway."""
 
 
 class _Saying(logging.Handler):
