@@ -1,0 +1,135 @@
+"""What was written once is read forever.
+
+The directories under recorded/ hold the bytes of events and messages as some version of this code wrote them,
+and the digests of what they came to. **They are only ever added to**: a log that was written years ago is
+folded by the newest worker, and must give the same answer.
+
+- A test here fails, and no formula changed: the change breaks old logs. Mend the code, not the recording.
+- A formula or a ruling changed on purpose: raise SEMANTICS_VERSION. Digests of older semantics are not
+  compared any more, the meaning of each event still is. Record anew: python -m tests.schemas.recording NAME
+- A field or a type of event was added: likewise record anew, beside the old ones.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.base import EVENT_SCHEMA_VERSION, SEMANTICS_VERSION
+from schemas.canonical import canonical_json, digest_of
+from schemas.decode import Reason, decode
+from schemas.events import EVENT_TYPES
+from schemas.summaries import SUMMARY, SUMMARY_TYPES, Rejection
+from streamer.fold import fold_records, records_of_lines
+from streamer.pipeline import Pipeline, Record
+from tests.schemas.recording import DIGESTS, EVENTS, MESSAGES, RECORDED, digests, fold, lines, meaning, write
+
+RECORDINGS = sorted(path for path in RECORDED.iterdir() if path.is_dir())
+
+
+def lines_of(path: Path) -> list[bytes]:
+    return path.read_bytes().removesuffix(b"\n").split(b"\n")
+
+
+def expected_of(recording: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((recording / DIGESTS).read_text(encoding="utf-8"))
+    return found
+
+
+every_recording = pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.name)
+
+
+@every_recording
+def test_every_recorded_event_is_read_and_means_what_it_meant(recording: Path) -> None:
+    recorded = lines_of(recording / EVENTS)
+    assert [meaning(line) for line in recorded] == expected_of(recording)["events"]
+
+
+@every_recording
+def test_recorded_events_are_folded_to_the_same_digests(recording: Path) -> None:
+    """In any order: here as they were written, and backwards."""
+    expected = expected_of(recording)
+    if expected["semantics_version"] != SEMANTICS_VERSION:
+        assert expected["semantics_version"] < SEMANTICS_VERSION
+        assert fold(lines_of(recording / EVENTS)).rejected == 0
+        return
+    recorded = lines_of(recording / EVENTS)
+    found = digests(recorded)
+    assert found["summaries"] == expected["summaries"]
+    assert found["scored"].keys() == expected["scored"].keys()
+    backwards = {f"{change.kind} {change.key}": change.digest for change in fold(recorded[::-1]).summaries()}
+    assert backwards == expected["summaries"]
+
+
+@every_recording
+def test_recorded_messages_are_read_and_written_as_the_same_bytes(recording: Path) -> None:
+    for line in lines_of(recording / MESSAGES):
+        message = SUMMARY.validate_json(line)
+        assert canonical_json(message.model_dump(mode="json", exclude_unset=True)) == line
+        if message.type.endswith("_summary"):
+            assert digest_of(json.loads(line)) == json.loads(line)["digest"]
+
+
+def test_the_newest_recording_holds_every_type_and_every_field_of_this_version() -> None:
+    """By itself, and left out; after a change of the schema: record anew."""
+    events = [json.loads(line) for recording in RECORDINGS for line in lines_of(recording / EVENTS)]
+    for kind in EVENT_TYPES:
+        name = kind.model_fields["type"].annotation.__args__[0]  # type: ignore[union-attr]
+        of_kind = [event.keys() for event in events if event["type"] == name]
+        assert set(kind.model_fields) - {"schema_version"} <= set().union(*of_kind), name
+        required = {field for field, info in kind.model_fields.items() if info.is_required()}
+        assert required in of_kind, f"no {name} with nothing but {required}"
+    messages = [json.loads(line)["type"] for line in lines_of(RECORDINGS[-1] / MESSAGES)]
+    assert set(messages) == {kind.model_fields["type"].annotation.__args__[0] for kind in SUMMARY_TYPES}  # type: ignore[union-attr]
+
+
+def test_a_recording_is_never_written_over() -> None:
+    with pytest.raises(FileExistsError):
+        write(RECORDINGS[0])
+
+
+def test_this_version_writes_what_was_recorded_of_it() -> None:
+    """What is recorded comes from the code that is tested, not from an older state of it."""
+    recorded = [lines_of(recording / EVENTS) for recording in RECORDINGS]
+    assert lines() in recorded, "the examples changed: record anew, beside the old ones"
+
+
+@pytest.mark.parametrize("version", [EVENT_SCHEMA_VERSION + 1, 99, 0, -1])
+def test_an_event_of_another_version_is_rejected_with_its_bytes_and_requeued_after_the_upgrade(
+    version: int,
+) -> None:
+    value = json.dumps(
+        {"type": "trial_result", "run_id": "r", "task_id": "t", "schema_version": version}
+    ).encode()
+    folded = Pipeline().fold([Record(value, 3, key=b"r")])
+    [rejected] = folded.rejections
+    rejection = Rejection.model_validate_json(rejected.value)
+    assert rejection.code == "unknown_schema_version"
+    assert "Upgrade the worker, then requeue" in rejection.message
+    assert base64.b64decode(rejection.source_value_base64 or "") == value
+    assert not folded.touched
+
+
+def test_a_type_of_event_of_tomorrow_is_rejected_with_its_bytes() -> None:
+    value = b'{"type":"trial_started","run_id":"r","task_id":"t"}'
+    [rejected] = Pipeline().fold([Record(value, 0)]).rejections
+    rejection = Rejection.model_validate_json(rejected.value)
+    assert rejection.code == "unknown_type"
+    assert base64.b64decode(rejection.source_value_base64 or "") == value
+
+
+@every_recording
+def test_fields_of_tomorrow_are_counted_and_change_nothing(recording: Path) -> None:
+    """In every event of every type; the answer is that of the events without them."""
+    recorded = lines_of(recording / EVENTS)
+    tomorrow = b'{"a_field_of_2027":{"nested":[1,null]},"another":"text",'
+    later = [tomorrow + line.lstrip()[1:] for line in recorded]
+    before, after = fold(recorded), fold_records(records_of_lines(later))
+    assert after.rejected == 0
+    assert after.counts.unknown_fields == before.counts.unknown_fields + 2 * len(recorded)
+    assert [(c.key, c.digest) for c in after.summaries()] == [(c.key, c.digest) for c in before.summaries()]
+    assert not any(isinstance(decode(line), Reason) for line in later)
