@@ -184,6 +184,7 @@ def _corrections() -> Iterator[Event]:
     place = {"task_id": "u", "attempt": 2, "agent": "a", "model": "m", "tier": "T1", "subtest": "01"}
     yield {"type": "trial_result", "run_id": "corrected", "revision": 4, "resolved": True} | place
     yield {"type": "trial_retracted", "run_id": "corrected", "revision": 4, "reason": "why"} | place
+    yield {"type": "trial_retracted", "run_id": "corrected", "task_id": "never filled", "revision": 1}
     yield {"type": "trial_result", "run_id": "deleted", "task_id": "t", "revision": 1}
     yield {"type": "run_deleted", "run_id": "deleted", "revision": 2}
     yield {"type": "trial_result", "run_id": "deleted", "task_id": "later", "revision": 3, "resolved": True}
