@@ -37,6 +37,7 @@ COMMANDS = {
     "up": "Run broker, Redis, a worker and the page on this machine.",
     "watch": "Show live boards in this terminal.",
     "serve": "Show live boards in a browser, with a JSON API.",
+    "notify": "Tell chat, mail and other services of starts, ends, grades, budgets, stalls; once each.",
     "live": "Start everything here, follow a run directory, show the board.",
     "simulate": "Write a run directory as a harness does, to try things on.",
     "demo": "Start everything, stream a simulated benchmark, show the board.",

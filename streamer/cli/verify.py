@@ -28,6 +28,7 @@ CANNOT = (KafkaError, RedisError, ReaderError, TopicMissing, TopicUnreadable, Ti
 @click.command()
 @click.argument("run", required=False)
 @click.option("--all", "every", is_flag=True, help="Verify every run in the log or in Redis.")
+@click.option("--topics", is_flag=True, help="Compare the summaries in the topics, too.")
 @click.option(
     "--wait",
     type=click.FloatRange(min=0),
@@ -38,7 +39,9 @@ CANNOT = (KafkaError, RedisError, ReaderError, TopicMissing, TopicUnreadable, Ti
 )
 @json_option
 @with_settings
-def command(run: str | None, every: bool, wait: float, as_json: bool, settings: Settings) -> None:
+def command(
+    run: str | None, every: bool, topics: bool, wait: float, as_json: bool, settings: Settings
+) -> None:
     """Fold the event topic again and compare each digest of RUN with what Redis holds.
 
     Exit codes: 0 equal, 1 something differs, 3 cannot be verified: the log is truncated, the broker
@@ -46,7 +49,7 @@ def command(run: str | None, every: bool, wait: float, as_json: bool, settings: 
     """
     if (run is None) != every:
         raise click.UsageError("name one RUN, or give --all")
-    verdicts = verdicts_of(settings, run, wait)
+    verdicts = verdicts_of(settings, run, wait, topics=topics)
     for verdict in verdicts:
         if as_json:
             print_json(canonical_json(asdict(verdict)))
@@ -57,11 +60,14 @@ def command(run: str | None, every: bool, wait: float, as_json: bool, settings: 
     raise click.exceptions.Exit(exit_code(verdicts))
 
 
-def verdicts_of(settings: Settings, run: str | None, wait_seconds: float) -> list[Verdict]:
+def verdicts_of(
+    settings: Settings, run: str | None, wait_seconds: float, *, topics: bool = False
+) -> list[Verdict]:
     """Verify; what cannot be read ends the command with code 3."""
     prices = price_table(settings.prices_file)
     try:
-        return Verification(settings, prices=prices, wait_seconds=wait_seconds).verify(run)
+        verification = Verification(settings, prices=prices, wait_seconds=wait_seconds, topics=topics)
+        return verification.verify(run)
     except CANNOT as error:
         say(f"streamer: cannot be verified: {explain(error, settings)}")
         raise click.exceptions.Exit(UNVERIFIABLE) from error
@@ -79,8 +85,8 @@ def show(verdict: Verdict) -> None:
             )
         case "unverifiable":
             print_line(f"{verdict.run_id}: cannot be verified: {verdict.reason}")
-    columns = ("key", "log", "Redis", "fields")
-    print_table("Differences", columns, (_row(difference) for difference in verdict.differences), names=4)
+    columns = ("where", "key", "log", "found", "fields")
+    print_table("Differences", columns, (_row(difference) for difference in verdict.differences), names=5)
 
 
 def exit_code(verdicts: Iterable[Verdict]) -> int:
@@ -92,8 +98,9 @@ def exit_code(verdicts: Iterable[Verdict]) -> int:
 
 
 def _row(difference: Difference) -> list[str]:
-    log, redis = (_short(digest) for digest in (difference.log, difference.redis))
-    return [difference.key, log, redis, ", ".join(difference.fields) or UNSEEN]
+    log, found = (_short(digest) for digest in (difference.log, difference.found))
+    where = difference.topic or "Redis"
+    return [where, difference.key, log, found, ", ".join(difference.fields) or UNSEEN]
 
 
 def _short(digest: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Fold the log again and compare with what Redis says.
+"""Fold the log again and compare with what Redis, and the topics, say.
 
 A difference counts only when nothing can be in flight: the workers have committed everything before the
 log is read, and the log has not grown until Redis was read.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Any, Literal, cast
@@ -22,6 +22,7 @@ from schemas.identity import decode_id
 from streamer.aggregate.changes import SummaryChange
 from streamer.client.lag import PartitionLag, read_lags
 from streamer.client.log import as_record, read_topic
+from streamer.client.published import TOPICS, Place, summaries_by_run
 from streamer.client.reader import StateReader
 from streamer.pipeline import Pipeline
 from streamer.score import PriceTable
@@ -29,6 +30,7 @@ from streamer.settings import Settings
 from streamer.sinks.connect import sync_client
 from streamer.sinks.entry import entry_of
 from streamer.sinks.names import Names
+from streamer.sinks.partitioner import partition_of
 
 BATCH = 1_000
 POLL_SECONDS = 0.1
@@ -45,27 +47,35 @@ class Difference:
     """One key that does not hold what the log says.
 
     Attributes:
-        key: suffix within the run, as `agent_model:A:M`, ids percent-encoded.
+        key: of the topic; in Redis the suffix within the run, as `agent_model:A:M`. Ids percent-encoded.
         log: digest by the log, None: there is no such summary.
-        redis: digest recomputed from the value in Redis, None: there is no such key.
+        found: digest recomputed from the value that was found, None: there is none.
         fields: names of the fields that differ; `digest` if the value contradicts its own digest.
+        topic: the topic in which it was found, without the namespace; None: in Redis.
+        partition: its partition.
     """
 
     key: str
     log: str | None
-    redis: str | None
+    found: str | None
     fields: tuple[str, ...] = ()
+    topic: str | None = None
+    partition: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came out for one run: `summaries` compared, the differences, or why it cannot be said."""
+    """What came out for one run: `summaries` compared, the differences, or why it cannot be said.
+
+    `in_log` is False for a run that the log does not know; the differences are then all that was found of it.
+    """
 
     run_id: str
     outcome: Outcome
     summaries: int = 0
     differences: tuple[Difference, ...] = ()
     reason: str | None = None
+    in_log: bool = True
 
 
 @dataclass(slots=True)
@@ -105,12 +115,23 @@ class Verification:
         settings: where the broker and Redis are.
         prices: the price table of the workers (R2).
         wait_seconds: how long to wait for what is in flight, if there are differences.
+        topics: whether to compare the summaries in the topics too.
+
+    Attributes:
+        places: where the topics should hold summaries by the log, if they were compared.
+        truncated: true if the log has lost its beginning.
     """
 
-    def __init__(self, settings: Settings, *, prices: PriceTable, wait_seconds: float) -> None:
+    def __init__(
+        self, settings: Settings, *, prices: PriceTable, wait_seconds: float, topics: bool = False
+    ) -> None:
         self._settings = settings
         self._names = Names(settings.namespace)
         self._prices = prices
+        self._topics = topics
+        self.places: set[Place] = set()
+        self.truncated = False
+        self._count = 1
         self._deadline = time.monotonic() + wait_seconds
 
     def verify(self, run_id: str | None) -> list[Verdict]:
@@ -127,7 +148,9 @@ class Verification:
         ):
             while True:
                 before = self._flow(reader)
+                self._count, self.places = len(before.partitions), set()
                 if truncated := _truncated(before.partitions, self._names.trial_events):
+                    self.truncated = True
                     return [Verdict(run_id or "*", "unverifiable", reason=truncated)]
                 verdicts = self._compare(client, self._fold(run_id), run_id)
                 if all(verdict.outcome == "equal" for verdict in verdicts):
@@ -168,20 +191,47 @@ class Verification:
     def _compare(self, client: Redis, log: _Log, run_id: str | None) -> list[Verdict]:
         members = cast("list[bytes]", client.zrange(self._names.runs, 0, -1))
         in_redis = [decode_id(member.decode()) for member in members]
-        wanted: Iterable[str] = sorted({*log.runs, *in_redis}) if run_id is None else [run_id]
-        return [self._verdict(client, log, run, bool(in_redis)) for run in wanted]
+        in_topics = summaries_by_run(self._settings, run_id) if self._topics else {}
+        every = {*log.runs, *in_redis, *in_topics}
+        return [
+            self._verdict(client, log, run, in_topics.get(run, {}), bool(in_redis))
+            for run in (sorted(every) if run_id is None else [run_id])
+        ]
 
-    def _verdict(self, client: Redis, log: _Log, run_id: str, redis_has_runs: bool) -> Verdict:
-        expected = log.runs.get(run_id)
-        if expected is None:
-            return Verdict(run_id, "unverifiable", reason=_unknown(run_id, log.others | log.runs.keys()))
+    def _verdict(
+        self,
+        client: Redis,
+        log: _Log,
+        run_id: str,
+        in_topics: Mapping[Place, bytes],
+        redis_has_runs: bool,
+    ) -> Verdict:
+        expected = log.runs.get(run_id, {})
         found = self._stored(client, run_id, expected)
+        pairs = ((key, expected.get(key), found.get(key)) for key in sorted({*expected, *found}))
+        differences = [d for key, change, value in pairs if (d := _difference(key, change, value))]
+        differences += self._in_topics(run_id, expected.values(), in_topics)
+        if run_id not in log.runs:
+            reason = _unknown(run_id, log.others | log.runs.keys())
+            return Verdict(run_id, "unverifiable", 0, tuple(differences), reason, in_log=False)
         if expected and not found and not redis_has_runs:
             reason = "Redis holds no runs at all; a running worker writes them anew within seconds"
             return Verdict(run_id, "unverifiable", reason=reason)
-        pairs = ((key, expected.get(key), found.get(key)) for key in sorted({*expected, *found}))
-        differences = tuple(d for key, change, value in pairs if (d := _difference(key, change, value)))
-        return Verdict(run_id, "differs" if differences else "equal", len(expected), differences)
+        return Verdict(run_id, "differs" if differences else "equal", len(expected), tuple(differences))
+
+    def _in_topics(
+        self, run_id: str, expected: Iterable[SummaryChange], found: Mapping[Place, bytes]
+    ) -> list[Difference]:
+        if not self._topics:
+            return []
+        number = partition_of(run_id, self._count)
+        wanted = {Place(TOPICS[change.kind], number, change.key.encode()): change for change in expected}
+        self.places |= wanted.keys()
+        return [
+            replace(difference, topic=place.topic, partition=place.partition)
+            for place in sorted({*wanted, *found})
+            if (difference := _difference(place.text, wanted.get(place), found.get(place)))
+        ]
 
     def _stored(self, client: Redis, run_id: str, expected: Mapping[str, SummaryChange]) -> dict[str, bytes]:
         """Every summary of the run in Redis, by key suffix."""

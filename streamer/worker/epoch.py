@@ -8,36 +8,36 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from streamer.settings import Settings
+from streamer.sinks.meta import EPOCH_KEY, epoch_value, greatest_epoch
 from streamer.sinks.names import Names
 from streamer.worker.ends import true_ends
 from streamer.worker.output import Out
-
-FIRST_EPOCH = 1
-KEY = b"epoch"
 
 
 async def read_epoch(settings: Settings) -> int:
     """The setting if there is one, else the greatest epoch in the topic, else 1."""
     if settings.epoch is not None:
         return settings.epoch
-    epochs = [record.value for record in await meta_records(settings) if record.key == KEY and record.value]
-    return max((int(orjson.loads(value)["epoch"]) for value in epochs), default=FIRST_EPOCH)
+    return greatest_epoch(await meta_records(settings))
 
 
 async def meta_records(settings: Settings) -> list[Any]:
     """All records of the topic `streamer-meta`."""
-    consumer = AIOKafkaConsumer(**settings.kafka_options(), group_id=None, enable_auto_commit=False)
+    consumer = AIOKafkaConsumer(
+        **settings.kafka_options(),
+        group_id=None,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",  # seeking there would race against a reset to the end
+    )
     await consumer.start()
     try:
         place = TopicPartition(Names(settings.namespace).streamer_meta, 0)
         consumer.assign([place])
         ends = await consumer.end_offsets([place])
         end = (await true_ends(settings, ends))[place] if settings.embedded else ends[place]
-        await consumer.seek_to_beginning(place)
         return await _up_to(consumer, place, end)
     finally:
         await consumer.stop()
@@ -45,7 +45,7 @@ async def meta_records(settings: Settings) -> list[Any]:
 
 def epoch_record(settings: Settings, epoch: int) -> Out:
     """The record that makes `epoch` the current one."""
-    return Out(Names(settings.namespace).streamer_meta, 0, KEY, orjson.dumps({"epoch": epoch}))
+    return Out(Names(settings.namespace).streamer_meta, 0, EPOCH_KEY, epoch_value(epoch))
 
 
 async def _up_to(consumer: AIOKafkaConsumer, place: TopicPartition, end: int) -> list[Any]:

@@ -19,10 +19,10 @@ import platformdirs
 from aiokafka import AIOKafkaProducer
 
 from streamer.settings import Settings
+from streamer.sinks.meta import LOG_KEY
 from streamer.sinks.names import Names
 from streamer.worker.epoch import meta_records
 
-LOG_KEY = b"log"
 MAX_WORKERS = 1_000
 """Of one machine."""
 

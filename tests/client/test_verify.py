@@ -115,7 +115,7 @@ def test_each_difference_is_named(stack: Online) -> None:
     assert verdict.outcome == "differs"
     assert sorted(found) == ["agent_model:nop:gpt-5", "run", "tier:T0", "tier:T9"]
     assert found["agent_model:nop:gpt-5"].fields == ("digest", "trials")
-    assert (found["run"].redis, found["tier:T0"].redis, found["tier:T9"].log) == ("unreadable", None, None)
+    assert (found["run"].found, found["tier:T0"].found, found["tier:T9"].log) == ("unreadable", None, None)
 
 
 def test_a_deleted_run_is_equal_when_nothing_of_it_is_left(stack: Online) -> None:

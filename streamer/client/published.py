@@ -1,0 +1,81 @@
+"""The latest summaries in the compacted topics, as any subscriber sees them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from schemas.identity import decode_id
+from streamer.aggregate.changes import SummaryKind
+from streamer.client.log import read_topic
+from streamer.settings import Settings
+from streamer.sinks.names import Names
+
+TOPICS: dict[SummaryKind, str] = {
+    "agent_model": "agent-model-summaries",
+    "tier": "tier-summaries",
+    "run": "run-summaries",
+}
+"""Kind of summary -> topic, without the namespace."""
+
+
+class Place(NamedTuple):
+    """Where a value lies: topic without the namespace, partition, key as it stands there."""
+
+    topic: str
+    partition: int
+    key: bytes
+
+    @property
+    def run_id(self) -> str:
+        """The run that the key names.
+
+        >>> Place("run-summaries", 0, b"a%7Cb|agent:model").run_id
+        'a|b'
+        """
+        return decode_id(self.text.split("|", 1)[0])
+
+    @property
+    def text(self) -> str:
+        """The key for people, whatever bytes it is."""
+        return self.key.decode("utf-8", "backslashreplace")
+
+
+def latest_of(settings: Settings, topic: str, *, run_id: str | None = None) -> dict[Place, bytes]:
+    """The last value of each key of a topic; tombstoned keys left out.
+
+    Args:
+        topic: without the namespace.
+        run_id: only the partition of this run.
+
+    Raises:
+        TopicMissing, TopicUnreadable, KafkaError: see `read_topic`.
+    """
+    found: dict[Place, bytes] = {}
+    for record in read_topic(settings, Names(settings.namespace).topic(topic), run_id=run_id):
+        place = Place(topic, record.partition, record.key or b"")
+        if record.value is None:
+            found.pop(place, None)
+        else:
+            found[place] = record.value
+    return found
+
+
+def live_keys(settings: Settings, topic: str) -> set[Place]:
+    """The keys of a topic that have a value; the values are not kept."""
+    found: set[Place] = set()
+    for record in read_topic(settings, Names(settings.namespace).topic(topic)):
+        place = Place(topic, record.partition, record.key or b"")
+        if record.value is None:
+            found.discard(place)
+        else:
+            found.add(place)
+    return found
+
+
+def summaries_by_run(settings: Settings, run_id: str | None = None) -> dict[str, dict[Place, bytes]]:
+    """The latest summaries by run, of all runs or of those in the partition of one."""
+    found: dict[str, dict[Place, bytes]] = {}
+    for topic in TOPICS.values():
+        for place, value in latest_of(settings, topic, run_id=run_id).items():
+            found.setdefault(place.run_id, {})[place] = value
+    return found

@@ -1,0 +1,195 @@
+"""Make the state anew from the event log: the next epoch, and no state page of the old one left.
+
+The workers do the folding: where the mark of a partition's pages is missing (see docs/architecture.md), they
+fold it again from the beginning of the log, and what they publish under the next epoch replaces whatever
+stands anywhere. Every step may be repeated; a switch that broke off is simply done again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import orjson
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient
+
+from schemas.identity import encode_id
+from streamer.aggregate.changes import Cut, SummaryChange
+from streamer.client.log import REQUEST_MS, read_topic
+from streamer.client.published import TOPICS, Place, latest_of, live_keys
+from streamer.client.reader import StateReader
+from streamer.client.verify import REDIS_TIMEOUT_SECONDS
+from streamer.settings import Settings
+from streamer.sinks.broker import telling_refusals
+from streamer.sinks.connect import sync_client
+from streamer.sinks.entry import parse_version
+from streamer.sinks.meta import EPOCH_KEY, LOG_KEY, epoch_value, greatest_epoch
+from streamer.sinks.names import Names
+from streamer.sinks.redis import RedisSink
+
+POLL_SECONDS = 0.2
+WRITES_AT_ONCE = KEYS_AT_ONCE = 1_000
+PAGES = "trials-changelog"
+
+
+class CannotSwitch(Exception):
+    """The state cannot be replaced now; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Switched:
+    """What a switch did.
+
+    Attributes:
+        epoch: the one that is current now.
+        pages: state pages removed.
+        unknown: records removed from the topics because the log does not know them.
+        runs: runs removed because of that.
+    """
+
+    epoch: int
+    pages: int
+    unknown: int
+    runs: int
+
+
+class Switch:
+    """Replaces the state of a deployment whose workers are stopped.
+
+    Args:
+        settings: where the broker and Redis are.
+        wait_seconds: how long to wait for workers that are about to leave.
+    """
+
+    def __init__(self, settings: Settings, *, wait_seconds: float) -> None:
+        if settings.epoch is not None:
+            raise CannotSwitch(
+                f"the setting epoch ({settings.epoch}) overrides the one that a rebuild would make current: "
+                "take it away, here and for the workers. Under `streamer up` nothing needs to be rebuilt: "
+                "end it and start it again, it folds everything anew each time"
+            )
+        self._settings = settings
+        self._names = Names(settings.namespace)
+        self._wait_seconds = wait_seconds
+
+    def check(self) -> None:
+        """Wait until no worker is left.
+
+        Raises:
+            CannotSwitch: some are.
+        """
+        deadline = time.monotonic() + self._wait_seconds
+        while workers := self._workers():
+            if time.monotonic() >= deadline:
+                raise CannotSwitch(
+                    f"{workers} workers are running: stop them, rebuild, then start them again. One that was "
+                    "killed counts until its session ends, some seconds later"
+                )
+            time.sleep(POLL_SECONDS)
+
+    def switch(self, places: Collection[Place], ghosts: Collection[str]) -> Switched:
+        """Begin the next epoch without state pages, and remove what the log knows nothing of.
+
+        Args:
+            places: where the topics should hold summaries by the log.
+            ghosts: runs that topics or Redis know and the log does not.
+
+        Raises:
+            CannotSwitch: workers are running.
+            KafkaError, RedisError: what is away; do it again.
+        """
+        self.check()
+        summaries = {p: v for topic in TOPICS.values() for p, v in latest_of(self._settings, topic).items()}
+        unknown = summaries.keys() - set(places)
+        if ghosts:
+            trials = live_keys(self._settings, "scored-trials")
+            unknown |= {place for place in trials if place.run_id in ghosts}
+        pages = live_keys(self._settings, PAGES)
+        epoch = 1 + max(self._epochs(summaries.values()))
+        asyncio.run(self._write(epoch, [*pages, *unknown]))
+        asyncio.run(self._remove_from_redis(ghosts, epoch))
+        if self._workers() or live_keys(self._settings, PAGES):
+            raise CannotSwitch(
+                "a worker started meanwhile and goes on with the old state: stop it, then rebuild again"
+            )
+        return Switched(epoch, len(pages), len(unknown), len(ghosts))
+
+    def _workers(self) -> int:
+        """Members of the group; on the embedded broker, which never forgets one, live heartbeats."""
+        if not self._settings.embedded:
+            return asyncio.run(self._members())
+        now = datetime.now(UTC)
+        with StateReader(self._settings) as reader:
+            return sum(not worker.stale(now) for worker in reader.workers())
+
+    async def _members(self) -> int:
+        admin = AIOKafkaAdminClient(**self._settings.kafka_options(), request_timeout_ms=REQUEST_MS)
+        try:
+            async with telling_refusals(self._settings):
+                await admin.start()
+            [described] = await admin.describe_consumer_groups([self._names.group])
+            return sum(len(members) for *_, members in (group[:6] for group in described.groups))
+        finally:
+            await admin.close()
+
+    def _epochs(self, summaries: Iterable[bytes]) -> Iterator[int]:
+        """Every epoch that somebody may have seen."""
+        yield greatest_epoch(read_topic(self._settings, self._names.streamer_meta))
+        yield from map(_epoch_of, summaries)
+        options = self._settings.redis_options()
+        with sync_client(self._settings.redis, options, REDIS_TIMEOUT_SECONDS) as client:
+            for key in client.scan_iter(match=self._names.versions("*"), count=KEYS_AT_ONCE):
+                for version in cast("list[bytes]", client.hvals(key)):
+                    with suppress(ValueError):
+                        yield parse_version(version)[0]
+
+    async def _write(self, epoch: int, places: Sequence[Place]) -> None:
+        """The epoch first: should this break off, whatever is published from then on stands above the old."""
+        async with self._producer() as producer:
+            for key, value in ((EPOCH_KEY, epoch_value(epoch)), (LOG_KEY, uuid.uuid4().hex[:12].encode())):
+                await producer.send_and_wait(self._names.streamer_meta, value, key=key, partition=0)
+            for start in range(0, len(places), WRITES_AT_ONCE):
+                acks = [
+                    await producer.send(
+                        self._names.topic(place.topic), None, key=place.key, partition=place.partition
+                    )
+                    for place in places[start : start + WRITES_AT_ONCE]
+                ]
+                await asyncio.gather(*acks)
+
+    @asynccontextmanager
+    async def _producer(self) -> AsyncIterator[Any]:
+        producer = AIOKafkaProducer(**self._settings.kafka_options(), acks="all")
+        async with telling_refusals(self._settings):
+            await producer.start()
+        try:
+            yield producer
+        finally:
+            await producer.stop()
+
+    async def _remove_from_redis(self, runs: Iterable[str], epoch: int) -> None:
+        """As a worker would, with the news that they are gone."""
+        sink = RedisSink.from_settings(self._settings, current=lambda: ())
+        await sink.write([Cut(run_id, summaries=[_deletion(run_id, epoch)]) for run_id in runs])
+        await sink.close()
+        if sink.unsent:
+            raise CannotSwitch("Redis does not take writes: see to it, then rebuild again")
+
+
+def _deletion(run_id: str, epoch: int) -> SummaryChange:
+    return SummaryChange("run", run_id, None, None, None, encode_id(run_id), None, None, epoch, -1, "")
+
+
+def _epoch_of(summary: bytes) -> int:
+    """The epoch that a summary names; 0 for what is none."""
+    try:
+        return int(orjson.loads(summary)["epoch"])
+    except (ValueError, KeyError, TypeError):
+        return 0
