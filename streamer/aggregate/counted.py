@@ -22,7 +22,7 @@ _MOST_WAITING = 4096
 """Scores that may wait to be counted, about 500 bytes each."""
 
 
-_LARGE = 32
+_LARGE = 8
 """From so many trials on, counting a part by itself is faster than as one of many."""
 
 
