@@ -25,6 +25,9 @@ NAME_LEAST = 16
 AGENT_LEAST = 22
 """Likewise the label of an agent:model, whose end names the version of the model."""
 
+NO_FAILURE = (None, "none", "unset")
+"""Failure modes by which harnesses say that there was none."""
+
 GOOD, BAD, FAIR = "green", "red", "yellow"
 _GRADE_STYLES = {"S": f"bold {GOOD}", "A": GOOD, "B": "cyan", "C": "cyan", "D": FAIR, "F": BAD}
 _OUTCOMES = {
@@ -66,6 +69,7 @@ def run_columns(now: datetime) -> list[Column[RunLine]]:
             least=NAME_LEAST,
             left=True,
         ),
+        Column("id", "id", _id, 10, least=NAME_LEAST, left=True),
         Column("benchmark", "benchmark", lambda line: visible(line.run.benchmark), 7, least=9, left=True),
         Column(
             "state",
@@ -90,6 +94,11 @@ def run_columns(now: datetime) -> list[Column[RunLine]]:
             value=lambda line: line.run.last_event_at,
         ),
     ]
+
+
+def _id(line: RunLine) -> str:
+    """The id, where the name is another."""
+    return visible(line.run.run_id) if line.run.display_name else UNSEEN
 
 
 def _run_trials(line: RunLine) -> str:
@@ -192,16 +201,23 @@ def trial_columns(trials: Sequence[TrialRow], head: str) -> list[Column[TrialRow
         ),
         Column("cost", "cost", lambda trial: dollars(trial.cost_usd), 3),
         Column("duration", "duration", lambda trial: span(trial.duration_seconds), 7),
-        Column("failure", "failure mode", lambda t: visible(t.failure_mode), 11, least=8, left=True),
+        Column("failure", "failure mode", _failure, 11, least=12, left=True),
     ]
 
 
-def rejection_columns(head: str, now: datetime) -> list[Column[Rejected]]:
-    """Of the newest rejections; `head` is what the first column says."""
+def rejection_columns(head: str, nameless: int, now: datetime) -> list[Column[Rejected]]:
+    """Of the newest rejections.
+
+    Args:
+        head: of the first column: what the table is, or what is wrong with it.
+        nameless: how many rejections name no run.
+        now: what ages count from.
+    """
+    wrong = f"what is wrong ({nameless:,} more name no run)" if nameless else "what is wrong"
     return [
-        Column("code", head, lambda r: visible(r.message.code), 0, least=20, left=True),
+        Column("code", head, lambda r: visible(r.message.code), 0, least=NAME_LEAST, left=True),
         Column("at", "when", lambda r: age(_rejected_at(r, now), now), 2),
-        Column("message", "what is wrong", lambda r: visible(r.message.message), 1, least=20, left=True),
+        Column("message", wrong, lambda r: visible(r.message.message), 0, least=20, left=True, prose=True),
     ]
 
 
@@ -274,6 +290,10 @@ def _metric(name: str, head: str, rank: int, text: Callable[[Any], str]) -> Colu
 
 def _task(trial: TrialRow) -> str:
     return visible(f"{trial.shard}: {trial.task_id}" if trial.shard else trial.task_id)
+
+
+def _failure(trial: TrialRow) -> str:
+    return UNSEEN if trial.failure_mode in NO_FAILURE else visible(trial.failure_mode)
 
 
 def _tier(trial: TrialRow) -> str:

@@ -16,6 +16,12 @@ Row = TypeVar("Row")
 WIDE = 100
 """From so many columns on, two spaces stand between columns; below, one."""
 
+ESSENTIAL = 6
+"""Columns up to this rank make names shorter; those of a higher rank only get what names leave."""
+
+NAME_WIDTH = 40
+"""A longer name does not keep other columns away."""
+
 MARKS = {False: "▲", True: "▼"}
 """Beside the head of the column that rows are sorted by: ascending, descending."""
 
@@ -33,6 +39,7 @@ class Column(Generic[Row]):
         descending: the direction that comes first when one sorts by it.
         least: as narrow as its text may be cut; 0: its text is never cut.
         left: aligned to the left; numbers are not.
+        prose: cut at its end, not in its middle as names are.
         style: of the text of a row, a style of rich.
     """
 
@@ -44,6 +51,7 @@ class Column(Generic[Row]):
     descending: bool = True
     least: int = 0
     left: bool = False
+    prose: bool = False
     style: Callable[[Row], str] | None = None
 
 
@@ -81,11 +89,14 @@ def fit(
     least = {c.key: min(widest[c.key], c.least) if c.least else widest[c.key] for c in columns}
     chosen: set[str] = set()
     left = width + gap  # the first column has no gap before it
+    names = 0  # what the names chosen so far would like to have besides
     for column in sorted(columns, key=lambda c: 0 if c.key in keep else c.rank):
         need = least[column.key] + gap
-        if need <= left or not chosen:
+        room = left - names if column.rank > ESSENTIAL and column.key not in keep else left
+        if need <= room or not chosen:
             chosen.add(column.key)
             left -= min(need, left)
+            names += max(0, min(widest[column.key], NAME_WIDTH) - least[column.key])
     widths = {key: min(least[key], width) for key in chosen}
     for column in columns:
         if column.key in chosen and column.least:
@@ -137,12 +148,14 @@ def clipped(text: str, width: int) -> str:
     return f"{set_cell_size(text, head).rstrip()}…{reverse}"
 
 
-def padded(text: str, width: int, *, right: bool) -> str:
-    """Text of exactly this width: cut, or filled with spaces.
+def padded(text: str, width: int, *, right: bool, prose: bool = False) -> str:
+    """Text of exactly this width: cut (in its middle, or as prose at its end), or filled with spaces.
 
-    >>> padded("12", 5, right=True), padded("ab", 4, right=False)
-    ('   12', 'ab  ')
+    >>> padded("12", 5, right=True), padded("ab", 4, right=False), padded("abcdef", 4, right=True, prose=True)
+    ('   12', 'ab  ', 'abc…')
     """
     cut = clipped(text, width)
+    if prose and cell_len(text) > width:
+        cut = f"{set_cell_size(text, width - 1)}…"
     space = " " * (width - cell_len(cut))
     return space + cut if right else cut + space

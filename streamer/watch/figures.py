@@ -14,12 +14,14 @@ BAR_LEAST, BAR_MOST = 10, 60
 def title_of(run: RunSummary, state: str) -> str:
     """What the run is, and how it fares."""
     about = (run.harness, run.benchmark, run.benchmark_version)
-    return " · ".join([name_of(run), *(visible(part) for part in about if part), visible(state)])
+    name = name_of(run) + (f" ({visible(run.run_id)})" if run.display_name else "")
+    return " · ".join([name, *(visible(part) for part in about if part), visible(state)])
 
 
 def progress_line(run: RunSummary, pace: Pace, width: int) -> str:
     """A bar and the time left, as far as they are known."""
-    count = f"{of_planned(run.progress.done, run.progress.planned)} trials"
+    done, planned = run.progress.done, run.progress.planned
+    count = f"{of_planned(done, planned)} trial{'s' * ((planned or done) != 1)}"
     if pace.share is None:
         return f"{count} in, none planned"
     text = f"{percent(pace.share)}  {count}"

@@ -50,7 +50,7 @@ async def feel_pulse(
         try:
             workers = await reader.workers()
         except ReaderError as error:
-            tell(f"{error}. Trying again; what stands below may be old")
+            tell(f"Trying again; what stands below may be old. {error}")
         else:
             tell(None)
             take(workers)

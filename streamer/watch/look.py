@@ -6,7 +6,7 @@ Screen { layout: vertical; }
 #title, #problem, #missing, #progress, #outcome, #cost, #note {
     height: auto; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis;
 }
-#problem, #missing { text-wrap: wrap; max-height: 3; }
+#problem, #missing { text-wrap: wrap; max-height: 6; }
 #progress { color: $success; }
 #note { color: $text-muted; }
 #filter { dock: bottom; margin-bottom: 1; }
@@ -21,9 +21,9 @@ Table:focus > .datatable--cursor { text-style: bold; }
 #main { height: 1fr; }
 #agents { height: auto; max-height: 40%; }
 #middle { height: 1fr; }
-#tiers { height: auto; max-height: 60%; }
+#tiers { height: auto; max-height: 70%; }
 #trials { height: 1fr; min-height: 2; }
-#rejections { height: auto; max-height: 3; }
+#rejections { height: auto; max-height: 2; }
 .-high #rejections { max-height: 8; }
 .-high Table { margin-top: 1; }
 .-wide #middle { layout: horizontal; }

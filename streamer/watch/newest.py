@@ -39,12 +39,13 @@ class Newest:
 
     def __init__(self, run_id: str) -> None:
         self._prefix = f"{encode_id(run_id)}|".encode()
-        self._held: dict[str, tuple[Version, TrialRow]] = {}
+        self._held: dict[str, tuple[Version, int, TrialRow]] = {}
 
     @property
     def rows(self) -> list[TrialRow]:
-        """Newest first."""
-        return [row for _, row in self._held.values()][::-1]
+        """Newest first; what was folded at once by revision, which mostly is the time of writing."""
+        by_age = sorted(self._held.values(), key=lambda held: held[:2], reverse=True)
+        return [row for _, _, row in by_age]
 
     def take(self, record: ConsumerRecord) -> bool:
         """Take a record; False if it is about another run, or older than what is held."""
@@ -58,7 +59,7 @@ class Newest:
         if key in self._held and version < self._held[key][0]:
             return False
         self._held.pop(key, None)
-        self._held[key] = version, row_of(key, trial)
+        self._held[key] = version, trial["revision"], row_of(key, trial)
         if len(self._held) > KEPT:
             del self._held[next(iter(self._held))]
         return True

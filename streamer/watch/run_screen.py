@@ -140,11 +140,8 @@ class RunScreen(LiveScreen):
         head = f"rejections ({rejections.counts[self.run_id]:,})"
         if rejections.problem:
             head = f"rejections: {visible(rejections.problem)}"
-        elif nameless := rejections.counts[None]:
-            head += f", {nameless:,} more name no run"
-        self.query_one("#rejections", Table).show_rows(
-            rejection_columns(head, self.now), found, lambda rejected: str(id(rejected))
-        )
+        columns = rejection_columns(head, rejections.counts[None], self.now)
+        self.query_one("#rejections", Table).show_rows(columns, found, lambda rejected: str(id(rejected)))
 
     def _sort_first(self, agents: list[AgentModelSummary]) -> None:
         """Sort by speedup from the first moment that there is one."""

@@ -138,17 +138,17 @@ class Table(DataTable[Text]):
 
         def cell(index: int, text: str, style: str) -> Text:
             one = heads[index][0]
-            space = " " * gap if index else ""
-            return Text(space + padded(text, one.width, right=not columns[one.key].left), style, no_wrap=True)
+            column, space = columns[one.key], " " * gap if index else ""
+            cut = padded(text, one.width, right=not column.left, prose=column.prose)
+            return Text(space + cut, style, no_wrap=True)
 
         if heads != self._heads:
             self.clear(columns=True)
-            self._keys = []
+            self._keys, self._texts = [], []
             for index, (one, head) in enumerate(heads):
                 self.add_column(cell(index, head, ""), width=one.width + (gap if index else 0), key=one.key)
-            self.call_after_refresh(
-                self.refresh, layout=True
-            )  # without rows nothing else would give the head its line
+            # Without rows nothing else would give the head its line.
+            self.call_after_refresh(self.refresh, layout=True)
         if keys != self._keys:
             self.clear()
             for key, row in zip(keys, texts, strict=True):

@@ -8,7 +8,7 @@ import pytest
 
 from streamer.settings import Settings
 from tests.support.servers import RedisServer
-from tests.web.feeding import Feed
+from tests.web.feeding import PARTITIONS, Feed
 
 
 @pytest.fixture
@@ -20,7 +20,9 @@ def settings(redis_server: RedisServer, namespace: str) -> Settings:
 @pytest.fixture
 def logged(settings: Settings, embedded_broker: str) -> Settings:
     """The same, with a broker."""
-    return settings.model_copy(update={"bootstrap": embedded_broker, "embedded": True})
+    return settings.model_copy(
+        update={"bootstrap": embedded_broker, "embedded": True, "partitions": PARTITIONS}
+    )
 
 
 @pytest.fixture

@@ -56,8 +56,14 @@ class Driver:
         await self._pilot.click(selector, offset=(x, y))
 
     async def shows(self, *parts: str) -> None:
-        """Wait until all of this stands on the screen."""
-        await self.until(lambda: all(part in self.text for part in parts), f"the screen shows {parts}")
+        """Wait until all of this stands on the screen, broken into lines or not."""
+
+        def shown() -> bool:
+            text = self.text
+            words = " ".join(text.split())
+            return all(part in text or part in words for part in parts)
+
+        await self.until(shown, f"the screen shows {parts}")
 
     async def until(self, condition: Callable[[], bool], what: str) -> None:
         """Wait for a condition; a failure shows the screen."""

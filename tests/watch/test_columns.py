@@ -42,6 +42,17 @@ def test_the_less_important_column_goes_first_and_the_sorted_one_stays() -> None
     assert [one.key for one in fit(columns, widest, 20, frozenset(["extra"]))] == ["name", "extra"]
 
 
+def test_a_dispensable_column_gets_only_what_names_leave_and_very_long_names_leave_something() -> None:
+    columns = table(("name", 0, 8), ("cost", 1, 0), ("extra", 12, 0))
+    assert [one.key for one in fit(columns, {"name": 30, "cost": 8, "extra": 8}, 45)] == ["name", "cost"]
+    assert [one.key for one in fit(columns, {"name": 30, "cost": 8, "extra": 8}, 48)] == [
+        "name",
+        "cost",
+        "extra",
+    ]
+    assert [one.width for one in fit(columns, {"name": 512, "cost": 8, "extra": 8}, 90)] == [72, 8, 8]
+
+
 def test_a_name_gets_the_room_that_is_left_and_no_more_than_it_needs() -> None:
     columns = table(("name", 0, 8), ("cost", 1, 0))
     assert [one.width for one in fit(columns, {"name": 30, "cost": 8}, 30)] == [21, 8]

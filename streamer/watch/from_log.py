@@ -1,0 +1,72 @@
+"""What only the log knows: rejections and newest trials, for as long as somebody looks.
+
+Loaded once the first screen stands: the boards do not wait for what reads the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from typing import TypeVar
+
+from aiokafka.errors import KafkaError
+from pydantic import ValidationError
+
+from schemas.summaries import Rejection
+from streamer.client.log import TopicMissing
+from streamer.client.rejections import Place, Rejected
+from streamer.client.subscribe import follow
+from streamer.settings import Settings
+from streamer.watch.following import RETRY_SECONDS, Rejections, Tell
+from streamer.watch.newest import newest_trials
+from streamer.web.models import TrialRow
+
+T = TypeVar("T")
+
+
+async def follow_rejections(settings: Settings, rejections: Rejections, tell: Tell) -> None:
+    """All rejections that the log holds, then those that come, until cancelled."""
+
+    def begin() -> AsyncIterator[Rejected]:
+        rejections.restart()
+        return read_rejections(settings)
+
+    await _follow(settings, begin, rejections.take, tell)
+
+
+async def follow_newest(
+    settings: Settings, run_id: str, take: Callable[[list[TrialRow]], None], tell: Tell
+) -> None:
+    """The newest trials of a run, newest first, whenever there are others, until cancelled."""
+    await _follow(settings, lambda: newest_trials(settings, run_id), take, tell)
+
+
+async def read_rejections(settings: Settings) -> AsyncIterator[Rejected]:
+    """From the beginning of the log, without end; what this version cannot read is left out."""
+    updates = follow(settings, "rejections", from_beginning=True)
+    async with aclosing(updates) as following:  # type: ignore[type-var]
+        async for update in following:
+            try:
+                message = Rejection.model_validate(update.message)
+            except ValidationError:
+                continue
+            place = Place(message.source_partition, message.source_offset)
+            yield Rejected(place, update.timestamp_ms, message)
+
+
+async def _follow(
+    settings: Settings, begin: Callable[[], AsyncIterator[T]], take: Callable[[T], None], tell: Tell
+) -> None:
+    """Begin anew after each outage."""
+    while True:
+        try:
+            async with aclosing(begin()) as messages:  # type: ignore[type-var]
+                async for message in messages:
+                    take(message)
+                    tell(None)
+        except TopicMissing:
+            tell("the log has no topics yet: a worker makes them")
+        except (KafkaError, OSError):
+            tell(f"no Kafka broker answers at {settings.bootstrap}")
+        await asyncio.sleep(RETRY_SECONDS)

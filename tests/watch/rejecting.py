@@ -1,0 +1,30 @@
+"""Rejections in the log, as a worker writes them."""
+
+from __future__ import annotations
+
+import time
+
+from aiokafka import AIOKafkaProducer
+
+from streamer.pipeline import Pipeline, Record
+from streamer.settings import Settings
+from streamer.sinks.names import Names
+from streamer.worker.topics import ensure_topics
+
+
+async def reject(settings: Settings, *lines: bytes, at_ms: int | None = None) -> None:
+    """What a worker does with lines that are no events."""
+    await ensure_topics(settings)
+    folded = Pipeline().fold([Record(line, offset) for offset, line in enumerate(lines)])
+    assert len(folded.rejections) == len(lines)
+    producer = AIOKafkaProducer(**settings.kafka_options())
+    await producer.start()
+    for rejected in folded.rejections:
+        await producer.send_and_wait(
+            Names(settings.namespace).trial_rejections,
+            rejected.value,
+            key=rejected.key,
+            partition=0,
+            timestamp_ms=at_ms or int(time.time() * 1000),
+        )
+    await producer.stop()
