@@ -106,6 +106,8 @@ class Housekeeping:
                 await self._processor.publish_owed()
 
     async def _close_idle(self, partition: Partition) -> None:
+        if not self._processor.idle.any_due(partition):
+            return
         async with self._processor.lock:
             if self._processor.partitions.get(partition.number) is partition:
                 self._processor.idle.close_due(partition)

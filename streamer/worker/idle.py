@@ -59,16 +59,16 @@ class IdleRuns:
 
     def close_due(self, partition: Partition) -> int:
         """Close runs that are idle, the longest first, a turn's worth; how many."""
-        if self._idle_seconds is None or not partition.caught_up:
-            return 0
-        before = self._now() - self._idle_seconds
-        idle = takewhile(lambda heard: heard[1] <= before, partition.heard.items())
-        due = [run_id for run_id, _ in islice(idle, CLOSED_PER_TURN) if run_id not in partition.owed]
+        due = list(islice(self._due(partition), CLOSED_PER_TURN))
         for run_id in due:
             self._close(partition, run_id)
         if due:
             log.info("partition %d: closed %d idle runs", partition.number, len(due))
         return len(due)
+
+    def any_due(self, partition: Partition) -> bool:
+        """Whether `close_due` would close any run."""
+        return next(self._due(partition), None) is not None
 
     async def open(self, partition: Partition, run_id: str) -> None:
         """Bring a closed run back whole.
@@ -93,7 +93,8 @@ class IdleRuns:
             run = found.run(run_id)
             run.state_version = max(run.state_version, closed.state_version)
             run.last_event_at = max(run.last_event_at, closed.last_event_at)
-            found.cut(run_id, news=False)  # all of it is published
+            found.recut(run_id)  # all of it is published
+            found.forget_scored(run_id)
         partition.pipeline.reopen(run_id, found)
         del partition.closed[run_id]
 
@@ -110,6 +111,14 @@ class IdleRuns:
                 version = partition.pipeline.run(run_id).state_version
                 standing = partition.pipeline.all_summaries(run_id)
                 yield from standing or [partition.deleted(run_id, version)]
+
+    def _due(self, partition: Partition) -> Iterator[str]:
+        if self._idle_seconds is None or not partition.caught_up:
+            return
+        before = self._now() - self._idle_seconds
+        for run_id, _ in takewhile(lambda heard: heard[1] <= before, partition.heard.items()):
+            if run_id not in partition.owed:
+                yield run_id
 
     def _close(self, partition: Partition, run_id: str) -> None:
         run, summaries = partition.pipeline.run(run_id), partition.pipeline.published(run_id)
