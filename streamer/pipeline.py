@@ -130,6 +130,17 @@ class Pipeline:
         """Drain what changed in a run; without `news`, grades move silently (after a recovery)."""
         return self._cutters[run_id].cut(news=news)
 
+    def recut(self, run_id: str) -> Cut:
+        """Drain the summaries of a run that was recovered, without news; its scored trials wait.
+
+        Either `scored` drains them, or `forget_scored` says that they are published already.
+        """
+        return self._cutters[run_id].cut(news=False, scored=False)
+
+    def forget_scored(self, run_id: str) -> None:
+        """The scored trials of a run are published as they are; to find that none of them is built."""
+        self._cutters[run_id].forget_scored()
+
     def scored(self, run_id: str) -> list[ScoredChange]:
         """Drain the scored trials of a run alone: they cost the same now or later, its summaries do not."""
         return self._cutters[run_id].scored()

@@ -33,8 +33,8 @@ class Cutter:
         self._grades: dict[GroupId, str | None] = {}
         self._shape: tuple[int, int] = (0, 0)
 
-    def cut(self, *, news: bool = True) -> Cut:
-        """Drain the changes; without `news`, grades move silently (after a recovery)."""
+    def cut(self, *, news: bool = True, scored: bool = True) -> Cut:
+        """Drain the changes; without `news`, grades move silently; without `scored`, scored trials wait."""
         run, cut = self.run, Cut(self.run.run_id)
         for change in self._summaries(self._due()):
             known = self._published.get(_group_id(change))
@@ -47,7 +47,7 @@ class Cutter:
             else:
                 self._published.pop(_group_id(change), None)
         graded = [item for change in cut.summaries if (item := self._grade_moved(change)) is not None]
-        cut.scored = self.scored()
+        cut.scored = self.scored() if scored else []
         if news:
             cut.news = graded + [rescored(run, item, self.epoch) for item in run.rescorings]
         run.dirty, run.rescorings = set(), []
@@ -56,8 +56,12 @@ class Cutter:
     def scored(self) -> list[ScoredChange]:
         """Drain the scored trials that changed, and nothing else."""
         changes = scored_changes(self.run, self.epoch)
-        self.run.rescored = {}
+        self.forget_scored()
         return changes
+
+    def forget_scored(self) -> None:
+        """The scored trials that changed are published already."""
+        self.run.rescored = {}
 
     def everything(self) -> list[SummaryChange]:
         """Every summary as it stands; drains nothing."""

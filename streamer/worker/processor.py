@@ -199,12 +199,14 @@ class Processor:
         for start in range(0, len(runs), RUNS_PER_WRITE):
             outs: list[Out] = []
             for run_id in runs[start : start + RUNS_PER_WRITE]:
-                cut = partition.pipeline.cut(run_id, news=False)
+                cut = partition.pipeline.recut(run_id)
                 current[run_id] = list(cut.summaries)
                 if run_id not in partition.marked:
                     cut.summaries = [c for c in cut.summaries if self._publisher.differs(c)]
                 if cut.summaries or run_id in partition.marked:
+                    cut.scored = partition.pipeline.scored(run_id)
                     outs += self._publisher.of_cut(partition.number, cut)
+                partition.pipeline.forget_scored(run_id)
                 await asyncio.sleep(0)
             await self._output.write(outs)
         orphans = self._publisher.orphans(partition.number, current, partition.epoch)
