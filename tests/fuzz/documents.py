@@ -1,0 +1,140 @@
+"""Documents to break: recorded and simulated ones, and real ones where the folder of real data is."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import tarfile
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+
+from schemas.canonical import canonical_json
+from schemas.decode import Reason, decode
+from streamer.sources.base import ConvertOptions
+from streamer.sources.convert import ConvertReport, convert
+from streamer.sources.simulate import simulate_run
+from tests.schemas.recording import EVENTS, RECORDED
+from tests.sources.harbor import unpack_jobs
+from tests.support.data import DATA
+from tests.support.simulated import simulate
+
+START = datetime(2026, 1, 2, tzinfo=UTC)
+TRIALS = 3
+"""Of a simulated run, and the most entries that are kept of a real directory."""
+
+LARGEST_BYTES = 64 * 1024
+REAL_EVENTS = 400
+
+
+def events() -> list[bytes]:
+    """Lines of NDJSON: every type of event, and those of simulated and real harnesses; few that are none."""
+    found = [line for path in sorted(RECORDED.glob(f"*/{EVENTS}")) for line in path.read_bytes().splitlines()]
+    found += simulate(seed=3, start=START)
+    good = [line for line in found + _real_events() if not isinstance(decode(line), Reason)]
+    return good + [line for line in found if isinstance(decode(line), Reason)]
+
+
+def _real_events() -> list[bytes]:
+    """Events of the real runs that are small enough."""
+    options = ConvertOptions()
+    paths = [DATA / "scylla" / "dryrun", *sorted((DATA / "terminal_bench" / "runs").glob("*"))[:2]]
+    converted = convert([path for path in paths if path.is_dir()], options, ConvertReport())
+    return [canonical_json(event) for event in islice(converted, REAL_EVENTS)]
+
+
+def run_directories(layout: str, folder: Path) -> list[Path]:
+    """Small run directories of a harness, made in a folder."""
+    simulated = folder / f"simulated-{layout}"
+    simulate_run(layout, simulated, TRIALS, seed=5, start=START)
+    return [simulated, *(_small(path, folder / f"real-{path.name}") for path in _real(layout, folder))]
+
+
+def _real(layout: str, folder: Path) -> list[Path]:
+    if layout == "harbor":
+        return [unpack_jobs(folder / "unpacked-jobs") / "kinds"]
+    if not DATA.is_dir():
+        return []
+    if layout == "terminal-bench":
+        return sorted((DATA / "terminal_bench" / "runs").iterdir())[:2]
+    if layout == "scylla":
+        return [DATA / "scylla" / "dryrun"]
+    unpacked = folder / "unpacked-fc-eval"
+    with tarfile.open(DATA / "formulacode" / "runs.tar.gz") as archive:
+        archive.extractall(unpacked, filter="data")
+    return sorted(path.parent for path in unpacked.rglob("fc.lock"))[:3]
+
+
+def _small(source: Path, target: Path) -> Path:
+    """A copy with few entries in each directory and without large files."""
+    target.mkdir(parents=True)
+    for entry in [path for path in sorted(source.iterdir()) if path.is_dir()][:TRIALS]:
+        _small(entry, target / entry.name)
+    for entry in source.iterdir():
+        if entry.is_file() and entry.stat().st_size <= LARGEST_BYTES:
+            shutil.copy2(entry, target / entry.name)
+    return target
+
+
+def agent_logs() -> list[bytes]:
+    """Lists of steps as agents leave them."""
+    steps = [
+        {
+            "step": number,
+            "prompt": "p",
+            "prompt_tokens": 100 * number,
+            "completion_tokens": 7,
+            "response": {"usage": {}},
+        }
+        for number in range(6)
+    ]
+    made = [_json(steps), _json([]), _json(steps[::-1]), _json({"steps": steps})]
+    return [*_real_files("agent-logs/*.json", 40), *made]
+
+
+def casts() -> list[bytes]:
+    """Recordings of a terminal."""
+    lines = [_json({"version": 2, "width": 80, "height": 24})]
+    lines += [_json([number / 10, "o", f"line {number}\r\n"]) for number in range(20)]
+    return [*_real_files("sessions/*.cast", 20), b"\n".join(lines), b"\n".join(lines[:1])]
+
+
+def formulacode_logs() -> list[bytes]:
+    """Texts with FormulaCode's blocks."""
+    blocks = {
+        "TESTS": {"passed": 3, "failed": 0, "error": 0, "skipped": 1, "total": 4},
+        "SNAPSHOT": {"passed": 1, "failed": 0, "total": 1},
+        "RESULT": {
+            "last_agent": "a:m",
+            "agent_advantage": 0.25,
+            "per_benchmark_speedups": {"b": {"agent/nop": 0.5}},
+        },
+    }
+    text = b"".join(
+        b"noise\nFORMULACODE_%s_START\n%s\nFORMULACODE_%s_END\n"
+        % (name.encode(), _json(block), name.encode())
+        for name, block in blocks.items()
+    )
+    return [text, *_real_logs()]
+
+
+def _real_logs() -> list[bytes]:
+    path = DATA / "formulacode" / "cases.jsonl.gz"
+    if not path.is_file():
+        return []
+    with gzip.open(path) as lines:
+        inputs = [json.loads(line)["input"] for line in lines if b"FORMULACODE_" in line]
+    texts = [
+        found["text"] for found in inputs if isinstance(found, dict) and isinstance(found.get("text"), str)
+    ]
+    return [text.encode("utf-8", "replace") for text in texts if len(text) <= LARGEST_BYTES]
+
+
+def _real_files(pattern: str, most: int) -> list[bytes]:
+    found = (path for path in sorted(DATA.rglob(pattern)) if 0 < path.stat().st_size <= LARGEST_BYTES)
+    return [path.read_bytes() for path in islice(found, most)]
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value).encode()

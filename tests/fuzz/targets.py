@@ -1,0 +1,248 @@
+"""What reads bad input, and what it has to answer: events or reasons, never an exception."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+from schemas.canonical import canonical_json
+from schemas.decode import Reason, decode
+from schemas.events import Event
+from schemas.plain import PlainTrial, plain_trial
+from schemas.summaries import Rejection
+from streamer.pipeline import Pipeline, Record
+from streamer.sources.agent_logs import enriched, read_agent_logs
+from streamer.sources.base import ConvertOptions
+from streamer.sources.cast import cast_length
+from streamer.sources.convert import ConvertReport, convert
+from streamer.sources.files import FileError
+from streamer.sources.fit import fit_event
+from streamer.sources.formulacode_log import parse_log, sections_for
+from streamer.sources.simulate import LAYOUTS
+from tests.fuzz import documents
+from tests.fuzz.mutations import mutated
+
+CUT_EVERY = 1_000
+"""Records folded into one pipeline before its summaries are cut and it is thrown away."""
+
+
+class Target(ABC):
+    """Reads one broken document after the other. `folder` is its own, and removed by whoever gave it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @abstractmethod
+    def broken(self, rng: Random) -> bytes:
+        """The next document."""
+
+    @abstractmethod
+    def read(self, document: bytes) -> bool:
+        """Whether it gave something. Any exception is a finding, AssertionError included."""
+
+
+class Decode(Target):
+    """Records of the event topic: decoded, folded, and what was folded is summed up."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._documents = documents.events()
+        self._folded = 0
+        self._pipeline = Pipeline()
+
+    def broken(self, rng: Random) -> bytes:
+        return mutated(rng.choice(self._documents), rng)
+
+    def read(self, document: bytes) -> bool:
+        found = decode(document)
+        assert isinstance(found, Event | PlainTrial | Reason)
+        plain = plain_trial(document)
+        assert plain is None or not isinstance(found, Reason), "the short way took what is no event"
+        folded = self._pipeline.fold([Record(document, self._folded, key=b"k")])
+        assert folded.records == 1
+        for rejected in folded.rejections:
+            assert Rejection.model_validate_json(rejected.value).message.isprintable()
+        assert bool(folded.rejections) >= isinstance(found, Reason)
+        self._folded += 1
+        if self._folded % CUT_EVERY == 0:
+            self._sum_up()
+        return not folded.rejections
+
+    def _sum_up(self) -> None:
+        """Summaries of nonsense are summaries, or none: scoring survives whatever decode lets through."""
+        for run_id in self._pipeline.runs():
+            for change in self._pipeline.cut(run_id).summaries:
+                assert change.value is None or change.value.startswith(b"{")
+        self._pipeline = Pipeline()
+
+
+class Directory(Target):
+    """Run directories of one harness: one file of a small one is broken at a time, or is no file any more."""
+
+    layout: str
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._runs = documents.run_directories(self.layout, folder)
+        self._files = [(run, path) for run in self._runs for path in sorted(run.rglob("*")) if path.is_file()]
+        self._place = self._files[0]
+        self._instead: Callable[[Path], object] | None = None
+
+    def broken(self, rng: Random) -> bytes:
+        self._place = rng.choice(self._files)
+        self._instead = rng.choice(_INSTEAD) if rng.random() < 0.05 else None
+        return mutated(self._place[1].read_bytes(), rng)
+
+    def read(self, document: bytes) -> bool:
+        run, path = self._place
+        kept = path.read_bytes()
+        if self._instead is None:
+            path.write_bytes(document)
+        else:
+            path.unlink()
+            self._instead(path)
+        try:
+            return self._converted(run)
+        finally:
+            _remove(path)
+            path.write_bytes(kept)
+
+    def _converted(self, run: Path) -> bool:
+        report = ConvertReport()
+        events = list(convert([run], ConvertOptions(harness=self.layout), report))
+        for event in events:
+            found = decode(canonical_json(event))
+            assert not isinstance(found, Reason), f"{found.code}: {found.message}"
+        for place, reason in report.unreadable:
+            assert isinstance(place, Path)
+            assert reason
+        return bool(events)
+
+
+class FcEval(Directory):
+    layout = "fc-eval"
+
+
+class TerminalBench(Directory):
+    layout = "terminal-bench"
+
+
+class Scylla(Directory):
+    layout = "scylla"
+
+
+class Harbor(Directory):
+    layout = "harbor"
+
+
+class AgentLogs(Target):
+    """Lists of steps beside a trial, read from the disk."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._documents = documents.agent_logs()
+        self._file = folder / "trial" / "agent-logs" / "t.json"
+        self._file.parent.mkdir(parents=True)
+
+    def broken(self, rng: Random) -> bytes:
+        return mutated(rng.choice(self._documents), rng)
+
+    def read(self, document: bytes) -> bool:
+        self._file.write_bytes(document)
+        logs = read_agent_logs(self.folder / "trial")
+        event = {"type": "trial_result", "run_id": "r", "task_id": "t", "input_tokens": 1, "cost_usd": 0}
+        fitted, _ = fit_event(enriched(event, logs).event)
+        assert fitted is not None
+        assert not isinstance(decode(canonical_json(fitted)), Reason)
+        return not logs.problems
+
+
+class Cast(Target):
+    """Recordings of a terminal, read from the disk."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._documents = documents.casts()
+        self._file = folder / "agent.cast"
+
+    def broken(self, rng: Random) -> bytes:
+        document = rng.choice(self._documents)
+        lines = document.splitlines(keepends=True)
+        if not lines or rng.random() < 0.3:
+            return mutated(document, rng)
+        at = rng.randrange(len(lines))
+        return b"".join([*lines[:at], mutated(lines[at], rng), *lines[at + 1 :]])
+
+    def read(self, document: bytes) -> bool:
+        self._file.write_bytes(document)
+        try:
+            return cast_length(self._file) >= 0
+        except FileError:
+            return False
+
+
+class FormulaCodeLog(Target):
+    """FormulaCode's log text, and the sections of an event that come from it."""
+
+    _block = re.compile(rb"(?s)(_START\n)(.*?)(\n?FORMULACODE_\w+_END)")
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._documents = documents.formulacode_logs()
+
+    def broken(self, rng: Random) -> bytes:
+        document = rng.choice(self._documents)
+        blocks = list(self._block.finditer(document))
+        if not blocks or rng.random() < 0.3:
+            return mutated(document, rng)
+        found = rng.choice(blocks)
+        return document[: found.start(2)] + mutated(found[2], rng) + document[found.end(2) :]
+
+    def read(self, document: bytes) -> bool:
+        parsed = parse_log(document.decode("utf-8", "replace"))
+        labels = {"nop:nop", "a:m"} | set((parsed.result and parsed.result.benchmarks_by_agent) or {})
+        for label in sorted(labels)[:3]:
+            event = {"type": "trial_result", "run_id": "r", "task_id": "t", **sections_for(parsed, label)}
+            fitted, _ = fit_event(event)
+            assert fitted is not None
+            assert not isinstance(decode(canonical_json(fitted)), Reason)
+        return not parsed.reasons
+
+
+TARGETS: dict[str, tuple[type[Target], float]] = {
+    "decode and fold": (Decode, 0.84),
+    "fc-eval": (FcEval, 0.01),
+    "terminal-bench": (TerminalBench, 0.01),
+    "scylla": (Scylla, 0.01),
+    "harbor": (Harbor, 0.01),
+    "agent logs": (AgentLogs, 0.04),
+    "cast": (Cast, 0.04),
+    "formulacode logs": (FormulaCodeLog, 0.04),
+}
+"""Name to what reads it, and its share of the inputs."""
+
+assert {kind.layout for kind, _ in TARGETS.values() if issubclass(kind, Directory)} == set(LAYOUTS)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+_INSTEAD: tuple[Callable[[Path], object], ...] = (
+    lambda path: None,
+    lambda path: path.mkdir(),
+    lambda path: os.mkfifo(path),
+    lambda path: path.symlink_to(path),
+    lambda path: path.symlink_to("nowhere"),
+    lambda path: path.symlink_to(path.parent),
+    lambda path: (path.mkdir(), os.mkdir(os.fsencode(path) + b"/\xff\x1b[31m\n")),
+)
+"""What may stand where a file was: nothing, a directory, a pipe, links in circles, odd names."""
