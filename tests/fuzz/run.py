@@ -35,12 +35,17 @@ KEPT_FINDINGS = 20
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An input that did harm, and how."""
+    """An input that did harm, and how.
+
+    Attributes:
+        is_slow: it was answered rightly, and too late.
+    """
 
     target: str
     seed: str
     why: str
     document: bytes
+    is_slow: bool = False
 
 
 @dataclass(slots=True)
@@ -93,7 +98,7 @@ def fuzz(name: str, seed: str, inputs: int) -> Tally:
             if took > tally.slowest_seconds:
                 tally.slowest_seconds, tally.slowest_bytes = took, len(document)
             if took > MOST_SECONDS:
-                tally.findings.append(Finding(name, seed, f"it took {took:.1f} s", document))
+                tally.findings.append(Finding(name, seed, f"it took {took:.1f} s", document, True))
             tally.inputs += 1
             tally.largest_bytes = max(tally.largest_bytes, len(document))
     finally:
