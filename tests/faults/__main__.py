@@ -3,37 +3,76 @@
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
+from typing import IO
+
+import orjson
 
 from tests.faults.bed import ENGINES, Bed
+from tests.faults.real import RealRuns
 from tests.faults.run import Injected, Run, available, schedule
 from tests.faults.table import table
+from tests.support.data import DATA
 
 
 def main() -> int:
     """Run it; the exit code."""
     given = _arguments()
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # brokers go away all the time
-    results: list[Injected] = []
-    until = time.monotonic() + given.minutes * 60
-    with given.out.open("a") if given.out else open("/dev/null", "a") as out:
-
-        def note(result: Injected) -> None:
-            results.append(result)
-            out.write(json.dumps(result.line()) + "\n")
-            out.flush()
-
-        directory = Path(given.directory or tempfile.mkdtemp(prefix="faults-"))
-        kinds = [k for k in available(given.engine) if not given.only or any(o in k.name for o in given.only)]
-        with Bed(given.engine, directory, seed=given.seed, workers=given.workers, module=given.module) as bed:
-            Run(bed, on_result=note).episodes(schedule(kinds, given.each, given.seed), until)
+    directory = Path(given.directory or tempfile.mkdtemp(prefix="faults-"))
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / "results.jsonl").open("ab") as out:
+        good, results = _run(given, directory, out)
     print(table(results))
-    return int(any(result.wrong or result.lost or result.double for result in results))
+    return 0 if good and all(result.good for result in results) else 1
+
+
+def _run(given: argparse.Namespace, directory: Path, out: IO[bytes]) -> tuple[bool, list[Injected]]:
+    """Whether the whole was good, beside what each fault says."""
+    began = time.monotonic()
+    kinds = [k for k in available(given.engine) if not given.only or any(o in k.name for o in given.only)]
+
+    def note(result: Injected) -> None:
+        out.write(orjson.dumps(result.line()) + b"\n")
+        out.flush()
+
+    options = {"workers": given.workers, "module": given.module}
+    with Bed(given.engine, directory, seed=given.seed, **options) as bed:
+        real = RealRuns(DATA, given.seed) if DATA.is_dir() else None
+        if real is None:
+            print("SKIPPED LOUDLY: the real data folder ../shared/data is not beside this checkout")
+        else:
+            bed.extra = real.messages(bed)
+        run = Run(bed, on_result=note)
+        run.episodes(schedule(kinds, given.each, given.seed), began + given.minutes * 60)
+        bed.publisher.send(bed.extra)
+        outcome = run.checker.compare()
+        print("at the end:", "equal" if outcome.good else outcome)
+        checked = real.check(bed) if real else 0
+        print(f"{checked} real runs have the numbers that their harnesses' own code computed")
+        ends = Counter(bed.fleet.ended)
+        told = {
+            "engine": given.engine,
+            "seed": given.seed,
+            "workers": given.workers,
+            "minutes": round((time.monotonic() - began) / 60, 1),
+            "events": bed.publisher.total,
+            "sent_again": bed.publisher.failed,
+            "summaries": outcome.summaries,
+            "rejections": len(bed.topics.rejected),
+            "rejections_repeated": outcome.rejected_again,
+            "older_in_topics": bed.topics.older,
+            "real_runs": checked,
+            "ends": {str(code): count for code, count in sorted(ends.items())},
+        }
+    out.write(orjson.dumps({"run": told}) + b"\n")
+    print(orjson.dumps(told).decode())
+    return outcome.good, run.results
 
 
 def _arguments() -> argparse.Namespace:
@@ -42,11 +81,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--each", type=int, default=1, help="times that each kind is injected")
     parser.add_argument("--only", nargs="*", help="only kinds whose name contains one of these")
-    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=2, choices=(2, 3))
     parser.add_argument("--minutes", type=float, default=60.0, help="no episode begins after so long")
     parser.add_argument("--module", default="streamer.worker", help="what the workers run")
-    parser.add_argument("--out", type=Path, help="a line of JSON for each fault is appended here")
-    parser.add_argument("--directory", help="where servers keep data and logs, a new folder")
+    parser.add_argument("--directory", help="where servers keep data and logs, and results go; a new folder")
     return parser.parse_args()
 
 

@@ -8,9 +8,10 @@ from aiokafka import TopicPartition
 from aiokafka.admin import RecordsToDelete
 
 from streamer.worker.topics import COMPACTED, ROOM
-from tests.faults.bed import PARTITIONS, Bed
+from tests.faults.bed import CURRENT_SECONDS, PARTITIONS, Bed
 from tests.faults.kind import Kind
 from tests.faults.servers import Kafka
+from tests.support.worker_process import wait_for
 
 KAFKAS = ("kafka", "kafka3")
 
@@ -135,18 +136,23 @@ class LateWrites(Kind):
     engines = KAFKAS
     zombie = True
     quiet = True
+    only_redis = False
 
     def inject(self) -> None:
         bed, fleet = self.bed, self.bed.fleet
         self._victim = self.a_worker()
-        links = [bed.redis.links[self._victim], *bed.kafka.links_of(self._victim)]
-        held = self.rng.sample(links, len(links)) if self.rng.random() < 0.5 else links[:1]
-        for link in held:
-            link.cut()
-        bed.burst(200)
-        time.sleep(1.0)
+        redis_link, kafka_links = bed.redis.links[self._victim], bed.kafka.links_of(self._victim)
+        if self.only_redis or self.rng.random() < 0.5:
+            self._held = [redis_link]
+            redis_link.cut_at(b"EVAL")
+        else:
+            self._held = [redis_link, *kafka_links]
+            for link in self._held:
+                link.cut()
+        bed.burst(300)
+        wait_for(lambda: redis_link.is_cut, "the worker writes to Redis", CURRENT_SECONDS)
+        time.sleep(0.5)
         fleet.kill(self._victim)
-        self._held = held
         fleet.start(self._other())
         bed.burst(300)
 

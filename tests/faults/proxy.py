@@ -30,6 +30,7 @@ class Link:
     port: int = 0
     delay_seconds: float = 0.0
     _refusing: bool = False
+    _token: bytes | None = None
     _open: asyncio.Event = field(default_factory=asyncio.Event)
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -49,6 +50,15 @@ class Link:
         """Nothing passes, in neither direction; connections stay open, new ones are taken and starve."""
         self.threads.loop.call_soon_threadsafe(self._open.clear)
 
+    def cut_at(self, token: bytes) -> None:
+        """Cut when a client next sends this, before it passes."""
+        self._token = token
+
+    @property
+    def is_cut(self) -> bool:
+        """True while nothing passes."""
+        return not self._open.is_set()
+
     def slow(self, seconds: float) -> None:
         """Every chunk is held up by so many seconds."""
         self.delay_seconds = seconds
@@ -60,7 +70,7 @@ class Link:
 
     def heal(self) -> None:
         """As if nothing had been; what a cut held back goes out first."""
-        self._refusing, self.delay_seconds = False, 0.0
+        self._refusing, self._token, self.delay_seconds = False, None, 0.0
         self.threads.loop.call_soon_threadsafe(self._open.set)
 
     async def _listen(self) -> None:
@@ -114,6 +124,8 @@ class Link:
         clock = asyncio.get_running_loop().time
         with contextlib.suppress(OSError):
             while data := await reader.read(CHUNK_BYTES):
+                if self._token is not None and self._token in data:
+                    self._open.clear()
                 chunks.put_nowait((clock() + self.delay_seconds, data))
         chunks.put_nowait((0.0, b""))
         await passing

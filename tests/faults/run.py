@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tests.faults import kinds_events, kinds_kafka, kinds_redis, kinds_workers
-from tests.faults.bed import Bed, NotCurrent
+from tests.faults.bed import CURRENT_SECONDS, Bed, NotCurrent
 from tests.faults.check import Checker, Outcome
 from tests.faults.kind import Kind
 
@@ -46,6 +46,11 @@ class Injected:
     notes: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
+    @property
+    def good(self) -> bool:
+        """True if nothing is wrong."""
+        return not (self.wrong or self.lost or self.double)
+
     def line(self) -> dict[str, Any]:
         """As JSON."""
         return asdict(self)
@@ -81,10 +86,19 @@ class Run:
 
     Args:
         on_result: told of every fault when its episode has been compared.
+        patience_seconds: how long a comparison waits for everything to be equal.
     """
 
-    def __init__(self, bed: Bed, *, say: Say = print, on_result: Callable[[Injected], None] = bool) -> None:
+    def __init__(
+        self,
+        bed: Bed,
+        *,
+        say: Say = print,
+        on_result: Callable[[Injected], object] = bool,
+        patience_seconds: float = CURRENT_SECONDS,
+    ) -> None:
         self.bed = bed
+        self._patience = patience_seconds
         self.checker = Checker(bed)
         self.results: list[Injected] = []
         self._say, self._on_result = say, on_result
@@ -104,7 +118,7 @@ class Run:
         faults = [self._inject(kind) for kind in kinds]
         if any(kind.zombie for kind in kinds):
             self.bed.fleet.restart_all()
-        outcome = self.checker.compare()
+        outcome = self.checker.compare(self._patience)
         for fault in faults:
             fault.lost, fault.double = outcome.lost, outcome.double
             fault.wrong += outcome.differences

@@ -139,6 +139,7 @@ class RedisWatch:
         self._keys = {run: names.run(run) for run in runs}
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="redis-watch", daemon=True)
+        self._last: dict[str, Version] = {}
         self.versions: dict[str, Version] = {}
         self.backwards: list[tuple[str, Version, Version]] = []
         self.forgiving = False
@@ -170,6 +171,7 @@ class RedisWatch:
 
     def _see(self, run: str, version: Version, forgiving: bool) -> None:
         seen = self.versions.get(run, version)
-        if version < seen and not forgiving:
+        if version < seen and version != self._last.get(run) and not forgiving:
             self.backwards.append((run, seen, version))
+        self._last[run] = version
         self.versions[run] = version if forgiving else max(seen, version)

@@ -1,0 +1,96 @@
+"""The fault suite in short: some kinds once, and what happens when a safeguard is missing.
+
+`make faults` runs every kind many times; docs/reliability.md has its table.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults import kinds_events, kinds_kafka, kinds_redis, kinds_workers
+from tests.faults.bed import Bed
+from tests.faults.kind import Kind
+from tests.faults.run import Run
+
+SHORT: list[list[type[Kind]]] = [
+    [
+        kinds_workers.WorkerKilled,
+        kinds_redis.RedisEmptied,
+        kinds_events.Poison,
+        kinds_events.Duplicated,
+        kinds_kafka.BrokerKilled,
+    ],
+    [
+        kinds_redis.RedisOutOfMemory,
+        kinds_kafka.ChangelogDeleted,
+        kinds_workers.Zombie,
+        kinds_kafka.LateWrites,
+    ],
+]
+ON_EMBEDDED: list[list[type[Kind]]] = [
+    [
+        kinds_workers.AllWorkersKilled,
+        kinds_redis.RedisKilled,
+        kinds_events.Poison,
+        kinds_events.Duplicated,
+        kinds_redis.RedisCut,
+    ]
+]
+
+
+def nothing_is_wrong(run: Run) -> None:
+    """Every fault came with events in flight, and nothing was found wrong after any."""
+    assert [result for result in run.results if not result.good] == []
+    assert all(result.in_flight + result.meanwhile > 0 for result in run.results)
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_faults_lose_nothing_and_count_nothing_twice_on_kafka(tmp_path: Path) -> None:
+    with Bed("kafka", tmp_path, seed=7) as bed:
+        run = Run(bed)
+        run.episodes(SHORT)
+    nothing_is_wrong(run)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_faults_lose_nothing_and_count_nothing_twice_on_the_embedded_broker(tmp_path: Path) -> None:
+    with Bed("embedded", tmp_path, seed=7) as bed:
+        run = Run(bed)
+        run.episodes(ON_EMBEDDED)
+    nothing_is_wrong(run)
+
+
+def a_broken_run(directory: Path, broken: str, *kinds: type[Kind]) -> Run:
+    """An episode with workers that lack a safeguard."""
+    module, environment = "tests.faults.broken_worker", {"BROKEN": broken}
+    with Bed("kafka", directory, seed=7, module=module, environment=environment) as bed:
+        run = Run(bed, patience_seconds=3)
+        run.episode(list(kinds))
+    return run
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_suite_fails_where_duplicates_count_again(tmp_path: Path) -> None:
+    run = a_broken_run(tmp_path, "dedup", kinds_events.Duplicated)
+    assert run.results[0].double > 0
+
+
+class LateRedisWrites(kinds_kafka.LateWrites):
+    """Always those to Redis."""
+
+    only_redis = True
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_suite_fails_where_redis_takes_older_versions(tmp_path: Path) -> None:
+    run = a_broken_run(tmp_path, "guard", LateRedisWrites)
+    assert any("went back" in difference for difference in run.results[0].wrong)
