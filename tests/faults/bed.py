@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import itertools
 import random
 from collections.abc import Callable
@@ -33,6 +34,7 @@ SESSION_SECONDS = 3.0
 """Of the workers: short, so that being taken for dead is soon."""
 
 EMBEDDED_SESSION_SECONDS = 6.0
+ROCKSDB = importlib.util.find_spec("rocksdict") is not None
 CURRENT_SECONDS = 150.0
 """Until all summaries have to be current again: generous, the machine may be slow."""
 
@@ -119,9 +121,10 @@ class Bed:
         return EMBEDDED_SESSION_SECONDS if self.kafka.embedded else SESSION_SECONDS
 
     def settings_of(self, worker: int) -> dict[str, Any]:
-        """A worker's settings: its own ways to Kafka and to Redis."""
+        """A worker's settings: its own ways to Kafka and to Redis; every second one keeps tables on disk."""
         where = {"bootstrap": self.kafka.bootstrap_of(worker), "redis": self.redis.url_of(worker)}
-        return self._common() | where
+        on_disk = {"store": "rocksdb", "data_dir": self.directory / f"data-{worker}"}
+        return self._common() | where | (on_disk if worker % 2 and ROCKSDB else {})
 
     def links(self, worker: int) -> list[Link]:
         """All of a worker's links."""

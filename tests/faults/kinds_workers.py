@@ -8,6 +8,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+from tests.faults.bed import ROCKSDB
 from tests.faults.kind import Kind
 from tests.support.worker_process import wait_for
 
@@ -15,7 +16,7 @@ FAKETIME = (
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
 )
-DISK_BYTES = 1024 * 1024
+DISK_BYTES = 32 * 1024 * 1024
 ZOMBIE_EXIT = 75
 
 
@@ -128,7 +129,7 @@ class ClockJump(Kind):
 
 
 class DiskFull(Kind):
-    """Whatever a worker writes to disk (working files, its log) finds no room."""
+    """Whatever a worker writes to disk (its tables where they lie there, its log) finds no room."""
 
     name = "disk full under a worker"
     hold_seconds = 2.0
@@ -150,6 +151,7 @@ class DiskFull(Kind):
             directory=self._disk,
             environment={"TMPDIR": str(self._disk)},
             data_dir=self._disk / "data",
+            **({"store": "rocksdb"} if ROCKSDB else {}),
         )
         self.bed.wait_current("before the disk fills")
 
