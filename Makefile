@@ -10,13 +10,14 @@ DATA ?=
 PEERS ?=
 SCALE ?= full
 
-.PHONY: help install demo test test-kafka fuzz lint ci bench bench-peers bench-micro schema screenshots constraints clean
+.PHONY: help install demo test test-kafka faults fuzz lint ci bench bench-peers bench-micro schema screenshots constraints clean
 
 help:
 	@echo 'make demo              follow a simulated benchmark and watch the boards; DATA=dir for real results'
 	@echo 'make test              lint and every test that needs no Java'
 	@echo 'make test-kafka        the tests on a real Apache Kafka (Java and Maven, or KAFKA_BOOTSTRAP)'
 	@echo 'make fuzz              a million broken inputs for everything that reads some (docs/fuzzing.md)'
+	@echo 'make faults            break Kafka, Redis, network and workers 200 times and compare (45 minutes)'
 	@echo 'make lint              ruff, mypy, import contracts'
 	@echo 'make ci                what CI runs'
 	@echo 'make bench             measure everything into docs/performance/; SCALE=small for less, PEERS=dir'
@@ -51,6 +52,9 @@ test-kafka: $(STAMP)
 
 fuzz: $(STAMP)
 	$(BIN)/python -m tests.fuzz.run
+
+faults: $(STAMP)
+	$(BIN)/python -m tests.faults.full --write
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
