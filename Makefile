@@ -24,7 +24,7 @@ help:
 	@echo 'make bench-peers       ours and the peers turn about on one broker'
 	@echo 'make bench-micro       what each statistic and each step costs'
 	@echo 'make schema            write docs/schemas/ anew'
-	@echo 'make screenshots       take the pictures of the web page in docs/ anew (needs Chromium)'
+	@echo 'make screenshots       take the pictures of the web page and the terminal in docs/ anew (Chromium, tmux)'
 	@echo 'make constraints       pin the newest versions of all dependencies'
 	@echo 'make clean             remove $(VENV) and caches'
 
@@ -79,6 +79,7 @@ schema: $(STAMP)
 
 screenshots: $(STAMP)
 	$(BIN)/python -m tests.web.screenshots docs/screenshots
+	$(BIN)/python -m tests.watch.captures docs/screenshots
 
 # Into an environment of its own, so that nothing installed by hand gets pinned.
 constraints:

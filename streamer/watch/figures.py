@@ -30,8 +30,8 @@ def progress_line(run: RunSummary, pace: Pace, width: int) -> str:
     return f"{bar(pace.share, max(BAR_LEAST, min(BAR_MOST, width - len(text) - 2)))}  {text}"
 
 
-def outcome_line(run: RunSummary) -> str:
-    """Accuracy and pass@k; of the latter the first and the last."""
+def outcome_line(run: RunSummary, width: int) -> str:
+    """Accuracy and pass@k, of the latter the first and the last; and as much more as fits."""
     parts = [f"accuracy {percent(run.accuracy)}"]
     if "1" in run.pass_at_k:
         parts.append(f"pass@1 {share_of_pass(run.pass_at_k, '1')}")
@@ -40,7 +40,10 @@ def outcome_line(run: RunSummary) -> str:
     parts.append(f"{run.resolved:,} of {run.trials:,} resolved")
     if run.no_verdict:
         parts.append(f"{run.no_verdict:,} no verdict")
-    return " · ".join([*parts, f"{run.tasks:,} task{'s' * (run.tasks != 1)}"])
+    parts.append(f"{run.tasks:,} task{'s' * (run.tasks != 1)}")
+    while len(parts) > 1 and len(" · ".join(parts)) > width:
+        parts.pop()
+    return " · ".join(parts)
 
 
 def cost_line(run: RunSummary, pace: Pace) -> str:

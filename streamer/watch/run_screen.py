@@ -106,8 +106,9 @@ class RunScreen(LiveScreen):
         pace = pace_of(run, self.model.since)
         self.put("#title", title_of(run, state_of(run, self.model.heard, self.now)))
         self.put("#missing", "")
-        self.put("#progress", progress_line(run, pace, self.size.width - 2))
-        self.put("#outcome", outcome_line(run))
+        width = self.size.width - 2
+        self.put("#progress", progress_line(run, pace, width))
+        self.put("#outcome", outcome_line(run, width))
         self.put("#cost", cost_line(run, pace))
 
     def _draw_missing(self) -> None:

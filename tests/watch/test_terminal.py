@@ -1,0 +1,113 @@
+"""`streamer watch` in a real terminal, on a stack that `streamer up` runs, fed by `simulate` and `tail`."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_up import up
+from tests.support.cli import COMMAND, streamer
+from tests.support.worker_process import wait_for
+from tests.watch.driving import LARGE, SMALL
+from tests.watch.terminal import Terminal, tmux
+
+TRIALS = 12
+COLOUR = re.compile(r"\x1b\[[0-9;:]*(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[0-9;:]*m")
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[Path]:
+    """A directory with a running stack, and a short path."""
+    tmux()
+    with tempfile.TemporaryDirectory(prefix="watch-") as folder, up(Path(folder)):
+        yield Path(folder)
+
+
+@pytest.fixture
+def environment(here: Path) -> dict[str, str]:
+    return {"STREAMER_DISCOVERY": str(here / "running.json"), "STREAMER_DATA_DIR": str(here / "data")}
+
+
+def benchmark(here: Path, environment: dict[str, str], layout: str, run: str) -> None:
+    """A harness writes a run, and `tail` publishes it."""
+    out = here / run
+    for arguments in (
+        ("simulate", "--layout", layout, "--out", out, "--trials", TRIALS),
+        ("tail", "--once", out),
+    ):
+        done = streamer(*arguments, environment=environment)
+        assert done.returncode == 0, done.stderr.decode()
+
+
+@pytest.mark.slow
+def test_a_benchmark_is_watched_from_an_empty_list_to_its_end(
+    here: Path, environment: dict[str, str]
+) -> None:
+    with Terminal(here, "watch", environment=environment, size=SMALL) as terminal:
+        terminal.shows("no runs yet: waiting", "q Quit")
+        benchmark(here, environment, "fc-eval", "nightly")
+        listed = terminal.shows("nightly", "1 run ", "1 worker", "completed")
+        assert max(map(len, listed.splitlines())) <= SMALL[0]
+        terminal.press("Enter")
+        small = terminal.shows(
+            "nightly", "speedup▼", "advantage", "newest trials", "rejections (0)", "q Quit"
+        )
+        assert len(small.rstrip("\n").splitlines()) == SMALL[1]
+        assert max(map(len, small.splitlines())) <= SMALL[0]
+        terminal.press("s")
+        terminal.shows("advantage▼")
+        terminal.press("r")
+        terminal.shows("advantage▲")
+        terminal.resize(*LARGE)
+        large = terminal.shows("mean cost", "pass@1", "duration", "newest trials", "q Quit")
+        assert len(large.rstrip("\n").splitlines()) == LARGE[1]
+        terminal.press("?")
+        terminal.shows("open the run under the cursor")
+        terminal.press("Escape")
+        terminal.press("Escape")
+        terminal.shows("1 run ")
+        terminal.press("q")
+        wait_for(lambda: terminal.exit_code == 0, "q ends it with exit code 0")
+
+
+@pytest.mark.slow
+def test_no_color_means_no_colour_and_colour_is_there_otherwise(
+    here: Path, environment: dict[str, str]
+) -> None:
+    benchmark(here, environment, "scylla", "tiers")
+    for given, coloured in (({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({}, True)):
+        with Terminal(here, "watch", "tiers", environment=environment | given, size=SMALL) as terminal:
+            terminal.shows("tiers (", "uplift", "passed", "rejections (0)")
+            assert bool(COLOUR.search(terminal.escapes)) is coloured, given
+            terminal.press("C-c")
+            wait_for(lambda: terminal.exit_code == 0, "Ctrl-C ends it", 60)
+
+
+def test_without_a_terminal_one_line_names_what_else_there_is() -> None:
+    done = streamer("watch")
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"streamer: watch needs a terminal")
+    assert b"streamer subscribe run" in done.stderr
+    assert b"streamer query run RUN" in done.stderr
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_a_redis_url_that_is_none_is_one_line_even_in_a_terminal() -> None:
+    tmux()
+    with tempfile.TemporaryDirectory(prefix="watch-") as folder:
+        given = {"STREAMER_REDIS": "https://somebody:s3cr3t@host"}
+        with Terminal(Path(folder), "watch", environment=given, size=SMALL) as terminal:
+            wait_for(lambda: terminal.exit_code is not None, "it ends")
+            screen = " ".join(terminal.screen.split())
+    assert "The Redis URL is not usable" in screen
+    assert "s3cr3t" not in screen
+
+
+def test_the_help_of_the_command_says_what_it_shows() -> None:
+    done = subprocess.run([*COMMAND, "watch", "--help"], capture_output=True, timeout=120)
+    assert b"Show live boards in this terminal" in done.stdout
