@@ -15,10 +15,12 @@ import click
 from schemas.summaries import RunSummary
 from streamer.cli.demo_view import view_of
 from streamer.cli.errors import FOUND_WRONG
+from streamer.cli.notify_options import Asked, check_urls, notify_options
 from streamer.cli.options import read_settings, with_settings
 from streamer.cli.printing import print_line, say
 from streamer.cli.tables import print_run
 from streamer.cli.tail import stopping, summary_of, tail_options
+from streamer.cli.up import PROGRAM
 from streamer.client.reader import StateReader
 from streamer.client.tail.follow import Standing
 from streamer.client.tail.session import Outcome, tail
@@ -27,7 +29,6 @@ from streamer.embedded.processes import Child
 from streamer.settings import Settings
 from streamer.sources.base import ConvertOptions
 
-PROGRAM = "from streamer.cli import main; main()"
 READY_SECONDS = 90.0
 STOP_SECONDS = 30.0
 LOOK_SECONDS = 0.1
@@ -36,6 +37,7 @@ LOOK_SECONDS = 0.1
 @click.command()
 @tail_options
 @click.option("--ephemeral", is_flag=True, help="If a stack is started: it keeps nothing.")
+@notify_options
 @with_settings
 def command(
     run_dir: Path,
@@ -45,6 +47,7 @@ def command(
     model: str | None,
     keep_deleted: bool,
     ephemeral: bool,
+    asked: Asked | None,
     settings: Settings,
 ) -> None:
     """Show the board of the benchmark that writes into RUN_DIR, as it goes, until Ctrl-C.
@@ -53,9 +56,11 @@ def command(
     ends with this command and keeps its events. Other commands find it meanwhile.
     """
     options = ConvertOptions(run_id=run_id, agent=agent, model=model, harness=harness)
+    if asked:
+        check_urls(asked)
     with stopping() as stop, _stack(settings, ephemeral) as stack:
         say(f"following {run_dir}; Ctrl-C ends it")
-        outcome = _watch(stack, run_dir, options, stop, keep_deleted)
+        outcome = _watch(stack, run_dir, options, stop, keep_deleted, asked)
     say(summary_of(outcome))
     if outcome.pending:
         raise click.exceptions.Exit(FOUND_WRONG)
@@ -74,7 +79,12 @@ class _FollowedRuns(StateReader):
 
 
 def _watch(
-    stack: Settings, run_dir: Path, options: ConvertOptions, stop: threading.Event, keep_deleted: bool
+    stack: Settings,
+    run_dir: Path,
+    options: ConvertOptions,
+    stop: threading.Event,
+    keep_deleted: bool,
+    asked: Asked | None,
 ) -> Outcome:
     """The tail in a thread, the board in this one, until told to stop; then the results in full."""
     with _FollowedRuns(stack) as reader, ThreadPoolExecutor(1) as thread:
@@ -87,7 +97,7 @@ def _watch(
         )
         following.add_done_callback(lambda _: stop.set())
         try:
-            with view_of(reader) as view:
+            with _notices(stack, asked, reader), view_of(reader) as view:
                 while not stop.wait(LOOK_SECONDS):
                     view.look()
         finally:
@@ -97,6 +107,22 @@ def _watch(
             groups = (run, *reader.agents(run.run_id), *reader.tiers(run.run_id))
             print_run(summary.model_dump(mode="json") for summary in groups)
         return outcome
+
+
+@contextmanager
+def _notices(stack: Settings, asked: Asked | None, reader: _FollowedRuns) -> Iterator[None]:
+    """Notices of the runs that are followed, while the block runs; none if nobody asked."""
+    if asked is None:
+        yield
+        return
+    from streamer.notices.background import watching
+    from streamer.notices.watch import Watch
+
+    def watch() -> Watch:
+        return Watch(stack, asked.urls, asked.rules, say, lambda run_id: run_id in reader.wanted)
+
+    with watching(watch, say):
+        yield
 
 
 @contextmanager

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
 
+from streamer.cli.notify_options import URLS, Asked, check_urls, notify_options
 from streamer.cli.options import with_settings
 from streamer.cli.printing import print_line
 from streamer.settings import Settings
 
+PROGRAM = "from streamer.cli import main; main()"
 port_type = click.IntRange(1, 65535)
 
 
@@ -24,6 +27,7 @@ port_type = click.IntRange(1, 65535)
 @click.option("--redis-port", type=port_type, help="Port of Redis; likewise.")
 @click.option("--web/--no-web", default=True, show_default=True, help="Also the page with the boards.")
 @click.option("--web-port", type=port_type, help="Port of the page; 8720 if not given, or a free one.")
+@notify_options
 @with_settings
 def command(
     data: Path | None,
@@ -32,14 +36,20 @@ def command(
     redis_port: int | None,
     web: bool,
     web_port: int | None,
+    asked: Asked | None,
     settings: Settings,
 ) -> None:
     """Run broker, Redis, a worker and a page on this machine until Ctrl-C; other commands find them."""
-    from streamer.embedded.up import run_up
+    from streamer.embedded.up import Extra, run_up
     from streamer.web.server import available_port
 
     if data and ephemeral:
         raise click.UsageError("--data keeps the events, --ephemeral keeps none: give one of them")
+    extra = None
+    if asked:
+        check_urls(asked)
+        argv = [sys.executable, "-c", PROGRAM, "notify", "--all", *asked.arguments()]
+        extra = Extra("notices", argv, {URLS: " ".join(asked.urls)})
     code = run_up(
         settings,
         data_dir=data,
@@ -48,5 +58,6 @@ def command(
         port=port,
         redis_port=redis_port,
         web_port=available_port(web_port) if web else None,
+        extra=extra,
     )
     raise click.exceptions.Exit(code)

@@ -17,8 +17,9 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -58,6 +59,7 @@ def run_up(
     redis_port: int | None = None,
     worker: Sequence[str] = WORKER,
     web_port: int | None = None,
+    extra: Extra | None = None,
 ) -> int:
     """Run the stack until Ctrl-C or SIGTERM. Returns the exit code: 0, or 1 if it could not start or go on.
 
@@ -72,6 +74,7 @@ def run_up(
         redis_port: likewise of Redis.
         worker: command line of the worker, which gets its settings as STREAMER_* variables.
         web_port: loopback port of the page; None: no page.
+        extra: one more process; None: none.
     """
     try:
         for needed in (broker_binary, valkey_binary):
@@ -88,7 +91,7 @@ def run_up(
                 redis_port or directory.usual_port("redis"),
                 web_port,
             )
-            up = Up(settings, directory, echo, ephemeral, ports, worker)
+            up = Up(settings, directory, echo, ephemeral, ports, worker, extra)
             stack.callback(up.stop)
             stack.callback(signals.force_from_now_on)
             up.start()
@@ -102,6 +105,21 @@ def run_up(
     return 0
 
 
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """A process that runs beside the others and is not needed.
+
+    Attributes:
+        name: for people, and of its log.
+        argv: command line; it gets the settings as STREAMER_* variables.
+        environment: further variables, of this process alone; may hold secrets.
+    """
+
+    name: str
+    argv: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
 class Up:
     """The processes of one `streamer up`."""
 
@@ -113,6 +131,7 @@ class Up:
         ephemeral: bool,
         ports: tuple[int, int, int | None],
         worker: Sequence[str],
+        extra: Extra | None,
     ) -> None:
         port, redis_port, self._web_port = ports
         self._directory = directory
@@ -142,8 +161,14 @@ class Up:
             Keeper(self._worker, self._worker.start, echo),
         ]
         page = (*WEB, str(self._web_port))
-        self._web = Child("The web page", page, log=logs / "web.log", env=environment)
-        self._web_keeper = Keeper(self._web, self._web.start, echo) if self._web_port else None
+        self._extras: list[tuple[Child, Keeper]] = []
+        if self._web_port:
+            self._add(Child("The web page", page, log=logs / "web.log", env=environment))
+        if extra:
+            log = logs / f"{extra.name}.log"
+            self._add(
+                Child(f"The {extra.name}", extra.argv, log=log, env=environment | dict(extra.environment))
+            )
         self._memory = MemoryWatch(default_limit_bytes())
         self._memory_due = 0.0
         self._announced = False
@@ -162,8 +187,8 @@ class Up:
                 )
                 break
             self._look()
-        if self._web_keeper:
-            self._web_keeper.start(time.monotonic())
+        for _, keeper in self._extras:
+            keeper.start(time.monotonic())
         self._announce()
 
     def supervise(self) -> None:
@@ -174,7 +199,8 @@ class Up:
     def stop(self) -> None:
         """End everything: first what reads, last what keeps; ServerFailed if that could not keep all."""
         remove_discovery()
-        self._web.stop()
+        for child, _ in self._extras:
+            child.stop()
         self._worker.stop(WORKER_STOP_SECONDS)
         self._redis.stop()
         self._broker.stop()
@@ -184,21 +210,23 @@ class Up:
         now = time.monotonic()
         for keeper in self._keepers:
             keeper.look(now)
-        self._look_at_web(now)
+        self._look_at_extras(now)
         if now >= self._memory_due:
             self._memory_due = now + MEMORY_LOOK_SECONDS
             self._check_memory()
         time.sleep(LOOK_SECONDS)
 
-    def _look_at_web(self, now: float) -> None:
-        """A page that does not stay alive is done without."""
-        if self._web_keeper is None or not self._announced:
-            return
-        try:
-            self._web_keeper.look(now)
-        except ServerFailed as error:
-            self._echo(f"{error} It is done without.")
-            self._web_keeper = None
+    def _add(self, child: Child) -> None:
+        self._extras.append((child, Keeper(child, child.start, self._echo)))
+
+    def _look_at_extras(self, now: float) -> None:
+        """What does not stay alive, and is not needed, is done without."""
+        for extra in list(self._extras) if self._announced else ():
+            try:
+                extra[1].look(now)
+            except ServerFailed as error:
+                self._echo(f"{error} It is done without.")
+                self._extras.remove(extra)
 
     def _worker_is_current(self) -> bool:
         """True once a worker owns the partitions and has folded what the journal brought."""

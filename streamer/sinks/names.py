@@ -133,6 +133,10 @@ class Names:
         """Hash: key suffix to `epoch:state_version`, the guard against older writers."""
         return self.of_run(run_id, "versions")
 
+    def notices(self, run_id: str) -> str:
+        """Hash: what `streamer notify` told of the run."""
+        return self.of_run(run_id, "notices")
+
     # Redis, keys across runs
 
     @property
@@ -148,6 +152,11 @@ class Names:
     def updates(self) -> str:
         """Pub/sub channel: one message per emission."""
         return f"{self._root}:updates"
+
+    @property
+    def all_notices(self) -> str:
+        """Hash: what `streamer notify` told of no single run."""
+        return f"{self._root}:notices"
 
     @property
     def workers(self) -> str:

@@ -70,7 +70,7 @@ local function remove_run(version)
       redis.call('HDEL', versions, suffix)
     end
   end
-  redis.call('DEL', prefix .. 'history')
+  redis.call('DEL', prefix .. 'history', prefix .. 'notices')
   redis.call('HSET', versions, DELETED, version)
 end
 
@@ -100,7 +100,7 @@ local function apply(suffix, plan, value)
 end
 
 local function postpone_expiry()
-  local suffixes = { 'versions', 'history', 'agent_models', 'tiers' }
+  local suffixes = { 'versions', 'history', 'notices', 'agent_models', 'tiers' }
   for _, metric in ipairs(options.metrics) do table.insert(suffixes, 'board:' .. metric) end
   for _, suffix in ipairs(redis.call('HKEYS', versions)) do
     table.insert(suffixes, suffix)

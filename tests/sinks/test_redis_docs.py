@@ -46,9 +46,11 @@ def test_every_kind_of_key_is_described() -> None:
         names.tier_agent_models("RUN", "TIER"),
         names.history("RUN"),
         names.versions("RUN"),
+        names.notices("RUN"),
         names.runs,
         names.benchmark_board("BENCHMARK", "METRIC"),
         names.workers,
+        names.all_notices,
     ]
     assert [key for key in keys if f"| `{key}` |" not in TEXT] == []
     assert f"`{names.updates}`" in TEXT

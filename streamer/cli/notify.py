@@ -1,0 +1,43 @@
+"""`streamer notify`: tells services of notification what is worth telling, once each."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+import click
+
+from streamer.cli.notify_options import URLS, Asked, check_urls, notify_options
+from streamer.cli.options import with_settings
+from streamer.cli.printing import say
+from streamer.settings import Settings
+
+
+@click.command()
+@click.argument("run_ids", metavar="[RUN]...", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="All runs, those to come too.")
+@notify_options
+@with_settings
+def command(run_ids: tuple[str, ...], every: bool, asked: Asked | None, settings: Settings) -> None:
+    """Send notices of some runs, or of all, until Ctrl-C.
+
+    Told are: the start, the end with the board, every change of a grade, and what --budget, --stalled-after
+    and --rejection-rate ask for; each once, also over restarts.
+    """
+    if asked is None:
+        raise click.UsageError(f"where to? Give --notify URL, or {URLS}")
+    if bool(run_ids) == every:
+        raise click.UsageError("name the runs to watch, or say --all")
+    check_urls(asked)
+    asyncio.run(_watch(settings, asked, frozenset(run_ids)))
+
+
+async def _watch(settings: Settings, asked: Asked, run_ids: frozenset[str]) -> None:
+    from streamer.notices.watch import Watch
+
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    wanted = (lambda run_id: run_id in run_ids) if run_ids else (lambda run_id: True)
+    say(f"telling {len(asked.urls)} services; Ctrl-C ends it")
+    await Watch(settings, asked.urls, asked.rules, say, wanted).run(stop)
