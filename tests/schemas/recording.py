@@ -7,6 +7,7 @@ makes tests/schemas/recorded/NAME/, which must not exist yet. See test_evolution
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import json
 import sys
@@ -23,7 +24,12 @@ from streamer.pipeline import Pipeline, Record
 from tests.schemas.examples import FULL_PLAN, FULL_TRIAL, GOOD_EVENTS, published
 
 RECORDED = Path(__file__).parent / "recorded"
-EVENTS, DIGESTS, MESSAGES = "events.ndjson", "digests.json", "messages.ndjson"
+EVENTS, DIGESTS, SUMMARIES, MESSAGES = (
+    "events.ndjson",
+    "digests.json",
+    "summaries.ndjson.gz",
+    "messages.ndjson",
+)
 
 Event = dict[str, Any]
 
@@ -62,25 +68,19 @@ def meaning(line: bytes) -> str:
 
 
 def digests(recorded: list[bytes]) -> dict[str, Any]:
-    """All that must stay as it is: of each line, of each summary, and of each scored trial."""
-    folding = fold(recorded)
-    counts = folding.counts
-    return {
-        "semantics_version": SEMANTICS_VERSION,
-        "events": [meaning(line) for line in recorded],
-        "unknown_fields": counts.unknown_fields,
-        "summaries": {f"{change.kind} {change.key}": change.digest for change in folding.summaries()},
-        "scored": {change.key: sha256_hex(change.value or b"") for change in _scored(recorded)},
-    }
+    """Digests of what each line says, and the version of the semantics that the summaries follow."""
+    return {"semantics_version": SEMANTICS_VERSION, "events": [meaning(line) for line in recorded]}
 
 
-def _scored(recorded: list[bytes]) -> Iterator[Any]:
+def summaries(recorded: list[bytes]) -> list[bytes]:
+    """Every summary and every scored trial that the lines come to."""
     pipeline = Pipeline()
-    for number, line in enumerate(recorded):
-        pipeline.fold([Record(line, number)])
-    for run_id in sorted(pipeline.runs()):
-        if pipeline.run(run_id).exists:
-            yield from sorted(pipeline.cut(run_id).scored, key=lambda change: change.key)
+    pipeline.fold(Record(line, number) for number, line in enumerate(recorded))
+    found = []
+    for run_id in sorted(run_id for run_id in pipeline.runs() if pipeline.run(run_id).exists):
+        cut = pipeline.cut(run_id)
+        found += [change.value for change in (*cut.summaries, *cut.scored) if change.value is not None]
+    return sorted(found)
 
 
 def _fields_alone() -> Iterator[Event]:
@@ -200,6 +200,8 @@ def write(directory: Path) -> None:
     recorded = lines()
     (directory / EVENTS).write_bytes(b"".join(line + b"\n" for line in recorded))
     (directory / MESSAGES).write_bytes(b"".join(canonical_json(message) + b"\n" for message in published()))
+    with gzip.GzipFile(directory / SUMMARIES, "wb", mtime=0) as packed:
+        packed.write(b"".join(summary + b"\n" for summary in summaries(recorded)))
     text = json.dumps(digests(recorded), indent=1, sort_keys=True, ensure_ascii=False)
     (directory / DIGESTS).write_text(text + "\n", encoding="utf-8")
 

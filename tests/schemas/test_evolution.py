@@ -1,18 +1,21 @@
 """What was written once is read forever.
 
-The directories under recorded/ hold the bytes of events and messages as some version of this code wrote them,
-and the digests of what they came to. **They are only ever added to**: a log that was written years ago is
-folded by the newest worker, and must give the same answer.
+The directories under recorded/ hold the bytes of events and messages as some version of this code wrote
+them, and what it made of them. **They are only ever added to**: a log that was written years ago is folded by
+the newest worker, and must give the same answer.
 
 - A test here fails, and no formula changed: the change breaks old logs. Mend the code, not the recording.
-- A formula or a ruling changed on purpose: raise SEMANTICS_VERSION. Digests of older semantics are not
+- A formula or a ruling changed on purpose: raise SEMANTICS_VERSION. Summaries of older semantics are not
   compared any more, the meaning of each event still is. Record anew: python -m tests.schemas.recording NAME
 - A field or a type of event was added: likewise record anew, beside the old ones.
+- A field of a summary was added: give it a default, since older messages lack it. What was recorded must keep
+  its values; the digest changes, and nothing has to be recorded.
 """
 
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -24,9 +27,19 @@ from schemas.canonical import canonical_json, digest_of
 from schemas.decode import Reason, decode
 from schemas.events import EVENT_TYPES
 from schemas.summaries import SUMMARY, SUMMARY_TYPES, Rejection
-from streamer.fold import fold_records, records_of_lines
+from streamer.fold import Folding, fold_records, records_of_lines
 from streamer.pipeline import Pipeline, Record
-from tests.schemas.recording import DIGESTS, EVENTS, MESSAGES, RECORDED, digests, fold, lines, meaning, write
+from tests.schemas.recording import (
+    DIGESTS,
+    EVENTS,
+    MESSAGES,
+    RECORDED,
+    SUMMARIES,
+    fold,
+    meaning,
+    summaries,
+    write,
+)
 
 RECORDINGS = sorted(path for path in RECORDED.iterdir() if path.is_dir())
 
@@ -40,6 +53,17 @@ def expected_of(recording: Path) -> dict[str, Any]:
     return found
 
 
+def digests_of(folding: Folding) -> list[tuple[str, str]]:
+    return [(change.key, change.digest) for change in folding.summaries()]
+
+
+def name_of(message: bytes) -> tuple[str, ...]:
+    """What tells a summary or a scored trial from others."""
+    content = json.loads(message)
+    names = ("type", "run_id", "shard", "task_id", "attempt", "agent_model", "tier", "subtest")
+    return tuple(str(content.get(name)) for name in names)
+
+
 every_recording = pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.name)
 
 
@@ -49,20 +73,31 @@ def test_every_recorded_event_is_read_and_means_what_it_meant(recording: Path) -
     assert [meaning(line) for line in recorded] == expected_of(recording)["events"]
 
 
+def is_kept(recorded: Any, found: Any) -> bool:
+    """Whether every recorded value is there; an object may have gained fields."""
+    if isinstance(recorded, dict) and isinstance(found, dict):
+        return all(name in found and is_kept(value, found[name]) for name, value in recorded.items())
+    return type(recorded) is type(found) and bool(recorded == found)
+
+
 @every_recording
-def test_recorded_events_are_folded_to_the_same_digests(recording: Path) -> None:
-    """In any order: here as they were written, and backwards."""
-    expected = expected_of(recording)
-    if expected["semantics_version"] != SEMANTICS_VERSION:
-        assert expected["semantics_version"] < SEMANTICS_VERSION
-        assert fold(lines_of(recording / EVENTS)).rejected == 0
-        return
+def test_recorded_events_are_folded_to_the_same_summaries(recording: Path) -> None:
+    """Also backwards; a summary that has gained no field is the same to the byte, its digest included."""
     recorded = lines_of(recording / EVENTS)
-    found = digests(recorded)
-    assert found["summaries"] == expected["summaries"]
-    assert found["scored"].keys() == expected["scored"].keys()
-    backwards = {f"{change.kind} {change.key}": change.digest for change in fold(recorded[::-1]).summaries()}
-    assert backwards == expected["summaries"]
+    expected = gzip.decompress((recording / SUMMARIES).read_bytes()).removesuffix(b"\n").split(b"\n")
+    found, backwards = summaries(recorded), fold(recorded[::-1])
+    assert len(found) == len(expected)
+    assert fold(recorded).rejected == 0
+    assert digests_of(fold(recorded)) == digests_of(backwards)
+    if expected_of(recording)["semantics_version"] < SEMANTICS_VERSION:
+        return
+    by_name = {name_of(summary): summary for summary in found}
+    assert len(by_name) == len(expected), "names are not enough to tell them apart"
+    for before in expected:
+        after = by_name[name_of(before)]
+        old, new = ({**json.loads(summary), "digest": None} for summary in (before, after))
+        assert is_kept(old, new), name_of(before)
+        assert after == before or not is_kept(new, old)
 
 
 @every_recording
@@ -90,12 +125,6 @@ def test_the_newest_recording_holds_every_type_and_every_field_of_this_version()
 def test_a_recording_is_never_written_over() -> None:
     with pytest.raises(FileExistsError):
         write(RECORDINGS[0])
-
-
-def test_this_version_writes_what_was_recorded_of_it() -> None:
-    """What is recorded comes from the code that is tested, not from an older state of it."""
-    recorded = [lines_of(recording / EVENTS) for recording in RECORDINGS]
-    assert lines() in recorded, "the examples changed: record anew, beside the old ones"
 
 
 @pytest.mark.parametrize("version", [EVENT_SCHEMA_VERSION + 1, 99, 0, -1])
@@ -131,5 +160,5 @@ def test_fields_of_tomorrow_are_counted_and_change_nothing(recording: Path) -> N
     before, after = fold(recorded), fold_records(records_of_lines(later))
     assert after.rejected == 0
     assert after.counts.unknown_fields == before.counts.unknown_fields + 2 * len(recorded)
-    assert [(c.key, c.digest) for c in after.summaries()] == [(c.key, c.digest) for c in before.summaries()]
+    assert digests_of(after) == digests_of(before)
     assert not any(isinstance(decode(line), Reason) for line in later)
