@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import orjson
 from aiokafka import AIOKafkaProducer
 
 from streamer.pipeline import Pipeline, Record
@@ -12,8 +13,10 @@ from streamer.sinks.names import Names
 from streamer.worker.topics import ensure_topics
 
 
-async def reject(settings: Settings, *lines: bytes, at_ms: int | None = None) -> None:
-    """What a worker does with lines that are no events."""
+async def reject(
+    settings: Settings, *lines: bytes, at_ms: int | None = None, message: str | None = None
+) -> None:
+    """What a worker does with lines that are no events; `message`: what it says of each."""
     await ensure_topics(settings)
     folded = Pipeline().fold([Record(line, offset) for offset, line in enumerate(lines)])
     assert len(folded.rejections) == len(lines)
@@ -22,9 +25,13 @@ async def reject(settings: Settings, *lines: bytes, at_ms: int | None = None) ->
     for rejected in folded.rejections:
         await producer.send_and_wait(
             Names(settings.namespace).trial_rejections,
-            rejected.value,
+            _saying(rejected.value, message),
             key=rejected.key,
             partition=0,
             timestamp_ms=at_ms or int(time.time() * 1000),
         )
     await producer.stop()
+
+
+def _saying(value: bytes, message: str | None) -> bytes:
+    return value if message is None else orjson.dumps(orjson.loads(value) | {"message": message})

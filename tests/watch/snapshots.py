@@ -22,6 +22,7 @@ from tests.web.feeding import PARTITIONS, Feed
 FOLDER = Path(__file__).parent / "snapshots"
 START = NOW - timedelta(hours=2, minutes=30)
 SIZES = {"80x24": SMALL, "200x50": LARGE}
+WRONG = "Field 'cost_usd': Input should be greater than or equal to 0, got -1. " + "And so on. " * 12
 STILL_SECONDS = 2.0
 VIEWS = {"runs": None, "run": TIERED_RUN}
 
@@ -33,7 +34,8 @@ async def fed(settings: Settings) -> AsyncIterator[None]:
     broken = [line for line in simulate(seed=5, start=START) if isinstance(decode(line), Reason)]
     async with Feed(settings, log=True) as feed:
         await feed.take([line for line in lines if _is_in_time(line)])
-        await reject(settings, *broken, at_ms=int(1000 * (NOW - timedelta(minutes=7)).timestamp()))
+        minutes_ago = int(1000 * (NOW - timedelta(minutes=7)).timestamp())
+        await reject(settings, *broken, at_ms=minutes_ago, message=WRONG)
         yield
 
 
