@@ -148,7 +148,12 @@ def _growth(axes: Any, growth: dict[str, Any] | None) -> None:
     axes.set_ylabel("events for a second of worker CPU")
     if not growth:
         return
-    labels = {"slots": "slots in one run", "runs": f"runs ({growth['events_over_runs']:,} events)"}
+    over = f"{growth['events_over_runs']:,} events"
+    labels = {
+        "slots": "slots in one run",
+        "runs": f"runs of 7 tiers x 5 agents ({over})",
+        "plain_runs": f"runs of one tier and agent ({over})",
+    }
     for name, label in labels.items():
         points = {int(number): rate for number, rate in growth[name].items()}
         axes.plot(list(points), list(points.values()), marker="o", label=label)
