@@ -26,6 +26,7 @@ from streamer.worker.limits import (
     MAX_MESSAGE_BYTES,
     MAX_POLL_RECORDS,
 )
+from streamer.worker.local_state import instance_of
 from streamer.worker.output import Output
 from streamer.worker.processor import Processor
 from streamer.worker.publishing import Publisher
@@ -150,6 +151,7 @@ def faust_app(settings: Settings, names: Names, state: Path | None = None) -> fa
         broker_rebalance_timeout=BROKER_PATIENCE_SECONDS,
         broker_commit_interval=COMMIT_SECONDS,
         broker_max_poll_records=MAX_POLL_RECORDS,
+        consumer_group_instance_id=None if state is None or settings.embedded else instance_of(state),
         consumer_max_fetch_size=MAX_MESSAGE_BYTES,
         producer_compression_type=settings.codec,
         producer_max_request_size=MAX_MESSAGE_BYTES,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import socket
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -77,6 +78,17 @@ def held_directory(settings: Settings, log: str) -> Iterator[Path]:
         ) from error
     with lock:
         yield directory
+
+
+def instance_of(directory: Path) -> str:
+    """The name under which the worker of a directory is known to its consumer group, over its restarts.
+
+    The host is part of it: Faust refuses an assignment that was made for another host.
+    """
+    file = directory / "instance"
+    if not file.exists():
+        file.write_text(uuid.uuid4().hex[:12])
+    return f"{file.read_text()}-{socket.gethostname()}"
 
 
 def _first_free(parent: Path) -> tuple[Path, BinaryIO]:

@@ -20,6 +20,7 @@ from streamer.worker.alive import CheckedSelector, Pulse
 from streamer.worker.app import Worker, build, session_seconds
 from streamer.worker.local_state import StateUnavailable, held_directory, log_name
 from streamer.worker.topics import TopicMismatch, ensure_topics
+from streamer.worker.transport import leave_group_at_the_end
 
 log = logging.getLogger(__name__)
 
@@ -111,6 +112,7 @@ async def _pay(worker: Worker) -> None:
 
 async def _stop(worker: Worker, starting: asyncio.Future[None]) -> None:
     """Faust first: it finishes the batch at work and commits what is done."""
+    leave_group_at_the_end(worker.app)
     await worker.app.stop()
     starting.cancel()
     with suppress(asyncio.CancelledError, Exception):

@@ -203,6 +203,13 @@ def consumer_of(app: faust.App) -> Consumer:
     return cast(Consumer, app.consumer)
 
 
+def leave_group_at_the_end(app: faust.App) -> None:
+    """A worker that stops in good order leaves its group, also one for whose return the group would wait."""
+    consumer = getattr(app.consumer, "_thread", None) and consumer_of(app)._thread._consumer
+    if consumer is not None and consumer._coordinator is not None:
+        consumer._coordinator._group_instance_id = None
+
+
 def batch_transport(app: faust.App, settings: Settings, event_topic: str) -> Transport:
     """The transport for this app and these settings."""
     transport = Transport([URL(f"kafka://{server}") for server in settings.bootstrap.split(",")], app)
