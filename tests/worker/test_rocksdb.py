@@ -193,6 +193,21 @@ def killed_and_restarted(deployment: Deployment, where: Path) -> None:
 
 @pytest.mark.kafka
 @pytest.mark.slow
+def test_a_killed_worker_need_not_wait_until_its_group_has_given_it_up(
+    on_kafka: Deployment, tmp_path: Path
+) -> None:
+    on_kafka.session = 250.0
+    worker = on_disk(on_kafka, tmp_path / "state").start()
+    on_kafka.publish(trial_events(300))
+    on_kafka.wait_until_equal(worker)
+    worker.kill()
+    on_kafka.publish(trial_events(300, seed=2))
+    worker.start()
+    on_kafka.wait_until_equal(worker)
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
 def test_local_rows_that_are_lost_or_old_are_completed_from_the_changelog(
     on_kafka: Deployment, tmp_path: Path
 ) -> None:
