@@ -17,6 +17,10 @@ SCROLLBAR = 1
 """Columns left free for the scrollbar, so that nothing moves when it appears."""
 
 
+MOVES = {"up", "down", "pageup", "pagedown", "home", "end", "ctrl+home", "ctrl+end"}
+"""Keys that move the cursor."""
+
+
 class Table(DataTable[Text]):
     """Rows of one kind.
 
@@ -43,6 +47,7 @@ class Table(DataTable[Text]):
         self._heads: list[tuple[Fitted, str]] = []
         self._keys: list[str] = []
         self._texts: list[list[tuple[str, str]]] = []
+        self._moved = False
 
     def show_rows(
         self,
@@ -85,6 +90,14 @@ class Table(DataTable[Text]):
     def on_resize(self, event: events.Resize) -> None:
         """Choose columns anew."""
         self._redraw()
+
+    def on_key(self, event: events.Key) -> None:
+        """From now on the cursor stays on its row."""
+        self._moved = self._moved or event.key in MOVES
+
+    def on_click(self) -> None:
+        """Likewise."""
+        self._moved = True
 
     def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
         """A click on a head sorts."""
@@ -163,9 +176,9 @@ class Table(DataTable[Text]):
         self._heads, self._texts = heads, texts
 
     def _go_back(self, chosen: str | None, offset: float) -> None:
-        """The cursor stays on its row, and the view where it was."""
-        if self.show_cursor and chosen in self._keys:
-            self.move_cursor(row=self._keys.index(chosen), animate=False, scroll=bool(offset))
+        """The cursor stays on its row once the user has moved it, at the top before; the view stays."""
+        if self.show_cursor and self._moved and chosen in self._keys:
+            self.move_cursor(row=self._keys.index(chosen), animate=False)
         elif offset:
             self.call_after_refresh(self.scroll_to, y=offset, animate=False, immediate=True)
 

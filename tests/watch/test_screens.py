@@ -10,6 +10,7 @@ import redis
 from streamer.client import async_reader
 from streamer.settings import Settings
 from streamer.watch import following
+from streamer.watch.table import Table
 from tests.support.events import a_deletion, a_plan, a_trial
 from tests.support.formulacode_trials import FASTER
 from tests.support.servers import RedisServer
@@ -261,3 +262,19 @@ async def test_the_help_names_the_keys_and_fits_a_small_terminal(settings: Setti
         await driver.shows("no runs yet: waiting")
         await driver.press("q")
         await driver.until(lambda: not driver.app.is_running, "q quits")
+
+
+async def test_the_cursor_stays_at_the_top_until_it_is_moved_and_then_on_its_run(
+    settings: Settings, feed: Feed
+) -> None:
+    await feed.take([a_trial(run_id=f"run-{n}", finished_at=f"2026-01-31T11:0{n}:00Z") for n in range(3)])
+    async with watching(settings) as driver:
+        await driver.shows("run-0", "run-1", "run-2")
+        table = driver.app.screen.query_one("#main", Table)
+        await feed.take([a_trial(run_id="newest", finished_at=AT)])
+        await driver.until(lambda: table.chosen == "newest", "the cursor is at the top")
+        await driver.press("down", "down")
+        assert table.chosen == "run-1"
+        await feed.take([a_trial(run_id="run-0", task_id="another", finished_at="2026-01-31T11:59:30Z")])
+        await driver.until(lambda: driver.order("run-0", "newest")[0] == "run-0", "run-0 is the latest")
+        assert table.chosen == "run-1"
