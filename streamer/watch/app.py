@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any, ClassVar
@@ -79,6 +80,8 @@ class WatchApp(App[None]):
 
     def on_mount(self) -> None:
         """Begin."""
+        if not self.is_headless:  # so that the terminal is left as it was found
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit)
         self.push_screen(RunsScreen())
         if self._run_id is not None:
             self.push_screen(RunScreen(self._run_id))

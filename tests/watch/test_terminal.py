@@ -28,8 +28,8 @@ def here() -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.fixture
-def environment(here: Path) -> dict[str, str]:
+def places(here: Path) -> dict[str, str]:
+    """STREAMER_* variables that lead to the stack."""
     return {"STREAMER_DISCOVERY": str(here / "running.json"), "STREAMER_DATA_DIR": str(here / "data")}
 
 
@@ -45,9 +45,9 @@ def benchmark(here: Path, environment: dict[str, str], layout: str, run: str) ->
 
 
 @pytest.mark.slow
-def test_a_benchmark_is_watched_from_an_empty_list_to_its_end(
-    here: Path, environment: dict[str, str]
-) -> None:
+@pytest.mark.timeout(600)
+def test_a_benchmark_is_watched_from_an_empty_list_to_its_end(here: Path) -> None:
+    environment = places(here)
     with Terminal(here, "watch", environment=environment, size=SMALL) as terminal:
         terminal.shows("no runs yet: waiting", "q Quit")
         benchmark(here, environment, "fc-eval", "nightly")
@@ -75,17 +75,26 @@ def test_a_benchmark_is_watched_from_an_empty_list_to_its_end(
         wait_for(lambda: terminal.exit_code == 0, "q ends it with exit code 0")
 
 
+@pytest.fixture(scope="module")
+def tiers(here: Path) -> str:
+    """A run with tiers."""
+    benchmark(here, places(here), "scylla", "tiers")
+    return "tiers"
+
+
 @pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("given", "coloured"), [({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({}, True)]
+)
 def test_no_color_means_no_colour_and_colour_is_there_otherwise(
-    here: Path, environment: dict[str, str]
+    here: Path, tiers: str, given: dict[str, str], coloured: bool
 ) -> None:
-    benchmark(here, environment, "scylla", "tiers")
-    for given, coloured in (({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({}, True)):
-        with Terminal(here, "watch", "tiers", environment=environment | given, size=SMALL) as terminal:
-            terminal.shows("tiers (", "uplift", "passed", "rejections (0)")
-            assert bool(COLOUR.search(terminal.escapes)) is coloured, given
-            terminal.press("C-c")
-            wait_for(lambda: terminal.exit_code == 0, "Ctrl-C ends it", 60)
+    with Terminal(here, "watch", tiers, environment=places(here) | given, size=SMALL) as terminal:
+        terminal.shows("tiers (", "uplift", "passed", "rejections (0)")
+        assert bool(COLOUR.search(terminal.escapes)) is coloured
+        terminal.press("C-c")
+        wait_for(lambda: terminal.exit_code == 0, "Ctrl-C ends it", 60)
 
 
 def test_without_a_terminal_one_line_names_what_else_there_is() -> None:
