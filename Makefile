@@ -10,7 +10,7 @@ DATA ?=
 PEERS ?=
 SCALE ?= full
 
-.PHONY: help install demo test test-kafka faults fuzz lint ci bench bench-peers bench-micro schema screenshots constraints clean
+.PHONY: help install demo test test-kafka faults fuzz lint ci bench bench-peers bench-micro bench-profile schema screenshots constraints clean
 
 help:
 	@echo 'make demo              follow a simulated benchmark and watch the boards; DATA=dir for real results'
@@ -22,6 +22,7 @@ help:
 	@echo 'make ci                what CI runs'
 	@echo 'make bench             measure everything into docs/performance/; SCALE=small for less, PEERS=dir'
 	@echo 'make bench-peers       ours and the peers turn about on one broker'
+	@echo 'make bench-profile     where the time goes, into docs/performance.md'
 	@echo 'make bench-micro       what each statistic and each step costs'
 	@echo 'make schema            write docs/schemas/ anew'
 	@echo 'make screenshots       take the pictures of the web page and the terminal in docs/ anew (Chromium, tmux)'
@@ -70,6 +71,9 @@ bench: $(STAMP)
 
 bench-peers: $(STAMP)
 	$(BIN)/python -m benchmarks.peers --scale $(SCALE) $(if $(PEERS),--peers '$(PEERS)')
+
+bench-profile: $(STAMP)
+	for what in drain trickle fold; do $(BIN)/python -m benchmarks.profiling $$what --scale $(SCALE) --page || exit; done
 
 bench-micro: $(STAMP)
 	$(BIN)/pytest benchmarks/micro --benchmark-only --benchmark-columns=min,median,max,rounds --benchmark-sort=name

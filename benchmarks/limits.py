@@ -100,10 +100,10 @@ def verified(deployment: Deployment) -> str:
     return " ".join(sorted({verdict.outcome for verdict in verification.verify(None)}))
 
 
-def closed(site: Site, runs: int) -> list[list[object]]:
+def closed(site: Site, runs: int, idle_seconds: float = IDLE_SECONDS) -> list[list[object]]:
     """Runs that go idle leave memory; all of them come back at once."""
     rows: list[list[object]] = []
-    with Deployment(site, more={"run_idle_seconds": IDLE_SECONDS}) as deployment:
+    with Deployment(site, more={"run_idle_seconds": idle_seconds}) as deployment:
         lines = events(11 * runs, runs=runs)
         wanted = deployment.load(islice(lines, 10 * runs))
         worker = deployment.worker(*cores())

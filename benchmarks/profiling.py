@@ -11,32 +11,43 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from statistics import median
+from typing import TypeAlias
 
-from benchmarks.common import SCALES, add_scale, events, scale_of, table
+from benchmarks.common import SCALES, add_scale, events, scale_of
 from benchmarks.drain import drain
 from benchmarks.latency import send_slowly
-from benchmarks.machine import SERVERS, WORKERS, on_cores
+from benchmarks.machine import SERVERS, WORKERS, cpu_seconds, on_cores
 from benchmarks.report import into_page
 from benchmarks.site import Deployment, a_site, ready_at
+from benchmarks.stacks import functions, parts
 from tests.support.worker_process import WorkerProcess
 
 RATE_HZ = 200
-TOP = 30
 FOLDING = """
-import sys
+import sys, time
 from benchmarks.bench_fold import fold
-from benchmarks.common import events
+began = time.process_time()
 for _ in range(2):
-    fold(events(int(sys.argv[1])) if len(sys.argv) < 3 else open(sys.argv[2], "rb"))
+    fold(open(sys.argv[1], "rb"))
+print(time.process_time() - began)
 """
+
+Profile: TypeAlias = Callable[[int, Path], tuple[str, float]]
+"""Number of events and file for the stacks -> a sentence, and microseconds of CPU of an event."""
 
 
 def spy(pid: int, out: Path) -> subprocess.Popen[bytes]:
-    """Start looking at a process, from the other core; ends with the process."""
-    command = [str(Path(sys.executable).with_name("py-spy")), "record", "--pid", str(pid), "--nonblocking"]
+    """Start looking, from the other core, at whoever holds the interpreter; ends with the process."""
+    command = [
+        str(Path(sys.executable).with_name("py-spy")),
+        "record",
+        "--pid",
+        str(pid),
+        "--nonblocking",
+        "--gil",
+    ]
     with on_cores(SERVERS):
         return subprocess.Popen(
             [*command, "--rate", str(RATE_HZ), "--duration", "3600", "--format", "raw", "--output", str(out)],
@@ -45,35 +56,7 @@ def spy(pid: int, out: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def summary(folded: str, top: int = TOP) -> str:
-    """Own and cumulated share of the functions in py-spy's raw output, greatest first.
-
-    >>> print(summary("run (a.py:1);cut (b.py:2) 3\\nrun (a.py:9) 1\\n"))
-    own %  with callees %  function
-    -----  --------------  ----------
-    75     75              cut (b.py)
-    25     100             run (a.py)
-    """
-    own, cumulated, total = Counter[str](), Counter[str](), 0
-    for line in folded.splitlines():
-        stack, _, count = line.rpartition(" ")
-        frames = [_function(frame) for frame in stack.split(";")]
-        total += int(count)
-        own[frames[-1]] += int(count)
-        for frame in set(frames):
-            cumulated[frame] += int(count)
-    wanted = dict.fromkeys([f for f, _ in own.most_common(top)] + [f for f, _ in cumulated.most_common(top)])
-    rows = [(round(100 * own[f] / total, 1), round(100 * cumulated[f] / total, 1), f) for f in wanted]
-    return table([("own %", "with callees %", "function"), *rows])
-
-
-def _function(frame: str) -> str:
-    """Without the line number: `cut (streamer/x.py:12)` -> `cut (streamer/x.py)`."""
-    name, _, place = frame.rpartition(" (")
-    return f"{name} ({place.rstrip(')').rpartition(':')[0]})" if ":" in place else frame
-
-
-def profile_drain(number: int, out: Path) -> str:
+def profile_drain(number: int, out: Path) -> tuple[str, float]:
     """Profile a worker that drains so many events."""
     spies: list[subprocess.Popen[bytes]] = []
     with a_site("kafka") as site:
@@ -85,42 +68,42 @@ def profile_drain(number: int, out: Path) -> str:
 
         drained = drain(deployment, wanted, number, look=look)
     spies[0].wait(60)
-    return (
-        f"{drained.rate:,.0f} events/s; worker CPU {drained.cpu_microseconds:.0f} us an event in "
-        f"{drained.seconds:.1f} s; broker CPU / worker CPU {drained.broker_share:.2f}"
-    )
+    said = f"{number:,} events; worker CPU {drained.cpu_microseconds:.1f} us an event"
+    return said, drained.cpu_microseconds
 
 
-def profile_trickle(number: int, out: Path) -> str:
+def profile_trickle(number: int, out: Path) -> tuple[str, float]:
     """Profile a worker that gets so many events one by one."""
-    scale = SCALES["small"]
+    rate = SCALES["full"].trickle_rate
     with a_site("kafka") as site, Deployment(site) as deployment:
         worker = deployment.worker(WORKERS)
         try:
             ready_at(worker)
-            spying = spy(worker.process.pid, out)
-            taken = asyncio.run(send_slowly(deployment, list(events(number)), scale.trickle_rate))
+            spying, before = spy(worker.process.pid, out), cpu_seconds(worker.process.pid)
+            asyncio.run(send_slowly(deployment, list(events(number)), rate))
+            microseconds = (cpu_seconds(worker.process.pid) - before) / number * 1e6
             spying.send_signal(signal.SIGINT)
             spying.wait(60)
         finally:
             worker.kill()
-    return f"median {median(taken.milliseconds()):.1f} ms at {scale.trickle_rate:g} events/s"
+    return f"{number:,} events, {rate:g} a second; worker CPU {microseconds:,.0f} us an event", microseconds
 
 
-def profile_fold(number: int, out: Path) -> str:
-    """Profile folding so many events."""
+def profile_fold(number: int, out: Path) -> tuple[str, float]:
+    """Profile folding so many events, twice."""
     with tempfile.NamedTemporaryFile() as file:
         file.writelines(line + b"\n" for line in events(number))
         file.flush()
         with on_cores(WORKERS):
-            folding = subprocess.Popen([sys.executable, "-c", FOLDING, str(number), file.name])
+            folding = subprocess.Popen([sys.executable, "-c", FOLDING, file.name], stdout=subprocess.PIPE)
         spying = spy(folding.pid, out)
-        folding.wait()
+        printed, _ = folding.communicate()
         spying.wait(60)
-    return f"{number:,} events, twice"
+    microseconds = float(printed) / (2 * number) * 1e6
+    return f"{number:,} events, twice; {microseconds:.1f} us of CPU an event", microseconds
 
 
-PROFILES = {"drain": profile_drain, "trickle": profile_trickle, "fold": profile_fold}
+PROFILES: dict[str, Profile] = {"drain": profile_drain, "trickle": profile_trickle, "fold": profile_fold}
 
 
 def main() -> None:
@@ -135,8 +118,9 @@ def main() -> None:
     number = args.events or (scale.trickle if args.what == "trickle" else scale.backlog)
     with tempfile.TemporaryDirectory() as folder:
         out = args.raw or Path(folder) / "stacks"
-        said = PROFILES[args.what](number, out)
-        text = f"{said}\n\n{summary(out.read_text())}"
+        said, microseconds = PROFILES[args.what](number, out)
+        folded = out.read_text()
+    text = f"{said}\n\n{parts(folded, microseconds)}\n\n{functions(folded)}"
     print(text)
     if args.page:
         into_page(**{f"profile_{args.what}": f"```text\n{text}\n```"})

@@ -16,5 +16,5 @@ def test_backlogs_and_many_runs_are_measured() -> None:
         for lines in (revisions(100, 1_000), events(1_000, runs=1)):
             curve = drained(site, lines, 1_000)
             assert (len(curve.steps), curve.outcome) == (10, "equal")
-        rows = closed(site, 20)
+        rows = closed(site, 20, idle_seconds=3.0)
     assert [row[-1] for row in rows] == ["equal"] * 3

@@ -15,7 +15,7 @@ from types import ModuleType
 
 import pytest
 
-from benchmarks import peers, profiling, report
+from benchmarks import peers, report, stacks
 from benchmarks.big_run import big_run
 from benchmarks.common import SCALES
 from benchmarks.families import drained, folded
@@ -113,6 +113,13 @@ def test_the_command_writes_table_json_and_chart_and_keeps_what_was_measured_bef
     assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_fold_can_be_profiled() -> None:
+    command = [sys.executable, "-m", "benchmarks.profiling", "fold", "--events", "20000"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "decode" in done.stdout
+
+
 def test_missing_peers_are_said_loudly(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="THE PEERS ARE MISSING"):
         peers.find_peers(tmp_path)
@@ -137,7 +144,7 @@ def test_sizes_follow_from_what_was_measured() -> None:
     assert as_sizes({"families": {}}) == {}
 
 
-@pytest.mark.parametrize("module", [profiling, report], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [stacks, report], ids=lambda module: module.__name__)
 def test_examples_in_docstrings_hold(module: ModuleType) -> None:
     assert doctest.testmod(module).failed == 0
 
