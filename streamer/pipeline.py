@@ -185,6 +185,11 @@ class Pipeline:
             self._cutters[run_id] = other._cutters[run_id]
             self._books[run_id] = other._books[run_id]
 
+    def page_anew(self) -> None:
+        """Write every slot on a page of our own: those loaded may be gone from where others read them."""
+        for run in self._runs.values():
+            run.pages_outdated = True
+
     def runs(self) -> list[str]:
         """Ids of the runs that this pipeline knows, deleted ones included, closed ones not."""
         return list(self._runs)

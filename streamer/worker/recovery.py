@@ -167,6 +167,7 @@ class Rebuild:
                 number,
             )
         consumer_of(self._app).refolded.add(TP(self._topic, number))
+        pipeline.page_anew()  # a local disk may have pages that the changelog has lost
         done = at.committed or 0
         past = max(pipeline.as_of + 1, done, self._published_version(number) + 1)
         return Partition(

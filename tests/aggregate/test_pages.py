@@ -62,6 +62,24 @@ def test_recovered_slots_are_not_written_again_until_they_change() -> None:
     assert [write.key for write in recovered.page_writes("run-1")] == ["run-1/new/1"]
 
 
+def test_pages_that_others_may_not_find_are_written_anew_with_the_next_event() -> None:
+    pipeline, _ = folded([a_trial(task_id=f"t{n}") for n in range(3)], writer="old")
+    pages = pipeline.page_writes("run-1")
+    recovered = Pipeline(writer="new")
+    for write in pages:
+        recovered.load_page(write.key, write.value or b"")
+    recovered.recovered()
+    recovered.page_anew()
+    recovered.fold(records([a_trial(task_id="t1")]))
+    writes = recovered.page_writes("run-1")
+    assert {write.key for write in writes if write.value is None} == {write.key for write in pages}
+    alone = Pipeline(writer="next")
+    for write in writes:
+        if write.value is not None:
+            alone.load_page(write.key, write.value)
+    assert digests(alone) == digests(pipeline)
+
+
 def withdrawn_after_recovery(writes: Iterable[PageWrite]) -> set[str]:
     """Keys of scored trials that whoever recovers these pages tombstones when it publishes."""
     recovered = Pipeline(writer="new")

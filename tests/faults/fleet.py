@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -98,7 +99,10 @@ class Fleet:
             self.wanted.discard(number)
             worker = self._workers[number]
             if worker.alive:
-                worker.stop()
+                try:
+                    worker.stop()
+                except subprocess.TimeoutExpired:
+                    worker.kill()
 
     def restart_all(self) -> None:
         """End all at once and start them: everything in memory is gone."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from streamer.embedded.errors import ServerFailed
 from tests.faults import kinds_events, kinds_kafka, kinds_redis, kinds_workers
 from tests.faults.bed import CURRENT_SECONDS, Bed, NotCurrent
 from tests.faults.check import Checker, Outcome
@@ -142,17 +143,18 @@ class Run:
             bed.burst()
             result.in_flight = bed.wait_for_flight()
             before = bed.publisher.total
-            fault.inject()
-            fault.last()
-            fault.heal()
+            try:
+                fault.inject()
+                fault.last()
+            finally:
+                fault.heal()
             result.meanwhile = bed.publisher.total - before
             began = time.monotonic()
             if not kind.quiet:
                 bed.wait_current(kind.name)
                 result.seconds = round(time.monotonic() - began, 2)
-        except NotCurrent as error:
-            result.wrong.append(str(error))
-            self._say(f"  WRONG: {error}")
+        except (AssertionError, ServerFailed) as error:
+            self._wrong(result, error)
         self._tidy(fault, result)
         result.notes = fault.notes
         return result
@@ -165,5 +167,8 @@ class Run:
         try:
             self.bed.wait_current(f"after {fault.name}")
         except NotCurrent as error:
-            result.wrong.append(str(error))
-            self._say(f"  WRONG: {error}")
+            self._wrong(result, error)
+
+    def _wrong(self, result: Injected, error: Exception) -> None:
+        result.wrong.append(str(error))
+        self._say(f"  WRONG: {error}")
