@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,14 @@ from typing import Any
 import orjson
 import pytest
 import redis
+from aiokafka import TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
 from schemas.canonical import canonical_json, digest_of
 from streamer.client.verify import Verification
 from streamer.score import PriceTable
 from streamer.worker.placement import partition_of
+from streamer.worker.topics import ensure_topics
 from tests.support.cli import streamer
 from tests.support.online import ENGINES, bootstrap_of
 from tests.support.servers import RedisServer
@@ -89,6 +93,32 @@ def corrupt_topics(deployment: Deployment) -> None:
 
 def outcomes(verdicts: list[dict[str, Any]]) -> dict[str, str]:
     return {verdict["run_id"]: verdict["outcome"] for verdict in verdicts}
+
+
+@pytest.mark.kafka
+def test_a_log_without_its_beginning_cannot_be_rebuilt_and_nothing_is_touched(
+    kafka_bootstrap: str, tmp_path: Path, redis_server: RedisServer, namespace: str
+) -> None:
+    deployment = Deployment(tmp_path, kafka_bootstrap, redis_server.url, namespace, embedded=False)
+    asyncio.run(ensure_topics(deployment.settings))
+    deployment.publish(trial_events(40))
+    numbers = {record.partition for record in deployment.records("trial-events")}
+    asyncio.run(lose_the_first(deployment, numbers))
+    code, verdicts, _ = call(deployment, "rebuild", "--switch")
+    assert code == 3
+    assert "truncated" in verdicts[0]["reason"]
+    assert not deployment.records("streamer-meta")
+
+
+async def lose_the_first(deployment: Deployment, numbers: set[int]) -> None:
+    """Delete the first event of these partitions."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=deployment.bootstrap)
+    await admin.start()
+    try:
+        topic = deployment.names.trial_events
+        await admin.delete_records({TopicPartition(topic, n): RecordsToDelete(1) for n in numbers})
+    finally:
+        await admin.close()
 
 
 def is_equal(deployment: Deployment, run_id: str) -> bool:
