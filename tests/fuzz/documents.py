@@ -7,6 +7,7 @@ import json
 import shutil
 import tarfile
 from datetime import UTC, datetime
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -28,6 +29,7 @@ LARGEST_BYTES = 64 * 1024
 REAL_EVENTS = 400
 
 
+@cache
 def events() -> list[bytes]:
     """Lines of NDJSON: every type of event, and those of simulated and real harnesses; few that are none."""
     found = [line for path in sorted(RECORDED.glob(f"*/{EVENTS}")) for line in path.read_bytes().splitlines()]
@@ -77,6 +79,7 @@ def _small(source: Path, target: Path) -> Path:
     return target
 
 
+@cache
 def agent_logs() -> list[bytes]:
     """Lists of steps as agents leave them."""
     steps = [
@@ -93,6 +96,7 @@ def agent_logs() -> list[bytes]:
     return [*_real_files("agent-logs/*.json", 40), *made]
 
 
+@cache
 def casts() -> list[bytes]:
     """Recordings of a terminal."""
     lines = [_json({"version": 2, "width": 80, "height": 24})]
@@ -100,6 +104,7 @@ def casts() -> list[bytes]:
     return [*_real_files("sessions/*.cast", 20), b"\n".join(lines), b"\n".join(lines[:1])]
 
 
+@cache
 def formulacode_logs() -> list[bytes]:
     """Texts with FormulaCode's blocks."""
     blocks = {
