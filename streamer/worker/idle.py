@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing
 from itertools import islice, takewhile
+from operator import itemgetter
 from typing import Any
 
 from faust.types import TP
@@ -39,16 +41,23 @@ class IdleRuns:
 
     Args:
         now: clock, in seconds.
+        wall: Unix seconds; only for what came before this worker.
     """
 
     def __init__(
-        self, settings: Settings, tables: Tables, publisher: Publisher, now: Callable[[], float] = clock
+        self,
+        settings: Settings,
+        tables: Tables,
+        publisher: Publisher,
+        now: Callable[[], float] = clock,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._settings = settings
         self._idle_seconds = settings.run_idle_seconds
         self._tables = tables
         self._publisher = publisher
         self._now = now
+        self._wall = wall
 
     def touch(self, partition: Partition, runs: Iterable[str]) -> None:
         """Events have arrived for these runs."""
@@ -56,6 +65,14 @@ class IdleRuns:
         for run_id in runs:
             heard.pop(run_id, None)
             heard[run_id] = moment
+
+    def recovered(self, partition: Partition) -> None:
+        """Nobody knows when runs got their last events: it is taken to be when those happened."""
+        ahead = self._wall() - self._now()
+        for run_id in partition.pipeline.runs():
+            happened = partition.pipeline.run(run_id).last_event_at / 1_000_000 - ahead
+            partition.heard.setdefault(run_id, min(happened, self._now()))
+        partition.heard = dict(sorted(partition.heard.items(), key=itemgetter(1)))
 
     def close_due(self, partition: Partition) -> int:
         """Close runs that are idle, the longest first, a turn's worth; how many."""

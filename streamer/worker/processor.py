@@ -215,7 +215,7 @@ class Processor:
         await self._remove_replaced(partition)
         partition.caught_up = True
         partition.marked.clear()
-        self.idle.touch(partition, runs)
+        self.idle.recovered(partition)
         await self._sink.reconcile(self.idle.summaries(partition))
         log.info(
             "partition %d: caught up at offset %d, %d runs", partition.number, partition.position, len(runs)

@@ -83,10 +83,11 @@ class Bench:
         self.behind = False
         publisher = Publisher(names, tables)
         self.tables, self.seconds = tables, 0.0
+        clocks = (lambda: self.seconds,) * 2
         collaborators: Any = {
             "tables": tables,
             "publisher": publisher,
-            "idle": IdleRuns(Settings(run_idle_seconds=60), tables, publisher, now=lambda: self.seconds),
+            "idle": IdleRuns(Settings(run_idle_seconds=60), tables, publisher, *clocks),
             "output": self.broker,
             "sink": self.sink,
             "pulse": Pulse(60),
