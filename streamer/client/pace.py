@@ -1,7 +1,7 @@
 """How fast a run goes and what it costs: time left, burn rate, projected total. Pure.
 
-Everything rests on event time, never on the clock of whoever looks: a replay of a run tells the same as the run
-itself, and the page in the browser (`streamer/web/static/js/run.js`) tells the same as the terminal.
+Everything rests on event time, never on the clock of whoever looks: a replay of a run tells the same as the
+run itself, and the page in the browser (`streamer/web/static/js/run.js`) tells the same as the terminal.
 """
 
 from __future__ import annotations

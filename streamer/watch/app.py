@@ -60,6 +60,7 @@ class WatchApp(App[None]):
         self.now = now
         self.rejections = Rejections()
         self.problems: dict[str, str] = {}
+        self.failure: Exception | None = None
         self._run_id = run_id
         self._heartbeats: list[WorkerStatus] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -94,6 +95,14 @@ class WatchApp(App[None]):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.reader.close()
+
+    def _handle_exception(self, error: Exception) -> None:
+        """End; whoever started it says why. Textual would print local variables, with passwords maybe."""
+        if self.is_headless:
+            super()._handle_exception(error)
+            return
+        self.failure = self.failure or error
+        self.exit(return_code=1)
 
     def spawn(self, work: Coroutine[Any, Any, None], tell: Tell) -> asyncio.Task[None]:
         """Let it run until it is cancelled; a mistake of ours in it is told and ends it alone."""
@@ -146,6 +155,10 @@ def run_watch(settings: Settings, run_id: str | None) -> None:
 
     Raises:
         BadRedisUrl: the settings do not say where Redis is.
+        Exception: a mistake of ours; the terminal is as it was before.
     """
     logging.getLogger("streamer").addHandler(logging.NullHandler())  # a line of a log would tear the screen
-    WatchApp(settings, run_id).run()
+    app = WatchApp(settings, run_id)
+    app.run()
+    if app.failure is not None:
+        raise app.failure

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -43,10 +43,16 @@ class Terminal:
         arguments: of `streamer`.
         environment: of the command; STREAMER_* of this process is dropped.
         size: columns and lines.
+        program: instead of `streamer`.
     """
 
     def __init__(
-        self, directory: Path, *arguments: str, environment: Mapping[str, str], size: tuple[int, int]
+        self,
+        directory: Path,
+        *arguments: str,
+        environment: Mapping[str, str],
+        size: tuple[int, int],
+        program: Sequence[str] = COMMAND,
     ) -> None:
         # The path of a socket must be short.
         self._tmux = [tmux(), "-S", str(directory / uuid.uuid4().hex[:8]), "-f", os.devnull]
@@ -54,8 +60,8 @@ class Terminal:
         dropped = ("STREAMER_", "NO_COLOR", "TMUX")
         clean = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
         self._environment = clean | dict(environment) | {"LC_ALL": "C.UTF-8"}
-        program = shlex.join([*COMMAND, *arguments])
-        self._shell = f"{program}; echo $? > {shlex.quote(str(self._status))}; exec sleep infinity"
+        command = shlex.join([*program, *arguments])
+        self._shell = f"{command}; echo $? > {shlex.quote(str(self._status))}; exec sleep infinity"
         self._size = size
 
     def __enter__(self) -> Self:

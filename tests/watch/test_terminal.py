@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -114,6 +115,26 @@ def test_a_redis_url_that_is_none_is_one_line_even_in_a_terminal() -> None:
             wait_for(lambda: terminal.exit_code is not None, "it ends")
             screen = " ".join(terminal.screen.split())
     assert "The Redis URL is not usable" in screen
+    assert "s3cr3t" not in screen
+
+
+def test_a_mistake_of_ours_is_one_line_without_local_variables() -> None:
+    tmux()
+    program = (
+        "from streamer.watch.runs_screen import RunsScreen\n"
+        "def draw(self):\n"
+        "    secret = 's3' + 'cr3t'\n"
+        "    raise TypeError('of the test')\n"
+        "RunsScreen.draw = draw\n"
+        "from streamer.cli import main; main()"
+    )
+    with tempfile.TemporaryDirectory(prefix="watch-") as folder:
+        given = {"STREAMER_REDIS": "redis://127.0.0.1:1", "STREAMER_DISCOVERY": f"{folder}/none.json"}
+        command = (sys.executable, "-c", program)
+        with Terminal(Path(folder), "watch", environment=given, size=SMALL, program=command) as terminal:
+            wait_for(lambda: terminal.exit_code == 1, "it ends")
+            screen = " ".join(terminal.screen.split())
+    assert screen.startswith("streamer: internal error, TypeError: of the test. Please report it")
     assert "s3cr3t" not in screen
 
 
