@@ -4,6 +4,7 @@
 - `waits_after_pages`: says "pages written" and waits there for a while, each batch.
 - `zombie`: the same, and does not notice that it was stopped.
 - `cannot_load`: an exception in the rebuild.
+- `loses_pages`: a page that is looked up by its key is gone.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from typing import Any
 
 from streamer.settings import Settings
 from streamer.worker.alive import Pulse
+from streamer.worker.coverage import is_mark
 from streamer.worker.processor import Processor
 from streamer.worker.recovery import Rebuild
 from streamer.worker.runner import run_worker
+from streamer.worker.tables import Table
 
 WAIT_SECONDS = 2.0
 
@@ -41,6 +44,14 @@ def main() -> int:
     async def raise_at_load(*_: Any) -> Any:
         raise RuntimeError("injected into the rebuild")
 
+    get = Table.get
+
+    def get_no_page(self: Table, key: str) -> bytes | None:
+        is_page = self.topic.endswith("trials-changelog") and not is_mark(key)
+        return None if is_page else get(self, key)
+
+    if fault == "loses_pages":
+        Table.get = get_no_page  # type: ignore[method-assign]
     if fault == "dies_after_pages":
         Processor._save = save_and_die  # type: ignore[method-assign]
     if fault in {"waits_after_pages", "zombie"}:

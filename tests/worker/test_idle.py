@@ -248,3 +248,15 @@ def test_closed_runs_come_back_whole_on_the_embedded_broker(
 @pytest.mark.slow
 def test_closed_runs_come_back_whole_on_kafka(on_kafka: Deployment, redis_server: RedisServer) -> None:
     idle_runs_come_and_go(on_kafka, redis_server)
+
+
+@pytest.mark.slow
+def test_closed_runs_whose_pages_are_gone_come_back_from_the_event_log(on_embedded: Deployment) -> None:
+    environment = {"STREAMER_RUN_IDLE_SECONDS": "1", "FAULT": "loses_pages"}
+    worker = on_embedded.worker(module="tests.worker.faulty", environment=environment).start()
+    on_embedded.publish(trial_events(300))
+    on_embedded.wait_until_equal(worker)
+    worker.wait_until(lambda: runs_in_memory(on_embedded) == (0, 6), "every run is closed")
+    on_embedded.publish(trial_events(60, seed=2))
+    on_embedded.wait_until_equal(worker)
+    assert worker.output.count("folding it again from the event log") >= 6
