@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
 from benchmarks.common import events, table
@@ -21,6 +21,7 @@ from streamer.client.verify import Verification
 from streamer.score import PriceTable
 from tests.support.worker_process import WorkerProcess
 
+CASES = ("again", "slots", "run", "runs")
 STEPS = 10
 LOOK_SECONDS = 0.2
 DEADLINE_SECONDS = 3_600.0
@@ -152,22 +153,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=1_000_000, help="of each backlog; default 1,000,000")
     parser.add_argument("--runs", type=int, default=10_000, help="runs at once; default 10,000")
+    parser.add_argument(
+        "--only", choices=CASES, nargs="+", default=CASES, help="cases to measure; default all"
+    )
     args = parser.parse_args()
     count, few = args.events, min(10_000, args.events // 10)
-    cases = (
-        (f"{few:,} slots, each {count // few} times", lambda: revisions(few, count), few),
-        (f"{count:,} slots in 32 runs", lambda: events(count), count),
-        (f"{count:,} slots in one run", lambda: events(count, runs=1), count),
-    )
+    backlogs = {
+        "again": (f"{few:,} slots, each {count // few} times", lambda: revisions(few, count), few),
+        "slots": (f"{count:,} slots in 32 runs", lambda: events(count), count),
+        "run": (f"{count:,} slots in one run", lambda: events(count, runs=1), count),
+    }
     tenths = [f"{step}0%" for step in range(1, STEPS + 1)]
     rows: list[list[object]] = [["MiB at", "start", *tenths, "peak", "bytes/slot", "events/s", "verify"]]
     with a_site("kafka") as site:
-        for what, lines, slots in cases:
+        for what, lines, slots in (case for name, case in backlogs.items() if name in args.only):
             rows.append(drained(site, lines(), count).row(what, count, slots))
             print(table(rows[:1] + rows[-1:]), flush=True)
-        head: list[list[object]] = [[f"{args.runs:,} runs at once", "MiB more", "seconds", "verify"]]
-        second = table(head + closed(site, args.runs))
-    print("\n".join(chain(["", table(rows), ""], [second])))
+        print(f"\n{table(rows)}", flush=True)
+        if "runs" in args.only:
+            head: list[list[object]] = [[f"{args.runs:,} runs at once", "MiB more", "seconds", "verify"]]
+            print(f"\n{table(head + closed(site, args.runs))}")
 
 
 if __name__ == "__main__":
