@@ -67,10 +67,14 @@ class Settings(BaseSettings):
     )
     replication: int = Field(default=1, ge=1, le=32, description="Replicas of each topic that is created.")
     embedded: bool = Field(default=False, description="True against the embedded broker (its facts differ).")
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
-    sasl_username: str | None = None
-    sasl_password: SecretStr | None = None
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        default="PLAINTEXT", description="How Kafka is spoken to."
+    )
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
+        default="PLAIN", description="SASL mechanism, where the protocol has SASL."
+    )
+    sasl_username: str | None = Field(default=None, description="SASL user.")
+    sasl_password: SecretStr | None = Field(default=None, description="SASL password; better in a file.")
     sasl_password_file: Path | None = Field(
         default=None, validate_default=True, description="File that holds the SASL password."
     )
@@ -83,7 +87,7 @@ class Settings(BaseSettings):
     session_timeout_seconds: float = Field(default=10.0, ge=1, description="Consumer group session timeout.")
     store: Literal["memory", "rocksdb"] = Field(
         default="memory",
-        description="Where a worker keeps its tables. rocksdb: on disk too, under data_dir, so that a restart "
+        description="Where a worker keeps its tables. rocksdb: on disk too, under data_dir: then a restart "
         "reads only the news from Kafka; needs the extra streamer[rocksdb].",
     )
     standby_replicas: int = Field(
@@ -103,7 +107,17 @@ class Settings(BaseSettings):
         "user's data dir.",
     )
     prices_file: Path | None = Field(default=None, description="TOML price table of the user (R2).")
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        default="INFO", description="Least level of a worker's log."
+    )
+    log_format: Literal["text", "json"] = Field(
+        default="text", description="A worker's log: lines for people, or one JSON object per line."
+    )
+    metrics_address: str | None = Field(
+        default=None,
+        pattern=r"^[^\s/]+:[0-9]{1,5}$",
+        description="HOST:PORT where a worker answers /healthz, /readyz and /metrics; null: nowhere.",
+    )
     epoch: int | None = Field(default=None, ge=1, description="Overrides the epoch kept in streamer-meta.")
 
     @field_validator("redis_cafile", "ssl_cafile", "ssl_certfile", "ssl_keyfile")

@@ -6,6 +6,7 @@ Its pages could do no harm, since a writer rewrites only its own, but its summar
 
 from __future__ import annotations
 
+import logging
 import os
 import selectors
 import sys
@@ -13,6 +14,8 @@ import threading
 import time
 from collections.abc import Callable
 from typing import Any
+
+log = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.2
 EXIT_CODE = 75
@@ -26,9 +29,10 @@ def clock() -> float:
 
 
 def _exit(gap_seconds: float) -> None:
-    sys.stderr.write(
-        f"streamer worker: did not run for {gap_seconds:.1f} s, longer than its session; its partitions "
-        "belong to another worker by now. Ending without writing anything; start it again.\n"
+    log.critical(
+        "did not run for %.1f s, longer than its session; its partitions belong to another worker by now. "
+        "Ending without writing anything; start it again",
+        gap_seconds,
     )
     sys.stderr.flush()
     os._exit(EXIT_CODE)

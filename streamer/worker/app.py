@@ -27,6 +27,7 @@ from streamer.worker.limits import (
     MAX_POLL_RECORDS,
 )
 from streamer.worker.local_state import instance_of
+from streamer.worker.meter import Meter
 from streamer.worker.output import Output
 from streamer.worker.processor import Processor
 from streamer.worker.publishing import Publisher
@@ -60,6 +61,7 @@ class Worker:
     sink: RedisSink
     processor: Processor
     housekeeping: Housekeeping
+    meter: Meter
 
 
 def session_seconds(settings: Settings) -> float:
@@ -76,7 +78,7 @@ def build(settings: Settings, pulse: Pulse, state: Path | None = None) -> Worker
     tables = Tables(app, names, settings.partitions, in_directory(state))
     output = Output(settings, pulse, tables.written)
     sink = RedisSink.from_settings(settings, current=lambda: processor.summaries())
-    publisher = Publisher(names, tables)
+    publisher, meter = Publisher(names, tables), Meter(settings.partitions)
     processor = Processor(
         app,
         settings.partitions,
@@ -87,6 +89,7 @@ def build(settings: Settings, pulse: Pulse, state: Path | None = None) -> Worker
         pulse=pulse,
         behind=lambda number, offset: _behind(app, TP(names.trial_events, number), offset),
         idle=IdleRuns(settings, tables, publisher),
+        meter=meter,
     )
     rebuild = Rebuild(
         app,
@@ -108,8 +111,9 @@ def build(settings: Settings, pulse: Pulse, state: Path | None = None) -> Worker
         sink=sink,
         others=ForeignRecords(app, settings, tables, processor, output),
         worker_id=writer,
+        meter=meter,
     )
-    return Worker(app, output, sink, processor, housekeeping)
+    return Worker(app, output, sink, processor, housekeeping, meter)
 
 
 def _behind(app: faust.App, tp: TP, next_offset: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +13,7 @@ from faust.types import TP
 
 from streamer.sinks.redis import RedisSink
 from streamer.worker.foreign import ForeignRecords
+from streamer.worker.meter import Look, Meter
 from streamer.worker.partition import Partition
 from streamer.worker.processor import Processor
 from streamer.worker.transport import consumer_of
@@ -35,6 +37,7 @@ class Housekeeping:
         sink: RedisSink,
         others: ForeignRecords,
         worker_id: str,
+        meter: Meter,
     ) -> None:
         self._app = app
         self._topic = event_topic
@@ -42,6 +45,7 @@ class Housekeeping:
         self._sink = sink
         self._others = others
         self._worker_id = worker_id
+        self._meter = meter
         self._positions: dict[int, int] = {}
         self._told: tuple[Any, ...] = ()
 
@@ -52,6 +56,7 @@ class Housekeeping:
             while True:
                 await self._tick()
                 status = self.status()
+                self._meter.look = Look(time.monotonic(), status, self._is_ready(status), self._sink.away)
                 if ticks % TICKS_PER_HEARTBEAT == 0 or self._is_news(status):
                     await self._sink.heartbeat(self._worker_id, status, at=datetime.now(UTC))
                 if ticks % TICKS_PER_LOOK_AT_OTHERS == 0 and self._settled:
@@ -79,6 +84,9 @@ class Housekeeping:
             "open_runs": sum(len(partition.pipeline.runs()) for partition in partitions.values()),
             "closed_runs": sum(len(partition.closed) for partition in partitions.values()),
         }
+
+    def _is_ready(self, status: dict[str, Any]) -> bool:
+        return self._settled and bool(status["partitions"]) and not status["catching_up"]
 
     @property
     def _settled(self) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -22,6 +23,7 @@ from streamer.worker.alive import Pulse
 from streamer.worker.batches import Batch
 from streamer.worker.coverage import mark_key
 from streamer.worker.idle import IdleRuns, as_record
+from streamer.worker.meter import Meter
 from streamer.worker.output import Out, Output
 from streamer.worker.partition import Partition
 from streamer.worker.placement import forward
@@ -62,6 +64,7 @@ class Processor:
         pulse: Pulse,
         behind: Callable[[int, int], bool],
         idle: IdleRuns,
+        meter: Meter,
     ) -> None:
         self.partitions: dict[int, Partition] = {}
         self.lock = asyncio.Lock()
@@ -74,6 +77,7 @@ class Processor:
         self._pulse = pulse
         self._behind = behind
         self.idle = idle
+        self._meter = meter
 
     async def run(self, stream: Any) -> None:
         """Process batches for as long as the stream gives any."""
@@ -110,7 +114,9 @@ class Processor:
         partition = self.partitions[batch.partition]
         self._pulse.check()
         next_offset = batch.last_offset + 1
+        began = time.perf_counter()
         folded = await self._fold(partition, batch.records)
+        self._meter.fold_took(time.perf_counter() - began)
         self.idle.touch(partition, folded.touched)
         partition.replaced += await self._save(partition, folded.touched)
         await self._output.write(self._aside(partition, folded))
@@ -155,6 +161,7 @@ class Processor:
         folded = Folded()
         for portion in portions(records, partition.silent_to):
             found = partition.pipeline.fold(map(as_record, portion))
+            self._meter.folded(found)
             if found.of_closed:
                 found.touched |= await self._fold_closed(partition, found)
             folded.touched |= found.touched
@@ -168,7 +175,9 @@ class Processor:
         """Open the runs again whose records were handed back, and fold those; the runs."""
         for run_id in dict.fromkeys(run_id for _, run_id in found.of_closed):
             await self.idle.open(partition, run_id)
-        return partition.pipeline.fold(record for record, _ in found.of_closed).touched
+        opened = partition.pipeline.fold(record for record, _ in found.of_closed)
+        self._meter.folded(opened)
+        return opened.touched
 
     async def _save(self, partition: Partition, runs: set[str]) -> list[Out]:
         """Write the pages and wait; returns the tombstones of pages that they replace."""
@@ -190,7 +199,9 @@ class Processor:
             outs += self._publisher.of_cut(partition.number, cuts[-1])
             await asyncio.sleep(0)
         self._pulse.check()
+        began = time.perf_counter()
         await asyncio.gather(self._output.write(outs), self._sink.write(cuts))
+        self._meter.publish_took(time.perf_counter() - began)
 
     async def _publish_recovered(self, partition: Partition) -> None:
         """Publish marked runs, and what differs from the tables; then reconcile the sink."""

@@ -7,7 +7,6 @@ import gc
 import logging
 import os
 import signal
-import sys
 import threading
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -19,6 +18,8 @@ from streamer.settings import Settings
 from streamer.worker.alive import CheckedSelector, Pulse
 from streamer.worker.app import Worker, build, session_seconds
 from streamer.worker.local_state import StateUnavailable, held_directory, log_name
+from streamer.worker.logs import configure_logging
+from streamer.worker.monitor import monitored
 from streamer.worker.topics import TopicMismatch, ensure_topics
 from streamer.worker.transport import leave_group_at_the_end
 
@@ -42,7 +43,7 @@ OK, FOUND_WRONG, USED_WRONGLY = 0, 1, 2
 
 def run_worker(settings: Settings) -> int:
     """Run a worker; blocks. The exit code: 0 after a signal, 1 after a crash, 2 for wrong settings."""
-    _configure_logging(settings)
+    configure_logging(settings)
     gc.set_threshold(*GARBAGE_THRESHOLDS)
     pulse = Pulse(session_seconds(settings))
     pulse.start()
@@ -66,12 +67,17 @@ async def _run(settings: Settings, pulse: Pulse) -> int:
     if not await _until(stop, _ensure_topics(settings)):
         return OK
     if settings.store == "memory":
-        return await _work(build(settings, pulse), stop)
+        return await _work(settings, build(settings, pulse), stop)
     with held_directory(settings, await log_name(settings)) as state:
-        return await _work(build(settings, pulse, state), stop)
+        return await _work(settings, build(settings, pulse, state), stop)
 
 
-async def _work(worker: Worker, stop: asyncio.Event) -> int:
+async def _work(settings: Settings, worker: Worker, stop: asyncio.Event) -> int:
+    with monitored(worker.meter, settings.metrics_address):
+        return await _work_monitored(worker, stop)
+
+
+async def _work_monitored(worker: Worker, stop: asyncio.Event) -> int:
     await worker.output.start()
     starting = asyncio.ensure_future(worker.app.start())
     housekeeping = asyncio.ensure_future(worker.housekeeping.run())
@@ -171,13 +177,3 @@ def _end_anyway(code: int) -> threading.Timer:
     timer.daemon = True
     timer.start()
     return timer
-
-
-def _configure_logging(settings: Settings) -> None:
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
-    logging.getLogger("streamer").setLevel(settings.log_level)
-    logging.getLogger("mode.timers").setLevel(logging.ERROR)  # a long batch delays a commit: no news
-    for noisy in ("faust", "mode", "aiokafka"):
-        logging.getLogger(noisy).setLevel(logging.DEBUG if settings.log_level == "DEBUG" else logging.WARNING)

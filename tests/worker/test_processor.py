@@ -17,6 +17,7 @@ from streamer.worker.alive import Pulse
 from streamer.worker.app import faust_app
 from streamer.worker.batches import Batch
 from streamer.worker.idle import IdleRuns
+from streamer.worker.meter import Meter
 from streamer.worker.output import Out
 from streamer.worker.partition import Partition
 from streamer.worker.processor import Processor
@@ -91,6 +92,7 @@ class Bench:
             "output": self.broker,
             "sink": self.sink,
             "pulse": Pulse(60),
+            "meter": Meter(1),
             "behind": lambda number, offset: self.behind,
         }
         app: Any = self.app

@@ -1,0 +1,124 @@
+"""What a worker counts and measures of itself, for Prometheus.
+
+Counters count what this process folded; records that are folded again after a crash are counted again. What
+stands at an instant comes from the housekeeping's last look.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from streamer.pipeline import Folded
+
+FOLD_SECONDS = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
+PUBLISH_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+EFFECTS = ("counted", "duplicates", "superseded", "ignored")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How the worker stood.
+
+    Attributes:
+        at: monotonic seconds.
+        status: of the housekeeping.
+        ready: it owns partitions, has caught up with all, and no rebalance is going on.
+        redis_away: Redis takes no writes.
+    """
+
+    at: float
+    status: Mapping[str, Any]
+    ready: bool
+    redis_away: bool
+
+
+class Meter:
+    """One per worker; used from the event loop, read from the thread that answers.
+
+    Args:
+        partitions: of the event topic.
+    """
+
+    def __init__(self, partitions: int) -> None:
+        self.registry = CollectorRegistry()
+        self.look: Look | None = None
+        self._partitions = partitions
+        self._events = Counter(
+            "streamer_events", "Records folded, by what they did.", ["effect"], registry=self.registry
+        )
+        self._rejections = Counter("streamer_rejections", "Records rejected.", registry=self.registry)
+        self._forwarded = Counter(
+            "streamer_forwarded", "Records that lay in a wrong partition.", registry=self.registry
+        )
+        self._fold = Histogram(
+            "streamer_fold_seconds", "Folding one batch.", buckets=FOLD_SECONDS, registry=self.registry
+        )
+        self._publish = Histogram(
+            "streamer_publish_seconds",
+            "Publishing what changed, to Kafka and Redis.",
+            buckets=PUBLISH_SECONDS,
+            registry=self.registry,
+        )
+        for effect in EFFECTS:
+            self._events.labels(effect)
+        ProcessCollector(registry=self.registry)
+        self.registry.register(_Standing(self))
+
+    def folded(self, folded: Folded) -> None:
+        """Count what a fold reported."""
+        for effect in EFFECTS:
+            if count := getattr(folded, effect):
+                self._events.labels(effect).inc(count)
+        self._rejections.inc(len(folded.rejections))
+        self._forwarded.inc(len(folded.misplaced))
+
+    def fold_took(self, seconds: float) -> None:
+        """A batch was folded in so long."""
+        self._fold.observe(seconds)
+
+    def publish_took(self, seconds: float) -> None:
+        """Summaries were published in so long."""
+        self._publish.observe(seconds)
+
+    def standing(self) -> Iterator[GaugeMetricFamily]:
+        """Gauges of the last look; none before the first."""
+        yield GaugeMetricFamily("streamer_partitions", "Partitions of the topic.", self._partitions)
+        look = self.look
+        if look is None:
+            return
+        status = look.status
+        lag = GaugeMetricFamily("streamer_partition_lag_events", "Events not folded.", labels=["partition"])
+        for number, events in status["lag"].items():
+            lag.add_metric([number], events)
+        yield lag
+        catching_up = GaugeMetricFamily(
+            "streamer_partition_catching_up", "1: recovering; nothing is published.", labels=["partition"]
+        )
+        for number in status["partitions"]:
+            catching_up.add_metric([str(number)], number in status["catching_up"])
+        yield catching_up
+        yield GaugeMetricFamily("streamer_redis_unsent_keys", "Keys that Redis lacks.", status["unsent"])
+        yield GaugeMetricFamily("streamer_redis_away", "1: Redis takes no writes.", look.redis_away)
+        yield GaugeMetricFamily("streamer_open_runs", "Runs in memory.", status["open_runs"])
+        yield GaugeMetricFamily("streamer_closed_runs", "Runs that left memory.", status["closed_runs"])
+        yield GaugeMetricFamily("streamer_ready", "1: as /readyz says.", look.ready)
+        age = time.monotonic() - look.at
+        yield GaugeMetricFamily("streamer_look_age_seconds", "Since the worker last looked at itself.", age)
+
+
+class _Standing(Collector):
+    """The gauges, asked for at each scrape."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """As prometheus_client asks."""
+        return self._meter.standing()

@@ -1,0 +1,92 @@
+"""`/healthz`, `/readyz` and `/metrics` of a worker, answered by a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+
+from prometheus_client import make_wsgi_app
+from prometheus_client.exposition import ThreadingWSGIServer
+
+from streamer.worker.meter import Meter
+
+STUCK_SECONDS = 30.0
+"""A worker looks at itself twice a second. One that has not for so long hangs."""
+
+Answer = tuple[str, str]
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        """Probes come every few seconds."""
+
+
+@contextmanager
+def monitored(meter: Meter, address: str | None) -> Iterator[None]:
+    """Answer while the block runs; nothing if there is no address.
+
+    Args:
+        meter: of the worker.
+        address: HOST:PORT.
+
+    Raises:
+        OSError: the address is taken.
+    """
+    if address is None:
+        yield
+        return
+    host, _, port = address.rpartition(":")
+    server = make_server(host.strip("[]"), int(port), application(meter), ThreadingWSGIServer, _Quiet)
+    thread = threading.Thread(target=server.serve_forever, name="monitor", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def application(meter: Meter, clock: Callable[[], float] = time.monotonic) -> Any:
+    """The WSGI application; 200 where all is well, 503 where not, with a sentence."""
+    metrics = make_wsgi_app(meter.registry)
+
+    def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        path = environ["PATH_INFO"]
+        if path == "/metrics":
+            found: Iterable[bytes] = metrics(environ, start_response)
+            return found
+        told = {"/healthz": healthy, "/readyz": ready}.get(path)
+        if told is None:
+            status, text = "404 Not Found", "Ask for /healthz, /readyz or /metrics"
+        else:
+            status, text = told(meter, clock())
+        body = f"{text}\n".encode()
+        headers = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))]
+        start_response(status, headers)
+        return [body]
+
+    return answer
+
+
+def healthy(meter: Meter, now: float) -> Answer:
+    """Whether the worker runs at all; one that does not is to be started again."""
+    look = meter.look
+    if look is not None and now - look.at > STUCK_SECONDS:
+        return "503 Service Unavailable", f"stuck: has not looked at itself for {now - look.at:.0f} s"
+    return "200 OK", "alive"
+
+
+def ready(meter: Meter, now: float) -> Answer:
+    """Whether what it publishes is current: it owns partitions and has caught up with all of them."""
+    look = meter.look
+    if look is None or not look.ready or now - look.at > STUCK_SECONDS:
+        status = look.status if look else {"partitions": [], "catching_up": []}
+        return (
+            "503 Service Unavailable",
+            f"not ready: owns partitions {status['partitions']}, catches up with {status['catching_up']}",
+        )
+    return "200 OK", "ready"

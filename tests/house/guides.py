@@ -1,0 +1,58 @@
+"""The generated parts of the guides: `python -m tests.house.guides` writes them anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import SecretStr
+from pydantic_core import PydanticUndefined
+
+from streamer.report.columns import COLUMNS
+from streamer.settings import Settings
+from tests.house.repository import ROOT
+
+REPORT, OPERATOR = ROOT / "docs" / "report.md", ROOT / "docs" / "operator.md"
+PARTS = {
+    REPORT: ("<!-- columns: generated from streamer/report/columns.py -->\n", "<!-- end of columns -->\n"),
+    OPERATOR: ("<!-- settings: generated from streamer/settings.py -->\n", "<!-- end of settings -->\n"),
+}
+
+
+def columns_table() -> str:
+    """Column by column, as Markdown."""
+    rows = (f"| `{c.name}` | {c.kind} | {c.unit or '–'} | {_cell(c.description)} |\n" for c in COLUMNS)
+    return "| column | type | unit | what it is |\n|---|---|---|---|\n" + "".join(rows)
+
+
+def settings_table() -> str:
+    """Setting by setting, as Markdown."""
+    rows = [
+        f"| `{name}` | {_default(field.default)} | {_cell(str(field.description))} |\n"
+        for name, field in Settings.model_fields.items()
+    ]
+    return "| setting | default | what it is |\n|---|---|---|\n" + "".join(rows)
+
+
+def with_part(document: Path, text: str) -> str:
+    """The document with its generated part made anew."""
+    start, end = PARTS[document]
+    head, rest = text.split(start)
+    table = columns_table() if document == REPORT else settings_table()
+    return head + start + table + end + rest.split(end)[1]
+
+
+def _default(value: object) -> str:
+    if value is None or value is PydanticUndefined or isinstance(value, SecretStr):
+        return "–"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return "(empty)" if value == "" else f"`{value}`"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    for document in PARTS:
+        document.write_text(with_part(document, document.read_text("utf-8")), encoding="utf-8")

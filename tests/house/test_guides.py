@@ -1,0 +1,72 @@
+"""The guides for harness authors, viewers and operators: their commands work, their tables are the code."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from streamer.settings import Settings
+from tests.house.guides import OPERATOR, PARTS, with_part
+from tests.house.repository import ROOT
+from tests.house.test_readme import BLOCK, Newcomer
+from tests.support.worker_process import wait_for
+
+DOCS = ROOT / "docs"
+GUIDES = ("harness-author.md", "viewer.md", "operator.md")
+PAGES = [*GUIDES, "report.md", "notices.md"]
+LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#]*)(?:#([^)]+))?\)")
+
+
+def headings(file: Path) -> set[str]:
+    """Anchors of a page's headings, as GitHub makes them."""
+    lines = re.findall(r"^#+ (.+)$", file.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in lines}
+
+
+@pytest.mark.parametrize("document", PARTS, ids=lambda document: document.name)
+def test_the_generated_tables_are_the_code(document: Path) -> None:
+    text = document.read_text("utf-8")
+    assert with_part(document, text) == text, "run: python -m tests.house.guides"
+
+
+def test_every_setting_is_described() -> None:
+    table = OPERATOR.read_text("utf-8")
+    assert [name for name in Settings.model_fields if f"| `{name}` |" not in table] == []
+    assert [name for name, field in Settings.model_fields.items() if not field.description] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_leads_somewhere(page: str) -> None:
+    lost = []
+    for target, anchor in LINK.findall((DOCS / page).read_text("utf-8")):
+        file = (DOCS / target).resolve() if target else DOCS / page
+        if not file.exists() or (anchor and anchor not in headings(file)):
+            lost.append(f"{target}#{anchor}")
+    assert lost == []
+
+
+@pytest.mark.slow
+def test_every_command_of_the_guides_works_in_order(tmp_path: Path) -> None:
+    (tmp_path / "runtime").mkdir(mode=0o700)
+    newcomer = Newcomer(tmp_path)
+    up = newcomer.background("streamer up --no-web")
+    try:
+        wait_for(newcomer.announced, "`streamer up` announced itself", 120)
+        printed = ""
+        for guide in GUIDES:
+            for _, commands in BLOCK.findall((DOCS / guide).read_text("utf-8")):
+                printed += newcomer.run(commands)
+    finally:
+        up.send_signal(signal.SIGINT)
+        up.wait(60)
+    assert "guide: equal" in printed
+    assert "missing_field" in printed
+    assert (tmp_path / "guide.html").read_bytes().startswith(b"<!doctype html>")
+
+
+def test_the_three_guides_are_linked_from_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert [guide for guide in PAGES if f"(docs/{guide})" not in readme] == []
