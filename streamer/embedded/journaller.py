@@ -109,7 +109,10 @@ async def _copy_to_the_ends(
 
 def _producer(settings: Settings) -> AIOKafkaProducer:
     return AIOKafkaProducer(
-        **settings.kafka_options(), max_batch_size=MAX_BATCH_BYTES, max_request_size=MAX_MESSAGE_BYTES
+        **settings.kafka_options(),
+        compression_type=settings.codec,
+        max_batch_size=MAX_BATCH_BYTES,
+        max_request_size=MAX_MESSAGE_BYTES,
     )
 
 
