@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -37,7 +37,8 @@ def _with_store(scale: Scale, site: Site, store: str) -> dict[str, Any]:
     if store != "memory":
         more = {**more, "data_dir": str(site.directory / f"store-{time.monotonic_ns():x}")}
     with Deployment(site, more=dict(more)) as deployment:
-        lines = events(scale.big_run + scale.repeats, runs=1)
+        lines = events(scale.big_run + scale.repeats + 2 * scale.warm_up, runs=1)
+        nothing = [_recover_nothing(deployment, islice(lines, 2)) for _ in range(scale.warm_up)]
         wanted = deployment.load(islice(lines, scale.big_run))
         worker = deployment.worker(WORKERS)
         try:
@@ -62,7 +63,16 @@ def _with_store(scale: Scale, site: Site, store: str) -> dict[str, Any]:
         "resident_bytes_empty": empty,
         "resident_bytes_recovered": recovered_bytes,
         "recovered_seconds": recovered,
+        "recovered_nothing_seconds": nothing,
     }
+
+
+def _recover_nothing(deployment: Deployment, lines: Iterator[bytes]) -> float:
+    """The same with one slot: the start of Python, and waiting for the killed worker's session to end."""
+    for line in lines:
+        taken, worker = _recover(deployment, line)
+        worker.kill()
+    return taken
 
 
 def _recover(deployment: Deployment, line: bytes) -> tuple[float, WorkerProcess]:

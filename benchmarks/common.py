@@ -28,6 +28,7 @@ class Scale:
         backlog: drained by ours and by the floor.
         growth: slots of one run.
         runs: runs that `backlog` events are spread over.
+        fold: events of the file; a twentieth of them with 100 benchmarks each.
         trickle: published at `trickle_rate` a second, one by one.
         big_run: slots of the run whose memory and recovery are measured.
     """
@@ -57,7 +58,7 @@ SCALES = {
             500_000,
             20_000,
             5_000,
-            100_000,
+            500_000,
             (10_000, 100_000, 1_000_000),
             (1, 100, 10_000),
             4_000,

@@ -49,8 +49,7 @@ def as_text(results: Results) -> str:
 
 def as_markdown(results: Results) -> str:
     """The table for the page, with what it was measured on."""
-    machines = {_machine(family) for family in results["families"].values()}
-    return "\n".join([markdown([HEAD, *_cells(results)]), "", *sorted(machines)])
+    return f"{markdown([HEAD, *_cells(results)])}\n\n{_circumstances(results)}"
 
 
 def between_markers(page: str, name: str, text: str) -> str:
@@ -86,11 +85,21 @@ def _figure(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def _machine(family: dict[str, Any]) -> str:
-    told = family["machine"]
+def _circumstances(results: Results) -> str:
+    """What it was measured on, how large, and what else the machine had to do."""
+    families = results["families"].values()
+    machines = {
+        f"{told['cores']} cores of {told['processor']}, {told['system']}, Python {told['python']}"
+        for told in (family["machine"] for family in families)
+    }
+    scales: dict[str, list[str]] = {}
+    for name, family in results["families"].items():
+        scales.setdefault(family["scale"], []).append(name)
+    loads = sorted(family["machine"]["load_before"] for family in families)
+    sizes = "; ".join(f"scale {scale}: {', '.join(names)}" for scale, names in scales.items())
     return (
-        f"Scale {family['scale']}; {told['cores']} cores of {told['processor']}, {told['system']}, "
-        f"Python {told['python']}."
+        f"{'; '.join(sorted(machines))}. {sizes[:1].upper()}{sizes[1:]}. Load average of the machine before "
+        f"each family: {loads[0]:.1f} to {loads[-1]:.1f} (above 1, something else was running)."
     )
 
 

@@ -77,9 +77,15 @@ def constants(results: dict[str, Any]) -> Constants | None:
         trickle_written=median(trickle["written"]),
         slot_bytes=big["memory"]["bytes_a_slot"],
         page_share=volume["by_topic"]["trials-changelog"],
-        recovery_us={s: median(f["recovered_seconds"]) / f["slots"] * 1e6 for s, f in big.items()},
+        recovery_us={store: _of_a_slot(found) for store, found in big.items()},
         run_bytes=volume["redis_bytes_a_run"],
     )
+
+
+def _of_a_slot(found: dict[str, Any]) -> float:
+    """Microseconds to take one slot back, what recovering nothing takes left out."""
+    nothing = median(found.get("recovered_nothing_seconds") or [0.0])
+    return max(median(found["recovered_seconds"]) - nothing, 0.0) / float(found["slots"]) * 1e6
 
 
 def of_constants(found: Constants) -> Iterator[tuple[str, str]]:

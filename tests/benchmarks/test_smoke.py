@@ -113,13 +113,6 @@ def test_the_command_writes_table_json_and_chart_and_keeps_what_was_measured_bef
     assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_fold_can_be_profiled() -> None:
-    command = [sys.executable, "-m", "benchmarks.profiling", "fold", "--events", "20000"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert "decode" in done.stdout
-
-
 def test_missing_peers_are_said_loudly(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="THE PEERS ARE MISSING"):
         peers.find_peers(tmp_path)
