@@ -190,8 +190,11 @@ def _failure_mode(exit_code: Any) -> str | None:
 
 def _model_of(trial: Path) -> str | None:
     """The model that agent/MODEL.md names."""
+    file = trial / "agent" / "MODEL.md"
+    if not is_file(file):  # reading a pipe would wait for ever
+        return None
     try:
-        match = _MODEL.search((trial / "agent" / "MODEL.md").read_text("utf-8", "replace"))
+        match = _MODEL.search(file.read_text("utf-8", "replace"))
     except OSError:
         return None
     return match[1] if match else None

@@ -13,11 +13,12 @@ import multiprocessing
 import os
 import resource
 import shutil
+import signal
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,9 @@ SLICE_INPUTS = 10_000
 """Inputs of one job."""
 
 MOST_SECONDS = 1.0
+HANGS_SECONDS = 60
+"""Who has not answered after so long waits for something that never comes."""
+
 MOST_BYTES = 512 * 1024 * 1024
 KEPT_FINDINGS = 20
 
@@ -80,8 +84,23 @@ class Tally:
             self.peak_bytes[process] = max(self.peak_bytes.get(process, 0), peak)
 
 
-def fuzz(name: str, seed: str, inputs: int) -> Tally:
-    """Read so many broken documents in a directory of its own."""
+class Hangs(Exception):
+    """No answer."""
+
+
+def _hang(*_: object) -> None:
+    raise Hangs(f"no answer after {HANGS_SECONDS} s")
+
+
+def watched(name: str, seed: str, inputs: int) -> Tally:
+    """As `fuzz`, in the main thread of a process of its own: an input without an answer is a finding."""
+    signal.signal(signal.SIGALRM, _hang)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return fuzz(name, seed, inputs, signal.alarm)
+
+
+def fuzz(name: str, seed: str, inputs: int, alarm: Callable[[int], object] = lambda seconds: None) -> Tally:
+    """Read so many broken documents in a directory of its own; `alarm` is set while each is read."""
     tally, rng = Tally(), Random(seed)
     folder = Path(tempfile.mkdtemp(prefix="fuzz-", dir=_fast_disk()))
     try:
@@ -89,10 +108,13 @@ def fuzz(name: str, seed: str, inputs: int) -> Tally:
         for _ in range(inputs):
             document = target.broken(rng)
             begun = time.thread_time()
+            alarm(HANGS_SECONDS)
             try:
                 tally.answered += target.read(document)
             except Exception:
                 tally.findings.append(Finding(name, seed, traceback.format_exc(limit=-8), document))
+            finally:
+                alarm(0)
             took = time.thread_time() - begun
             tally.seconds += took
             if took > tally.slowest_seconds:
@@ -119,12 +141,18 @@ def jobs(inputs: int, seed: int) -> Iterator[tuple[str, str, int]]:
 
 
 def run(inputs: int, seed: int, processes: int) -> dict[str, Tally]:
-    """Everything, in so many processes."""
+    """Everything, in so many processes; Ctrl-C ends it early."""
     tallies = {name: Tally() for name in TARGETS}
+    planned = list(jobs(inputs, seed))
+    Random(seed).shuffle(planned)
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        futures = {pool.submit(fuzz, *job): job[0] for job in jobs(inputs, seed)}
-        for future in as_completed(futures):
-            tallies[futures[future]].add(future.result())
+        futures = {pool.submit(watched, *job): job[0] for job in planned}
+        try:
+            for done, future in enumerate(as_completed(futures), 1):
+                tallies[futures[future]].add(future.result())
+                print(f"{done} of {len(planned)} parts", end="\r", file=sys.stderr, flush=True)
+        except KeyboardInterrupt:
+            pool.shutdown(wait=True, cancel_futures=True)
     return tallies
 
 
@@ -177,7 +205,7 @@ def main() -> None:
     findings = [finding for tally in tallies.values() for finding in tally.findings]
     if findings:
         keep(findings, arguments.findings)
-    peak = max(peak for tally in tallies.values() for peak in tally.peak_bytes.values())
+    peak = max((peak for tally in tallies.values() for peak in tally.peak_bytes.values()), default=0)
     sys.exit(bool(findings) or peak > MOST_BYTES)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -177,3 +178,15 @@ def test_a_workspace_is_not_searched(tmp_path: Path) -> None:
     write_json(path / "T0/00/run_01/workspace/T1/00/run_01/run_result.json", a_run_result())
     write_json(path / "T0/00/run_01/workspace/tb.lock", {})
     assert len(converted(path)[0]) == 2
+
+
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
+    """Reading one would never end."""
+    run = tmp_path / "experiment"
+    home = run / "T0" / "00" / "run_01"
+    write_json(home / "run_result.json", {"judge_passed": True, "exit_code": 0})
+    (home / "agent").mkdir()
+    for name in ("MODEL.md", "timing.json"):
+        os.mkfifo(home / "agent" / name)
+    events, _ = converted(run)
+    assert [event["model"] for event in trials_of(events)] == ["unknown"]
