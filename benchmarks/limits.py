@@ -25,7 +25,7 @@ CASES = ("again", "slots", "run", "runs")
 STEPS = 10
 LOOK_SECONDS = 0.2
 DEADLINE_SECONDS = 3_600.0
-IDLE_SECONDS = 30.0
+IDLE_SECONDS = 120.0
 MIB = 2**20
 
 
@@ -105,7 +105,7 @@ def closed(site: Site, runs: int, idle_seconds: float = IDLE_SECONDS) -> list[li
     """Runs that go idle leave memory; all of them come back at once."""
     rows: list[list[object]] = []
     with Deployment(site, more={"run_idle_seconds": idle_seconds}) as deployment:
-        lines = events(11 * runs, runs=runs)
+        lines = events(11 * runs, runs=runs, tiers=1, agents=1)
         wanted = deployment.load(islice(lines, 10 * runs))
         worker = deployment.worker(*cores())
         try:

@@ -12,6 +12,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import faust
@@ -33,7 +34,7 @@ from streamer.worker.tables import Tables
 log = logging.getLogger(__name__)
 
 RUNS_PER_WRITE = 200
-"""Runs published together after a recovery, so that neither memory nor the loop suffers."""
+"""Runs published together, so that neither memory nor the loop suffers: about 30 MB of summaries."""
 
 RECORDS_PER_TURN = 250
 """Records folded before the event loop gets its turn: about 25 ms."""
@@ -192,6 +193,11 @@ class Processor:
         return forwards + self._publisher.of_rejections(partition.number, folded.rejections + rejections)
 
     async def _publish(self, partition: Partition, runs: set[str]) -> None:
+        left = iter(runs)
+        while together := list(islice(left, RUNS_PER_WRITE)):
+            await self._publish_together(partition, together)
+
+    async def _publish_together(self, partition: Partition, runs: list[str]) -> None:
         cuts: list[Cut] = []
         outs: list[Out] = []
         for run_id in runs:
