@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,8 @@ def descendants(pid: int) -> dict[int, str]:
     """Process ids below a process, with their command lines."""
     found: dict[int, str] = {}
     for child in _children(pid):
-        found[child] = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+        with suppress(OSError):  # it has ended since
+            found[child] = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
         found |= descendants(child)
     return found
 
