@@ -16,7 +16,7 @@ import orjson
 from tests.faults.bed import ENGINES, Bed
 from tests.faults.real import RealRuns
 from tests.faults.run import Injected, Run, available, schedule
-from tests.faults.table import table
+from tests.faults.table import read_results, table
 from tests.support.data import DATA
 
 
@@ -26,16 +26,21 @@ def main() -> int:
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # brokers go away all the time
     directory = Path(given.directory or tempfile.mkdtemp(prefix="faults-"))
     directory.mkdir(parents=True, exist_ok=True)
-    with (directory / "results.jsonl").open("ab") as out:
-        good, results = _run(given, directory, out)
-    print(table(results))
-    return 0 if good and all(result.good for result in results) else 1
+    results = directory / "results.jsonl"
+    before = read_results(results)[0] if results.exists() else []
+    with results.open("ab") as out:
+        good = _run(given, Path(tempfile.mkdtemp(prefix="run-", dir=directory)), before, out)
+    found, _ = read_results(results)
+    print(table(found))
+    return 0 if good and all(result.good for result in found) else 1
 
 
-def _run(given: argparse.Namespace, directory: Path, out: IO[bytes]) -> tuple[bool, list[Injected]]:
-    """Whether the whole was good, beside what each fault says."""
+def _run(given: argparse.Namespace, directory: Path, before: list[Injected], out: IO[bytes]) -> bool:
+    """Whether the whole was good at the end, beside what each fault says."""
     began = time.monotonic()
     kinds = [k for k in available(given.engine) if not given.only or any(o in k.name for o in given.only)]
+    had = Counter(result.kind for result in before)
+    missing = {kind: max(0, given.each - had[kind.name]) for kind in kinds}
 
     def note(result: Injected) -> None:
         out.write(orjson.dumps(result.line()) + b"\n")
@@ -49,7 +54,7 @@ def _run(given: argparse.Namespace, directory: Path, out: IO[bytes]) -> tuple[bo
         else:
             bed.extra = real.messages(bed)
         run = Run(bed, on_result=note)
-        run.episodes(schedule(kinds, given.each, given.seed), began + given.minutes * 60)
+        run.episodes(schedule(missing, given.seed + len(before)), began + given.minutes * 60)
         bed.publisher.send(bed.extra)
         outcome = run.checker.compare()
         print("at the end:", "equal" if outcome.good else outcome)
@@ -72,19 +77,24 @@ def _run(given: argparse.Namespace, directory: Path, out: IO[bytes]) -> tuple[bo
         }
     out.write(orjson.dumps({"run": told}) + b"\n")
     print(orjson.dumps(told).decode())
-    return outcome.good, run.results
+    return outcome.good
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--engine", choices=ENGINES, default="kafka")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--each", type=int, default=1, help="times that each kind is injected")
+    parser.add_argument(
+        "--each",
+        type=int,
+        default=1,
+        help="times that each kind is injected; in an old directory: what it lacks of them",
+    )
     parser.add_argument("--only", nargs="*", help="only kinds whose name contains one of these")
     parser.add_argument("--workers", type=int, default=2, choices=(2, 3))
     parser.add_argument("--minutes", type=float, default=60.0, help="no episode begins after so long")
     parser.add_argument("--module", default="streamer.worker", help="what the workers run")
-    parser.add_argument("--directory", help="where servers keep data and logs, and results go; a new folder")
+    parser.add_argument("--directory", help="where servers keep data and logs, and results go")
     return parser.parse_args()
 
 

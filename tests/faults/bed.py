@@ -19,7 +19,7 @@ from streamer.client.loop_thread import LoopThread
 from streamer.settings import Settings
 from streamer.sinks.names import Names
 from streamer.sinks.partitioner import partition_of
-from streamer.worker.topics import ensure_topics
+from streamer.worker.topics import COMPACTED, ensure_topics, plan
 from tests.faults.fleet import Fleet
 from tests.faults.proxy import Link
 from tests.faults.publisher import Publisher
@@ -37,6 +37,10 @@ EMBEDDED_SESSION_SECONDS = 6.0
 ROCKSDB = importlib.util.find_spec("rocksdict") is not None
 CURRENT_SECONDS = 150.0
 """Until all summaries have to be current again: generous, the machine may be slow."""
+
+
+COMPACTED_OFTEN = COMPACTED | {"segment.ms": "15000"}
+"""Of all compacted topics: an hour of production's compaction in a minute, so that recoveries stay short."""
 
 
 class NotCurrent(AssertionError):
@@ -130,7 +134,7 @@ class Bed:
         """All of a worker's links."""
         return [*self.kafka.links_of(worker), self.redis.links[worker]]
 
-    def burst(self, count: int = 300) -> None:
+    def burst(self, count: int = 200) -> None:
         """Publish many events at once, so that some are in flight for sure."""
         self.publisher.send([*self.traffic.events(count), *self._some_extra(20)])
 
@@ -186,10 +190,9 @@ class Bed:
         """Do something with an admin client."""
         return asyncio.run(self._admin(work))
 
-    def configure(self, topic: str, **config: object) -> None:
-        """Set a topic's configuration, underscores for dots; what is not named goes back to its default."""
-        values = {name.replace("_", "."): str(value) for name, value in config.items()}
-        resource = ConfigResource(ConfigResourceType.TOPIC, topic, values)
+    def configure(self, topic: str, config: dict[str, str]) -> None:
+        """Set a topic's configuration; what is not named goes back to its default."""
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic, config)
         self.admin(lambda client: client.alter_configs([resource]))
 
     async def _end_of(self, place: TopicPartition) -> int:
@@ -208,6 +211,9 @@ class Bed:
         self.kafka.start()
         self.redis.server.start()
         asyncio.run(ensure_topics(self.settings))
+        for topic in () if self.kafka.embedded else plan(self.settings):
+            if "compact" in topic.config.values():
+                self.configure(topic.name, COMPACTED_OFTEN)
         for number in self.crew:
             self.fleet.start(number)
         self.fleet.supervise()

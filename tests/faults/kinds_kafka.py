@@ -7,8 +7,8 @@ import time
 from aiokafka import TopicPartition
 from aiokafka.admin import RecordsToDelete
 
-from streamer.worker.topics import COMPACTED, ROOM
-from tests.faults.bed import CURRENT_SECONDS, PARTITIONS, Bed
+from streamer.worker.topics import ROOM
+from tests.faults.bed import COMPACTED_OFTEN, CURRENT_SECONDS, PARTITIONS, Bed
 from tests.faults.kind import Kind
 from tests.faults.servers import Kafka
 from tests.support.worker_process import wait_for
@@ -28,10 +28,10 @@ class ProduceRefused(Kind):
         self._topic = self.rng.choice(
             [names.trials_changelog, names.run_summaries, names.agent_model_summaries, names.scored_trials]
         )
-        self.bed.configure(self._topic, **_dotted(COMPACTED | {"max.message.bytes": "60"}))
+        self.bed.configure(self._topic, COMPACTED_OFTEN | {"max.message.bytes": "60"})
 
     def heal(self) -> None:
-        self.bed.configure(self._topic, **_dotted(COMPACTED))
+        self.bed.configure(self._topic, COMPACTED_OFTEN)
 
 
 class SlowLeader(Kind):
@@ -189,7 +189,7 @@ class ChangelogCompacted(Kind):
             "min.compaction.lag.ms": "0",
             "delete.retention.ms": "0",
         }
-        self.bed.configure(self.bed.names.trials_changelog, **_dotted(COMPACTED | hard))
+        self.bed.configure(self.bed.names.trials_changelog, COMPACTED_OFTEN | hard)
 
     def inject(self) -> None:
         self.victims = self.bed.fleet.numbers()
@@ -201,7 +201,7 @@ class ChangelogCompacted(Kind):
             self.bed.fleet.start(victim)
 
     def tidy(self) -> None:
-        self.bed.configure(self.bed.names.trials_changelog, **_dotted(COMPACTED))
+        self.bed.configure(self.bed.names.trials_changelog, COMPACTED_OFTEN)
 
 
 class ChangelogDeleted(Kind):
@@ -213,13 +213,13 @@ class ChangelogDeleted(Kind):
 
     def inject(self) -> None:
         bed, topic = self.bed, self.bed.names.trials_changelog
-        bed.configure(topic, **_dotted(ROOM | {"cleanup.policy": "delete"}))
+        bed.configure(topic, ROOM | {"cleanup.policy": "delete"})
         whole = self.rng.random() < 0.5
         ends = {n: bed.end_of(topic, n) for n in range(PARTITIONS)}
         cuts = {n: -1 if whole else self.rng.randint(0, end) for n, end in ends.items()}
         records = {TopicPartition(topic, n): RecordsToDelete(before_offset=cut) for n, cut in cuts.items()}
         bed.admin(lambda client: client.delete_records(records))
-        bed.configure(topic, **_dotted(COMPACTED))
+        bed.configure(topic, COMPACTED_OFTEN)
         self.notes.append("whole" if whole else "in part")
         self.victims = bed.fleet.numbers()
         for victim in self.victims:
@@ -233,11 +233,6 @@ class ChangelogDeleted(Kind):
 def _kafka(bed: Bed) -> Kafka:
     assert isinstance(bed.kafka, Kafka)
     return bed.kafka
-
-
-def _dotted(config: dict[str, str]) -> dict[str, str]:
-    """As `Bed.configure` takes it."""
-    return {name.replace(".", "_"): value for name, value in config.items()}
 
 
 KINDS = [

@@ -69,11 +69,11 @@ def available(engine: str, say: Say = print) -> list[type[Kind]]:
     return found
 
 
-def schedule(kinds: list[type[Kind]], each: int, seed: int) -> list[list[type[Kind]]]:
+def schedule(kinds: dict[type[Kind], int], seed: int) -> list[list[type[Kind]]]:
     """Episodes in which each kind comes so often; at most one that needs quiet, and that one last."""
     rng = random.Random(seed)
-    quiet = [kind for kind in kinds if kind.quiet for _ in range(each)]
-    others = [kind for kind in kinds if not kind.quiet for _ in range(each)]
+    quiet = [kind for kind, times in kinds.items() if kind.quiet for _ in range(times)]
+    others = [kind for kind, times in kinds.items() if not kind.quiet for _ in range(times)]
     rng.shuffle(others)
     count = max(len(quiet), -(-(len(quiet) + len(others)) // PER_EPISODE))
     episodes = [others[number::count] for number in range(count)]

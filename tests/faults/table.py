@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
+from typing import Any
+
+import orjson
 
 from tests.faults.run import Injected
 
@@ -51,3 +54,10 @@ def write_between(document: Path, marker: str, text: str) -> None:
     if not found:
         raise ValueError(f"{document} has no {begin} ... {end}")
     document.write_text(f"{head}{begin}\n{text}\n{end}{tail}", encoding="utf-8")
+
+
+def read_results(file: Path) -> tuple[list[Injected], list[dict[str, Any]]]:
+    """The faults of all runs into one file, and what each run says of itself."""
+    lines = [orjson.loads(line) for line in file.read_bytes().splitlines()]
+    told = [line["run"] for line in lines if "run" in line]
+    return [Injected(**line) for line in lines if "run" not in line], told
