@@ -141,9 +141,16 @@ class Pipeline:
         """The scored trials of a run are published as they are; to find that none of them is built."""
         self._cutters[run_id].forget_scored()
 
-    def scored(self, run_id: str) -> list[ScoredChange]:
-        """Drain the scored trials of a run alone: they cost the same now or later, its summaries do not."""
-        return self._cutters[run_id].scored()
+    def scored(self, run_id: str, most: int | None = None) -> list[ScoredChange]:
+        """Drain scored trials of a run alone, `most` if that is given; [] if none waits.
+
+        They cost the same now or later, summaries do not.
+        """
+        return self._cutters[run_id].scored(most)
+
+    def scored_waiting(self, run_id: str) -> int:
+        """How many scored trials of a run are to be drained."""
+        return len(self._runs[run_id].rescored)
 
     def page_writes(self, run_id: str) -> list[PageWrite]:
         """Drain the state pages of a run that are out of date: values first, then tombstones.

@@ -53,10 +53,13 @@ class Cutter:
         run.dirty, run.rescorings = set(), []
         return cut
 
-    def scored(self) -> list[ScoredChange]:
-        """Drain the scored trials that changed, and nothing else."""
+    def scored(self, most: int | None = None) -> list[ScoredChange]:
+        """Drain the scored trials that changed, `most` of them if that is given, and nothing else."""
+        waiting, left = self.run.rescored, {}
+        if most is not None and len(waiting) > most:
+            self.run.rescored, left = dict(waiting.popitem() for _ in range(most)), waiting
         changes = scored_changes(self.run, self.epoch)
-        self.forget_scored()
+        self.run.rescored = left
         return changes
 
     def forget_scored(self) -> None:

@@ -36,6 +36,12 @@ log = logging.getLogger(__name__)
 RUNS_PER_WRITE = 200
 """Runs published together, so that neither memory nor the loop suffers: about 30 MB of summaries."""
 
+SCORED_PER_WRITE = 1_000
+"""Scored trials published together: about 1 MB."""
+
+MOST_SCORED_WAITING = 10_000
+"""Scored trials that wait for the next publication under load; more would grow with the backlog."""
+
 RECORDS_PER_TURN = 250
 """Records folded before the event loop gets its turn: about 25 ms."""
 
@@ -133,6 +139,8 @@ class Processor:
             await self._pay(self.partitions.values())
         elif partition.pace.due():
             await self._pay([partition])
+        elif sum(map(partition.pipeline.scored_waiting, partition.owed)) > MOST_SCORED_WAITING:
+            await self._publish_scored(partition, partition.owed)
 
     async def publish_owed(self) -> None:
         """Publish what batches of the past left owing; the caller holds the lock."""
@@ -209,6 +217,18 @@ class Processor:
         await asyncio.gather(self._output.write(outs), self._sink.write(cuts))
         self._meter.publish_took(time.perf_counter() - began)
 
+    async def _publish_scored(self, partition: Partition, runs: Iterable[str]) -> None:
+        """Publish the scored trials of runs alone, some at a time."""
+        outs: list[Out] = []
+        for run_id in runs:
+            while changes := partition.pipeline.scored(run_id, SCORED_PER_WRITE):
+                outs += self._publisher.of_scored(partition.number, changes)
+                if len(outs) >= SCORED_PER_WRITE:
+                    await self._output.write(outs)
+                    outs = []
+                await asyncio.sleep(0)
+        await self._output.write(outs)
+
     async def _publish_recovered(self, partition: Partition) -> None:
         """Publish marked runs, and what differs from the tables; then reconcile the sink."""
         runs = partition.pipeline.runs()
@@ -221,7 +241,7 @@ class Processor:
                 if run_id not in partition.marked:
                     cut.summaries = [c for c in cut.summaries if self._publisher.differs(c)]
                 if cut.summaries or run_id in partition.marked:
-                    cut.scored = partition.pipeline.scored(run_id)
+                    await self._publish_scored(partition, [run_id])
                     outs += self._publisher.of_cut(partition.number, cut)
                 partition.pipeline.forget_scored(run_id)
                 await asyncio.sleep(0)

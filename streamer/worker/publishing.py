@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from schemas.identity import decode_id
-from streamer.aggregate.changes import Cut, SummaryChange, SummaryKind
+from streamer.aggregate.changes import Cut, ScoredChange, SummaryChange, SummaryKind
 from streamer.pipeline import Rejected
 from streamer.sinks.names import Names
 from streamer.worker.output import Out
@@ -24,9 +24,13 @@ class Publisher:
 
     def of_cut(self, partition: int, cut: Cut) -> list[Out]:
         """Records of one run's cut: summaries, scored trials, news."""
-        scored = [Out(self._names.scored_trials, partition, _raw(s.key), s.value) for s in cut.scored]
+        scored = self.of_scored(partition, cut.scored)
         news = [Out(self._names.grade_changes, partition, _raw(n.key), n.value) for n in cut.news]
         return self.of_summaries(partition, cut.summaries) + scored + news
+
+    def of_scored(self, partition: int, changes: Iterable[ScoredChange]) -> list[Out]:
+        """Records of scored trials."""
+        return [Out(self._names.scored_trials, partition, _raw(s.key), s.value) for s in changes]
 
     def of_summaries(self, partition: int, changes: Iterable[SummaryChange]) -> list[Out]:
         """Records of summaries, which the tables hold from now on."""

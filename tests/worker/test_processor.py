@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import orjson
 import pytest
 
 from streamer.aggregate.changes import Cut
@@ -196,3 +197,35 @@ async def test_what_a_backlog_left_owing_is_published_without_another_batch(benc
     await bench.processor.publish_owed()
     assert owed.done
     assert not bench.partition.owed
+
+
+async def test_scored_trials_do_not_pile_up_while_summaries_wait(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamer.worker.processor.MOST_SCORED_WAITING", 50)
+    monkeypatch.setattr("streamer.worker.processor.SCORED_PER_WRITE", 7)
+    bench.behind = True
+    await bench.processor.handle(bench.batch(0, 40))
+    bench.broker.writes.clear()
+    owed = [bench.batch(at, 40) for at in range(40, 200, 40)]
+    for batch in owed:
+        await bench.processor.handle(batch)
+        waiting = sum(map(bench.partition.pipeline.scored_waiting, bench.partition.owed))
+        assert waiting <= 50
+    assert not any(batch.done for batch in owed)
+    assert {"scored-trials"} in bench.broker.topics
+    assert all("run-summaries" not in topics for topics in bench.broker.topics)
+    await bench.processor.publish_owed()
+    latest = {
+        out.key: out.value for outs in bench.broker.writes for out in outs if out.topic == "scored-trials"
+    }
+    at_once = Bench()
+    await at_once.processor.handle(at_once.batch(0, 200))
+    wanted = {
+        out.key: out.value for outs in at_once.broker.writes for out in outs if out.topic == "scored-trials"
+    }
+    digests = {key: value and orjson.loads(value)["digest"] for key, value in latest.items()}
+    assert (
+        digests.items()
+        <= {key: value and orjson.loads(value)["digest"] for key, value in wanted.items()}.items()
+    )
