@@ -169,6 +169,7 @@ def test_tables_on_disk_give_the_same_answer_on_the_embedded_broker(
 
 @pytest.mark.kafka
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_a_worker_killed_in_the_middle_goes_on_from_its_local_rows(
     on_kafka: Deployment, tmp_path: Path
 ) -> None:
@@ -193,6 +194,7 @@ def killed_and_restarted(deployment: Deployment, where: Path) -> None:
 
 @pytest.mark.kafka
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_a_killed_worker_need_not_wait_until_its_group_has_given_it_up(
     on_kafka: Deployment, tmp_path: Path
 ) -> None:
@@ -208,6 +210,7 @@ def test_a_killed_worker_need_not_wait_until_its_group_has_given_it_up(
 
 @pytest.mark.kafka
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_local_rows_that_are_lost_or_old_are_completed_from_the_changelog(
     on_kafka: Deployment, tmp_path: Path
 ) -> None:
@@ -236,6 +239,7 @@ def test_local_rows_that_are_lost_or_old_are_completed_from_the_changelog(
 
 @pytest.mark.kafka
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_a_partition_that_comes_back_has_lost_what_was_deleted_meanwhile(
     on_kafka: Deployment, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ def with_standby(deployment: Deployment, **environment: str) -> WorkerProcess:
 
 @pytest.mark.kafka
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_a_standby_copy_takes_over_where_a_killed_worker_was(on_kafka: Deployment) -> None:
     first, second = with_standby(on_kafka), with_standby(on_kafka)
     taken_over(on_kafka, first, second)
@@ -25,6 +26,7 @@ def test_a_standby_copy_takes_over_where_a_killed_worker_was(on_kafka: Deploymen
 
 @pytest.mark.kafka
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_a_standby_copy_on_disk_takes_over_too(on_kafka: Deployment, tmp_path: Path) -> None:
     first, second = (
         with_standby(on_kafka, STREAMER_STORE="rocksdb", STREAMER_DATA_DIR=str(tmp_path / "shared"))
