@@ -81,7 +81,8 @@ def _said(found: dict[str, Results], *engines: str) -> str:
             f"{sums['minutes']:.0f} minutes; {sums['events']:,} events acknowledged, after "
             f"{sums['sent_again']:,} attempts that were not; {sums['rejections']} poison events rejected, "
             f"{sums['rejections_repeated']} rejections written again; "
-            f"{sums['older_in_topics']} older summaries in topics, for readers to drop; {sums['real_runs']} real runs with the numbers that their "
+            f"{sums['older_in_topics']} older summaries in topics, for readers to drop; "
+            f"{sums['real_runs']} real runs with the numbers that their "
             f"harnesses' own code made of them." + (f" {'; '.join(dict.fromkeys(down))}." if down else "")
         )
     return "\n".join(f"- {line}" for line in lines)
