@@ -25,7 +25,13 @@ CASES = ("again", "slots", "run", "runs")
 STEPS = 10
 LOOK_SECONDS = 0.2
 DEADLINE_SECONDS = 3_600.0
-IDLE_SECONDS = 120.0
+IDLE_SECONDS = 60.0
+EACH = 2
+"""Events of each of very many runs, before they are closed."""
+
+SESSION_SECONDS = 30.0
+"""Long: a worker that is starved for a session ends, and what is measured here is memory."""
+
 MIB = 2**20
 
 
@@ -61,9 +67,9 @@ def revisions(slots: int, count: int) -> Iterator[bytes]:
         yield from (line[:-1] + b',"revision":%d}' % turn for line in lines)
 
 
-def drained(site: Site, lines: Iterable[bytes], count: int, **more: Any) -> Curve:
+def drained(site: Site, lines: Iterable[bytes], count: int) -> Curve:
     """Load a backlog, drain it with one worker, compare with a fold of the log."""
-    with Deployment(site, more=more) as deployment:
+    with Deployment(site, more={"session_timeout_seconds": SESSION_SECONDS}) as deployment:
         deployment.load(lines)
         worker = deployment.worker(*cores())
         try:
@@ -104,15 +110,17 @@ def verified(deployment: Deployment) -> str:
 def closed(site: Site, runs: int, idle_seconds: float = IDLE_SECONDS) -> list[list[object]]:
     """Runs that go idle leave memory; all of them come back at once."""
     rows: list[list[object]] = []
-    with Deployment(site, more={"run_idle_seconds": idle_seconds}) as deployment:
-        lines = events(11 * runs, runs=runs, tiers=1, agents=1)
-        wanted = deployment.load(islice(lines, 10 * runs))
+    with Deployment(
+        site, more={"run_idle_seconds": idle_seconds, "session_timeout_seconds": SESSION_SECONDS}
+    ) as deployment:
+        lines = events((EACH + 1) * runs, runs=runs, tiers=1, agents=1)
+        wanted = deployment.load(islice(lines, EACH * runs))
         worker = deployment.worker(*cores())
         try:
             began = ready_at(worker)
             empty = resident_bytes(worker.process.pid)
             seconds = deployment.wait_until_current(wanted, worker) - began
-            rows.append(["10 events each", _mib(worker, empty), seconds, verified(deployment)])
+            rows.append([f"{EACH} events each", _mib(worker, empty), seconds, verified(deployment)])
             began = time.time()
             _wait_for_closed(deployment, worker, runs)
             rows.append(["closed", _mib(worker, empty), time.time() - began, verified(deployment)])
