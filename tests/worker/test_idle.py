@@ -22,6 +22,9 @@ from tests.worker.deployment import KINDS, Deployment, trial_events
 from tests.worker.test_processor import Bench
 
 IDLE = 60.0
+SESSION = 6.0
+"""Longer than a busy machine may keep a worker from running."""
+
 EVENTS = trial_events(1_200)
 
 
@@ -216,6 +219,7 @@ def runs_in_memory(deployment: Deployment) -> tuple[int, int]:
 
 def idle_runs_come_and_go(deployment: Deployment, redis_server: RedisServer) -> None:
     """The life of runs that are closed after a second."""
+    deployment.session = SESSION
     worker = deployment.worker(environment={"STREAMER_RUN_IDLE_SECONDS": "1"}).start()
     deployment.publish(trial_events(400))
     deployment.wait_until_equal(worker)
@@ -252,6 +256,7 @@ def test_closed_runs_come_back_whole_on_kafka(on_kafka: Deployment, redis_server
 
 @pytest.mark.slow
 def test_closed_runs_whose_pages_are_gone_come_back_from_the_event_log(on_embedded: Deployment) -> None:
+    on_embedded.session = SESSION
     environment = {"STREAMER_RUN_IDLE_SECONDS": "1", "FAULT": "loses_pages"}
     worker = on_embedded.worker(module="tests.worker.faulty", environment=environment).start()
     on_embedded.publish(trial_events(300))

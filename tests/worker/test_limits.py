@@ -56,6 +56,7 @@ def growth(deployment: Deployment, first: int, count: int) -> int:
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="SKIPPED LOUDLY: memory is read from /proc")
 def test_a_backlog_four_times_as_long_takes_no_more_memory(on_embedded: Deployment) -> None:
+    on_embedded.session = 6.0  # a busy machine may keep a worker from running for long
     few = growth(on_embedded, 0, EVENTS // 4)
     many = growth(on_embedded, EVENTS // 4, EVENTS)
     assert many < few + EVENTS * EVENT_BYTES / 3

@@ -14,12 +14,16 @@ from streamer.client.log import read_topic
 from tests.support.worker_process import WorkerProcess
 from tests.worker.deployment import Deployment, trial_events
 
+SESSION = 6.0
+"""Longer than a busy machine may keep a worker from running."""
+
 REFOLDED = "its state pages are not all there"
 GARBAGE = [b"\xff", b"{", b'{"type": "?", "run_id": "r"}']
 
 
 def settled(deployment: Deployment) -> WorkerProcess:
     """A worker that has folded events, garbage and misplaced records, committed all of it, and ended."""
+    deployment.session = SESSION
     worker = deployment.worker().start()
     deployment.send([n % 4 for n in range(len(GARBAGE))], GARBAGE)
     deployment.publish(trial_events(300), lambda event: crc32(event) % 4)
