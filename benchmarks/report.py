@@ -167,8 +167,8 @@ def _growth(axes: Any, growth: dict[str, Any] | None) -> None:
         points = {int(number): rate for number, rate in growth[name].items()}
         axes.plot(list(points), list(points.values()), marker="o", label=label)
     axes.set_xscale("log")
-    axes.set_ylim(bottom=0)
-    axes.legend()
+    axes.set_ylim(0, 1.4 * max(max(growth[name].values()) for name in labels))  # room for the legend
+    axes.legend(loc="upper right")
 
 
 def main() -> None:
