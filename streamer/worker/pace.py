@@ -12,14 +12,14 @@ from collections.abc import Callable
 from streamer.worker.alive import clock
 
 MIN_INTERVAL_SECONDS = 0.2
-"""Between two publications of a partition while there is a backlog."""
+"""Between two publications while there is a backlog."""
 
 REST_FACTOR = 6.0
 """A publication that took t seconds is followed by at least this times t of folding."""
 
 
 class Pace:
-    """Pace of one partition.
+    """Pace of one processor.
 
     >>> seconds = iter([10.0, 10.1, 10.4, 12.0])
     >>> pace = Pace(now=lambda: next(seconds))

@@ -10,7 +10,6 @@ from streamer.aggregate.changes import SummaryChange, SummaryKind
 from streamer.pipeline import Pipeline
 from streamer.worker.batches import Batch
 from streamer.worker.output import Out
-from streamer.worker.pace import Pace
 
 
 class ClosedRun(NamedTuple):
@@ -49,7 +48,6 @@ class Partition:
         owed: runs whose state is saved and whose summaries are not published yet.
         replaced: tombstones of state pages that others replaced, sent when it is paid.
         unfinished: the batches that this is owed to, done when it is paid.
-        pace: how often to publish while there is a backlog.
         end: end of the log as last seen, for the lag.
         heard: when each open run last got an event, in seconds; the longest ago first.
         closed: runs that are closed (`idle`).
@@ -70,7 +68,6 @@ class Partition:
     owed: set[str] = field(default_factory=set)
     replaced: list[Out] = field(default_factory=list)
     unfinished: list[Batch] = field(default_factory=list)
-    pace: Pace = field(default_factory=Pace)
     end: int = 0
     silent_to: int = 0
     mark: bytes | None = None

@@ -26,6 +26,7 @@ from streamer.worker.coverage import mark_key
 from streamer.worker.idle import IdleRuns, as_record
 from streamer.worker.meter import Meter
 from streamer.worker.output import Out, Output
+from streamer.worker.pace import Pace
 from streamer.worker.partition import Partition
 from streamer.worker.placement import forward
 from streamer.worker.publishing import Publisher
@@ -51,6 +52,7 @@ class Processor:
 
     Attributes:
         partitions: by number; replaced by a rebuild after every rebalance.
+        pace: how often to publish while there is a backlog: one for all partitions, as they share the time.
         idle: closes runs and opens them again.
         lock: held while a batch, a rebuild or the end of a catch-up is at work.
 
@@ -74,6 +76,7 @@ class Processor:
         meter: Meter,
     ) -> None:
         self.partitions: dict[int, Partition] = {}
+        self.pace = Pace()
         self.lock = asyncio.Lock()
         self._app = app
         self._count = count
@@ -136,28 +139,31 @@ class Processor:
             return
         partition.owed |= folded.touched
         if not self._behind(partition.number, next_offset):
-            await self._pay(self.partitions.values())
-        elif partition.pace.due():
             await self._pay([partition])
+        elif self.pace.due():
+            await self.publish_owed()
         elif sum(map(partition.pipeline.scored_waiting, partition.owed)) > MOST_SCORED_WAITING:
             await self._publish_scored(partition, partition.owed)
 
     async def publish_owed(self) -> None:
         """Publish what batches of the past left owing; the caller holds the lock."""
-        await self._pay(self.partitions.values())
+        began = self.pace.now()
+        if await self._pay(self.partitions.values()):
+            self.pace.published(self.pace.now() - began)
 
-    async def _pay(self, partitions: Iterable[Partition]) -> None:
-        """Publish what these partitions owe; then their batches are done."""
+    async def _pay(self, partitions: Iterable[Partition]) -> bool:
+        """Publish what these partitions owe; then their batches are done. True if they owed anything."""
+        owed = False
         for partition in list(partitions):
             if not partition.caught_up:
                 continue
-            began = partition.pace.now()
             runs, partition.owed = partition.owed, set()
             if runs:
+                owed = True
                 await self._publish(partition, runs)
-                partition.pace.published(partition.pace.now() - began)
             await self._remove_replaced(partition)
             _finish(partition)
+        return owed
 
     async def _end_catch_up(self, partition: Partition) -> None:
         """While catching up nothing is published, and a successor would catch up too: batches are done."""

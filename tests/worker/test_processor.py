@@ -20,6 +20,7 @@ from streamer.worker.batches import Batch
 from streamer.worker.idle import IdleRuns
 from streamer.worker.meter import Meter
 from streamer.worker.output import Out
+from streamer.worker.pace import Pace
 from streamer.worker.partition import Partition
 from streamer.worker.processor import Processor
 from streamer.worker.publishing import Publisher
@@ -169,6 +170,21 @@ async def test_after_a_recovery_only_what_differs_from_the_tables_is_published_a
     await bench.processor.publish_passed()
     assert bench.broker.topics == []
     assert bench.partition.caught_up
+
+
+async def test_partitions_with_a_backlog_share_one_pace_and_one_without_waits_for_none(bench: Bench) -> None:
+    bench.processor.pace = Pace(now=lambda: 10.0)
+    other = bench.processor.partitions[1] = Partition(1, 1, Pipeline(writer="w"), 0, 0, caught_up=True)
+    bench.behind = True
+    first, second, third = bench.batch(0, 40), bench.batch(0, 40), bench.batch(40, 40)
+    second.partition = third.partition = 1
+    await bench.processor.handle(first)
+    assert first.done
+    await bench.processor.handle(second)
+    assert (second.done, bool(other.owed)) == (False, True)
+    bench.behind = False
+    await bench.processor.handle(third)
+    assert (second.done, third.done, bool(other.owed)) == (True, True, False)
 
 
 async def test_with_a_backlog_the_latest_summaries_are_published_for_several_batches(bench: Bench) -> None:
