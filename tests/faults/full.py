@@ -77,8 +77,8 @@ def _said(found: dict[str, Results], *engines: str) -> str:
         sums = {name: sum(run[name] for run in runs) for name in SUMMED}
         down = [note for result in results for note in result.notes if note.startswith("one of three")]
         lines.append(
-            f"{names[engine].capitalize()}, {PLAN[engine][1]} workers: {len(results)} faults in "
-            f"{sums['minutes']:.0f} minutes; {sums['events']:,} events acknowledged, after "
+            f"{names[engine].capitalize()}, {PLAN[engine][1]} workers: {len(results)} faults. Of what "
+            f"ran to its end: {sums['minutes']:.0f} minutes; {sums['events']:,} events acknowledged, after "
             f"{sums['sent_again']:,} attempts that were not; {sums['rejections']} poison events rejected, "
             f"{sums['rejections_repeated']} rejections written again; "
             f"{sums['older_in_topics']} older summaries in topics, for readers to drop; "
