@@ -8,10 +8,14 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
+from schemas.base import MAX_RECORD_BYTES
 from schemas.events import EVENT
 
 SLOT = frozenset({"type", "run_id", "shard", "task_id", "attempt", "agent", "model", "tier", "subtest"})
 """Fields that say what an event is about: without one of them it would be about something else (R17)."""
+
+ROOM_BYTES = MAX_RECORD_BYTES - 1024
+"""Of an event as it is made here: it may yet get a longer revision."""
 
 _SHOWN = 60
 
@@ -29,7 +33,26 @@ def fit_event(event: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, s
     misfits.update(_schema_errors(kept))
     if SLOT & misfits.keys():
         return None, misfits
+    kept = {name: value for name, value in kept.items() if name not in misfits}
+    misfits.update(_too_large(kept))
     return {name: value for name, value in kept.items() if name not in misfits}, misfits
+
+
+def _too_large(event: dict[str, Any]) -> dict[str, str]:
+    """The largest fields that the event has to lose to fit a record; ids are short."""
+    left = len(orjson.dumps(event))
+    if left <= ROOM_BYTES:
+        return {}
+    found = {}
+    sizes = {name: len(orjson.dumps(value)) for name, value in event.items() if name not in SLOT}
+    for name in sorted(sizes, key=sizes.__getitem__, reverse=True):
+        if left <= ROOM_BYTES:
+            break
+        left -= sizes[name]
+        found[name] = (
+            f"{_shown(event[name])}: {sizes[name]:,} bytes; an event may have {MAX_RECORD_BYTES:,} in all"
+        )
+    return found
 
 
 def _schema_errors(event: dict[str, Any]) -> dict[str, str]:

@@ -213,7 +213,8 @@ def _model(result: Mapping[str, Any]) -> str | None:
 
 def _benchmark(config: Mapping[str, Any]) -> tuple[str | None, str | None]:
     """Name and version of the one dataset that all tasks are from."""
-    datasets = [d for d in config.get("datasets") or () if isinstance(d, dict)]
+    named = config.get("datasets")
+    datasets = [d for d in named if isinstance(d, dict)] if isinstance(named, list) else []
     if len(datasets) != 1:
         return None, None
     name = text(datasets[0].get("name")) or Path(text(datasets[0].get("path")) or "").name

@@ -179,3 +179,14 @@ def test_no_json_at_all_makes_it_raise_or_send_something_invalid(
     for run_id in (None, "pool"):
         events, _ = converted(run, run_id=run_id)
         assert "oom" in {event["task_id"] for event in trials_of(events)}
+
+
+def test_an_event_that_would_be_too_large_loses_its_largest_field_and_counts(tmp_path: Path) -> None:
+    """A record of more than 1 MiB would be rejected, and the trial with it."""
+    result = a_result(id="x" * 700_000, failure_mode="y" * 800_000, total_output_tokens=7)
+    events, report = converted(a_run(tmp_path / "run1", [result]))
+    [trial] = trials_of(events)
+    assert (len(trial["trial_id"]), trial["output_tokens"]) == (700_000, 7)
+    assert "failure_mode" not in trial
+    [(_, name, reason)] = report.left_out
+    assert (name, "800,002 bytes" in reason) == ("failure_mode", True)

@@ -155,3 +155,11 @@ def test_values_of_wrong_types_are_left_out_and_named(tmp_path: Path) -> None:
     assert trials_of(events)[0]["resolved"] is True
     left_out = {"input_tokens", "cache_read_tokens", "output_tokens", "cost_usd", "started_at"}
     assert {name for _, name, _ in report.left_out} == left_out
+
+
+@pytest.mark.parametrize("datasets", [7, 1.5, True, "text", {"name": "d"}, [7], None])
+def test_datasets_that_are_no_list_name_no_benchmark(tmp_path: Path, datasets: object) -> None:
+    job = a_job(tmp_path / "job", a_trial_result())
+    write_json(job / "config.json", {"job_name": "job", "datasets": datasets})
+    events, _ = converted(job)
+    assert "benchmark" not in plan_of(events)
