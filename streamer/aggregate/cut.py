@@ -166,11 +166,8 @@ class Cutter:
 
     def _run_body(self, planned: Denominators) -> dict[str, Any]:
         run, plan = self.run, self.run.plan
-        tiers = {
-            tier: group
-            for (tier, agent, _), group in sorted(run.groups.items(), key=str)
-            if tier and not agent
-        }
+        pooled = {tier: group for (tier, agent, _), group in run.groups.items() if tier and not agent}
+        tiers = dict(sorted(pooled.items()))
         agents = {g: group for g, group in run.groups.items() if g[0] is None}
         total = planned.run()
         finished = plan.finished

@@ -34,7 +34,17 @@ class Distribution:
     0.33333333333333337
     """
 
-    __slots__ = ("_few", "_finite", "_infinite", "_negative_infinite", "_ordered", "_said", "nans")
+    __slots__ = (
+        "_few",
+        "_finite",
+        "_infinite",
+        "_median_of_few",
+        "_negative_infinite",
+        "_ordered",
+        "_said",
+        "_total",
+        "nans",
+    )
 
     _finite: ExactSum
     _ordered: OrderedMultiset
@@ -43,9 +53,15 @@ class Distribution:
         self._few: list[float] | None = []  # all values, until they are many
         self._infinite = 0
         self._negative_infinite = 0
-        self._said: tuple[int, dict[str, Any]] | None = None
+        self._forget()
         self.nans = 0
         """NaN values seen; they are in no other number."""
+
+    def _forget(self) -> None:
+        """What was worked out no longer holds."""
+        self._said: tuple[int, dict[str, Any]] | None = None
+        self._total: float | None = None
+        self._median_of_few: float | None = None
 
     @property
     def count(self) -> int:
@@ -58,7 +74,7 @@ class Distribution:
 
     def extend(self, values: Sequence[float] | Values) -> None:
         """Count several values in, which is much faster than one by one."""
-        self._said = None
+        self._forget()
         if not isinstance(values, Values):
             values = Values(values)
         self.nans += values.nans
@@ -90,7 +106,7 @@ class Distribution:
         else:
             self._few = _without(self._few, values.kept)
         self.nans -= values.nans
-        self._said = None
+        self._forget()
 
     def merge(self, *others: Distribution) -> None:
         """Count in all that the others hold; they stay as they are."""
@@ -106,12 +122,14 @@ class Distribution:
 
     def total(self) -> float:
         """The sum, correctly rounded; 0.0 of nothing; infinite or NaN with infinite values."""
-        if self._few is None:
-            return self._finite.total() + self._infinities()
-        if len(self._few) == 1:
-            return self._few[0] + 0.0
-        finite = [value for value in self._few if isfinite(value)]
-        return sum_of_few(finite).total() + sum(value for value in self._few if not isfinite(value))
+        if self._total is None:
+            if self._few is None:
+                self._total = self._finite.total() + self._infinities()
+            else:
+                finite = [value for value in self._few if isfinite(value)]
+                infinite = sum(value for value in self._few if not isfinite(value))
+                self._total = sum_of_few(finite).total() + infinite
+        return self._total
 
     def mean(self) -> float | None:
         """The mean, correctly rounded; None of nothing; infinite or NaN with infinite values."""
@@ -123,9 +141,11 @@ class Distribution:
 
     def median(self) -> float | None:
         """The middle value, or the mean of the two middle ones (S5); None of nothing."""
-        if self._few is not None:
-            return median_of_few(sorted([value + 0.0 for value in self._few])) if self._few else None
-        return self._ordered.median()
+        if self._few is None:
+            return self._ordered.median()
+        if self._median_of_few is None and self._few:
+            self._median_of_few = median_of_few(sorted([value + 0.0 for value in self._few]))
+        return self._median_of_few
 
     def mode(self) -> float | None:
         """The most frequent value after rounding to 6 decimals, of several the smallest (R15)."""
