@@ -79,6 +79,8 @@ def build(settings: Settings, pulse: Pulse, state: Path | None = None) -> Worker
     output = Output(settings, pulse, tables.written)
     sink = RedisSink.from_settings(settings, current=lambda: processor.summaries())
     publisher, meter = Publisher(names, tables), Meter(settings.partitions)
+    if settings.metrics_address is not None:
+        meter.watch(app)
     processor = Processor(
         app,
         settings.partitions,

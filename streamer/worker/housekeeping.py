@@ -6,9 +6,10 @@ import asyncio
 import logging
 import time
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import faust
+from faust.tables.manager import TableManager
 from faust.types import TP
 
 from streamer.sinks.redis import RedisSink
@@ -56,7 +57,9 @@ class Housekeeping:
             while True:
                 await self._tick()
                 status = self.status()
-                self._meter.look = Look(time.monotonic(), status, self._is_ready(status), self._sink.away)
+                self._meter.look = Look(
+                    time.monotonic(), status, self._is_ready(status), self._sink.away, self._unrecovered
+                )
                 if ticks % TICKS_PER_HEARTBEAT == 0 or self._is_news(status):
                     await self._sink.heartbeat(self._worker_id, status, at=datetime.now(UTC))
                 if ticks % TICKS_PER_LOOK_AT_OTHERS == 0 and self._settled:
@@ -84,6 +87,13 @@ class Housekeeping:
             "open_runs": sum(len(partition.pipeline.runs()) for partition in partitions.values()),
             "closed_runs": sum(len(partition.closed) for partition in partitions.values()),
         }
+
+    @property
+    def _unrecovered(self) -> int:
+        """Changelog records that the recovery under way still has to read; 0 if none is."""
+        tables = cast(TableManager, self._app.tables)
+        remaining = tables.recovery.active_remaining_total() if self._app.in_recovery else 0
+        return max(0, int(remaining))
 
     def _is_ready(self, status: dict[str, Any]) -> bool:
         return self._settled and bool(status["partitions"]) and not status["catching_up"]

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import faust
+from faust.sensors.prometheus import FaustMetrics, PrometheusMonitor
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -31,12 +33,14 @@ class Look:
         status: of the housekeeping.
         ready: it owns partitions, has caught up with all, and no rebalance is going on.
         redis_away: Redis takes no writes.
+        unrecovered: changelog records that a recovery still has to read; 0 outside of one.
     """
 
     at: float
     status: Mapping[str, Any]
     ready: bool
     redis_away: bool
+    unrecovered: int = 0
 
 
 class Meter:
@@ -71,6 +75,10 @@ class Meter:
         ProcessCollector(registry=self.registry)
         self.registry.register(_Standing(self))
 
+    def watch(self, app: faust.App) -> None:
+        """Let Faust's own sensor report as well: consumer, tables, sends, assignments, rebalances."""
+        app.monitor = PrometheusMonitor(metrics=FaustMetrics.create(self.registry, "faust"))
+
     def folded(self, folded: Folded) -> None:
         """Count what a fold reported."""
         for effect in EFFECTS:
@@ -104,6 +112,9 @@ class Meter:
         for number in status["partitions"]:
             catching_up.add_metric([str(number)], number in status["catching_up"])
         yield catching_up
+        yield GaugeMetricFamily(
+            "streamer_recovery_remaining_records", "Changelog records left to read.", look.unrecovered
+        )
         yield GaugeMetricFamily("streamer_redis_unsent_keys", "Keys that Redis lacks.", status["unsent"])
         yield GaugeMetricFamily("streamer_redis_away", "1: Redis takes no writes.", look.redis_away)
         yield GaugeMetricFamily("streamer_open_runs", "Runs in memory.", status["open_runs"])

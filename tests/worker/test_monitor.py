@@ -104,6 +104,9 @@ def test_a_live_worker_answers_exports_what_the_alerts_name_and_logs_json(
             "1",
         }
         assert value(text, "streamer_fold_seconds_count") >= 1
+        assert value(text, "streamer_recovery_remaining_records") == 0
+        assert value(text, "faust_messages_received_total") >= 1
+        assert "faust_total_rebalances" in exported
     entries = [json.loads(line) for line in worker.log.read_text().splitlines()]
     assert {"at", "level", "logger", "message"} <= set(entries[0])
     assert any("ready: worker" in entry["message"] for entry in entries)
