@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from schemas.base import MAX_RECORD_BYTES
 from schemas.canonical import canonical_json
@@ -50,8 +49,7 @@ def _ends(content: dict[str, Any]) -> tuple[object, object, object, object]:
     return first, content[first], last, content[last]
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(NamedTuple):
     """An event that nobody has checked yet.
 
     Attributes:
@@ -75,13 +73,13 @@ def take(event: AnEvent) -> Taken:
     >>> take({"type": "run_finished", "run_id": "r"}).head
     b'{"run_id":"r","type":"run_finished"}'
     """
-    if isinstance(event, Event):
-        held = _held(event.benchmarks) if isinstance(event, TrialResult) else None
-        return Taken(event, held, MODEL_BYTES + _weight(held))
-    if not isinstance(event, Mapping):
-        raise TypeError(
-            f"publish() takes an event, a mapping or a model of schemas.events, not {type(event).__name__}"
-        )
+    if event.__class__ is not dict:  # asked first: the other questions take ten times as long
+        if isinstance(event, Event):
+            held = _held(event.benchmarks) if isinstance(event, TrialResult) else None
+            return Taken(event, held, MODEL_BYTES + _weight(held))
+        if not isinstance(event, Mapping):
+            kind = type(event).__name__
+            raise TypeError(f"publish() takes an event, a mapping or a model of schemas.events, not {kind}")
     held = _held(event.get("benchmarks"))
     if held is not None:
         event = {name: value for name, value in event.items() if name != "benchmarks"}
@@ -115,7 +113,9 @@ def named(head: Mapping[str, Any]) -> tuple[str | None, str | None]:
 
 def _held(benchmarks: Any) -> Held | None:
     """A dictionary to hold; None for what is copied with the rest, or is no dictionary at all."""
-    if not isinstance(benchmarks, Mapping) or len(benchmarks) <= COPIED_BENCHMARKS:
+    if benchmarks is None or not (benchmarks.__class__ is dict or isinstance(benchmarks, Mapping)):
+        return None
+    if len(benchmarks) <= COPIED_BENCHMARKS:
         return None
     return Held(benchmarks if isinstance(benchmarks, dict) else dict(benchmarks))
 
