@@ -139,7 +139,8 @@ class Processor:
             return
         partition.owed |= folded.touched
         if not self._behind(partition.number, next_offset):
-            await self._pay([partition])
+            held = self.partitions.values()  # nothing else is handed on, so some may have waited for this
+            await self._pay([other for other in held if not self._behind(other.number, other.position)])
         elif self.pace.due():
             await self.publish_owed()
         elif sum(map(partition.pipeline.scored_waiting, partition.owed)) > MOST_SCORED_WAITING:

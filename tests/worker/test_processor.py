@@ -182,9 +182,13 @@ async def test_partitions_with_a_backlog_share_one_pace_and_one_without_waits_fo
     assert first.done
     await bench.processor.handle(second)
     assert (second.done, bool(other.owed)) == (False, True)
+    assert not bench.processor.pace.due()
     bench.behind = False
+    fourth = bench.batch(40, 40)
+    await bench.processor.handle(fourth)
+    assert (second.done, fourth.done, bool(other.owed)) == (True, True, False)
     await bench.processor.handle(third)
-    assert (second.done, third.done, bool(other.owed)) == (True, True, False)
+    assert third.done
 
 
 async def test_with_a_backlog_the_latest_summaries_are_published_for_several_batches(bench: Bench) -> None:
