@@ -192,6 +192,7 @@ async def test_partitions_with_a_backlog_share_one_pace_and_one_without_waits_fo
 
 
 async def test_with_a_backlog_the_latest_summaries_are_published_for_several_batches(bench: Bench) -> None:
+    bench.processor.pace = Pace(now=lambda: 10.0)
     first, second, last = bench.batch(0, 40), bench.batch(40, 40), bench.batch(80, 40)
     bench.behind = True
     await bench.processor.handle(first)
