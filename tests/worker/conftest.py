@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.servers import RedisServer
+from tests.support.servers import KafkaServer, RedisServer
 from tests.worker.deployment import Deployment
 
 
@@ -29,3 +29,15 @@ def on_kafka(
     deployment = Deployment(tmp_path, kafka_bootstrap, redis_server.url, namespace, embedded=False)
     yield deployment
     deployment.kill_workers()
+
+
+@pytest.fixture
+def own_kafka(tmp_path: Path) -> Iterator[KafkaServer]:
+    """An Apache Kafka of this test alone, to be maltreated, or its files to be read."""
+    (tmp_path / "kafka").mkdir()
+    server = KafkaServer(tmp_path / "kafka")
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()

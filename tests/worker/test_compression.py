@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -48,18 +47,6 @@ async def publish(settings: Settings, events: list[bytes]) -> None:
     async with Publisher(settings) as publisher:
         for event in events:
             await publisher.send(Outgoing(b"run 0", event))
-
-
-@pytest.fixture
-def own_kafka(tmp_path: Path) -> Iterator[KafkaServer]:
-    """An Apache Kafka of this test alone, whose files it reads."""
-    (tmp_path / "kafka").mkdir()
-    server = KafkaServer(tmp_path / "kafka")
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
 
 
 @pytest.mark.kafka

@@ -129,18 +129,6 @@ def overtaken_in_a_batch(on_kafka: Deployment, first: WorkerProcess, exit_code: 
 
 
 @pytest.fixture
-def own_kafka(tmp_path: Path) -> Iterator[KafkaServer]:
-    """An Apache Kafka of this test alone, to be maltreated."""
-    (tmp_path / "kafka").mkdir()
-    server = KafkaServer(tmp_path / "kafka")
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
-
-
-@pytest.fixture
 def on_own_kafka(
     tmp_path: Path, own_kafka: KafkaServer, redis_server: RedisServer, namespace: str
 ) -> Iterator[Deployment]:
