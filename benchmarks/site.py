@@ -26,7 +26,7 @@ from benchmarks.machine import SERVERS, on_cores
 from streamer.embedded.broker import Broker
 from streamer.settings import Settings
 from streamer.sinks.names import Names
-from streamer.worker.placement import partition_of
+from streamer.sinks.partitioner import partition_of
 from streamer.worker.topics import ensure_topics, plan
 from tests.support.servers import KafkaServer, RedisServer
 from tests.support.worker_process import WorkerProcess

@@ -7,12 +7,22 @@ equal (orjson with `OPT_SORT_KEYS`). Two summaries with equal canonical bytes ar
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
 import orjson
 
 _CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z
+
+encode_plain: Callable[[msgspec.Struct], bytes] = msgspec.json.Encoder().encode
+"""Canonical bytes of a Struct whose fields are in order, in half the time.
+
+Only where it holds text, times in UTC, integers, truth values, nulls and floats up to :data:`PLAIN`.
+"""
+
+PLAIN = 1e15
+"""Up to that, either way from zero, msgspec writes a float as orjson does. Beyond, exponents look different."""
 
 NOT_DIGESTED = frozenset({"epoch", "state_version", "last_event_at", "superseded", "conflicts", "digest"})
 """Fields that tell how a summary came about rather than what it says."""

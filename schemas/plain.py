@@ -7,98 +7,90 @@ authority on what is allowed, and on what an error says.
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
+import orjson
 from msgspec import Meta, Struct
 
-from schemas.base import MAX_COUNT, MAX_ID_CHARACTERS, UTC_TIME
+from schemas.base import MAX_COUNT, MAX_ID_CHARACTERS
+from schemas.canonical import PLAIN, canonical_json, encode_plain
 from schemas.events import TrialResult
 from schemas.identity import UNKNOWN
 
 _Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID_CHARACTERS)]
 _Ordinal = Annotated[int, Meta(ge=1, le=2**31)]
 _Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
-_Amount = Annotated[float, Meta(ge=0)]
+_Amount = Annotated[float, Meta(ge=0, le=PLAIN)]
+_Score = Annotated[float, Meta(ge=-PLAIN, le=PLAIN)]
 
 _MAX_BYTES = 64 * 1024
-_is_utc_time = re.compile(UTC_TIME.removesuffix("$")).fullmatch
+_SEPARATORS = slice(4, 20, 3)
+_SEPARATED = frozenset(f"--{between}::{after}" for between in "T " for after in ".Z+")
+"""What stands at those places of a time that is written in the usual way."""
+
+_LONGEST = {"Z": 27, "+00:00": 32}
+"""How a time in UTC ends, and its length with 6 decimals."""
 
 
-class PlainTrial(Struct, forbid_unknown_fields=True, gc=False, kw_only=True):
+class PlainTrial(Struct, forbid_unknown_fields=True, gc=False, kw_only=True, omit_defaults=True):
     """A :class:`~schemas.events.TrialResult` of a trial of its own, with no section of FormulaCode's.
 
     It has that model's fields by the same names, with the same values; what cannot occur in it is null.
+    The fields are in the order of canonical JSON.
     """
 
-    type: Literal["trial_result"]
-    schema_version: Literal[1] = 1
-    run_id: _Id
-    shard: Annotated[str, Meta(max_length=MAX_ID_CHARACTERS)] = ""
-    task_id: _Id
-    attempt: _Ordinal = 1
     agent: _Id = UNKNOWN
-    model: _Id = UNKNOWN
     agent_index: None = None
-    tier: _Id | None = None
-    subtest: _Id | None = None
-    revision: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] = 0
-    trial_id: str | None = None
-    trial_name: str | None = None
-    harness: str | None = None
-    resolved: bool | None = None
-    failure_mode: str | None = None
-    score: float | None = None
-    input_tokens: _Count | None = None
-    output_tokens: _Count | None = None
+    attempt: _Ordinal = 1
+    benchmarks: None = None
     cache_read_tokens: _Count | None = None
     cache_write_tokens: _Count | None = None
+    claimed: None = None
     cost_usd: _Amount | None = None
     duration_seconds: _Amount | None = None
-    started_text: str | None = msgspec.field(name="started_at", default=None)
-    finished_text: str | None = msgspec.field(name="finished_at", default=None)
-    trajectory_length: _Count | None = None
-    tests: None = None
+    failure_mode: str | None = None
+    finished_at: Any = None
+    harness: str | None = None
+    input_tokens: _Count | None = None
+    model: _Id = UNKNOWN
+    output_tokens: _Count | None = None
+    resolved: bool | None = None
+    revision: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] = 0
+    run_id: _Id
+    schema_version: Literal[1] = 1
+    score: _Score | None = None
+    shard: Annotated[str, Meta(max_length=MAX_ID_CHARACTERS)] = ""
     snapshot: None = None
-    claimed: None = None
     speedup_percentage: None = None
-    benchmarks: None = None
+    started_at: Any = None
+    subtest: _Id | None = None
+    task_id: _Id
+    tests: None = None
+    tier: _Id | None = None
+    trajectory_length: _Count | None = None
+    trial_id: str | None = None
+    trial_name: str | None = None
+    type: Literal["trial_result"]
 
-    @property
-    def started_at(self) -> datetime | None:
-        """As `TrialResult.started_at`."""
-        return None if self.started_text is None else datetime.fromisoformat(self.started_text)
+    def canonical_content(self, model: str) -> bytes:
+        """Canonical JSON of :func:`schemas.events.known_content`, with the model by that name.
 
-    @property
-    def finished_at(self) -> datetime | None:
-        """As `TrialResult.finished_at`."""
-        return None if self.finished_text is None else datetime.fromisoformat(self.finished_text)
-
-    def known_content(self) -> dict[str, Any]:
-        """See :func:`schemas.events.known_content`: equal results have equal content."""
-        values = zip(_NAMES, msgspec.structs.astuple(self), strict=True)
-        content = {name: value for name, value in values if value is not None}
-        content.pop("revision", None)
-        for name, default in _DEFAULTS:
-            if content.get(name) == default:
-                del content[name]
-        for name, at in (("started_at", self.started_at), ("finished_at", self.finished_at)):
-            if at is not None:
-                content[name] = at
+        msgspec leaves out what *is* the default, which text that was read never is, though it be equal.
+        """
+        if model == UNKNOWN != self.model:
+            return canonical_json(orjson.loads(self.canonical_content(self.model)) | {"model": model})
+        held = self.agent, self.model, self.revision
+        self.agent = UNKNOWN if self.agent == UNKNOWN else self.agent
+        self.model = UNKNOWN if model == UNKNOWN else model
+        self.revision = 0
+        content = encode_plain(self)
+        self.agent, self.model, self.revision = held
         return content
 
 
 AnyTrial = TrialResult | PlainTrial
-
-_NAMES = tuple(name.replace("_text", "_at") for name in PlainTrial.__struct_fields__)
-_DEFAULTS = [
-    (name, field.default)
-    for name, field in TrialResult.model_fields.items()
-    if not field.is_required() and field.default is not None and name != "revision"
-]
-"""Fields whose default is not null, and that default."""
 
 _decode = msgspec.json.Decoder(PlainTrial).decode
 
@@ -114,15 +106,24 @@ def plain_trial(value: bytes | None) -> PlainTrial | None:
     >>> plain_trial(b'{"type": "trial_result", "run_id": "r", "task_id": "t", "colour": 1}') is None
     True
     """
-    if value is None or len(value) > _MAX_BYTES or not value.isascii() or b"\\" in value or b"\x7f" in value:
+    if value is None or len(value) > _MAX_BYTES or not value.isascii() or 0x5C in value or 0x7F in value:
         return None
     try:
         trial = _decode(value)
-        for text in (trial.started_text, trial.finished_text):
-            if text is not None:
-                if not _is_utc_time(text):
-                    return None
-                datetime.fromisoformat(text)
+        if trial.started_at is not None:
+            trial.started_at = _moment(trial.started_at)
+        if trial.finished_at is not None:
+            trial.finished_at = _moment(trial.finished_at)
     except ValueError:
         return None
     return trial
+
+
+def _moment(text: Any) -> datetime:
+    """The time in a text; raises ValueError if it is not the usual one."""
+    if text.__class__ is not str or text[_SEPARATORS] not in _SEPARATED:
+        raise ValueError
+    longest = _LONGEST.get(text[-1]) or _LONGEST.get(text[-6:])
+    if longest is None or len(text) > longest:
+        raise ValueError
+    return datetime.fromisoformat(text)

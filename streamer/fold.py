@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from streamer.aggregate.changes import SummaryChange
-from streamer.pipeline import Folded, Pipeline, Record, Rejected
+from streamer.pipeline import Folded, LogRecord, Pipeline, Record, Rejected
 from streamer.score import PriceTable
 
 BATCH = 1_000
@@ -49,7 +49,7 @@ class Folding:
 
 
 def fold_records(
-    records: Iterable[Record],
+    records: Iterable[LogRecord],
     *,
     prices: PriceTable | None = None,
     epoch: int = 1,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from schemas.base import SEMANTICS_VERSION
 from schemas.canonical import canonical_json
@@ -24,20 +24,42 @@ from streamer.aggregate.pages import PageBook, join_page, run_of_page
 from streamer.aggregate.run_state import Effect, RunState
 from streamer.score import PriceTable, UnknownProfile, grading_profile
 
+NO_TIMESTAMP = -1
+"""Timestamp of a record that has none."""
+
 MAX_KEPT_BYTES = 2 * 1024 * 1024
 """A rejected record larger than this is reported without its bytes: they would not fit a message."""
 
 
+class LogRecord(Protocol):
+    """One record of the event topic, aiokafka's or ours; `timestamp` in Unix milliseconds, negative: none."""
+
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def timestamp(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]: ...
+
+
 class Record(NamedTuple):
-    """One record of the event topic; `timestamp_ms` in Unix milliseconds."""
+    """A :class:`LogRecord` from elsewhere than Kafka."""
 
     value: bytes | None
     offset: int
     partition: int = 0
-    timestamp_ms: int | None = None
+    timestamp: int = NO_TIMESTAMP
     key: bytes | None = None
     topic: str = "trial-events"
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: Sequence[tuple[str, bytes]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +76,8 @@ class Folded:
 
     touched: set[str] = field(default_factory=set)
     rejections: list[Rejected] = field(default_factory=list)
-    misplaced: list[tuple[Record, str]] = field(default_factory=list)
-    of_closed: list[tuple[Record, str]] = field(default_factory=list)
+    misplaced: list[tuple[LogRecord, str]] = field(default_factory=list)
+    of_closed: list[tuple[LogRecord, str]] = field(default_factory=list)
     records: int = 0
     counted: int = 0
     duplicates: int = 0
@@ -97,33 +119,43 @@ class Pipeline:
         self._books: dict[str, PageBook] = {}
         self._closed: set[str] = set()
 
-    def fold(self, records: Iterable[Record]) -> Folded:
+    def fold(self, records: Iterable[LogRecord]) -> Folded:
         """Fold a batch. Never raises on bad input: that becomes a rejection."""
-        folded, owns, as_of = Folded(), self._owns, self.as_of
-        others: Counter[Effect] = Counter()
+        folded, runs, touched = Folded(), self._runs, set()
+        effects: Counter[Effect] = Counter()
+        counted = 0
         for record in records:
+            value, offset = record.value, record.offset
             folded.records += 1
-            as_of = record.offset if record.offset > as_of else as_of
-            event = plain_trial(record.value) or self._readable(record)
-            if isinstance(event, Reason):
-                folded.rejections.append(reject(record, event))
-            elif owns is not None and not owns(event.run_id):
-                folded.misplaced.append((record, event.run_id))
-            elif event.run_id in self._closed:
-                folded.of_closed.append((record, event.run_id))
+            if offset > self.as_of:
+                self.as_of = offset
+            event: AnyEvent | PlainTrial | None = plain_trial(value)
+            if event is None:
+                read = self._readable(record)
+                if isinstance(read, Reason):
+                    folded.rejections.append(reject(record, read))
+                    continue
+                folded.unknown_fields += len(read.__pydantic_extra__ or ())
+                event = read
+            run_id = event.run_id
+            run = runs.get(run_id)
+            if run is None:
+                if self._owns is not None and not self._owns(run_id):
+                    folded.misplaced.append((record, run_id))
+                    continue
+                if run_id in self._closed:
+                    folded.of_closed.append((record, run_id))
+                    continue
+                run = self._run(run_id)
+            effect = run.apply(event, value or b"", offset, record.timestamp)
+            if effect is Effect.COUNTED:
+                counted += 1
             else:
-                run = self._run(event.run_id)
-                if not isinstance(event, PlainTrial) and event.__pydantic_extra__:
-                    folded.unknown_fields += len(event.__pydantic_extra__)
-                effect = run.apply(event, record.value or b"", record.offset, record.timestamp_ms)
-                if effect is Effect.COUNTED:
-                    folded.counted += 1
-                else:
-                    others[effect] += 1
-                folded.touched.add(run.run_id)
-        self.as_of = as_of
-        folded.duplicates, folded.ignored = others[Effect.DUPLICATE], others[Effect.IGNORED]
-        folded.superseded = others[Effect.SUPERSEDED]
+                effects[effect] += 1
+            touched.add(run_id)
+        folded.touched, folded.counted = touched, counted
+        folded.duplicates, folded.ignored = effects[Effect.DUPLICATE], effects[Effect.IGNORED]
+        folded.superseded = effects[Effect.SUPERSEDED]
         return folded
 
     def cut(self, run_id: str, *, news: bool = True) -> Cut:
@@ -227,7 +259,7 @@ class Pipeline:
                 self._books[run_id] = PageBook(run, self._writer)
         return run
 
-    def _readable(self, record: Record) -> AnyEvent | Reason:
+    def _readable(self, record: LogRecord) -> AnyEvent | Reason:
         event = decode(record.value)
         if type(event) is RunStarted and event.grading_profile is not None:
             try:
@@ -237,7 +269,7 @@ class Pipeline:
         return event
 
 
-def reject(record: Record, reason: Reason, run_id: str | None = None) -> Rejected:
+def reject(record: LogRecord, reason: Reason, run_id: str | None = None) -> Rejected:
     """The rejection of a record, with its bytes."""
     value = record.value or b""
     kept = value if len(value) <= MAX_KEPT_BYTES else None
@@ -250,7 +282,7 @@ def reject(record: Record, reason: Reason, run_id: str | None = None) -> Rejecte
         "source_topic": record.topic,
         "source_partition": record.partition,
         "source_offset": record.offset,
-        "source_timestamp_ms": record.timestamp_ms,
+        "source_timestamp_ms": record.timestamp if record.timestamp >= 0 else None,
         "source_key_base64": None if record.key is None else b64encode(record.key).decode(),
         "source_value_base64": None if record.value is None or kept is None else b64encode(kept).decode(),
         "source_value_bytes": len(value),

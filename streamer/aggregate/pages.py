@@ -111,8 +111,8 @@ class PageBook:
             run.unsaved = dict.fromkeys(run.slots)
             run.plan_unsaved = True
         open_before = self._open
-        dirty = {self._place(key, run.slots[key]) for key in run.unsaved if key in run.slots}
-        dirty |= self._repaged(dirty)
+        dirty, rewritten = self._placed(key for key in run.unsaved if key in run.slots)
+        dirty |= self._repaged(rewritten)
         writes = [PageWrite(self._key(number), self._slot_page(number)) for number in sorted(dirty)]
         if open_before is not None and open_before is not self._open and open_before.number not in dirty:
             self._let_go(open_before)
@@ -130,11 +130,23 @@ class PageBook:
         needed = len(self.run.slots) // MAX_SLOTS + 1
         return len(self._foreign) > 16 + 4 * needed
 
+    def _placed(self, keys: Iterable[SlotKey]) -> tuple[set[int], set[int]]:
+        """Let each slot belong on a page: the pages to write, and those of them with slots from before."""
+        dirty, rewritten = set(), set()
+        slots = self.run.slots
+        for key in keys:
+            slot = slots[key]
+            page = slot.page
+            if isinstance(page, StatePage) and page.number is not None:
+                rewritten.add(page.number)
+            else:
+                if page is not None:
+                    slot.leave_page()
+                dirty.add(self._place(key, slot))
+        return dirty | rewritten, rewritten
+
     def _place(self, key: SlotKey, slot: Slot) -> int:
-        """Number of the page that the slot belongs on from now on."""
-        if isinstance(slot.page, StatePage) and slot.page.number is not None:
-            return slot.page.number
-        slot.leave_page()
+        """Number of the page that a slot belongs on from now on, which is on none."""
         size, held = slot_bytes(slot), self._open
         if held is None or len(held.keys) >= MAX_SLOTS or held.size + size > MAX_BYTES:
             held = self._open = self._pages[self._next] = StatePage(self._next)
@@ -144,10 +156,10 @@ class PageBook:
         slot.page = held
         return held.number or 0
 
-    def _repaged(self, dirty: set[int]) -> set[int]:
+    def _repaged(self, rewritten: set[int]) -> set[int]:
         """Take slots off pages that grew past their size; the pages that received them."""
         moved: set[int] = set()
-        for number in dirty:
+        for number in rewritten:
             page = self._pages[number]
             self._take_off(page)
             sizes = {key: slot_bytes(self.run.slots[key]) for key in page.keys}
@@ -159,7 +171,7 @@ class PageBook:
                 self.run.slots[key].page = None
                 self._open = None if sizes[key] > MAX_BYTES else self._open
                 moved.add(self._place(key, self.run.slots[key]))
-        for number in moved - dirty:
+        for number in moved - rewritten:
             self._take_off(self._pages[number])
         return moved
 
@@ -174,8 +186,9 @@ class PageBook:
     def _slot_page(self, number: int) -> bytes:
         page = self._pages[number]
         slots = [self.run.slots[key] for key in page.keys]
-        entries = [_entry(key, slot) for key, slot in zip(page.keys, slots, strict=True)]
-        page.value = self._encode({"slots": entries}, [slot.raw for slot in slots])
+        raws = [slot.raw for slot in slots]
+        entries = [_entry(*of_slot) for of_slot in zip(page.keys, slots, raws, strict=True)]
+        page.value = self._encode({"slots": entries}, raws)
         if page is not self._open:
             self._let_go(page)
         return page.value
@@ -196,7 +209,8 @@ class PageBook:
 
 def slot_bytes(slot: Slot) -> int:
     """About how many bytes a slot takes on a page."""
-    return len(slot.raw) + _SLOT_OVERHEAD_BYTES + _LOSER_BYTES * len(slot.losers)
+    size = len(slot.raw) + _SLOT_OVERHEAD_BYTES
+    return size + _LOSER_BYTES * len(slot.losers) if slot.has_history else size
 
 
 def join_page(run: RunState, key: str, value: bytes) -> int:
@@ -246,11 +260,11 @@ def _length(entry: int | dict[str, Any]) -> int:
     return entry if isinstance(entry, int) else int(entry["n"])
 
 
-def _entry(key: SlotKey, slot: Slot) -> int | dict[str, Any]:
+def _entry(key: SlotKey, slot: Slot, raw: bytes) -> int | dict[str, Any]:
     """Header entry of a slot: the length of its event, or that and what else the slot knows."""
-    if not slot.losers and slot.floor is None:
-        return len(slot.raw)
-    return {"n": len(slot.raw), "k": key, "l": slot.losers, "f": slot.floor}
+    if not slot.has_history:
+        return len(raw)
+    return {"n": len(raw), "k": key, "l": slot.losers, "f": slot.floor}
 
 
 def _join_event(run: RunState, key: str, raw: bytes) -> Slot | None:

@@ -65,10 +65,14 @@ class RunState(ScoredSlots):
         self.plan_unsaved = False
         self.pages_outdated = False
 
-    def apply(
-        self, event: AnyEvent | PlainTrial, raw: bytes, offset: int, timestamp_ms: int | None = None
-    ) -> Effect:
-        """Fold one event. `raw` is the event as received, `offset` its place in the log."""
+    def apply(self, event: AnyEvent | PlainTrial, raw: bytes, offset: int, timestamp_ms: int = -1) -> Effect:
+        """Fold one event.
+
+        Args:
+            raw: the event as received.
+            offset: its place in the log.
+            timestamp_ms: the record's, Unix milliseconds; negative: unknown.
+        """
         if offset > self.state_version:
             self.state_version = offset
         if self.deleted_to is not None and event.revision <= self.deleted_to:
@@ -175,7 +179,7 @@ class RunState(ScoredSlots):
         return bool(self.slots or self.plan)
 
 
-def event_time(event: AnyEvent | PlainTrial, timestamp_ms: int | None) -> int:
+def event_time(event: AnyEvent | PlainTrial, timestamp_ms: int) -> int:
     """Event time in microseconds: finished, started, the revision if it is a time, the record's timestamp."""
     if isinstance(event, PlainTrial):
         moment = event.finished_at or event.started_at
@@ -186,4 +190,4 @@ def event_time(event: AnyEvent | PlainTrial, timestamp_ms: int | None) -> int:
         return microseconds(moment)
     if _EARLIEST_TIME <= event.revision <= _LATEST_TIME:
         return event.revision // 1000
-    return NO_TIME if timestamp_ms is None else timestamp_ms * 1000
+    return NO_TIME if timestamp_ms < 0 else timestamp_ms * 1000

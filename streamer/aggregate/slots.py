@@ -42,12 +42,15 @@ _reported = lru_cache(maxsize=4096)(model_for_reporting)
 """For ids of which a run has few."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
+_DAY_SECONDS = 24 * 60 * 60
 
 
 def microseconds(moment: datetime | None) -> int:
     """Microseconds since 1970, :data:`NO_TIME` for null."""
-    return NO_TIME if moment is None else (moment - _EPOCH) // _MICROSECOND
+    if moment is None:
+        return NO_TIME
+    since = moment - _EPOCH
+    return (since.days * _DAY_SECONDS + since.seconds) * 1_000_000 + since.microseconds
 
 
 def rfc3339(at: int) -> str | None:
@@ -83,8 +86,9 @@ def slot_topic_key(run_key: str, key: SlotKey) -> str:
     >>> slot_topic_key("r", ("", "a|b", 1, "c", "d/e", "T0", None))
     'r||a%7Cb|1|c|d%2Fe|T0|'
     """
-    shard, task_id, attempt, *where = key
-    return f"{run_key}|{_encoded(shard)}|{_encoded(task_id)}|{attempt}|{_encoded_place(*where)}"
+    shard, task_id, attempt, agent, model, tier, subtest = key
+    place = _encoded_place(agent, model, tier, subtest)
+    return f"{run_key}|{shard and _encoded(shard)}|{_encoded(task_id)}|{attempt}|{place}"
 
 
 @lru_cache(maxsize=4096)
@@ -94,7 +98,9 @@ def _encoded_place(agent: str, model: str, tier: str | None, subtest: str | None
 
 def fingerprint(event: Event | PlainTrial) -> str:
     """Digest of the canonical content without the revision (R17), 32 hexadecimal characters."""
-    content = event.known_content() if isinstance(event, PlainTrial) else known_content(event)
+    if isinstance(event, PlainTrial):
+        return sha256_hex(event.canonical_content(_reported(event.model)))[:FINGERPRINT_CHARACTERS]
+    content = known_content(event)
     if "model" in content:
         content["model"] = _reported(content["model"])
     return sha256_hex(canonical_json(content))[:FINGERPRINT_CHARACTERS]
@@ -166,6 +172,12 @@ class Slot:
     @floor.setter
     def floor(self, floor: int | None) -> None:
         self._own().floor = floor
+
+    @property
+    def has_history(self) -> bool:
+        """True if it knows more than its winner: losers, or a floor."""
+        rare = self._rare
+        return rare is not _NOTHING_RARE and (bool(rare.losers) or rare.floor is not None)
 
     @property
     def scored(self) -> Scored | None:

@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
-from streamer.pipeline import Record
 from streamer.settings import Settings
 from streamer.sinks.broker import telling_refusals
 from streamer.sinks.partitioner import partition_of
@@ -113,19 +112,6 @@ async def read_batches(
             yield batch
     finally:
         await consumer.stop()
-
-
-def as_record(record: ConsumerRecord) -> Record:
-    """A Kafka record as the pipeline takes it."""
-    return Record(
-        value=record.value,
-        offset=record.offset,
-        partition=record.partition,
-        timestamp_ms=record.timestamp,
-        key=record.key,
-        topic=record.topic,
-        headers=tuple(record.headers),
-    )
 
 
 async def partitions_of(settings: Settings, topic: str) -> set[int]:

@@ -8,7 +8,7 @@ import orjson
 
 from schemas.identity import encode_id
 from streamer.aggregate.by_subtest import by_subtest
-from streamer.client.log import as_record, read_topic
+from streamer.client.log import read_topic
 from streamer.fold import fold_records
 from streamer.score import PriceTable
 from streamer.settings import Settings
@@ -56,7 +56,7 @@ def subtests(settings: Settings, run_id: str, prices: PriceTable) -> list[dict[s
         TopicMissing, TopicUnreadable, aiokafka.errors.KafkaError: see `streamer.client.log`.
     """
     topic = Names(settings.namespace).trial_events
-    records = map(as_record, read_topic(settings, topic, run_id=run_id))
+    records = read_topic(settings, topic, run_id=run_id)
     folding = fold_records(records, prices=prices, owns=run_id.__eq__)
     if run_id not in folding.runs():
         raise NotInLog(run_id, topic)

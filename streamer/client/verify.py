@@ -21,7 +21,7 @@ from schemas.canonical import NOT_DIGESTED, digest_of
 from schemas.identity import decode_id
 from streamer.aggregate.changes import SummaryChange
 from streamer.client.lag import PartitionLag, read_lags
-from streamer.client.log import as_record, read_topic
+from streamer.client.log import read_topic
 from streamer.client.published import TOPICS, Place, summaries_by_run
 from streamer.client.reader import StateReader
 from streamer.pipeline import Pipeline
@@ -179,7 +179,7 @@ class Verification:
         """Read every partition, since records may be misplaced, and fold the run (or all)."""
         pipeline = Pipeline(prices=self._prices, owns=None if run_id is None else run_id.__eq__)
         log = _Log()
-        records = map(as_record, read_topic(self._settings, self._names.trial_events))
+        records = read_topic(self._settings, self._names.trial_events)
         while batch := [record for _, record in zip(range(BATCH), records, strict=False)]:
             folded = pipeline.fold(batch)
             log.others.update(other for _, other in folded.misplaced)

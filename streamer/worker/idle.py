@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing
 from itertools import islice, takewhile
 from operator import itemgetter
-from typing import Any
 
 from faust.types import TP
 
 from streamer.aggregate.changes import SummaryChange
-from streamer.pipeline import Pipeline, Record
+from streamer.pipeline import Pipeline
 from streamer.settings import Settings
 from streamer.sinks.names import Names
 from streamer.worker.alive import clock
@@ -164,17 +163,4 @@ class IdleRuns:
                         raise StateLost(
                             names.trials_changelog, names.trial_events, place.partition, first, names.group
                         )
-                found.fold(map(as_record, batch))
-
-
-def as_record(record: Any) -> Record:
-    """aiokafka's record as the pipeline wants it."""
-    return Record(
-        value=record.value,
-        offset=record.offset,
-        partition=record.partition,
-        timestamp_ms=record.timestamp if record.timestamp >= 0 else None,
-        key=record.key,
-        topic=record.topic,
-        headers=tuple(record.headers),
-    )
+                found.fold(batch)

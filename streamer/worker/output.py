@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiokafka import AIOKafkaProducer
 
@@ -19,8 +18,7 @@ from streamer.worker.alive import Pulse
 from streamer.worker.limits import BROKER_PATIENCE_SECONDS, MAX_MESSAGE_BYTES, SEND_BATCH_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class Out:
+class Out(NamedTuple):
     """One record to write; `value` None is a tombstone, `timestamp_ms` None is now."""
 
     topic: str
@@ -28,7 +26,7 @@ class Out:
     key: bytes | None
     value: bytes | None
     timestamp_ms: int | None = None
-    headers: list[tuple[str, bytes]] = field(default_factory=list)
+    headers: Sequence[tuple[str, bytes]] = ()
 
 
 Written = Callable[[str, int, int, Sequence[Out]], None]

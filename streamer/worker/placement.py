@@ -7,29 +7,16 @@ still misplaced is rejected: otherwise workers that disagree would send it aroun
 
 from __future__ import annotations
 
-from functools import lru_cache
-
-from aiokafka.partitioner import murmur2
-
 from schemas.decode import Reason
-from streamer.pipeline import Record, Rejected, reject
+from streamer.pipeline import LogRecord, Rejected, reject
+from streamer.sinks.partitioner import partition_of
 from streamer.worker.output import Out
 
 FORWARDED = "streamer-forwarded"
 """Header of a record that was sent to its partition by a worker."""
 
 
-@lru_cache(maxsize=65_536)
-def partition_of(run_id: str, partitions: int) -> int:
-    """Partition of a run, as Java's default partitioner would choose for the key `run_id`.
-
-    >>> partition_of("run-1", 8)
-    5
-    """
-    return int(murmur2(run_id.encode("utf-8")) & 0x7FFFFFFF) % partitions
-
-
-def forward(misplaced: list[tuple[Record, str]], partitions: int) -> tuple[list[Out], list[Rejected]]:
+def forward(misplaced: list[tuple[LogRecord, str]], partitions: int) -> tuple[list[Out], list[Rejected]]:
     """Misplaced records with their run ids -> what to send on, what to reject."""
     forwards, rejections = [], []
     for record, run_id in misplaced:
@@ -41,19 +28,19 @@ def forward(misplaced: list[tuple[Record, str]], partitions: int) -> tuple[list[
     return forwards, rejections
 
 
-def _forwarded(record: Record, run_id: str, target: int) -> Out:
+def _forwarded(record: LogRecord, run_id: str, target: int) -> Out:
     origin = f"{record.partition}:{record.offset}".encode()
     return Out(
         record.topic,
         target,
         run_id.encode("utf-8"),
         record.value,
-        record.timestamp_ms,
+        record.timestamp if record.timestamp >= 0 else None,
         [*record.headers, (FORWARDED, origin)],
     )
 
 
-def _still_misplaced(record: Record, target: int, partitions: int) -> Reason:
+def _still_misplaced(record: LogRecord, target: int, partitions: int) -> Reason:
     return Reason(
         "misplaced",
         f"The record was forwarded once and lies in partition {record.partition} of {partitions}, not in "

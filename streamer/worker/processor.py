@@ -23,7 +23,7 @@ from streamer.sinks.redis import RedisSink
 from streamer.worker.alive import Pulse
 from streamer.worker.batches import Batch
 from streamer.worker.coverage import mark_key
-from streamer.worker.idle import IdleRuns, as_record
+from streamer.worker.idle import IdleRuns
 from streamer.worker.meter import Meter
 from streamer.worker.output import Out, Output
 from streamer.worker.pace import Pace
@@ -176,7 +176,7 @@ class Processor:
         """Fold in portions, so that the loop gets its turns however long the records take."""
         folded = Folded()
         for portion in portions(records, partition.silent_to):
-            found = partition.pipeline.fold(map(as_record, portion))
+            found = partition.pipeline.fold(portion)
             self._meter.folded(found)
             if found.of_closed:
                 found.touched |= await self._fold_closed(partition, found)

@@ -21,12 +21,12 @@ from streamer.pipeline import Pipeline
 from streamer.score import PriceTable
 from streamer.settings import Settings
 from streamer.sinks.names import Names
+from streamer.sinks.partitioner import partition_of
 from streamer.worker.coverage import StateLost, covers, is_mark, mark, mark_key
 from streamer.worker.epoch import epoch_record, read_epoch
 from streamer.worker.limits import PAGES_PER_TURN
 from streamer.worker.output import Output
 from streamer.worker.partition import Partition
-from streamer.worker.placement import partition_of
 from streamer.worker.processor import Processor
 from streamer.worker.tables import Tables, rebalances
 from streamer.worker.transport import consumer_of

@@ -29,7 +29,7 @@ GARBAGE: dict[str, bytes | None] = {
 @pytest.mark.parametrize("code", GARBAGE)
 def test_bad_bytes_become_a_rejection_that_keeps_them(code: str) -> None:
     value = GARBAGE[code]
-    record = Record(value, 7, partition=3, timestamp_ms=5, key=b"k", topic="trial-events")
+    record = Record(value, 7, partition=3, timestamp=5, key=b"k", topic="trial-events")
     (rejected,) = Pipeline().fold([record]).rejections
     body = json.loads(rejected.value)
     SUMMARY.validate_json(rejected.value)

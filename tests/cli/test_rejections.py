@@ -92,7 +92,7 @@ def test_a_corrected_event_counts_as_if_it_had_come_right_the_first_time(
     file.write_bytes(shown.replace(b'"2.5"', b"2.5") + b"\n")
     assert "1 records requeued" in requeue(stack, found["id"], "--with", file)
     pipeline = Pipeline()
-    pipeline.fold([Record(good, 0), Record(right, 1, timestamp_ms=found["source_timestamp_ms"])])
+    pipeline.fold([Record(good, 0), Record(right, 1, timestamp=found["source_timestamp_ms"])])
     wanted = {c.key: c for c in pipeline.all_summaries("mend") if c.kind == "run"}["mend"].summary
     assert wanted is not None
     with StateReader(stack.settings) as reader:

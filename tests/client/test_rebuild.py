@@ -16,7 +16,7 @@ from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from schemas.canonical import canonical_json, digest_of
 from streamer.client.verify import Verification
 from streamer.score import PriceTable
-from streamer.worker.placement import partition_of
+from streamer.sinks.partitioner import partition_of
 from streamer.worker.topics import ensure_topics
 from tests.support.cli import streamer
 from tests.support.online import ENGINES, bootstrap_of

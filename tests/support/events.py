@@ -49,7 +49,7 @@ def a_deletion(**fields: Any) -> Event:
 def records(events: Iterable[Event | bytes]) -> list[Record]:
     """Records at offsets 0, 1, 2, ... with a fixed broker time."""
     values = (event if isinstance(event, bytes) else json.dumps(event).encode() for event in events)
-    return [Record(value, offset, timestamp_ms=1_700_000_000_000) for offset, value in enumerate(values)]
+    return [Record(value, offset, timestamp=1_700_000_000_000) for offset, value in enumerate(values)]
 
 
 def folded(events: Iterable[Event | bytes], **pipeline: Any) -> tuple[Pipeline, Folded]:

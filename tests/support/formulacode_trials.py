@@ -62,7 +62,7 @@ class Published:
 
     def fold(self, event: Event) -> None:
         (record,) = records([event])
-        record = type(record)(record.value, self._offset, timestamp_ms=record.timestamp_ms)
+        record = type(record)(record.value, self._offset, timestamp=record.timestamp)
         self._offset += 1
         self.news = []
         for run_id in self.pipeline.fold([record]).touched:

@@ -21,8 +21,8 @@ from streamer.client.log import read_topic
 from streamer.pipeline import Pipeline, Record
 from streamer.settings import Settings
 from streamer.sinks.names import Names
+from streamer.sinks.partitioner import partition_of
 from streamer.worker.coverage import PREFIX
-from streamer.worker.placement import partition_of
 from tests.support.worker_process import WorkerProcess, wait_for
 
 Digests = dict[str, str]
