@@ -1,84 +1,152 @@
 """How long a trial's result takes from the last write to its file until `streamer tail` publishes it.
 
-    python -m benchmarks.bench_tail [--trials 100]
+    python -m benchmarks.bench_tail [--trials 100] [--there 5000 --where same|other] [--layout harbor]
 
-A simulated harness writes a run directory in place, trial by trial; a follower with the settings of
-`streamer tail` reads it. Seconds from the file's time of change until the event is handed to the publisher:
-median, 99th percentile, longest.
+A simulated harness, a process of its own, writes a run directory in place, trial by trial; a follower with
+the settings of `streamer tail` reads it and keeps its journal. Seconds from the moment at which the harness
+had written the file with that very result until the event is handed to the publisher: median, 99th
+percentile, longest; once for trials with a file of their own and once for those that stand only in a
+run-level file.
+
+`--there`: so many trials lie in the directory, and were published, before the first one that is timed: in the
+same run, or in another beside it. `whole` is how often the whole directory was read while trials were timed.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.common import table
+from benchmarks.harness import OTHER, RESULT, SAME, Plan, Written, harness
 from streamer.client.tail.follow import Follower
-from streamer.client.tail.ledger import Ledger
+from streamer.client.tail.journal import Journal
 from streamer.sources.base import ConvertOptions
-from streamer.sources.simulate import simulate_run
 
-RESULT = {"terminal-bench": "results.json", "harbor": "result.json"}
-"""Layouts whose trials name their directory, and the file that holds the result."""
-
-START = datetime(2026, 1, 1, tzinfo=UTC)
 PACE_SECONDS = 0.1
-DEADLINE_SECONDS = 120.0
+DEADLINE_SECONDS = 180.0
 
 
-def delays(layout: str, directory: Path, trials: int) -> list[float]:
-    """Seconds of each timed trial; raises TimeoutError if one never came."""
-    came: dict[str, float] = {}
+class Followed:
+    """A directory that is being followed.
 
-    def publish(events: list[dict[str, Any]]) -> None:
+    Attributes:
+        came: when each trial's result was handed over first, in Unix seconds, by the harness's id.
+        wholes: how often the whole was read.
+    """
+
+    def __init__(self, directory: Path, journal: Path) -> None:
+        self.came: dict[str, float] = {}
+        self.wholes = 0
+        self._directory = directory
+        self._journal = journal
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._follow)
+
+    def __enter__(self) -> Followed:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _follow(self) -> None:
+        with Journal(self._journal, self._directory) as journal:
+            follower = Follower(
+                self._directory, ConvertOptions(), journal.load(), self._publish, journal.append, print
+            )
+            follower.follow(self._stop, lambda: self._tick(follower))
+
+    def _tick(self, follower: Follower) -> None:
+        self.wholes = follower.standing.readings
+
+    def _publish(self, events: list[dict[str, Any]]) -> None:
         now = time.time()
         for event in events:
             if event["type"] == "trial_result":
-                came.setdefault(event["trial_name"], now)
-
-    stop = threading.Event()
-    follower = Follower(directory, ConvertOptions(), Ledger(), publish, lambda _: None, lambda _: None)
-    thread = threading.Thread(target=follower.follow, args=(stop, lambda: None))
-    thread.start()
-    try:
-        simulate_run(layout, directory / "run", trials, seed=1, start=START, pace_seconds=PACE_SECONDS)
-        _until(lambda: len(came) >= trials)
-    finally:
-        stop.set()
-        thread.join()
-    written = {path.parent.name: path.stat().st_mtime for path in directory.rglob(RESULT[layout])}
-    return [at - written[name] for name, at in came.items()]
+                self.came.setdefault(event["trial_id"], now)
 
 
-def _until(done: Callable[[], bool]) -> None:
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Seconds of each timed trial, and how often the whole was read meanwhile.
+
+    Attributes:
+        own: of trials with a file of their own.
+        run_level: of those that stood nowhere but in the run-level file.
+    """
+
+    own: list[float]
+    run_level: list[float]
+    wholes: int
+
+
+def timed(plan: Plan, journal: Path) -> Timed:
+    """Follow a harness. TimeoutError if a trial never came."""
+    with harness(plan) as pipe:
+        there: Written = pipe.recv()
+        with Followed(plan.directory, journal) as followed:
+            _until(lambda: there.own.keys() <= followed.came.keys(), "what was there")
+            before = followed.wholes
+            pipe.send("go on")
+            _until(pipe.poll, "the harness")
+            written: Written = pipe.recv()
+            wholes = followed.wholes - before
+            wanted = written.own | written.run_level
+            _until(lambda: wanted.keys() <= followed.came.keys(), "every trial")
+            came = dict(followed.came)
+    own, run_level = (
+        [came[id_] - at for id_, at in times.items()] for times in (written.own, written.run_level)
+    )
+    return Timed(own, run_level, wholes)
+
+
+def _until(done: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + DEADLINE_SECONDS
     while not done():
         if time.monotonic() > deadline:
-            raise TimeoutError("not all trials were published")
+            raise TimeoutError(f"waited in vain for {what}")
         time.sleep(0.01)
 
 
-def row(layout: str, found: Sequence[float]) -> tuple[Any, ...]:
-    """One line of the table."""
-    ordered = sorted(found)
-    return (layout, len(ordered), *(ordered[int(q * (len(ordered) - 1))] for q in (0.5, 0.99, 1)))
+def rows(plan: Plan, found: Timed) -> Iterator[tuple[Any, ...]]:
+    """Lines of the table."""
+    there = (
+        f"{plan.there:,} in {'the same run' if plan.where == SAME else 'another run'}" if plan.there else "-"
+    )
+    for kind, seconds in (("of its own", found.own), ("run-level", found.run_level)):
+        if seconds:
+            ordered = sorted(seconds)
+            figures = (ordered[math.ceil(q * len(ordered)) - 1] for q in (0.5, 0.99, 1))
+            yield (plan.layout, there, kind, len(ordered), *figures, found.wholes)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--trials", type=int, default=100, help="trials that are timed; default 100")
+    parser.add_argument("--there", type=int, default=0, help="trials that are there before; default 0")
+    parser.add_argument("--where", choices=(SAME, OTHER), help="where those are; default both, one by one")
+    parser.add_argument("--layout", choices=RESULT, help="only this one")
+    parser.add_argument("--pace", type=float, default=PACE_SECONDS, help="seconds that a trial takes")
     args = parser.parse_args()
-    rows: list[tuple[Any, ...]] = [("layout", "trials", "median s", "p99 s", "longest s")]
-    for layout in RESULT:
-        with tempfile.TemporaryDirectory() as directory:
-            rows.append(row(layout, delays(layout, Path(directory), args.trials)))
-    print(table(rows))
+    wheres = [args.where] if args.where else [SAME, OTHER] if args.there else [SAME]
+    table_rows: list[tuple[Any, ...]] = [
+        ("layout", "there before", "file", "trials", "median s", "p99 s", "longest s", "whole read")
+    ]
+    for layout in [args.layout] if args.layout else RESULT:
+        for where in wheres:
+            with tempfile.TemporaryDirectory() as directory:
+                plan = Plan(layout, Path(directory, "runs"), args.there, where, args.trials, args.pace)
+                table_rows += rows(plan, timed(plan, Path(directory, "journal.ndjson")))
+    print(table(table_rows))
 
 
 if __name__ == "__main__":

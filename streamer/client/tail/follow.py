@@ -52,6 +52,7 @@ class Standing:
         unreadable: path to reason, for what cannot be read.
         published: events handed over.
         withdrawn: results withdrawn.
+        readings: how often the whole was read.
     """
 
     runs: list[str] = field(default_factory=list)
@@ -60,6 +61,7 @@ class Standing:
     unreadable: dict[Path, str] = field(default_factory=dict)
     published: int = 0
     withdrawn: int = 0
+    readings: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +235,7 @@ class Follower:
     def _stand(self, whole: _Whole, trials: int) -> None:
         report = whole.reading.report
         self._complaints.hear(report, whole.begun)
+        self.standing.readings += 1
         self.standing.runs = report.runs
         self.standing.trials = trials
         self.standing.waiting = len(self._complaints.waiting)

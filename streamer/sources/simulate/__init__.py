@@ -34,6 +34,7 @@ def simulate_run(
     start: datetime,
     pace_seconds: float = 0.0,
     sleep: Callable[[float], None] = time.sleep,
+    written: Callable[[Path], None] = lambda _: None,
 ) -> None:
     """Write a run directory.
 
@@ -45,5 +46,6 @@ def simulate_run(
         start: when the run began, with a zone; the times in the files follow from it.
         pace_seconds: how long a trial takes.
         sleep: waits.
+        written: told of each file when it is complete.
     """
-    LAYOUTS[layout](Disk(out, seed, pace_seconds, sleep), trials, seed, start)
+    LAYOUTS[layout](Disk(out, seed, pace_seconds, sleep, written), trials, seed, start)

@@ -21,13 +21,22 @@ class Disk:
         seed: of the places where files are cut.
         pace_seconds: how long a trial takes.
         sleep: waits.
+        written: told of each file when it is complete.
     """
 
-    def __init__(self, root: Path, seed: int, pace_seconds: float, sleep: Callable[[float], None]) -> None:
+    def __init__(
+        self,
+        root: Path,
+        seed: int,
+        pace_seconds: float,
+        sleep: Callable[[float], None],
+        written: Callable[[Path], None],
+    ) -> None:
         self.root = root
         self._random = Random(f"{seed} cuts")
         self._pace = pace_seconds
         self._sleep = sleep
+        self._written = written
 
     @property
     def name(self) -> str:
@@ -59,3 +68,4 @@ class Disk:
                 if start:
                     self.work(SHARE_OF_WRITING)
                 file.write(data[start:end])
+        self._written(path)
