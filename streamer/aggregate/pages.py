@@ -1,6 +1,7 @@
 """State pages: how the slots of a run lie in the table `trials`.
 
-A page is one JSON line, its header, followed by events as they were received. Page 0 holds what
+A page is one JSON line, its header, followed by events as they were received, one after the other and
+compressed (lz4): the worker keeps the events of its slots on these pages alone. Page 0 holds what
 concerns the run itself: plan events and the deletion marker. The other pages hold slots, at most
 :data:`MAX_SLOTS` and about :data:`MAX_BYTES` each; a larger slot has a page of its own. A writer
 rewrites only its own pages, so a writer that lost the run cannot overwrite another's; folding joins
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import orjson
+from cramjam import DecompressionError, lz4
 
 from schemas.decode import Reason, decode
 from schemas.events import RunDeleted, RunFinished, RunStarted
@@ -25,7 +27,10 @@ from streamer.aggregate.slots import Slot, SlotKey, slot_key
 MAX_SLOTS = 64
 MAX_BYTES = 16 * 1024
 RUN_PAGE = 0
-PAGE_VERSION = 1
+PAGE_VERSION = 2
+READ_VERSIONS = (1, 2)
+"""Version 1 had its events as they are."""
+
 _SLOT_OVERHEAD_BYTES = 16
 _LOSER_BYTES = 64
 
@@ -54,15 +59,17 @@ class StatePage:
 
     def event(self, index: int) -> bytes:
         """The event of the slot at that place."""
-        head, _, body = self.value.partition(b"\n")
-        lengths = [_length(entry) for entry in orjson.loads(head)["slots"][: index + 1]]
+        header, body = _opened(self.value)
+        lengths = [_length(entry) for entry in header["slots"][: index + 1]]
         end = sum(lengths)
         return body[end - lengths[index] : end]
 
     def events(self) -> list[bytes]:
         """The events of the slots on the page, in order."""
-        head, _, body = self.value.partition(b"\n")
-        return list(_cut(body, map(_length, orjson.loads(head)["slots"]))) if head else []
+        if not self.value:
+            return []
+        header, body = _opened(self.value)
+        return list(_cut(body, map(_length, header["slots"])))
 
 
 def page_key(run_id: str, writer: str, number: int) -> str:
@@ -204,7 +211,8 @@ class PageBook:
 
     def _encode(self, header: dict[str, Any], raws: list[bytes]) -> bytes:
         header |= {"v": PAGE_VERSION, "as_of": self.run.state_version, "at": self.run.last_event_at}
-        return orjson.dumps(header) + b"\n" + b"".join(raws)
+        body = b"".join(raws)
+        return b"%b\n%b" % (orjson.dumps(header), bytes(lz4.compress_block(body)) if body else b"")
 
 
 def slot_bytes(slot: Slot) -> int:
@@ -218,18 +226,14 @@ def join_page(run: RunState, key: str, value: bytes) -> int:
 
     Idempotent and commutative. Raises :class:`PageError` for a page this version cannot read.
     """
-    head, _, body = value.partition(b"\n")
     try:
-        header = orjson.loads(head)
-        version = header["v"]
-    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        header, body = _opened(value)
+    except (orjson.JSONDecodeError, KeyError, TypeError, DecompressionError) as error:
         raise PageError(
             f"state page {key} is not readable: {error}. Rebuild the state from the event topic."
         ) from error
-    if version != PAGE_VERSION:
-        raise PageError(
-            f"state page {key} has version {version}, this worker reads {PAGE_VERSION}. Upgrade the worker."
-        )
+    except PageError as error:
+        raise PageError(f"state page {key} is not readable: {error}.") from None
     run.state_version = max(run.state_version, header["as_of"])
     run.last_event_at = max(run.last_event_at, header["at"])
     if header.get("deleted_to") is not None:
@@ -245,6 +249,17 @@ def join_page(run: RunState, key: str, value: bytes) -> int:
         if not isinstance(entry, int):
             _join_knowledge(run, entry)
     return len(entries)
+
+
+def _opened(value: bytes) -> tuple[dict[str, Any], bytes]:
+    """Header and events of a page; raises what reading JSON and lz4 raise, and PageError for its version."""
+    head, _, body = value.partition(b"\n")
+    header = orjson.loads(head)
+    if header["v"] not in READ_VERSIONS:
+        raise PageError(
+            f"it has version {header['v']}, this worker reads {READ_VERSIONS}; upgrade the worker"
+        )
+    return header, bytes(lz4.decompress_block(body)) if body and header["v"] > 1 else body
 
 
 def _cut(body: bytes, lengths: Iterable[int]) -> Iterator[bytes]:

@@ -56,8 +56,7 @@ class RunState(ScoredSlots):
     """
 
     def __init__(self, run_id: str, prices: PriceTable) -> None:
-        super().__init__(prices)
-        self.run_id = run_id
+        super().__init__(run_id, prices)
         self.state_version = -1
         self.last_event_at = NO_TIME
         self.deleted_to: int | None = None
@@ -97,7 +96,7 @@ class RunState(ScoredSlots):
         if slot is None:
             slot = self.slots[key] = Slot()
             slot.fill(event.revision, raw, event.agent_index)
-            self.fill_slot(key, event, fingerprint(event) if live and self.tracked else None)
+            self.fill_slot(key, slot, event, live=live)
             return Effect.COUNTED
         if slot.floor is not None and event.revision <= slot.floor:
             return Effect.IGNORED
@@ -125,7 +124,7 @@ class RunState(ScoredSlots):
         """Whoever saved that the slot is empty may have ended before its scored trial was withdrawn."""
         slot = self.slots.get(key)
         if slot is None or slot.revision is None:
-            self._note(key, None)
+            self._note(key)
 
     def delete(self, revision: int) -> None:
         """Forget everything up to `revision`, and ignore it from now on."""
@@ -138,7 +137,7 @@ class RunState(ScoredSlots):
             kept_floor = slot.floor if slot.floor is not None and slot.floor > revision else None
             slot.retract(revision)
             slot.floor = kept_floor
-            self._note(key, None)
+            self._note(key)
             if slot.revision is None and kept_floor is None:
                 del self.slots[key]
         events, self.plan_events, self.plan = self.plan_events, {}, Plan()

@@ -12,7 +12,8 @@ from schemas.plain import AnyTrial
 from streamer.aggregate.counted import CountedTrials, GroupId, group_ids
 from streamer.aggregate.group import GroupState
 from streamer.aggregate.plan import Plan
-from streamer.aggregate.slots import GroupKey, Slot, SlotKey, event_of, slot_key
+from streamer.aggregate.scored_json import scored_json
+from streamer.aggregate.slots import GroupKey, Slot, SlotKey, event_of, fingerprint, slot_key
 from streamer.aggregate.totals import Outcome, RunTotals
 from streamer.score import (
     GradingProfile,
@@ -24,11 +25,8 @@ from streamer.score import (
     score_trial_group,
 )
 
-Fresh = tuple[Scored, str]
-"""Score and fingerprint of a result that has just come to stand in its slot."""
-
 _FRESH = 10_000
-"""Of so many slots at most, score and fingerprint wait for the next cut, about 700 bytes each."""
+"""So many scored trials at most are written at once, while all that they need is at hand; about 700 bytes."""
 
 
 class Rescoring:
@@ -50,13 +48,14 @@ class ScoredSlots:
         tracked: whether changes are noted for a cut; False where nobody will cut.
         saved: whether they are noted for state pages; False where nobody keeps those.
         dirty: groups to summarise again.
-        rescored: slots whose scored trial changed since it was last drained; with score and fingerprint
-            where they are at hand.
+        rescored: slots whose scored trial changed since it was last drained; with the scored trial itself
+            (`scored_json`) if it was written at once.
         rescorings: news of trials that another trial's event moved.
         unsaved: slots whose state page is out of date.
     """
 
-    def __init__(self, prices: PriceTable) -> None:
+    def __init__(self, run_id: str, prices: PriceTable) -> None:
+        self.run_id = run_id
         self.plan = Plan()
         self.profile: GradingProfile = grading_profile(None)
         self.slots: dict[SlotKey, Slot] = {}
@@ -65,7 +64,7 @@ class ScoredSlots:
         self.superseded = 0
         self.conflicts = 0
         self.dirty: set[GroupId] = set()
-        self.rescored: dict[SlotKey, Fresh | None] = {}
+        self.rescored: dict[SlotKey, bytes | None] = {}
         self.rescorings: list[Rescoring] = []
         self.unsaved: dict[SlotKey, None] = {}
         self._prices = prices
@@ -107,17 +106,21 @@ class ScoredSlots:
             if slot.agent_index is not None:
                 self._members.setdefault(_group_of(key), set()).add(key)
             elif (scored := self.score_of(slot)) is not None:
-                self._enter(key, scored, None)
+                self._enter(key, scored)
         for group in list(self._members):
             self._settle_group(group, None)
         for key, slot in self.slots.items():
             self._mark(key, slot.superseded, slot.in_conflict)
 
-    def fill_slot(self, key: SlotKey, event: AnyTrial, print_: str | None) -> None:
-        """A result stands in a slot that held nothing before; its fingerprint, if it is at hand."""
+    def fill_slot(self, key: SlotKey, slot: Slot, event: AnyTrial, *, live: bool) -> None:
+        """A result stands in a slot that held nothing before; `live`: its scored trial will be cut soon."""
         self._outdate(key)
         if event.agent_index is None:
-            self._enter(key, score_trial(event, self.profile, self._prices), print_)
+            scored = score_trial(event, self.profile, self._prices)
+            self._enter(key, scored)
+            if live and self.tracked and len(self.rescored) < _FRESH:
+                print_ = fingerprint(event)
+                self.rescored[key] = scored_json(self.run_id, self.profile, key, slot, scored, print_, event)
         else:
             self._members.setdefault(_group_of(key), set()).add(key)
             self._settle_group(_group_of(key), key)
@@ -135,7 +138,7 @@ class ScoredSlots:
         if changed:
             self._outdate(key)
             if slot.winner != stood:
-                self._note(key, None)
+                self._note(key)
             if (slot.winner and slot.winner[2]) != (stood and stood[2]):
                 self._resettle(key, slot, raw, index, event)
             if (superseded, conflict) != (slot.superseded, slot.in_conflict):
@@ -163,23 +166,23 @@ class ScoredSlots:
         elif raw:
             self._leave(key, score_trial(event_of(raw), self.profile, self._prices))
         if slot.revision is not None and slot.agent_index is None:
-            self._enter(key, score_trial(event or event_of(slot.raw), self.profile, self._prices), None)
+            self._enter(key, score_trial(event or event_of(slot.raw), self.profile, self._prices))
         elif slot.agent_index is not None:
             self._members.setdefault(group, set()).add(key)
         if index is not None or slot.agent_index is not None:
             self._settle_group(group, key)
-        self._note(key, None)
+        self._note(key)
 
-    def _enter(self, key: SlotKey, scored: Scored, print_: str | None) -> None:
+    def _enter(self, key: SlotKey, scored: Scored) -> None:
         """A trial of its own is in."""
-        self._note(key, None if print_ is None else (scored, print_))
+        self._note(key)
         if self._counted.enter(key, scored, single=True):
             self._settle()
 
     def _leave(self, key: SlotKey, scored: Scored) -> None:
         """A trial of its own is no more."""
         self._counted.leave(key, scored, single=True)
-        self._note(key, None)
+        self._note(key)
 
     def _settle_group(self, group: GroupKey, because: SlotKey | None) -> None:
         """Score all sub-trials of a trial group again (R9, R10)."""
@@ -216,17 +219,17 @@ class ScoredSlots:
             self._counted.leave(key, old, single=False)
         if scored is not None:
             self._counted.enter(key, scored, single=False)
-        self._note(key, None)
+        self._note(key)
 
     def _outdate(self, key: SlotKey) -> None:
         """The state page of a slot is out of date."""
         if self.saved:
             self.unsaved[key] = None
 
-    def _note(self, key: SlotKey, fresh: Fresh | None) -> None:
+    def _note(self, key: SlotKey) -> None:
         """The scored trial of a slot changed."""
         if self.tracked:
-            self.rescored[key] = fresh if len(self.rescored) < _FRESH else None
+            self.rescored[key] = None
 
     def _mark(self, key: SlotKey, superseded: int, conflicts: int) -> None:
         """Count losers and conflicts where the slot counts."""

@@ -14,6 +14,8 @@ from functools import lru_cache
 from sys import intern
 from typing import Protocol
 
+from msgspec import Struct
+
 from schemas.canonical import canonical_json, sha256_hex
 from schemas.decode import decode
 from schemas.events import Event, TrialRetracted, known_content
@@ -136,8 +138,8 @@ _NOTHING_RARE = _Rare()
 """Shared by all slots that have nothing of it, so never changed."""
 
 
-class Slot:
-    """What one slot holds.
+class Slot(Struct, gc=False, eq=False):
+    """What one slot holds; no part of a cycle, so the garbage collector need not know it.
 
     Attributes:
         revision: the winner's, None while the slot is empty.
@@ -145,14 +147,11 @@ class Slot:
         index: its place on that page, from 0.
     """
 
-    __slots__ = ("_rare", "_raw", "index", "page", "revision")
-
-    def __init__(self) -> None:
-        self.revision: int | None = None
-        self.page: Page | None = None
-        self.index = 0
-        self._raw: bytes | None = b""
-        self._rare = _NOTHING_RARE
+    revision: int | None = None
+    page: Page | None = None
+    index: int = 0
+    _raw: bytes | None = b""
+    _rare: _Rare = _NOTHING_RARE
 
     @property
     def agent_index(self) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import frexp, inf, isfinite
 from operator import mul
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,9 @@ _MANY = 100
 _CHUNK = 4096
 _DIGIT_BITS = 20
 """4,096 products of two such digits sum to at most 2^52, which floats add without rounding."""
+
+_WHOLE = 2**53
+"""Up to that, floats hold every integer."""
 
 _MOST_BITS = 12 * _DIGIT_BITS
 """Values further apart than that are summed one by one."""
@@ -77,6 +81,9 @@ class ExactSum:
 
     def extend(self, values: Sequence[float]) -> None:
         """Count several finite values in; raises StatsError for an infinite one or NaN."""
+        if values and values[0].__class__ is int and _are_whole(values):
+            self._extend_with_whole(values)
+            return
         if len(values) < _MANY:
             if not self._extend_in_units(values):
                 for value in values:
@@ -177,6 +184,12 @@ class ExactSum:
         self._refine(shift)
         return numerator << self._shift - shift
 
+    def _extend_with_whole(self, values: Sequence[int]) -> None:
+        """Count integers in."""
+        self._sum += sum(values) << self._shift
+        self._squares += sum(map(mul, values, values)) << 2 * self._shift
+        self.count += len(values)
+
     def _extend_in_units(self, values: Sequence[float]) -> bool:
         """Count the values in, in units so fine that the smallest is whole; False: they lie too far apart."""
         smallest = min(map(abs, filter(None, values)), default=1.0)
@@ -230,6 +243,11 @@ class ExactSum:
             self._squares <<= 2 * finer
             self._shift = shift
             self._scale = 2.0**shift if shift < 1024 else inf
+
+
+def _are_whole(values: Sequence[float]) -> TypeGuard[Sequence[int]]:
+    """Whether they are integers, and such as floats hold exactly."""
+    return set(map(type, values)) == {int} and min(values) >= -_WHOLE and max(values) <= _WHOLE
 
 
 def _digits(rest: NDArray[np.float64], count: int) -> NDArray[np.float64]:

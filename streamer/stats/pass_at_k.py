@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections import Counter
+from collections.abc import Collection, Hashable
 from math import comb, lcm
 from typing import Any
 
@@ -13,6 +14,9 @@ _ATTEMPT = 1 << 32
 """One attempt, beside the passes: both counts of a task in one integer."""
 
 _PASSED = _ATTEMPT + 1
+
+_RECOUNT_SHARE = 8
+"""More changes than one in so many tasks: counting all tasks again is faster."""
 
 
 class PassAtK:
@@ -38,7 +42,7 @@ class PassAtK:
     def __init__(self) -> None:
         self._tasks: dict[Hashable, int] = {}  # task: attempts * 2^32 + passes
         self._with: dict[int, int] = {}  # the same: how many tasks
-        self._changed: dict[Hashable, int] = {}  # task: what it is counted as in _with
+        self._changed: dict[Hashable, int] | None = {}  # task: what it is counted as in _with; None: any
 
     @property
     def tasks(self) -> int:
@@ -49,14 +53,18 @@ class PassAtK:
         """Count one attempt at a task in."""
         self._add(task, _ATTEMPT + bool(passed))
 
-    def extend(self, attempts: Iterable[tuple[Hashable, bool]]) -> None:
+    def extend(self, attempts: Collection[tuple[Hashable, bool]]) -> None:
         """Count several attempts in: tasks, and whether they passed."""
-        tasks, changed = self._tasks, self._changed
+        if self._changed is not None:
+            if len(self._changed) + len(attempts) <= len(self._tasks) // _RECOUNT_SHARE:
+                for task, passed in attempts:
+                    self._add(task, _PASSED if passed else _ATTEMPT)
+                return
+            self._changed = None
+        tasks = self._tasks
+        get = tasks.get
         for task, passed in attempts:
-            before = tasks.get(task, 0)
-            if task not in changed:
-                changed[task] = before
-            tasks[task] = before + (_PASSED if passed else _ATTEMPT)
+            tasks[task] = get(task, 0) + (_PASSED if passed else _ATTEMPT)
 
     def remove(self, task: Hashable, passed: bool) -> None:
         """Undo one such `add`; raises StatsError if the task has no such attempt."""
@@ -96,7 +104,7 @@ class PassAtK:
 
     def _add(self, task: Hashable, attempts: int) -> None:
         before = self._tasks.get(task, 0)
-        self._changed.setdefault(task, before)
+        self._note(task, before)
         self._tasks[task] = before + attempts
 
     def _take(self, task: Hashable, attempts: int) -> None:
@@ -104,23 +112,35 @@ class PassAtK:
         (tried, passed), (less, fewer) = divmod(before, _ATTEMPT), divmod(attempts, _ATTEMPT)
         if not 0 <= passed - fewer <= tried - less:
             raise StatsError.absent("PassAtK", (task, {"attempts": less, "passes": fewer}))
-        self._changed.setdefault(task, before)
+        self._note(task, before)
         if tried == less:
             del self._tasks[task]
         else:
             self._tasks[task] = before - attempts
 
+    def _note(self, task: Hashable, before: int) -> None:
+        if self._changed is not None:
+            self._changed.setdefault(task, before)
+
     def _counts(self) -> list[tuple[int, int, int]]:
         """(attempts, passes, tasks that have so many) of all tasks."""
+        if self._changed is None:
+            self._with = dict(Counter(self._tasks.values()))
+        else:
+            self._recount(self._changed)
+        self._changed = {}
         counts = self._with
-        for task, before in self._changed.items():
+        return [(*divmod(held, _ATTEMPT), tasks) for held, tasks in counts.items() if held]
+
+    def _recount(self, changed: dict[Hashable, int]) -> None:
+        """Count the tasks that changed as what they are now."""
+        counts = self._with
+        for task, before in changed.items():
             after = self._tasks.get(task, 0)
             counts[before] = counts.get(before, 0) - 1
             counts[after] = counts.get(after, 0) + 1
             if not counts[before]:
                 del counts[before]
-        self._changed = {}
-        return [(*divmod(held, _ATTEMPT), tasks) for held, tasks in counts.items() if held]
 
 
 def _estimate(k: int, counts: list[tuple[int, int, int]]) -> tuple[float | None, int]:

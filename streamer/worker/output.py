@@ -17,6 +17,9 @@ from streamer.settings import Settings
 from streamer.worker.alive import Pulse
 from streamer.worker.limits import BROKER_PATIENCE_SECONDS, MAX_MESSAGE_BYTES, SEND_BATCH_BYTES
 
+NO_HEADERS: list[tuple[str, bytes]] = []
+"""Of nearly all records; aiokafka wants a list."""
+
 
 class Out(NamedTuple):
     """One record to write; `value` None is a tombstone, `timestamp_ms` None is now."""
@@ -26,7 +29,7 @@ class Out(NamedTuple):
     key: bytes | None
     value: bytes | None
     timestamp_ms: int | None = None
-    headers: Sequence[tuple[str, bytes]] = ()
+    headers: list[tuple[str, bytes]] = NO_HEADERS
 
 
 Written = Callable[[str, int, int, Sequence[Out]], None]

@@ -14,7 +14,7 @@ from streamer.worker.alive import clock
 MIN_INTERVAL_SECONDS = 0.2
 """Between two publications while there is a backlog."""
 
-REST_FACTOR = 6.0
+REST_FACTOR = 12.0
 """A publication that took t seconds is followed by at least this times t of folding."""
 
 

@@ -40,7 +40,7 @@ RUNS_PER_WRITE = 200
 SCORED_PER_WRITE = 1_000
 """Scored trials published together: about 1 MB."""
 
-MOST_SCORED_WAITING = 10_000
+MOST_SCORED_WAITING = 2_000
 """Scored trials that wait for the next publication under load; more would grow with the backlog."""
 
 RECORDS_PER_TURN = 250

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from streamer.aggregate.changes import PageWrite
-from streamer.aggregate.pages import MAX_BYTES, MAX_SLOTS, PageError
+from streamer.aggregate.pages import MAX_BYTES, MAX_SLOTS, PAGE_VERSION, PageError
 from streamer.pipeline import Pipeline
 from tests.support.events import a_deletion, a_plan, a_retraction, a_trial, digests, folded, records
 
@@ -26,9 +26,37 @@ def test_a_page_is_at_most_16_kib_and_a_larger_slot_has_its_own() -> None:
     small = [a_trial(task_id=f"t{n}", trial_name="x" * 900) for n in range(40)]
     large = a_trial(task_id="large", trial_name="y" * 50_000)
     pipeline, _ = folded([*small[:20], large, *small[20:]], writer="w")
-    sizes = sorted(len(write.value or b"") for write in pipeline.page_writes("run-1"))
-    assert sizes[-1] > 50_000
-    assert all(size <= MAX_BYTES + 1024 for size in sizes[:-1])
+    pages = [
+        json.loads((write.value or b"").split(b"\n")[0])["slots"] for write in pipeline.page_writes("run-1")
+    ]
+    *others, alone = sorted(pages, key=sum)
+    assert len(alone) == 1 and sum(alone) > 50_000
+    assert all(sum(lengths) <= MAX_BYTES for lengths in others)
+
+
+def test_events_on_a_page_take_a_fraction_of_their_bytes() -> None:
+    pipeline, _ = folded([a_trial(task_id=f"task-{n}", cost_usd=n / 7) for n in range(40)], writer="w")
+    (page,) = pipeline.page_writes("run-1")
+    value = page.value or b""
+    assert 2 * len(value) < sum(json.loads(value.split(b"\n")[0])["slots"])
+
+
+def test_a_page_of_the_first_version_is_still_read() -> None:
+    events = [a_trial(task_id=f"t{n}") for n in range(3)]
+    pipeline, _ = folded(events, writer="w")
+    raws = [record.value or b"" for record in records(events)]
+    head = {
+        "v": 1,
+        "slots": [len(raw) for raw in raws],
+        "as_of": 2,
+        "at": pipeline.run("run-1").last_event_at,
+    }
+    recovered = Pipeline(writer="v")
+    recovered.load_page("run-1/old/1", json.dumps(head).encode() + b"\n" + b"".join(raws))
+    assert digests(recovered) == digests(pipeline)
+    recovered.fold(records([a_trial(task_id="t1"), a_trial(task_id="t2", revision=1, resolved=False)]))
+    pipeline.fold(records([a_trial(task_id="t1"), a_trial(task_id="t2", revision=1, resolved=False)]))
+    assert digests(recovered) == digests(pipeline)
 
 
 def test_a_slot_that_grows_leaves_its_page() -> None:
@@ -137,7 +165,15 @@ def test_the_epoch_of_a_state_never_decides_what_a_page_says() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [b"", b"not json\n", b"[]\n", b'{"as_of": 1}\n', b'{"v": 99, "as_of": 1}\n']
+    "value",
+    [
+        b"",
+        b"not json\n",
+        b"[]\n",
+        b'{"as_of": 1}\n',
+        b'{"v": 99, "as_of": 1}\n',
+        b'{"v": 2, "as_of": 1, "at": 0, "slots": [9]}\nno lz4',
+    ],
 )
 def test_a_page_that_cannot_be_read_says_which_and_what_to_do(value: bytes) -> None:
     with pytest.raises(PageError, match="run-1/w/1"):
@@ -151,7 +187,7 @@ def test_unicode_and_separators_in_a_run_id_survive_the_page_key() -> None:
     recovered = Pipeline(writer="v")
     recovered.load_page(page.key, page.value or b"")
     assert recovered.runs() == [run_id]
-    assert json.loads((page.value or b"").split(b"\n")[0])["v"] == 1
+    assert json.loads((page.value or b"").split(b"\n")[0])["v"] == PAGE_VERSION
 
 
 def test_an_event_on_a_full_page_is_kept_once_and_still_decides() -> None:

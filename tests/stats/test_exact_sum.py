@@ -131,6 +131,18 @@ def test_many_at_once_are_the_same_as_one_by_one(values: list[float], before: li
     assert (at_once.summary(), at_once.count) == (one_by_one.summary(), len(before) + len(values))
 
 
+@pytest.mark.parametrize("count", [1, 5, 300])
+def test_many_integers_at_once_are_the_same_as_one_by_one(count: int) -> None:
+    values = [(-1) ** n * (2**53 - n * n) for n in range(count)]
+    for before in ([], [0.1]):
+        at_once, one_by_one = sum_of(*before), sum_of(*before, *values)
+        at_once.extend(values)
+        assert (at_once.summary(), at_once.count) == (one_by_one.summary(), len(before) + count)
+    beyond = sum_of()
+    beyond.extend([2**53 + 1, 1])
+    assert beyond.total() == sum_of(2**53 + 1, 1).total()
+
+
 @pytest.mark.parametrize("stranger", [inf, -inf, nan])
 def test_many_with_one_that_is_not_finite_are_refused(stranger: float) -> None:
     with pytest.raises(StatsError, match="takes finite floats"):
