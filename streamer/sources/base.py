@@ -128,14 +128,16 @@ class Source(Protocol):
             path: what `detect` said yes to.
             plan: what `plan` said of it.
             options: what the user asked for.
-            within: read only this part of the run (see `part`), and no run-level file.
+            within: read only this part of the run (see `part`): a directory of it without any run-level
+                file, or nothing but this run-level file.
         """
         ...
 
     def part(self, run: Path, changed: Path) -> Path | None:
-        """The directory that `trials` has to read again because something at or below a path changed.
+        """The part that `trials` has to read again because something at or below a path changed.
 
-        It holds all that the events of its trials depend on, but for run-level files. None: the change
-        may concern the run as a whole.
+        A directory that holds all that the events of its trials depend on, but for run-level files; or a
+        run-level file that holds results and nothing that other trials depend on: of it, `trials` gives
+        those that have no file of their own. None: the change may concern the run as a whole.
         """
         ...

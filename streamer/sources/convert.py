@@ -114,6 +114,12 @@ def convert_part(
     return _Conversion(options, report).part_events(run, part)
 
 
+def convert_plan(run: Run, options: ConvertOptions, report: ConvertReport) -> Iterator[dict[str, Any]]:
+    """What one run says of itself; nothing if it is pooled with others, of which it may not know."""
+    if options.run_id is None:
+        yield from _Conversion(options, report).plan_events(run)
+
+
 def _note_unreadable(report: ConvertReport, problems: Sequence[Unreadable]) -> None:
     report.unreadable.extend((problem.path, problem.reason) for problem in problems)
 
@@ -165,6 +171,10 @@ class _Conversion:
         yield from trials
         if with_plan and run.plan.finished:
             yield from self._plan_event(run, run.plan.finished)
+
+    def plan_events(self, run: Run) -> Iterator[dict[str, Any]]:
+        for event in (run.plan.started, run.plan.finished):
+            yield from self._plan_event(run, event) if event else ()
 
     def part_events(self, run: Run, part: Path) -> Iterator[dict[str, Any]]:
         """Trials of a part that are no copies, whatever lies elsewhere."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streamer.sources.base import ConvertOptions, RunPlan, Source, Unreadable
-from streamer.sources.files import clean_name, entries, is_file, walk
+from streamer.sources.files import clean_name, entries, is_directory, is_file, walk
 
 RUN_FILE_ENDING = "_results.json"
 """Files of this ending may be runs of their own, without a directory (H2)."""
@@ -70,6 +70,25 @@ def discover(
             _add(runs, Run(source, place, source.plan(place, options), _common(root, place), nested, ""))
     ordered = sorted(runs.values(), key=lambda run: (run.nested, not run.is_itself, is_file(run.path)))
     return ordered, problems, _name(ordered)
+
+
+def outermost_run(
+    root: Path, place: Path, sources: Sequence[Source], options: ConvertOptions, no_runs: set[Path]
+) -> Run | None:
+    """The first run on the way from a directory down to a place below it, looked for nowhere else.
+
+    `no_runs`: directories that are known to be none, and need not be looked at; filled.
+    """
+    for directory in (*reversed([p for p in place.parents if p.is_relative_to(root)]), place):
+        if directory in no_runs:
+            continue
+        if directory.is_symlink() or not is_directory(directory):
+            return None
+        for source in _claim(directory, sources):
+            plan = source.plan(directory, options)
+            return Run(source, directory, plan, directory, False, plan.run_id)
+        no_runs.add(directory)
+    return None
 
 
 def _runs_of(

@@ -37,10 +37,12 @@ from streamer.sources.files import (
     clean_name,
     exists,
     is_directory,
+    is_file,
     known,
     mtime_ns,
     part,
     read_object,
+    subdirectories,
     text,
 )
 from streamer.sources.terminal_bench import TerminalBench
@@ -49,7 +51,8 @@ from streamer.sources.terminal_bench_layout import (
     RESULTS,
     TRIAL_DEPTH,
     depth,
-    task_directory,
+    has_own_file,
+    part_of_run,
 )
 
 BENCHMARK = "formulacode"
@@ -90,6 +93,10 @@ class FcEval:
     def trials(
         self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
     ) -> Iterator[Found | Unreadable]:
+        if within == path / RESULTS:
+            if not options.trial_files_only:
+                yield from _Run(path, plan, options, within).run_file_alone()
+            return
         run = _Run(path, plan, options, within)
         for file, where in run.files():
             yield from run.result_file(file, where)
@@ -98,7 +105,7 @@ class FcEval:
             yield from run.run_file()
 
     def part(self, run: Path, changed: Path) -> Path | None:
-        return task_directory(run, changed)
+        return part_of_run(run, changed)
 
 
 @dataclass(slots=True)
@@ -179,7 +186,15 @@ class _Run:
             if trial.directory and trial.ending and self._multi:
                 yield from self._crashed(trial.directory / RESULTS, trial.ending, name)
 
-    def run_file(self) -> Iterator[Found | Unreadable]:
+    def run_file_alone(self) -> Iterator[Found | Unreadable]:
+        """Trials that stand only in the run-level file, before any other file was read.
+
+        Nothing where no file says who the agents are: then one trial says who those of another are.
+        """
+        if self._within is not None:
+            yield from self.run_file(alone=True)
+
+    def run_file(self, *, alone: bool = False) -> Iterator[Found | Unreadable]:
         """Trials that stand only in the run-level file, or whose own file cannot be read."""
         file = self._path / RESULTS if is_directory(self._path) else self._path
         if not exists(file):
@@ -194,9 +209,23 @@ class _Run:
             return
         for number, result in enumerate(results):
             if isinstance(result, dict) and text(result.get("task_id")):
-                yield from self._run_file_entry(file, result)
+                if not (alone and self._has_own_file(result)):
+                    yield from self._run_file_entry(file, result)
             else:
                 yield Unreadable(file, f"results[{number}]: {_NO_TASK}")
+
+    def _has_own_file(self, result: dict[str, Any]) -> bool:
+        """Whether a trial of the run-level file has a result of its own; else notes which agents have one."""
+        task_id, name = result["task_id"], text(result.get("trial_name"))
+        if has_own_file(self._path, task_id, name):
+            return True
+        where = place(task_id, name or "", self._own_names)
+        trial = self._trials.setdefault(where.trial, _Trial())
+        for directory in subdirectories(self._path / task_id):
+            sub = place(task_id, clean_name(directory), self._own_names)
+            if sub.trial == where.trial and sub.agent_index and is_file(directory / RESULTS):
+                trial.indices.add(sub.agent_index)
+        return False
 
     def _run_file_entry(self, file: Path, result: dict[str, Any]) -> Iterator[Found | Unreadable]:
         where = place(result["task_id"], text(result.get("trial_name")) or "", self._own_names)

@@ -33,10 +33,11 @@ from streamer.sources.terminal_bench_layout import (
     TRIAL_DEPTH,
     attempt_and_run,
     depth,
+    has_own_file,
     is_run_file,
     is_run_place,
+    part_of_run,
     run_name,
-    task_directory,
     trial_files,
 )
 
@@ -95,6 +96,9 @@ class TerminalBench:
             )
             return
         seen: set[_Identity] = set()
+        if within == path / RESULTS and not options.trial_files_only:
+            yield from self._trials_of_run_file(path, plan, seen, alone=True)
+            return
         for item in self._trials_of_files(path, plan, within):
             if isinstance(item, Found):
                 seen.add(_identity(item.event))
@@ -103,7 +107,7 @@ class TerminalBench:
             yield from self._trials_of_run_file(path, plan, seen)
 
     def part(self, run: Path, changed: Path) -> Path | None:
-        return task_directory(run, changed)
+        return part_of_run(run, changed)
 
     def _trials_of_files(self, run: Path, plan: RunPlan, within: Path | None) -> Iterator[Found | Unreadable]:
         """Trials with a file of their own, those in their proper place first."""
@@ -131,9 +135,12 @@ class TerminalBench:
             )
 
     def _trials_of_run_file(
-        self, path: Path, plan: RunPlan, seen: set[_Identity]
+        self, path: Path, plan: RunPlan, seen: set[_Identity], *, alone: bool = False
     ) -> Iterator[Found | Unreadable]:
-        """Trials that stand only in the run-level file: crashed ones, or all of them (H2, H6)."""
+        """Trials that stand only in the run-level file: crashed ones, or all of them (H2, H6).
+
+        `seen`: those that do not. `alone`: nobody has looked, so their files are looked for.
+        """
         file = path if is_file(path) else path / RESULTS
         if not exists(file):
             return
@@ -150,7 +157,9 @@ class TerminalBench:
             trial = self._trial(result, "", plan, revision)
             if isinstance(trial, str):
                 yield Unreadable(file, f"results[{number}]: {trial}")
-            elif _identity(trial.event) not in seen:
+            elif _identity(trial.event) not in seen and not (
+                alone and has_own_file(path, *_identity(trial.event))
+            ):
                 seen.add(_identity(trial.event))
                 yield Found(file, trial.event, from_run_file=True)
 

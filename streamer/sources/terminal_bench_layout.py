@@ -136,12 +136,19 @@ def trial_files(run: Path, within: Path | None = None) -> Iterator[Path]:
             yield directory / RESULTS
 
 
-def task_directory(run: Path, changed: Path) -> Path | None:
-    """The task's directory that a path in a run lies in or is; None for files of the run as a whole."""
+def part_of_run(run: Path, changed: Path) -> Path | None:
+    """The task's directory that a path in a run lies in or is, or the run's results; None for other files."""
     names = changed.relative_to(run).parts
+    if names == (RESULTS,):
+        return changed
     if not names or (len(names) == 1 and not is_directory(changed)):
         return None
     return run / names[0]
+
+
+def has_own_file(run: Path, task_id: str, trial_name: str | None) -> bool:
+    """Whether a trial that the run-level file names has a result of its own in its place."""
+    return trial_name is not None and is_file(run / task_id / trial_name / RESULTS)
 
 
 def depth(run: Path, file: Path) -> int:

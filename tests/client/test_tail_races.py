@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from streamer.client.tail import follow
+from streamer.client.tail import ahead, follow
 from streamer.client.tail.complaints import Complaints
 from streamer.client.tail.reading import Reading
 from streamer.client.tail.settling import STILL_SECONDS, Settling
@@ -34,8 +34,8 @@ class Meanwhile:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._before: list[Callable[[], object]] = []
         self._after: list[tuple[Path | None, Callable[[], object]]] = []
-        for name in ("read_whole", "read_part"):
-            monkeypatch.setattr(follow, name, self._around(getattr(follow, name)))
+        for module, name in ((follow, "read_whole"), (ahead, "read_part")):
+            monkeypatch.setattr(module, name, self._around(getattr(module, name)))
 
     def before_reading(self, action: Callable[[], object]) -> None:
         self._before.append(action)

@@ -6,7 +6,10 @@ complaints what of that the user is told
 ledger     what was published, and what has to be, so that the log says what the directory says
 gone       which published results it no longer holds
 journal    the ledger on disk, so that a restart goes on where it was
+ahead      what changed, read at once and alone
+pending    which parts wait to be read
+runs       which run a path belongs to, those included that came since the whole was read
 watching   which paths changed
-follow     all of it together
+follow     all of it together; the whole, now and then
 consuming  whether a worker takes what is published
 """

@@ -1,14 +1,12 @@
 """Follow a directory: changed parts are read at once, the whole now and then; the whole decides.
 
-A part is what one change concerns, a task's directory say. Reading it is cheap and gives new results
-within a fraction of a second. Reading the whole finds what no change told of, tells copies apart, sees what
-has gone, and settles which result counts: what it gives is what `convert` gives. The larger the directory,
-the rarer.
+Reading a part is cheap and gives new results within a fraction of a second (see `ahead`). Reading the whole
+finds what no change told of, tells copies apart, sees what has gone, and settles which result counts: what it
+gives is what `convert` gives. The larger the directory, the rarer.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -17,15 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schemas.identity import UNKNOWN
+from streamer.client.tail.ahead import Ahead, results_of
 from streamer.client.tail.complaints import Complaints
 from streamer.client.tail.gone import GONE_SECONDS, Gone
-from streamer.client.tail.ledger import Key, Ledger, Wanted, wanted
-from streamer.client.tail.reading import Event, Reading, read_part, read_whole
-from streamer.client.tail.settling import STILL_SECONDS, Settling, Verdict, unsettled_of
+from streamer.client.tail.ledger import Key, Ledger, Wanted
+from streamer.client.tail.reading import Event, Reading, read_whole
+from streamer.client.tail.settling import STILL_SECONDS, Settling, unsettled_of
 from streamer.client.tail.watching import Watcher
 from streamer.sources.base import ConvertOptions
-from streamer.sources.discover import Run
 
 PACE_SECONDS = 0.5
 """The whole is not read more often than this."""
@@ -36,9 +33,6 @@ PACE = 10.0
 CALM_SECONDS = 10.0
 CALM = 30.0
 """Likewise, where nothing is known to have changed."""
-
-AGAIN_SECONDS = 0.5
-"""A part is read once more so long after a change: the system may not tell of a new directory's files."""
 
 
 @dataclass(slots=True)
@@ -112,14 +106,9 @@ class Follower:
         self._pace_seconds = pace_seconds
         self._settling = Settling(still_seconds)
         self._complaints = Complaints(self._settling, say)
-        self._runs: list[Run] = []
-        self._frozen: set[Path] = set()
-        self._parts: dict[Path, tuple[Run, float, float]] = {}
-        self._urgent = False
+        self._ahead = Ahead(root, options, ledger, self._settling, self._complaints, self._emit)
         self._read_at = self._took = 0.0
         self._reading: Future[_Whole] | None = None
-        self._newer: set[Key] = set()  # published from a part since the reading of the whole began
-        self._seen: set[Key] = set()  # found in a part since then
         self._emit(self._ledger.retracted())
 
     def follow(self, stop: threading.Event, tick: Callable[[], None]) -> None:
@@ -128,12 +117,12 @@ class Follower:
         try:
             with ThreadPoolExecutor(1, "read-whole") as thread:
                 while not stop.is_set():
-                    self._take_note(watcher.changes())
+                    self._ahead.take_note(watcher.changes())
                     if watcher.problem:
                         self._complaints.once(
                             [f"the system does not tell of changes ({watcher.problem}): reading instead"]
                         )
-                    self._urgent |= not watcher.watching
+                    self._ahead.urgent |= not watcher.watching
                     self._go_on(thread)
                     tick()
         finally:
@@ -143,12 +132,12 @@ class Follower:
     def _go_on(self, thread: Executor) -> None:
         """Read the whole beside the parts: it takes seconds where there are thousands of trials."""
         if self._reading is None and self._is_due():
-            self._start()
+            self._ahead.whole_begins()
             self._reading = thread.submit(self._read)
         elif self._reading is not None and self._reading.done():
             reading, self._reading = self._reading, None
             self._apply(reading.result())
-        self._read_parts()
+        self._ahead.read()
 
     def settle(self, stop: threading.Event, tick: Callable[[], None]) -> None:
         """Read the whole until no file is being written any more, and all is said and withdrawn."""
@@ -162,72 +151,51 @@ class Follower:
 
     def read_whole(self) -> None:
         """Publish what the directory says and was not published; withdraw what it no longer says."""
-        self._start()
+        self._ahead.whole_begins()
         self._apply(self._read())
-
-    def _start(self) -> None:
-        self._urgent = False
-        self._newer.clear()
-        self._seen.clear()
 
     def _read(self) -> _Whole:
         begun = self._settling.begin()
         reading = read_whole(self._root, self._options)
-        return _Whole(reading, self._results(reading), begun, self._settling.begin() - begun)
+        return _Whole(reading, results_of(reading, self._root), begun, self._settling.begin() - begun)
 
     def _apply(self, whole: _Whole) -> None:
         begun = time.monotonic()
         reading, results = whole.reading, whole.results
         unsettled = unsettled_of(self._complaints.judge(reading.report, whole.begun))
-        self._runs = reading.runs
-        self._frozen = {
+        ahead = self._ahead
+        ahead.frozen = {
             run.path for run in reading.runs if any(p.path in unsettled for p in run.plan.problems)
         }
+        ahead.whole_says(reading, results, whole.begun)
         groups: dict[Key, list[Wanted]] = {}
         for new in results:
             groups.setdefault(new.key, []).append(new)
-        left = {new.key for new in results if self._is_held(self._path_of(new), unsettled)} | self._newer
+        held = {new.key for new in results if ahead.is_held(ahead.path_of(new), unsettled)}
+        left = held | ahead.published
         self._emit(event for plan in self._plans(reading) for event in self._ledger.plan(plan))
         self._emit(e for key, group in groups.items() if key not in left for e in self._ledger.settle(group))
         self._emit(self._withdrawals(groups, reading, unsettled))
         self._stand(whole, len(groups))
         self._read_at = time.monotonic()
         self._took = whole.seconds + self._read_at - begun
-        self._urgent |= self._is_undecided() or bool(self._gone.waiting or self._newer)
+        ahead.urgent |= self._is_undecided() or bool(self._gone.waiting or ahead.published or ahead.planned)
 
     def _plans(self, reading: Reading) -> list[Event]:
-        """Plans that no file being written may change."""
-        if self._frozen and self._options.run_id is not None:
+        """Plans that no file being written may change, and that were not read again meanwhile."""
+        if self._ahead.frozen and self._options.run_id is not None:
             return []
-        frozen = {run.run_id for run in reading.runs if run.path in self._frozen}
-        return [plan for plan in reading.plans if plan["run_id"] not in frozen]
-
-    def _results(self, reading: Reading) -> list[Wanted]:
-        """Its results but for those whose file has left since: it may have left with only half of it read."""
-        root = self._root.resolve()
-        there = (result for result in reading.trials if os.path.lexists(result[0]))
-        return [wanted(event, str(path.relative_to(root))) for path, event in there]
-
-    def _path_of(self, new: Wanted) -> Path:
-        return self._root.resolve() / new.path
-
-    def _is_held(self, path: Path, unsettled: Iterable[Path]) -> bool:
-        """Whether a file of the trial, or what says whose it is, is being written."""
-        if any(path.is_relative_to(run) for run in self._frozen):
-            return True
-        home = path.parent
-        return not any(home == run.path for run in self._runs) and any(
-            other.is_relative_to(home) for other in unsettled
-        )
+        frozen = {run.run_id for run in reading.runs if run.path in self._ahead.frozen}
+        return [plan for plan in reading.plans if plan["run_id"] not in frozen | self._ahead.planned]
 
     def _withdrawals(
         self, groups: dict[Key, list[Wanted]], reading: Reading, unsettled: set[Path]
     ) -> Iterator[Event]:
         """Retractions of what was published and is no longer there."""
-        held = groups.keys() | self._seen
+        held = groups.keys() | self._ahead.seen
         root = self._root.resolve()
         for key in self._gone.find(
-            self._ledger.filled(), held, root, reading, lambda path: self._is_held(path, unsettled)
+            self._ledger.filled(), held, root, reading, lambda path: self._ahead.is_held(path, unsettled)
         ):
             self.standing.withdrawn += 1
             yield self._ledger.retract(key)
@@ -241,52 +209,8 @@ class Follower:
         self.standing.waiting = len(self._complaints.waiting)
         self.standing.unreadable = self._complaints.unreadable
 
-    def _take_note(self, changed: set[Path]) -> None:
-        """Which parts the changes concern; else the whole."""
-        now = time.monotonic()
-        for path in changed:
-            run = self._run_of(path)
-            part = run.source.part(run.path, path) if run else None
-            if run is None or part is None:
-                self._urgent = True
-            else:
-                self._parts[part] = (run, now, now)
-                self._urgent |= not path.exists()
-
-    def _run_of(self, path: Path) -> Run | None:
-        """The run that a path lies in, if its parts can be read alone."""
-        around = [run for run in self._runs if path.is_relative_to(run.path)]
-        run = max(around, key=lambda run: len(run.path.parts), default=None)
-        return run if run and not run.nested and run.path not in self._frozen else None
-
-    def _read_parts(self) -> None:
-        for part, (run, changed, due) in list(self._parts.items()):
-            now = time.monotonic()
-            if now < due:
-                continue
-            if self._read_part(run, part) or now - changed < AGAIN_SECONDS:
-                self._parts[part] = (run, changed, now + AGAIN_SECONDS)
-            else:
-                del self._parts[part]
-
-    def _read_part(self, run: Run, part: Path) -> bool:
-        """Publish what is new in a part; True if a file in it is being written."""
-        begun = self._settling.begin()
-        reading = read_part(run, part, self._options)
-        verdicts = self._complaints.judge(reading.report, begun)
-        unsettled = unsettled_of(verdicts)
-        for new in self._results(reading):
-            self._seen.add(new.key)
-            if new.event.get("agent", UNKNOWN) == UNKNOWN:
-                self._urgent = True  # the whole may know
-            elif not self._is_held(self._path_of(new), unsettled):
-                if self._emit(self._ledger.offer(new)):
-                    self._newer.add(new.key)
-                self._urgent |= not self._ledger.wins(new)
-        return any(verdicts[path] is not Verdict.GONE for path in unsettled)
-
     def _is_due(self) -> bool:
-        least, times = (self._pace_seconds, PACE) if self._urgent else (CALM_SECONDS, CALM)
+        least, times = (self._pace_seconds, PACE) if self._ahead.urgent else (CALM_SECONDS, CALM)
         return time.monotonic() - self._read_at >= max(least, times * self._took)
 
     def _emit(self, events: Iterable[Event]) -> bool:

@@ -115,6 +115,11 @@ class Ledger:
             if held.slot.winner is not None:
                 yield key, held.path
 
+    def file_of(self, key: Key) -> str | None:
+        """The file that the result in a slot was read from; None if there is no result."""
+        held = self._held.get(key)
+        return held.path if held is not None and held.slot.winner is not None else None
+
     def retract(self, key: Key) -> Event:
         """Withdraw what was published for a slot."""
         held = self._held[key]

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from streamer.sources.base import ConvertOptions
-from streamer.sources.convert import ConvertReport, convert_part, convert_runs
+from streamer.sources.base import ConvertOptions, RunPlan
+from streamer.sources.convert import ConvertReport, convert_part, convert_plan, convert_runs
 from streamer.sources.discover import Run, discover
+from streamer.sources.files import entries, walk
 from streamer.sources.registry import sources_for
 
 Event = dict[str, Any]
@@ -53,6 +54,34 @@ def read_part(run: Run, part: Path, options: ConvertOptions) -> Reading:
     events = list(convert_part(run, part, options, reading.report))
     reading.trials = list(_trials(events, reading.report))
     return reading
+
+
+def read_plan(run: Run, options: ConvertOptions) -> tuple[RunPlan, ConvertReport]:
+    """What a run says of itself now, and which of its files could not be read."""
+    plan = run.source.plan(run.path, options)
+    return plan, ConvertReport(unreadable=[(problem.path, problem.reason) for problem in plan.problems])
+
+
+def plan_events(run: Run, options: ConvertOptions) -> list[Event]:
+    """The `run_started` and `run_finished` of a run by the plan that it has."""
+    return list(convert_plan(run, options, ConvertReport()))
+
+
+def parts_of(run: Run, place: Path) -> list[Path]:
+    """The parts that can be read alone at and below a directory of a run: trials, and run-level files."""
+    found: list[Path] = []
+
+    def is_part(path: Path) -> bool:
+        part = run.source.part(run.path, path)
+        found.extend([part] if part else [])
+        return part is not None
+
+    for _ in walk(place, lambda directory: is_part(directory) or run.source.skip(directory)):
+        pass
+    for entry in entries(place):
+        if entry.is_file(follow_symlinks=False):
+            is_part(Path(entry.path))
+    return found
 
 
 def _trials(events: Iterable[Event], report: ConvertReport) -> Iterator[tuple[Path, Event]]:
