@@ -18,7 +18,7 @@ Cell = tuple[str, str, str | None, bool]
 
 Waiting = dict[Cell, list[tuple[SlotKey, Scored]]]
 
-_MOST_WAITING = 4096
+_MOST_WAITING = 8192
 """Scores that may wait to be counted, about 500 bytes each."""
 
 

@@ -7,7 +7,7 @@ from math import inf, isfinite, nan
 from typing import Any
 
 from streamer.stats.errors import StatsError
-from streamer.stats.exact_sum import ExactSum
+from streamer.stats.exact_sum import MANY, ExactSum
 from streamer.stats.few import FEW, Numbers, median_of_few, numbers_of_few, sum_of_few
 from streamer.stats.numbers import json_number
 from streamer.stats.ordered import OrderedMultiset
@@ -199,7 +199,10 @@ class Distribution:
 
     def _count_in(self, values: Values) -> None:
         """Count values in where there are many."""
-        self._ordered.extend(values.kept)
+        if len(values.kept) < MANY:
+            self._ordered.extend(values.kept)
+        else:
+            self._ordered.extend_with_array(values.array)
         self._infinite += values.infinite
         self._negative_infinite += values.negative_infinite
         if values.finite:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from streamer.stats.errors import StatsError
 from streamer.stats.numbers import JsonNumber, json_number, quotient, root_of_quotient
 
-_MANY = 100
+MANY = 100
 """From so many values on, summing them in digits is faster than one by one."""
 
 _CHUNK = 4096
@@ -79,21 +79,23 @@ class ExactSum:
         self._squares += units * units
         self.count += 1
 
-    def extend(self, values: Sequence[float]) -> None:
+    def extend(self, values: Sequence[float] | NDArray[np.float64]) -> None:
         """Count several finite values in; raises StatsError for an infinite one or NaN."""
-        if values and values[0].__class__ is int and _are_whole(values):
-            self._extend_with_whole(values)
-            return
-        if len(values) < _MANY:
-            if not self._extend_in_units(values):
-                for value in values:
-                    self.add(value)
+        if not isinstance(values, np.ndarray) and len(values) < MANY:
+            self._extend_with_few(values)
             return
         for start in range(0, len(values), _CHUNK):
-            chunk = np.array(values[start : start + _CHUNK], dtype=np.float64)
+            chunk = np.asarray(values[start : start + _CHUNK], dtype=np.float64)
             if not self._extend_in_digits(chunk):
-                for value in values[start : start + _CHUNK]:
+                for value in chunk.tolist():
                     self.add(value)
+
+    def _extend_with_few(self, values: Sequence[float]) -> None:
+        if values and values[0].__class__ is int and _are_whole(values):
+            self._extend_with_whole(values)
+        elif not self._extend_in_units(values):
+            for value in values:
+                self.add(value)
 
     def remove(self, value: float) -> None:
         """Undo one `add` of the value.

@@ -48,10 +48,11 @@ class OrderedMultiset:
     [2.0, 3.0, 10.0]
     """
 
-    __slots__ = ("_before", "_blocks", "_fresh", "_middle", "_settled", "_top", "_top_count", "_tops")
+    __slots__ = ("_before", "_blocks", "_fresh", "_fresh_parts", "_middle", "_settled", "_top", "_top_count", "_tops")
 
     def __init__(self, values: Iterable[float] = ()) -> None:
         self._fresh: list[float] = []
+        self._fresh_parts: list[NDArray[np.float64]] = []
         self._top, self._top_count = 0.0, 0  # the mode, and how often it occurs; 0: not known
         self._rebuild(array("d"))
         for value in values:
@@ -66,6 +67,10 @@ class OrderedMultiset:
     def extend(self, values: Iterable[float]) -> None:
         """Count several values in, none of them NaN."""
         self._fresh.extend(values)
+
+    def extend_with_array(self, values: NDArray[np.float64]) -> None:
+        """Likewise; the array is kept until somebody asks, and must not change until then."""
+        self._fresh_parts.append(values)
 
     def remove(self, value: float) -> None:
         """Undo one `add` of the value; raises StatsError if it is not there."""
@@ -110,7 +115,7 @@ class OrderedMultiset:
         self._rebuild(_doubles(np.delete(held, places)))
 
     def __len__(self) -> int:
-        return self._settled + len(self._fresh)
+        return self._settled + len(self._fresh) + sum(map(len, self._fresh_parts))
 
     def __contains__(self, value: float) -> bool:
         return self._find(value) is not None
@@ -122,7 +127,8 @@ class OrderedMultiset:
 
     def to_list(self) -> list[float]:
         """The values, in no order."""
-        return [*self._fresh, *chain.from_iterable(self._blocks)]
+        fresh = (part.tolist() for part in self._fresh_parts)
+        return [*self._fresh, *chain.from_iterable(fresh), *chain.from_iterable(self._blocks)]
 
     def min(self) -> float | None:
         """The smallest value; None of nothing."""
@@ -195,18 +201,22 @@ class OrderedMultiset:
 
     def _settle(self) -> None:
         """Bring the waiting values into order."""
-        fresh = self._fresh
-        if not fresh:
+        fresh, parts = self._fresh, self._fresh_parts
+        if not fresh and not parts:
             return
-        self._fresh = []
-        if self._settled and len(fresh) <= max(_FEW, self._settled // _REBUILD_SHARE):
+        self._fresh, self._fresh_parts = [], []
+        count = len(fresh) + sum(map(len, parts))
+        if count <= max(_FEW, _SMALL - self._settled, self._settled // _REBUILD_SHARE):
+            fresh = fresh + [value for part in parts for value in part.tolist()]
+            parts = []
+        if self._settled and count <= max(_FEW, self._settled // _REBUILD_SHARE):
             for value in fresh:
                 self._insert(value + 0.0)
             return
-        if self._settled + len(fresh) <= _SMALL:
+        if self._settled + count <= _SMALL:
             self._rebuild(array("d", sorted(chain(*self._blocks, [value + 0.0 for value in fresh]))))
             return
-        new = np.array(fresh, dtype=np.float64) + 0.0
+        new = np.concatenate([*parts, np.array(fresh, dtype=np.float64) + 0.0])
         new.sort()
         everything = np.concatenate([*map(np.frombuffer, self._blocks), new])
         everything.sort(kind="stable")  # which merges what is in order already

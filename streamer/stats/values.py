@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf, isfinite, nan
 
-from streamer.stats.exact_sum import ExactSum
+import numpy as np
+from numpy.typing import NDArray
+
+from streamer.stats.exact_sum import MANY, ExactSum
 
 
 class Values:
@@ -21,13 +24,14 @@ class Values:
     ([0.5, inf, 1.5], 2, 1, 1, 2.0)
     """
 
-    __slots__ = ("_sums", "finite", "infinite", "kept", "nans", "negative_infinite")
+    __slots__ = ("_array", "_sums", "finite", "infinite", "kept", "nans", "negative_infinite")
 
     def __init__(self, values: Sequence[float]) -> None:
         self.kept = values
         self.nans = self.infinite = self.negative_infinite = 0
         self.finite = len(values)
         self._sums: ExactSum | None = None
+        self._array: NDArray[np.float64] | None = None
         if not isfinite(sum(values)):  # or their sum overflows
             self.kept = [value for value in values if value == value]
             self.nans = len(values) - len(self.kept)
@@ -47,12 +51,19 @@ class Values:
         return len(self.kept) + self.nans
 
     @property
+    def array(self) -> NDArray[np.float64]:
+        """Those kept, with 0.0 for -0.0; to be read only."""
+        if self._array is None:
+            self._array = np.array(self.kept, dtype=np.float64) + 0.0
+        return self._array
+
+    @property
     def sums(self) -> ExactSum:
         """The exact sums of the finite ones; to be read only."""
         if self._sums is None:
             self._sums = ExactSum()
             if self.finite == len(self.kept):
-                self._sums.extend(self.kept)
+                self._sums.extend(self.kept if len(self.kept) < MANY else self.array)
             else:
                 self._sums.extend([value for value in self.kept if isfinite(value)])
         return self._sums
