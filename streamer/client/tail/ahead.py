@@ -43,7 +43,7 @@ class Ahead:
 
     Attributes:
         runs: what is known of the runs there.
-        frozen: runs of which a file that says whose the results are is being written.
+        frozen: directories of runs of which a file that says whose the results are is being written.
         urgent: whether only the whole can tell what a change means.
         published: slots for which something was published since the reading of the whole began.
         seen: slots for which a result was found since then.
@@ -98,7 +98,7 @@ class Ahead:
                 if new.event.get("agent", UNKNOWN) == UNKNOWN:
                     self._nameless.add(run.path)
         for run in self.runs:
-            if run.path in self.frozen or run.run_id in self.planned:
+            if run.plan.problems or run.run_id in self.planned:
                 self._pending.changed(run.path, last=True)
 
     def take_note(self, changed: Iterable[Path]) -> None:
@@ -136,6 +136,7 @@ class Ahead:
         begun = time.monotonic()
         strange, self._strange = self._strange, set()
         for run in self.runs.look_for(strange):
+            self.frozen |= {run.path} if run.plan.problems else set()
             self._find_parts(run, run.path)
             self._pending.changed(run.path, last=True)
         self.take_note(path for path in strange if self.runs.around(path) is not None)
@@ -162,10 +163,10 @@ class Ahead:
             return False
         begun = self._settling.begin()
         plan, report = read_plan(run, self._options)
-        if unsettled_of(self._complaints.judge(report, begun)):
-            self.frozen.add(run.path)
-            return True
         is_another = _identity(run.plan) != _identity(plan)
+        if unsettled_of(self._complaints.judge(report, begun)):
+            self.frozen |= {run.path} if self.may_be_anothers(run.path, plan) else set()
+            return True
         run.plan = plan
         if is_another or run.path in self.frozen:
             self.urgent = True
@@ -207,6 +208,16 @@ class Ahead:
         if home != run.path and "trial_id" in new.event and self.runs.at(home) is not None:
             return False  # one of the two is a copy
         return self.path_of(new) != part or self._ledger.file_of(new.key) in (None, new.path)
+
+    def may_be_anothers(self, home: Path, plan: RunPlan) -> bool:
+        """Whether results of a run wait while a file that its plan was read from is being written.
+
+        Not where what can be read says of whose they are what is known: that file is about other things.
+        """
+        known = self.runs.at(home)
+        if known is None or known.plan.problems or home in self._nameless:
+            return True
+        return _identity(known.plan) != _identity(plan)
 
     def path_of(self, new: Wanted) -> Path:
         """The file that a result was read from."""

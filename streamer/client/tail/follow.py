@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,7 @@ from streamer.client.tail.reading import Event, Reading, read_whole
 from streamer.client.tail.settling import STILL_SECONDS, Settling, unsettled_of
 from streamer.client.tail.watching import Watcher
 from streamer.sources.base import ConvertOptions
+from streamer.sources.discover import Run
 
 PACE_SECONDS = 0.5
 """The whole is not read more often than this."""
@@ -164,16 +165,15 @@ class Follower:
         reading, results = whole.reading, whole.results
         unsettled = unsettled_of(self._complaints.judge(reading.report, whole.begun))
         ahead = self._ahead
-        ahead.frozen = {
-            run.path for run in reading.runs if any(p.path in unsettled for p in run.plan.problems)
-        }
+        unsure = [run for run in reading.runs if any(p.path in unsettled for p in run.plan.problems)]
+        ahead.frozen = {run.path for run in unsure if ahead.may_be_anothers(run.path, run.plan)}
         ahead.whole_says(reading, results, whole.begun)
         groups: dict[Key, list[Wanted]] = {}
         for new in results:
             groups.setdefault(new.key, []).append(new)
         held = {new.key for new in results if ahead.is_held(ahead.path_of(new), unsettled)}
         left = held | ahead.published
-        self._emit(event for plan in self._plans(reading) for event in self._ledger.plan(plan))
+        self._emit(event for plan in self._plans(reading, unsure) for event in self._ledger.plan(plan))
         self._emit(e for key, group in groups.items() if key not in left for e in self._ledger.settle(group))
         self._emit(self._withdrawals(groups, reading, unsettled))
         self._stand(whole, len(groups))
@@ -181,12 +181,12 @@ class Follower:
         self._took = whole.seconds + self._read_at - begun
         ahead.urgent |= self._is_undecided() or bool(self._gone.waiting or ahead.published or ahead.planned)
 
-    def _plans(self, reading: Reading) -> list[Event]:
+    def _plans(self, reading: Reading, unsure: Sequence[Run]) -> list[Event]:
         """Plans that no file being written may change, and that were not read again meanwhile."""
-        if self._ahead.frozen and self._options.run_id is not None:
+        if unsure and self._options.run_id is not None:
             return []
-        frozen = {run.run_id for run in reading.runs if run.path in self._ahead.frozen}
-        return [plan for plan in reading.plans if plan["run_id"] not in frozen | self._ahead.planned]
+        left = {run.run_id for run in unsure} | self._ahead.planned
+        return [plan for plan in reading.plans if plan["run_id"] not in left]
 
     def _withdrawals(
         self, groups: dict[Key, list[Wanted]], reading: Reading, unsettled: set[Path]

@@ -54,8 +54,10 @@ class Pending:
         self._entries[part] = _Entry(now, max(now, rested), rested, last)
 
     def found(self, part: Path) -> None:
-        """It is there, and has to be read some time."""
-        self._entries.setdefault(part, _Entry(_LONG_AGO, self._clock(), _LONG_AGO, last=False))
+        """It is there, and has to be read, as soon as there is nothing better to do."""
+        now = self._clock()
+        held = self._entries.setdefault(part, _Entry(_LONG_AGO, now, _LONG_AGO, last=False))
+        held.due = min(held.due, max(now, held.rested))
 
     def ready(self) -> list[Path]:
         """Those that are due: first what changed, what changed first before others."""
