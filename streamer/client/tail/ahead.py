@@ -91,8 +91,9 @@ class Ahead:
         self.runs.replace(reading.runs, begun)
         self._is_known = True
         self._nameless.clear()
+        root = self._root.resolve()
         for new in results:
-            run = self.runs.around(self.path_of(new))
+            run = self.runs.around(root / new.path)
             if run is not None:
                 self._homes[new.event.get("trial_id", "")] = run.path
                 if new.event.get("agent", UNKNOWN) == UNKNOWN:
@@ -111,8 +112,9 @@ class Ahead:
                 continue
             part = run.source.part(run.path, path)
             if part is not None:
-                self._pending.changed(part)
-                self.urgent |= not path.is_dir() and (part == path or not path.exists())
+                is_run_level = part == path and not path.is_dir()
+                self._pending.changed(part, last=is_run_level)
+                self.urgent |= is_run_level or not path.exists()
                 continue
             self.urgent = True
             self._pending.changed(run.path, last=True)

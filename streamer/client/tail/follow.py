@@ -171,7 +171,8 @@ class Follower:
         groups: dict[Key, list[Wanted]] = {}
         for new in results:
             groups.setdefault(new.key, []).append(new)
-        held = {new.key for new in results if ahead.is_held(ahead.path_of(new), unsettled)}
+        doubts = unsettled or ahead.frozen
+        held = {new.key for new in results if doubts and ahead.is_held(ahead.path_of(new), unsettled)}
         left = held | ahead.published
         self._emit(event for plan in self._plans(reading, unsure) for event in self._ledger.plan(plan))
         self._emit(e for key, group in groups.items() if key not in left for e in self._ledger.settle(group))

@@ -53,7 +53,7 @@ class Gone:
             undecided: whether a file is being written, so that nobody knows what it will say.
         """
         homes = {run.path for run in reading.runs}
-        populated = {parent for path, _ in reading.trials for parent in (path, *path.parents)} & homes
+        populated = _above({path for path, _ in reading.trials}, homes)
         broken = {path for path, _ in reading.report.unreadable}
         now = time.monotonic()
         since: dict[Key, float] = {}
@@ -78,6 +78,15 @@ class Gone:
         self.doubtful = bool(self._elsewhere)
         self.waiting = self.doubtful or bool(self._since)
         return found
+
+
+def _above(paths: set[Path], homes: set[Path]) -> set[Path]:
+    """Those homes that some path lies in or is; level by level, since thousands share what is above."""
+    found: set[Path] = set()
+    while paths:
+        found |= paths & homes
+        paths = {path.parent for path in paths if path.parent != path}
+    return found
 
 
 def _is_there(path: Path) -> bool | None:
