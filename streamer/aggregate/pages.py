@@ -26,6 +26,9 @@ from streamer.aggregate.slots import Slot, SlotKey, slot_key
 
 MAX_SLOTS = 64
 MAX_BYTES = 16 * 1024
+MAX_BYTES_AGAIN = 2 * 1024
+"""A page that was written takes more slots up to here only: in a trickle each of them writes it again."""
+
 RUN_PAGE = 0
 PAGE_VERSION = 2
 READ_VERSIONS = (1, 2)
@@ -155,7 +158,8 @@ class PageBook:
     def _place(self, key: SlotKey, slot: Slot) -> int:
         """Number of the page that a slot belongs on from now on, which is on none."""
         size, held = slot_bytes(slot), self._open
-        if held is None or len(held.keys) >= MAX_SLOTS or held.size + size > MAX_BYTES:
+        room = MAX_BYTES if held is None or not held.value else MAX_BYTES_AGAIN
+        if held is None or len(held.keys) >= MAX_SLOTS or held.size + size > room:
             held = self._open = self._pages[self._next] = StatePage(self._next)
             self._next += 1
         held.keys.append(key)
@@ -233,7 +237,7 @@ def join_page(run: RunState, key: str, value: bytes) -> int:
             f"state page {key} is not readable: {error}. Rebuild the state from the event topic."
         ) from error
     except PageError as error:
-        raise PageError(f"state page {key} is not readable: {error}.") from None
+        raise PageError(f"state page {key} {error}") from None
     run.state_version = max(run.state_version, header["as_of"])
     run.last_event_at = max(run.last_event_at, header["at"])
     if header.get("deleted_to") is not None:
@@ -256,9 +260,8 @@ def _opened(value: bytes) -> tuple[dict[str, Any], bytes]:
     head, _, body = value.partition(b"\n")
     header = orjson.loads(head)
     if header["v"] not in READ_VERSIONS:
-        raise PageError(
-            f"it has version {header['v']}, this worker reads {READ_VERSIONS}; upgrade the worker"
-        )
+        readable = " and ".join(map(str, READ_VERSIONS))
+        raise PageError(f"has version {header['v']}, this worker reads {readable}. Upgrade the worker.")
     return header, bytes(lz4.decompress_block(body)) if body and header["v"] > 1 else body
 
 

@@ -48,7 +48,17 @@ class OrderedMultiset:
     [2.0, 3.0, 10.0]
     """
 
-    __slots__ = ("_before", "_blocks", "_fresh", "_fresh_parts", "_middle", "_settled", "_top", "_top_count", "_tops")
+    __slots__ = (
+        "_before",
+        "_blocks",
+        "_fresh",
+        "_fresh_parts",
+        "_middle",
+        "_settled",
+        "_top",
+        "_top_count",
+        "_tops",
+    )
 
     def __init__(self, values: Iterable[float] = ()) -> None:
         self._fresh: list[float] = []

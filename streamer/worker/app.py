@@ -89,7 +89,7 @@ def build(settings: Settings, pulse: Pulse, state: Path | None = None) -> Worker
         output=output,
         sink=sink,
         pulse=pulse,
-        behind=lambda number, offset: _behind(app, TP(names.trial_events, number), offset),
+        waiting=lambda number, offset: _waiting(app, TP(names.trial_events, number), offset),
         idle=IdleRuns(settings, tables, publisher),
         meter=meter,
     )
@@ -118,10 +118,9 @@ def build(settings: Settings, pulse: Pulse, state: Path | None = None) -> Worker
     return Worker(app, output, sink, processor, housekeeping, meter)
 
 
-def _behind(app: faust.App, tp: TP, next_offset: int) -> bool:
-    """True if more events are known to wait: of this partition in the log, or handed on already."""
-    consumer = consumer_of(app)
-    return (consumer.highwater(tp) or 0) > next_offset or consumer.handed.undone > 0
+def _waiting(app: faust.App, tp: TP, next_offset: int) -> int:
+    """How many records of a partition, from this offset on, the log is known to hold."""
+    return max(0, (consumer_of(app).highwater(tp) or 0) - next_offset)
 
 
 def _stream_processor(processor: Processor) -> Any:

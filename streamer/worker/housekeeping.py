@@ -113,7 +113,7 @@ class Housekeeping:
                     await self._pass_what_is_gone(tp, partition)
                     continue
                 consumer_of(self._app).refolded.discard(tp)
-                if partition.unfinished and self._processor.pace.due():
+                if partition.unfinished and self._processor.is_due():
                     await self._pay(partition)
                 await self._close_idle(partition)
 

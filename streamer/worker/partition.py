@@ -85,6 +85,12 @@ class Partition:
         """Events in the log that are not folded, as far as known; >= 0."""
         return max(self.end, self.catch_up_to, self.position) - self.position
 
+    def finish(self) -> None:
+        """Nothing is owed to the batches any more."""
+        for batch in self.unfinished:
+            batch.finish()
+        self.unfinished.clear()
+
     def deleted(self, run_id: str, version: int) -> SummaryChange:
         """Tombstone of a run that was deleted."""
         return SummaryChange(

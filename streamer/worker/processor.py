@@ -1,9 +1,10 @@
-"""The processor: one batch of events in, everything that follows from it out, then done.
+"""The processor: batches of events in, everything that follows from them out, then done.
 
-Order within a batch: state pages are acknowledged first; then rejections and forwarded records; then
-summaries, scored trials and news, and Redis beside them, at once or, with a backlog, for several batches
-together (`pace`); then the pages that others replaced are removed, and the batch is done. Whatever fails,
-nothing is acknowledged: the worker ends, and the batch is folded again by whoever comes next.
+The batches that are there at once are processed together, whatever their partitions: they share their
+writes. State pages are acknowledged first; then rejections and forwarded records; then summaries, scored
+trials and news, and Redis beside them, at once or, with a backlog, for several turns together (`pace`); then
+the pages that others replaced are removed, and the batches are done. Whatever fails, nothing is
+acknowledged: the worker ends, and the batches are folded again by whoever comes next.
 """
 
 from __future__ import annotations
@@ -11,18 +12,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import faust
 
-from streamer.aggregate.changes import Cut, SummaryChange
+from streamer.aggregate.changes import SummaryChange
 from streamer.pipeline import Folded
 from streamer.sinks.redis import RedisSink
 from streamer.worker.alive import Pulse
 from streamer.worker.batches import Batch
-from streamer.worker.coverage import mark_key
+from streamer.worker.emission import Emission
 from streamer.worker.idle import IdleRuns
 from streamer.worker.meter import Meter
 from streamer.worker.output import Out, Output
@@ -34,11 +34,8 @@ from streamer.worker.tables import Tables
 
 log = logging.getLogger(__name__)
 
-RUNS_PER_WRITE = 200
-"""Runs published together, so that neither memory nor the loop suffers: about 30 MB of summaries."""
-
-SCORED_PER_WRITE = 1_000
-"""Scored trials published together: about 1 MB."""
+RECORDS_TOGETHER = 4_000
+"""Batches with so many records, or more, are not held back for others."""
 
 MOST_SCORED_WAITING = 2_000
 """Scored trials that wait for the next publication under load; more would grow with the backlog."""
@@ -58,7 +55,7 @@ class Processor:
 
     Args:
         count: partitions of the event topic.
-        behind: whether more records of a partition are known to wait; gets it and the next offset.
+        waiting: how many records of a partition are known to wait; gets it and the next offset.
     """
 
     def __init__(
@@ -71,7 +68,7 @@ class Processor:
         output: Output,
         sink: RedisSink,
         pulse: Pulse,
-        behind: Callable[[int, int], bool],
+        waiting: Callable[[int, int], int],
         idle: IdleRuns,
         meter: Meter,
     ) -> None:
@@ -83,22 +80,34 @@ class Processor:
         self._tables = tables
         self._publisher = publisher
         self._output = output
-        self._sink = sink
         self._pulse = pulse
-        self._behind = behind
+        self._waiting = waiting
         self.idle = idle
         self._meter = meter
+        self._emission = Emission(
+            tables=tables,
+            publisher=publisher,
+            output=output,
+            sink=sink,
+            pulse=pulse,
+            idle=idle,
+            meter=meter,
+        )
 
     async def run(self, stream: Any) -> None:
-        """Process batches for as long as the stream gives any."""
+        """Process batches for as long as the stream gives any, together what is there at once."""
+        held: list[Batch] = []
         async for batch in stream:
-            await self.handle(batch)
+            held.append(batch)
+            if stream.channel.queue.empty() or sum(len(one.records) for one in held) >= RECORDS_TOGETHER:
+                batches, held = held, []
+                await self.handle(*batches)
 
-    async def handle(self, batch: Batch) -> None:
-        """Process a batch; never returns if that failed."""
+    async def handle(self, *batches: Batch) -> None:
+        """Process batches together; never returns if that failed."""
         try:
             async with self.lock:
-                await self._process(batch)
+                await self._process(batches)
         except Exception as error:
             await self.give_up(error)
 
@@ -112,7 +121,7 @@ class Processor:
         """Publish the partitions that have passed what was recovered; the caller holds the lock."""
         for partition in self.partitions.values():
             if not partition.caught_up and partition.passed:
-                await self._publish_recovered(partition)
+                await self._emission.publish_recovered(partition)
 
     def summaries(self) -> Iterator[SummaryChange]:
         """Everything this worker owns and has caught up with, as it stands."""
@@ -120,57 +129,61 @@ class Processor:
             if partition.caught_up:
                 yield from self.idle.summaries(partition)
 
-    async def _process(self, batch: Batch) -> None:
-        partition = self.partitions[batch.partition]
-        self._pulse.check()
-        next_offset = batch.last_offset + 1
-        began = time.perf_counter()
-        folded = await self._fold(partition, batch.records)
-        self._meter.fold_took(time.perf_counter() - began)
-        self.idle.touch(partition, folded.touched)
-        partition.replaced += await self._save(partition, folded.touched)
-        await self._output.write(self._aside(partition, folded))
-        partition.position = next_offset
-        partition.unfinished.append(batch)
-        batch.release()
-        if not partition.caught_up:
-            partition.marked |= folded.touched
-            await self._end_catch_up(partition)
-            return
-        partition.owed |= folded.touched
-        if not self._behind(partition.number, next_offset):
-            held = self.partitions.values()  # nothing else is handed on, so some may have waited for this
-            await self._pay([other for other in held if not self._behind(other.number, other.position)])
-        elif self.pace.due():
-            await self.publish_owed()
-        elif sum(map(partition.pipeline.scored_waiting, partition.owed)) > MOST_SCORED_WAITING:
-            await self._publish_scored(partition, partition.owed)
+    def is_due(self) -> bool:
+        """Whether it is time to publish, in view of the backlog."""
+        waiting = sum(self._waiting(partition.number, partition.position) for partition in self._held())
+        return self.pace.due(waiting)
 
     async def publish_owed(self) -> None:
         """Publish what batches of the past left owing; the caller holds the lock."""
         began = self.pace.now()
-        if await self._pay(self.partitions.values()):
+        if await self._emission.pay(self._held()):
             self.pace.published(self.pace.now() - began)
 
-    async def _pay(self, partitions: Iterable[Partition]) -> bool:
-        """Publish what these partitions owe; then their batches are done. True if they owed anything."""
-        owed = False
-        for partition in list(partitions):
-            if not partition.caught_up:
-                continue
-            runs, partition.owed = partition.owed, set()
-            if runs:
-                owed = True
-                await self._publish(partition, runs)
-            await self._remove_replaced(partition)
-            _finish(partition)
-        return owed
+    def _held(self) -> list[Partition]:
+        return list(self.partitions.values())
 
-    async def _end_catch_up(self, partition: Partition) -> None:
+    async def _process(self, batches: Sequence[Batch]) -> None:
+        self._pulse.check()
+        touched: dict[int, set[str]] = {}
+        asides: list[Out] = []
+        began = time.perf_counter()
+        for batch in batches:
+            partition = self.partitions[batch.partition]
+            folded = await self._fold(partition, batch.records)
+            touched.setdefault(partition.number, set()).update(folded.touched)
+            asides += self._aside(partition, folded)
+        self._meter.fold_took(time.perf_counter() - began)
+        await self._save(touched)
+        await self._output.write(asides)
+        for batch in batches:
+            partition = self.partitions[batch.partition]
+            partition.position = batch.last_offset + 1
+            partition.unfinished.append(batch)
+            batch.release()
+        for number, runs in touched.items():
+            await self._owe(self.partitions[number], runs)
+        if self.is_due():
+            await self.publish_owed()
+        else:
+            await self._publish_piled_up(touched)
+
+    async def _owe(self, partition: Partition, runs: set[str]) -> None:
         """While catching up nothing is published, and a successor would catch up too: batches are done."""
+        self.idle.touch(partition, runs)
+        if partition.caught_up:
+            partition.owed |= runs
+            return
+        partition.marked |= runs
         if partition.passed:
-            await self._publish_recovered(partition)
-        _finish(partition)
+            await self._emission.publish_recovered(partition)
+        partition.finish()
+
+    async def _publish_piled_up(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            partition = self.partitions[number]
+            if sum(map(partition.pipeline.scored_waiting, partition.owed)) > MOST_SCORED_WAITING:
+                await self._emission.publish_scored(partition, partition.owed)
 
     async def _fold(self, partition: Partition, records: list[Any]) -> Folded:
         """Fold in portions, so that the loop gets its turns however long the records take."""
@@ -195,88 +208,21 @@ class Processor:
         self._meter.folded(opened)
         return opened.touched
 
-    async def _save(self, partition: Partition, runs: set[str]) -> list[Out]:
-        """Write the pages and wait; returns the tombstones of pages that they replace."""
-        pages = [page for run_id in runs for page in partition.pipeline.page_writes(run_id)]
-        outs = [self._tables.trials.put(partition.number, page.key, page.value) for page in pages]
-        await self._output.write(out for out in outs if out.value is not None)
-        return [out for out in outs if out.value is None]
+    async def _save(self, touched: Mapping[int, set[str]]) -> None:
+        """Write the pages and wait; the tombstones of pages that they replace are to be sent later."""
+        outs: list[Out] = []
+        for number, runs in touched.items():
+            partition = self.partitions[number]
+            pages = [page for run_id in runs for page in partition.pipeline.page_writes(run_id)]
+            writes = [self._tables.trials.put(number, page.key, page.value) for page in pages]
+            partition.replaced += [out for out in writes if out.value is None]
+            outs += [out for out in writes if out.value is not None]
+        await self._output.write(outs)
 
     def _aside(self, partition: Partition, folded: Folded) -> list[Out]:
         """Rejections, and records that go to another partition."""
         forwards, rejections = forward(folded.misplaced, self._count)
         return forwards + self._publisher.of_rejections(partition.number, folded.rejections + rejections)
-
-    async def _publish(self, partition: Partition, runs: set[str]) -> None:
-        left = iter(runs)
-        while together := list(islice(left, RUNS_PER_WRITE)):
-            await self._publish_together(partition, together)
-
-    async def _publish_together(self, partition: Partition, runs: list[str]) -> None:
-        cuts: list[Cut] = []
-        outs: list[Out] = []
-        for run_id in runs:
-            cuts.append(partition.pipeline.cut(run_id))
-            outs += self._publisher.of_cut(partition.number, cuts[-1])
-            await asyncio.sleep(0)
-        self._pulse.check()
-        began = time.perf_counter()
-        await asyncio.gather(self._output.write(outs), self._sink.write(cuts))
-        self._meter.publish_took(time.perf_counter() - began)
-
-    async def _publish_scored(self, partition: Partition, runs: Iterable[str]) -> None:
-        """Publish the scored trials of runs alone, some at a time."""
-        outs: list[Out] = []
-        for run_id in runs:
-            while changes := partition.pipeline.scored(run_id, SCORED_PER_WRITE):
-                outs += self._publisher.of_scored(partition.number, changes)
-                if len(outs) >= SCORED_PER_WRITE:
-                    await self._output.write(outs)
-                    outs = []
-                await asyncio.sleep(0)
-        await self._output.write(outs)
-
-    async def _publish_recovered(self, partition: Partition) -> None:
-        """Publish marked runs, and what differs from the tables; then reconcile the sink."""
-        runs = partition.pipeline.runs()
-        current: dict[str, list[SummaryChange]] = {}
-        for start in range(0, len(runs), RUNS_PER_WRITE):
-            outs: list[Out] = []
-            for run_id in runs[start : start + RUNS_PER_WRITE]:
-                cut = partition.pipeline.recut(run_id)
-                current[run_id] = list(cut.summaries)
-                if run_id not in partition.marked:
-                    cut.summaries = [c for c in cut.summaries if self._publisher.differs(c)]
-                if cut.summaries or run_id in partition.marked:
-                    await self._publish_scored(partition, [run_id])
-                    outs += self._publisher.of_cut(partition.number, cut)
-                partition.pipeline.forget_scored(run_id)
-                await asyncio.sleep(0)
-            await self._output.write(outs)
-        orphans = self._publisher.orphans(partition.number, current, partition.epoch)
-        await self._output.write(self._publisher.of_summaries(partition.number, orphans))
-        await self._mark(partition)
-        await self._remove_replaced(partition)
-        partition.caught_up = True
-        partition.marked.clear()
-        self.idle.recovered(partition)
-        await self._sink.reconcile(self.idle.summaries(partition))
-        log.info(
-            "partition %d: caught up at offset %d, %d runs", partition.number, partition.position, len(runs)
-        )
-
-    async def _remove_replaced(self, partition: Partition) -> None:
-        """Only when everything is published: until then the replaced pages tell what has to be withdrawn."""
-        if partition.replaced:
-            await self._output.write(partition.replaced)
-            partition.replaced.clear()
-
-    async def _mark(self, partition: Partition) -> None:
-        """The pages are whole, and acknowledged: say so among them."""
-        if partition.mark is not None:
-            out = self._tables.trials.put(partition.number, mark_key(partition.number), partition.mark)
-            await self._output.write([out])
-            partition.mark = None
 
 
 def portions(records: list[Any], silent_to: int) -> Iterator[list[Any]]:
@@ -291,9 +237,3 @@ def portions(records: list[Any], silent_to: int) -> Iterator[list[Any]]:
     for part in (records[:before], records[before:]):
         for start in range(0, len(part), RECORDS_PER_TURN):
             yield part[start : start + RECORDS_PER_TURN]
-
-
-def _finish(partition: Partition) -> None:
-    for batch in partition.unfinished:
-        batch.finish()
-    partition.unfinished.clear()

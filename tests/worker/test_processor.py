@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -95,7 +95,7 @@ class Bench:
             "sink": self.sink,
             "pulse": Pulse(60),
             "meter": Meter(1),
-            "behind": lambda number, offset: self.behind,
+            "waiting": lambda number, offset: 100_000 if self.behind else 0,
         }
         app: Any = self.app
         self.processor = Processor(app, 1, **collaborators)
@@ -172,7 +172,64 @@ async def test_after_a_recovery_only_what_differs_from_the_tables_is_published_a
     assert bench.partition.caught_up
 
 
-async def test_partitions_with_a_backlog_share_one_pace_and_one_without_waits_for_none(bench: Bench) -> None:
+async def test_batches_that_are_there_at_once_share_their_writes(bench: Bench) -> None:
+    other = bench.processor.partitions[1] = Partition(1, 1, Pipeline(writer="w"), 0, 0, caught_up=True)
+    first, second, third = bench.batch(0, 40), bench.batch(40, 40), bench.batch(0, 40)
+    third.partition = 1
+    await bench.processor.handle(first, second, third)
+    assert [batch.done for batch in (first, second, third)] == [True] * 3
+    assert (bench.partition.position, other.position) == (80, 40)
+    pages, published = (outs for outs in bench.broker.writes if outs)
+    assert {(out.topic, out.partition) for out in pages} == {("trials-changelog", n) for n in (0, 1)}
+    assert len({(out.partition, out.key) for out in pages}) == len(pages)
+    assert {out.partition for out in published} == {0, 1}
+    apart = Bench()
+    for batch in (apart.batch(0, 40), apart.batch(40, 40)):
+        await apart.processor.handle(batch)
+    assert last_values(bench.broker) == last_values(apart.broker)
+
+
+class Stream:
+    """Gives batches as Faust does: some are there, one comes later, and then it ends."""
+
+    def __init__(self, *batches: Batch) -> None:
+        self.channel = SimpleNamespace(queue=asyncio.Queue())
+        *there, self.later = batches
+        for batch in there:
+            self.channel.queue.put_nowait(batch)
+
+    async def __aiter__(self) -> AsyncIterator[Batch]:
+        while not self.channel.queue.empty():
+            yield self.channel.queue.get_nowait()
+        yield self.later
+
+
+async def test_nothing_waits_for_a_batch_that_is_not_there(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamer.worker.processor.RECORDS_TOGETHER", 90)
+    handled: list[list[int]] = []
+
+    async def note(*batches: Batch) -> None:
+        handled.append([batch.last_offset for batch in batches])
+
+    monkeypatch.setattr(bench.processor, "handle", note)
+    await bench.processor.run(Stream(*(bench.batch(at, 40) for at in range(0, 200, 40))))
+    assert handled == [[39, 79, 119], [159], [199]]
+
+
+def last_values(broker: Broker) -> dict[tuple[str, bytes | None], Any]:
+    """The last digest of each summary and scored trial of partition 0."""
+    values = {
+        (out.topic, out.key): out.value
+        for outs in broker.writes
+        for out in outs
+        if out.partition == 0 and out.topic not in ("trials-changelog", "grade-changes")
+    }
+    return {place: value and orjson.loads(value)["digest"] for place, value in values.items()}
+
+
+async def test_partitions_with_a_backlog_share_one_pace(bench: Bench) -> None:
     bench.processor.pace = Pace(now=lambda: 10.0)
     other = bench.processor.partitions[1] = Partition(1, 1, Pipeline(writer="w"), 0, 0, caught_up=True)
     bench.behind = True
@@ -182,7 +239,7 @@ async def test_partitions_with_a_backlog_share_one_pace_and_one_without_waits_fo
     assert first.done
     await bench.processor.handle(second)
     assert (second.done, bool(other.owed)) == (False, True)
-    assert not bench.processor.pace.due()
+    assert not bench.processor.is_due()
     bench.behind = False
     fourth = bench.batch(40, 40)
     await bench.processor.handle(fourth)
@@ -224,7 +281,7 @@ async def test_scored_trials_do_not_pile_up_while_summaries_wait(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("streamer.worker.processor.MOST_SCORED_WAITING", 50)
-    monkeypatch.setattr("streamer.worker.processor.SCORED_PER_WRITE", 7)
+    monkeypatch.setattr("streamer.worker.emission.SCORED_PER_WRITE", 7)
     bench.behind = True
     await bench.processor.handle(bench.batch(0, 40))
     bench.broker.writes.clear()

@@ -1,0 +1,129 @@
+"""What a partition owes the world, published: summaries, scored trials, news, and Redis beside them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable
+
+from streamer.aggregate.changes import Cut, SummaryChange
+from streamer.sinks.redis import RedisSink
+from streamer.worker.alive import Pulse
+from streamer.worker.coverage import mark_key
+from streamer.worker.idle import IdleRuns
+from streamer.worker.meter import Meter
+from streamer.worker.output import Out, Output
+from streamer.worker.partition import Partition
+from streamer.worker.publishing import Publisher
+from streamer.worker.tables import Tables
+
+log = logging.getLogger(__name__)
+
+RUNS_PER_WRITE = 200
+"""Runs published together, so that neither memory nor the loop suffers: about 30 MB of summaries."""
+
+SCORED_PER_WRITE = 1_000
+"""Scored trials published together: about 1 MB."""
+
+
+class Emission:
+    """Publishes what partitions owe. Whatever fails is raised, and nothing is done then."""
+
+    def __init__(
+        self,
+        *,
+        tables: Tables,
+        publisher: Publisher,
+        output: Output,
+        sink: RedisSink,
+        pulse: Pulse,
+        idle: IdleRuns,
+        meter: Meter,
+    ) -> None:
+        self._tables = tables
+        self._publisher = publisher
+        self._output = output
+        self._sink = sink
+        self._pulse = pulse
+        self._idle = idle
+        self._meter = meter
+
+    async def pay(self, partitions: Iterable[Partition]) -> bool:
+        """Publish what these partitions owe, all together; then their batches are done. True if they owed."""
+        paying = [partition for partition in partitions if partition.caught_up]
+        owed = [(partition, run_id) for partition in paying for run_id in partition.owed]
+        for partition in paying:
+            partition.owed = set()
+        for start in range(0, len(owed), RUNS_PER_WRITE):
+            await self._publish(owed[start : start + RUNS_PER_WRITE])
+        await self._remove_replaced(paying)
+        for partition in paying:
+            partition.finish()
+        return bool(owed)
+
+    async def _publish(self, runs: list[tuple[Partition, str]]) -> None:
+        cuts: list[Cut] = []
+        outs: list[Out] = []
+        for partition, run_id in runs:
+            cuts.append(partition.pipeline.cut(run_id))
+            outs += self._publisher.of_cut(partition.number, cuts[-1])
+            await asyncio.sleep(0)
+        self._pulse.check()
+        began = time.perf_counter()
+        await asyncio.gather(self._output.write(outs), self._sink.write(cuts))
+        self._meter.publish_took(time.perf_counter() - began)
+
+    async def publish_scored(self, partition: Partition, runs: Iterable[str]) -> None:
+        """Publish the scored trials of runs alone, some at a time."""
+        outs: list[Out] = []
+        for run_id in runs:
+            while changes := partition.pipeline.scored(run_id, SCORED_PER_WRITE):
+                outs += self._publisher.of_scored(partition.number, changes)
+                if len(outs) >= SCORED_PER_WRITE:
+                    await self._output.write(outs)
+                    outs = []
+                await asyncio.sleep(0)
+        await self._output.write(outs)
+
+    async def publish_recovered(self, partition: Partition) -> None:
+        """Publish marked runs, and what differs from the tables; then reconcile the sink."""
+        runs = partition.pipeline.runs()
+        current: dict[str, list[SummaryChange]] = {}
+        for start in range(0, len(runs), RUNS_PER_WRITE):
+            outs: list[Out] = []
+            for run_id in runs[start : start + RUNS_PER_WRITE]:
+                cut = partition.pipeline.recut(run_id)
+                current[run_id] = list(cut.summaries)
+                if run_id not in partition.marked:
+                    cut.summaries = [c for c in cut.summaries if self._publisher.differs(c)]
+                if cut.summaries or run_id in partition.marked:
+                    await self.publish_scored(partition, [run_id])
+                    outs += self._publisher.of_cut(partition.number, cut)
+                partition.pipeline.forget_scored(run_id)
+                await asyncio.sleep(0)
+            await self._output.write(outs)
+        orphans = self._publisher.orphans(partition.number, current, partition.epoch)
+        await self._output.write(self._publisher.of_summaries(partition.number, orphans))
+        await self._mark(partition)
+        await self._remove_replaced([partition])
+        partition.caught_up = True
+        partition.marked.clear()
+        self._idle.recovered(partition)
+        await self._sink.reconcile(self._idle.summaries(partition))
+        log.info(
+            "partition %d: caught up at offset %d, %d runs", partition.number, partition.position, len(runs)
+        )
+
+    async def _remove_replaced(self, partitions: list[Partition]) -> None:
+        """Only when everything is published: until then the replaced pages tell what has to be withdrawn."""
+        await self._output.write(out for partition in partitions for out in partition.replaced)
+        for partition in partitions:
+            partition.replaced.clear()
+
+    async def _mark(self, partition: Partition) -> None:
+        """The pages are whole, and acknowledged: say so among them."""
+        if partition.mark is not None:
+            out = self._tables.trials.put(partition.number, mark_key(partition.number), partition.mark)
+            await self._output.write([out])
+            partition.mark = None
