@@ -117,7 +117,7 @@ class Deployment:
         wanted = folded(self.published)
         wait = worker.wait_until if worker else wait_for
         wait(lambda: self.in_redis(wanted) == wanted, "Redis equals the fold", seconds)
-        assert self.in_topics() == wanted
+        wait(lambda: self.in_topics() == wanted, "the topics equal the fold", seconds)  # written beside it
 
     def in_redis(self, wanted: dict[str, Digests]) -> dict[str, Digests]:
         """What Redis says about the groups that a fold knows, digests recomputed."""
