@@ -45,11 +45,20 @@ class CountedTrials:
 
     def enter(self, key: SlotKey, scored: Scored, *, single: bool) -> bool:
         """Count a trial in, of its own (`single`) or a sub-trial; True if it is time to settle."""
-        return self._wait(self._entered, key, scored, single)
+        cell = (key[3], key[4], key[5], single)
+        held = self._entered.get(cell)
+        if held is None:
+            self._entered[cell] = [(key, scored)]
+        else:
+            held.append((key, scored))
+        self.waiting += 1
+        return self.waiting >= _MOST_WAITING
 
     def leave(self, key: SlotKey, scored: Scored, *, single: bool) -> bool:
         """Take back exactly what :meth:`enter` counted; True if it is time to settle."""
-        return self._wait(self._left, key, scored, single)
+        self._left.setdefault((key[3], key[4], key[5], single), []).append((key, scored))
+        self.waiting += 1
+        return self.waiting >= _MOST_WAITING
 
     def mark(self, group_id: GroupId, superseded: int, conflicts: int) -> None:
         """Count more, or fewer, losers and conflicts in a group."""
@@ -64,16 +73,6 @@ class CountedTrials:
         entered, left = self._entered, self._left
         self._entered, self._left, self.waiting = {}, {}, 0
         return self._count(entered, 1, is_baseline) | self._count(left, -1, is_baseline)
-
-    def _wait(self, waiting: Waiting, key: SlotKey, scored: Scored, single: bool) -> bool:
-        cell = (key[3], key[4], key[5], single)
-        held = waiting.get(cell)
-        if held is None:
-            waiting[cell] = [(key, scored)]
-        else:
-            held.append((key, scored))
-        self.waiting += 1
-        return self.waiting >= _MOST_WAITING
 
     def _count(self, waiting: Waiting, sign: int, is_baseline: Callable[[str], bool]) -> set[GroupId]:
         if not waiting:

@@ -115,15 +115,15 @@ class ScoredSlots:
     def fill_slot(self, key: SlotKey, slot: Slot, event: AnyTrial, *, live: bool) -> None:
         """A result stands in a slot that held nothing before; `live`: its scored trial will be cut soon."""
         self._outdate(key)
-        if event.agent_index is None:
-            scored = score_trial(event, self.profile, self._prices)
-            self._enter(key, scored)
-            if live and self.tracked and len(self.rescored) < _FRESH:
-                print_ = fingerprint(event)
-                self.rescored[key] = scored_json(self.run_id, self.profile, key, slot, scored, print_, event)
-        else:
+        if event.agent_index is not None:
             self._members.setdefault(_group_of(key), set()).add(key)
             self._settle_group(_group_of(key), key)
+            return
+        scored = score_trial(event, self.profile, self._prices)
+        self._enter(key, scored)
+        if live and self.tracked and len(self.rescored) < _FRESH:
+            print_ = fingerprint(event)
+            self.rescored[key] = scored_json(self.run_id, self.profile, key, slot, scored, print_, event)
 
     def change_slot(
         self, key: SlotKey, change: Callable[[Slot], bool], event: AnyTrial | None = None

@@ -153,6 +153,14 @@ class Slot(Struct, gc=False, eq=False):
     _raw: bytes | None = b""
     _rare: _Rare = _NOTHING_RARE
 
+    @classmethod
+    def first(cls, revision: int, raw: bytes, agent_index: int | None) -> Slot:
+        """A slot in which the first result of all stands."""
+        slot = cls(revision, None, 0, raw)
+        if agent_index is not None:
+            slot._own().agent_index = agent_index
+        return slot
+
     @property
     def agent_index(self) -> int | None:
         """The winner's position in a multi-agent trial, None for a trial of its own."""

@@ -116,7 +116,8 @@ def _scored(
     if cost is None:
         cost, source = _estimated(event, prices)
     duration = event.duration_seconds
-    return Scored._make(
+    return tuple.__new__(  # which `Scored` itself does, with 16 arguments by name
+        Scored,
         (
             event.resolved,
             success,
@@ -134,7 +135,7 @@ def _scored(
             event.trajectory_length,
             event.failure_mode,
             formulacode,
-        )
+        ),
     )
 
 
