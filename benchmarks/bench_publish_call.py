@@ -4,9 +4,13 @@
 
 Without --bootstrap an embedded broker is started for it. Each case is printed with p50, p99 and the longest
 call, in microseconds: trials with 0 to 10,000 benchmarks, paced as a harness would and back to back, from
-four threads, and while the broker is away (events go to the disk). `put` is a reference measured in the same
-loop just before each call: one `queue.SimpleQueue.put` of the same trial to nobody, clock included. Nothing
-can be faster than that on this machine at this moment, and the ratio to it travels better than microseconds.
+four threads, and while the broker is away (events go to the disk).
+
+`none, beside 10,000 of its own` is a trial without benchmarks at the pace of those with 10,000, from a thread
+that has just made so many for itself: what that call takes longer than the first is the processor's cold
+caches, whatever is published. `put` is a reference measured in the same loop just before each call: one
+`queue.SimpleQueue.put` of the same trial to nobody, clock included. Nothing can be faster than that on this
+machine at this moment, and the ratio to it travels better than microseconds.
 """
 
 from __future__ import annotations
@@ -75,13 +79,16 @@ class Taken:
     references: list[float]
 
 
-def timed_calls(publisher: TrialPublisher, calls: int, pause_seconds: float, benchmarks: int = 0) -> Taken:
-    """Publish so many trials."""
+def timed_calls(
+    publisher: TrialPublisher, calls: int, pause_seconds: float, benchmarks: int = 0, own_work: int = 0
+) -> Taken:
+    """Publish so many trials; `own_work`: the thread makes a trial of so many benchmarks and keeps it."""
     taken = Taken([], [])
     reference: queue.SimpleQueue[object] = queue.SimpleQueue()
     clock = time.perf_counter_ns
     for number in range(calls):
-        trial = a_trial(number, benchmarks)
+        own = a_trial(number, own_work)
+        trial = a_trial(number, benchmarks) if benchmarks != own_work else own
         if pause_seconds:
             time.sleep(pause_seconds)
         before = clock()
@@ -153,6 +160,12 @@ def measure(settings: Settings, calls: int, directory: Path) -> None:
                 f"{benchmarks:,} benchmarks, {1 / seconds:.0f}/s",
                 timed_calls(publisher, count, seconds, benchmarks),
             )
+        most = max(PACED)
+        publisher.flush()
+        report(
+            f"none, beside {most:,} of its own",
+            timed_calls(publisher, max(200, min(calls, int(20 / PACED[most]))), PACED[most], 0, most),
+        )
         for benchmarks in PACED:
             publisher.flush()
             count = min(calls, BACK_TO_BACK_BYTES // (450 + 80 * benchmarks))

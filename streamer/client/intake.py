@@ -83,7 +83,8 @@ class Intake:
         with self._lock:
             if self._closed:
                 raise RuntimeError("the publisher is closed; events are published before close()")
-            if self._bytes + taken.size > MAX_WAITING_BYTES:
+            waiting = self._taken_bytes + self._corrected_bytes - self._left_bytes
+            if waiting + taken.size > MAX_WAITING_BYTES:
                 raise NotAccepted(self.waiting, self._problem())
             self._taken_bytes += taken.size
             self.accepted += 1
@@ -113,10 +114,6 @@ class Intake:
     def hurry(self) -> None:
         """Look now: somebody waits."""
         self._hurry.set()
-
-    @property
-    def _bytes(self) -> int:
-        return self._taken_bytes + self._corrected_bytes - self._left_bytes
 
     def _check_all(self) -> None:
         while True:
