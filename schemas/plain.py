@@ -30,8 +30,8 @@ _SEPARATORS = slice(4, 20, 3)
 _SEPARATED = frozenset(f"--{between}::{after}" for between in "T " for after in ".Z+")
 """What stands at those places of a time that is written in the usual way."""
 
-_LONGEST = {"Z": 27, "+00:00": 32}
-"""How a time in UTC ends, and its length with 6 decimals."""
+_LONGEST_Z, _LONGEST_OFFSET = 27, 32
+"""Length of a time in UTC with 6 decimals, as it ends in Z and in +00:00."""
 
 
 class PlainTrial(Struct, forbid_unknown_fields=True, gc=False, kw_only=True, omit_defaults=True):
@@ -123,7 +123,6 @@ def _moment(text: Any) -> datetime:
     """The time in a text; raises ValueError if it is not the usual one."""
     if text.__class__ is not str or text[_SEPARATORS] not in _SEPARATED:
         raise ValueError
-    longest = _LONGEST.get(text[-1]) or _LONGEST.get(text[-6:])
-    if longest is None or len(text) > longest:
+    if len(text) > (_LONGEST_Z if text[-1] == "Z" else _LONGEST_OFFSET if text[-6:] == "+00:00" else 0):
         raise ValueError
     return datetime.fromisoformat(text)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from streamer.aggregate.changes import SummaryChange
-from streamer.pipeline import Folded, LogRecord, Pipeline, Record, Rejected
+from streamer.pipeline import NO_TIMESTAMP, Folded, LogRecord, Pipeline, Record, Rejected
 from streamer.score import PriceTable
 
 BATCH = 1_000
@@ -86,7 +86,7 @@ def records_of_lines(lines: Iterable[bytes], source: str = "-") -> Iterator[Reco
     for number, line in enumerate(lines):
         value = (line.removeprefix(_BOM) if number == 0 else line).strip()
         if value:
-            yield Record(value, number, topic=source)
+            yield Record(value, number, 0, NO_TIMESTAMP, None, source)
 
 
 @contextmanager

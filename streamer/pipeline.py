@@ -123,10 +123,10 @@ class Pipeline:
         """Fold a batch. Never raises on bad input: that becomes a rejection."""
         folded, runs, touched = Folded(), self._runs, set()
         effects: Counter[Effect] = Counter()
-        counted = 0
+        seen = counted = 0
         for record in records:
             value, offset = record.value, record.offset
-            folded.records += 1
+            seen += 1
             if offset > self.as_of:
                 self.as_of = offset
             event: AnyEvent | PlainTrial | None = plain_trial(value)
@@ -153,7 +153,7 @@ class Pipeline:
             else:
                 effects[effect] += 1
             touched.add(run_id)
-        folded.touched, folded.counted = touched, counted
+        folded.touched, folded.records, folded.counted = touched, seen, counted
         folded.duplicates, folded.ignored = effects[Effect.DUPLICATE], effects[Effect.IGNORED]
         folded.superseded = effects[Effect.SUPERSEDED]
         return folded

@@ -10,6 +10,7 @@ from schemas.events import (
     RunDeleted,
     RunFinished,
     RunStarted,
+    TrialResult,
     TrialRetracted,
 )
 from schemas.plain import AnyTrial, PlainTrial
@@ -79,7 +80,7 @@ class RunState(ScoredSlots):
         at = event_time(event, timestamp_ms)
         if at > self.last_event_at:
             self.last_event_at = at
-        if isinstance(event, AnyTrial):
+        if isinstance(event, PlainTrial) or isinstance(event, TrialResult):  # noqa: SIM101 - twice as fast
             return self.offer(event, raw, live=True)
         if isinstance(event, TrialRetracted):
             changed = self.change_slot(slot_key(event), lambda slot: slot.retract(event.revision))

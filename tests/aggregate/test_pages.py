@@ -30,7 +30,8 @@ def test_a_page_is_at_most_16_kib_and_a_larger_slot_has_its_own() -> None:
         json.loads((write.value or b"").split(b"\n")[0])["slots"] for write in pipeline.page_writes("run-1")
     ]
     *others, alone = sorted(pages, key=sum)
-    assert len(alone) == 1 and sum(alone) > 50_000
+    assert len(alone) == 1
+    assert sum(alone) > 50_000
     assert all(sum(lengths) <= MAX_BYTES for lengths in others)
 
 
