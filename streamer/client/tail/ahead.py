@@ -17,12 +17,13 @@ from typing import Any
 from schemas.identity import UNKNOWN
 from streamer.client.tail.complaints import Complaints
 from streamer.client.tail.ledger import Key, Ledger, Wanted, wanted
-from streamer.client.tail.pending import Pending
+from streamer.client.tail.pending import AGAIN_SECONDS, Pending
 from streamer.client.tail.reading import Event, Reading, parts_of, plan_events, read_part, read_plan
 from streamer.client.tail.runs import Runs
 from streamer.client.tail.settling import Settling, Verdict, unsettled_of
 from streamer.sources.base import ConvertOptions, RunPlan
 from streamer.sources.discover import Run
+from streamer.sources.files import walk
 
 TURN_SECONDS = 0.2
 """After reading parts for so long it is looked at what changed meanwhile."""
@@ -73,6 +74,7 @@ class Ahead:
         self.runs = Runs(root, options)
         self._pending = Pending()
         self._strange: set[Path] = set()
+        self._again: dict[Path, float] = {}
         self._look_at = 0.0
         self._is_known = False
         self._homes: dict[str, Path] = {}  # the harness's id of a trial -> the run it was last seen in
@@ -107,7 +109,9 @@ class Ahead:
         for path in changed:
             run = self.runs.around(path)
             if run is None or run.nested:
-                self._strange.update([path] if run is None else [])
+                if run is None:
+                    self._strange.add(path)
+                    self._again[path] = time.monotonic() + AGAIN_SECONDS
                 self.urgent = True
                 continue
             part = run.source.part(run.path, path)
@@ -124,6 +128,9 @@ class Ahead:
     def read(self) -> None:
         """Read what is due, for a while."""
         end = time.monotonic() + TURN_SECONDS
+        for path in [path for path, due in self._again.items() if due <= time.monotonic()]:
+            del self._again[path]
+            self._strange.add(path)
         if self._strange and self._is_known and time.monotonic() >= self._look_at:
             self._look_for_runs()
         for part in self._pending.ready():
@@ -137,7 +144,10 @@ class Ahead:
     def _look_for_runs(self) -> None:
         begun = time.monotonic()
         strange, self._strange = self._strange, set()
-        for run in self.runs.look_for(strange):
+        root = self._root.resolve()
+        for place in [path for path in strange if path != root and path.is_dir()]:
+            strange.update(walk(place, lambda path: path.is_symlink()))  # the system may tell of it alone
+        for run in self.runs.look_for(sorted(strange)):
             self.frozen |= {run.path} if run.plan.problems else set()
             self._find_parts(run, run.path)
             self._pending.changed(run.path, last=True)
