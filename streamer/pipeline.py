@@ -20,8 +20,10 @@ from schemas.identity import encode_id
 from schemas.plain import PlainTrial, plain_trial
 from streamer.aggregate.changes import Cut, PageWrite, ScoredChange, SummaryChange, SummaryKind
 from streamer.aggregate.cut import Cutter
-from streamer.aggregate.pages import PageBook, join_page, run_of_page
+from streamer.aggregate.page_format import is_run_page, run_of_page, seen_by, slots_on
+from streamer.aggregate.pages import PageBook, join_page
 from streamer.aggregate.run_state import Effect, RunState
+from streamer.aggregate.slots import SlotKey
 from streamer.score import PriceTable, UnknownProfile, grading_profile
 
 NO_TIMESTAMP = -1
@@ -118,6 +120,8 @@ class Pipeline:
         self._cutters: dict[str, Cutter] = {}
         self._books: dict[str, PageBook] = {}
         self._closed: set[str] = set()
+        self._unsettled: dict[str, set[SlotKey]] = {}
+        self._wholly_unsettled: set[str] = set()
 
     def fold(self, records: Iterable[LogRecord]) -> Folded:
         """Fold a batch. Never raises on bad input: that becomes a rejection."""
@@ -191,19 +195,32 @@ class Pipeline:
         """
         return self._books[run_id].writes()
 
-    def load_page(self, key: str, value: bytes) -> None:
-        """Join a state page of any writer, in any order, any number of times."""
+    def load_page(self, key: str, value: bytes, *, settled_to: int = 0) -> None:
+        """Join a state page of any writer, in any order, any number of times.
+
+        Args:
+            settled_to: everything that follows from events before this offset is published. Scored trials
+                of slots on pages that have seen no later ones need not be drained after a recovery.
+        """
         run_id = run_of_page(key)
         run = self._run(run_id)
         slots = join_page(run, key, value)
         self.as_of = max(self.as_of, run.state_version)
         if run_id in self._books:
             self._books[run_id].note_foreign(key, slots)
+        unsettled = seen_by(value) >= settled_to
+        if unsettled and (is_run_page(key) or settled_to <= 0):
+            self._wholly_unsettled.add(run_id)
+        else:
+            self._unsettled.setdefault(run_id, set()).update(slots_on(value) if unsettled else ())
 
     def recovered(self) -> None:
         """All pages are loaded: they are saved already, so nothing of them is out of date."""
         for run in self._runs.values():
             run.unsaved, run.plan_unsaved, run.pages_outdated = {}, False, False
+        for run_id in self._unsettled.keys() - self._wholly_unsettled:
+            self._runs[run_id].rescored_alone(self._unsettled[run_id])
+        self._unsettled, self._wholly_unsettled = {}, set()
 
     def close(self, run_id: str) -> list[str]:
         """Forget a run that is saved and cut; the keys of its state pages. Its records are handed back."""

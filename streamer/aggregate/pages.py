@@ -10,17 +10,27 @@ all writers' copies of a slot.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
-from cramjam import DecompressionError, lz4
+from cramjam import DecompressionError
 
 from schemas.decode import Reason, decode
 from schemas.events import RunDeleted, RunFinished, RunStarted
-from schemas.identity import decode_id, encode_id
 from schemas.plain import AnyTrial, plain_trial
 from streamer.aggregate.changes import PageWrite
+from streamer.aggregate.page_format import (
+    RUN_PAGE,
+    PageError,
+    cut,
+    events_on,
+    key_of,
+    length_of,
+    opened,
+    page_key,
+    written,
+)
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.slots import Slot, SlotKey, slot_key
 
@@ -29,17 +39,8 @@ MAX_BYTES = 16 * 1024
 MAX_BYTES_AGAIN = 2 * 1024
 """A page that was written takes more slots up to here only: in a trickle each of them writes it again."""
 
-RUN_PAGE = 0
-PAGE_VERSION = 2
-READ_VERSIONS = (1, 2)
-"""Version 1 had its events as they are."""
-
 _SLOT_OVERHEAD_BYTES = 16
 _LOSER_BYTES = 64
-
-
-class PageError(ValueError):
-    """A page that this version cannot read. The message names the page and what to do."""
 
 
 class StatePage:
@@ -62,27 +63,11 @@ class StatePage:
 
     def event(self, index: int) -> bytes:
         """The event of the slot at that place."""
-        header, body = _opened(self.value)
-        lengths = [_length(entry) for entry in header["slots"][: index + 1]]
-        end = sum(lengths)
-        return body[end - lengths[index] : end]
+        return events_on(self.value)[index]
 
     def events(self) -> list[bytes]:
         """The events of the slots on the page, in order."""
-        if not self.value:
-            return []
-        header, body = _opened(self.value)
-        return list(_cut(body, map(_length, header["slots"])))
-
-
-def page_key(run_id: str, writer: str, number: int) -> str:
-    """Key of a page in the table: `RUN/WRITER/N`, the run percent-encoded."""
-    return f"{encode_id(run_id)}/{writer}/{number}"
-
-
-def run_of_page(key: str) -> str:
-    """The run that a page belongs to."""
-    return decode_id(key.split("/", 1)[0])
+        return events_on(self.value) if self.value else []
 
 
 class PageBook:
@@ -214,9 +199,7 @@ class PageBook:
         return self._encode({"plan": [len(raw) for raw in raws], "deleted_to": self.run.deleted_to}, raws)
 
     def _encode(self, header: dict[str, Any], raws: list[bytes]) -> bytes:
-        header |= {"v": PAGE_VERSION, "as_of": self.run.state_version, "at": self.run.last_event_at}
-        body = b"".join(raws)
-        return b"%b\n%b" % (orjson.dumps(header), bytes(lz4.compress_block(body)) if body else b"")
+        return written(header | {"as_of": self.run.state_version, "at": self.run.last_event_at}, raws)
 
 
 def slot_bytes(slot: Slot) -> int:
@@ -231,7 +214,7 @@ def join_page(run: RunState, key: str, value: bytes) -> int:
     Idempotent and commutative. Raises :class:`PageError` for a page this version cannot read.
     """
     try:
-        header, body = _opened(value)
+        header, body = opened(value)
     except (orjson.JSONDecodeError, KeyError, TypeError, DecompressionError) as error:
         raise PageError(
             f"state page {key} is not readable: {error}. Rebuild the state from the event topic."
@@ -242,10 +225,10 @@ def join_page(run: RunState, key: str, value: bytes) -> int:
     run.last_event_at = max(run.last_event_at, header["at"])
     if header.get("deleted_to") is not None:
         run.delete(header["deleted_to"])
-    for raw in _cut(body, header.get("plan", ())):
+    for raw in cut(body, header.get("plan", ())):
         _join_event(run, key, raw)
     page, entries = StatePage(None, value), header.get("slots", ())
-    for index, (entry, raw) in enumerate(zip(entries, _cut(body, map(_length, entries)), strict=True)):
+    for index, (entry, raw) in enumerate(zip(entries, cut(body, map(length_of, entries)), strict=True)):
         if raw:
             slot = _join_event(run, key, raw)
             if slot is not None:
@@ -253,29 +236,6 @@ def join_page(run: RunState, key: str, value: bytes) -> int:
         if not isinstance(entry, int):
             _join_knowledge(run, entry)
     return len(entries)
-
-
-def _opened(value: bytes) -> tuple[dict[str, Any], bytes]:
-    """Header and events of a page; raises what reading JSON and lz4 raise, and PageError for its version."""
-    head, _, body = value.partition(b"\n")
-    header = orjson.loads(head)
-    if header["v"] not in READ_VERSIONS:
-        readable = " and ".join(map(str, READ_VERSIONS))
-        raise PageError(f"has version {header['v']}, this worker reads {readable}. Upgrade the worker.")
-    return header, bytes(lz4.decompress_block(body)) if body and header["v"] > 1 else body
-
-
-def _cut(body: bytes, lengths: Iterable[int]) -> Iterator[bytes]:
-    """The events on a page, which follow each other without anything between them."""
-    offset = 0
-    for length in lengths:
-        yield body[offset : offset + length]
-        offset += length
-
-
-def _length(entry: int | dict[str, Any]) -> int:
-    """Bytes of a slot's event, from its header entry."""
-    return entry if isinstance(entry, int) else int(entry["n"])
 
 
 def _entry(key: SlotKey, slot: Slot, raw: bytes) -> int | dict[str, Any]:
@@ -306,8 +266,7 @@ def _join_event(run: RunState, key: str, raw: bytes) -> Slot | None:
 
 
 def _join_knowledge(run: RunState, entry: dict[str, Any]) -> None:
-    shard, task_id, attempt, agent, model, tier, subtest = entry["k"]
-    key = (shard, task_id, attempt, agent, model, tier, subtest)
+    key = key_of(entry)
     if entry["f"] is not None and (run.deleted_to is None or entry["f"] > run.deleted_to):
         run.retract(key, entry["f"])
     for fingerprint, (revision, finished_at) in entry["l"].items():

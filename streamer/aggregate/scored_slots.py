@@ -6,7 +6,8 @@ follow every change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from itertools import chain
 
 from schemas.plain import AnyTrial
 from streamer.aggregate.counted import CountedTrials, GroupId, group_ids
@@ -230,6 +231,11 @@ class ScoredSlots:
         """The scored trial of a slot changed."""
         if self.tracked:
             self.rescored[key] = None
+
+    def rescored_alone(self, keys: Collection[SlotKey]) -> None:
+        """Of all scored trials only those of these slots, and of their trial groups, are to be drained."""
+        groups = (self._members.get(_group_of(key), ()) for key in keys)
+        self.rescored = dict.fromkeys([*keys, *chain.from_iterable(groups)])
 
     def _mark(self, key: SlotKey, superseded: int, conflicts: int) -> None:
         """Count losers and conflicts where the slot counts."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import version
 from importlib.resources import files
 from typing import Literal
 
+from schemas.canonical import canonical_json, sha256_hex
 from streamer.score.genai import snapshot_price
 from streamer.score.model_names import model_for_pricing
 from streamer.score.price_file import Entry, Price, PriceTableError, read_price_file
@@ -60,6 +62,11 @@ class PriceTable:
         An entry under one of our names also holds for our aliases of it. Raises PriceTableError.
         """
         return cls(read_price_file(text, source="user's price table"))
+
+    def digest(self) -> str:
+        """Equal for tables that give every model the same price."""
+        named = sorted((name, repr(price)) for name, price in self._named.items())
+        return sha256_hex(canonical_json([named, version("genai-prices")]))
 
     def price(self, model: str) -> Price | None:
         """Price of a model in USD per token, exact; None if nobody knows it.

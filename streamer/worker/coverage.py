@@ -3,12 +3,18 @@
 A changelog can lose records: deleted and created again, emptied, cut at its beginning by a retention that
 somebody set. What is left would look like a smaller state. So each partition of the changelog holds a mark:
 from the offset that it names on, the pages are complete. No mark, or a changelog that begins later than
-its mark says: the pages may lack something, and the partition is folded again from the event log.
+its mark says: the pages may lack something, and the partition is folded again from the event log. The mark
+also names the formulas, so that whoever takes over knows whether what is published still holds.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import orjson
+
+from schemas.base import SEMANTICS_VERSION
+from streamer.score import PriceTable
 
 PREFIX = "/covered/"
 """No id of a run is empty, so no page's key begins so."""
@@ -40,15 +46,45 @@ def is_mark(key: str) -> bool:
     return key.startswith(PREFIX)
 
 
-def mark(beginning: int) -> bytes:
-    """The mark's value: the pages from offset `beginning` of the changelog on are complete."""
-    return orjson.dumps({"complete_from": beginning})
+def mark(beginning: int, formulas: str) -> bytes:
+    """The mark's value.
 
-
-def covers(value: bytes | None, beginning: int) -> bool:
-    """Whether a mark says that a changelog that begins at `beginning` holds every page.
-
-    >>> covers(mark(5), 5), covers(mark(5), 4), covers(mark(5), 6), covers(None, 0)
-    (True, True, False, False)
+    Args:
+        beginning: the pages from this offset of the changelog on are complete.
+        formulas: by which everything that was ever published of the partition is worked out.
     """
-    return value is not None and beginning <= int(orjson.loads(value)["complete_from"])
+    return orjson.dumps({"complete_from": beginning, "formulas": formulas})
+
+
+def formulas_of(prices: PriceTable) -> str:
+    """Names formulas and prices: where they are others, every number may be another."""
+    return f"{SEMANTICS_VERSION}/{prices.digest()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What a mark says.
+
+    Attributes:
+        complete_from: None without a mark.
+        formulas: None without a mark, or where it is from a version that did not say.
+
+    >>> told = Coverage.told_by(mark(5, "1/ab"))
+    >>> told.covers(5), told.covers(4), told.covers(6), told.formulas
+    (True, True, False, '1/ab')
+    >>> Coverage.told_by(None).covers(0), Coverage.told_by(b'{"complete_from": 7}').formulas
+    (False, None)
+    """
+
+    complete_from: int | None
+    formulas: str | None
+
+    @classmethod
+    def told_by(cls, value: bytes | None) -> Coverage:
+        """Read a mark; None: there is none."""
+        told = {} if value is None else orjson.loads(value)
+        return cls(told.get("complete_from"), told.get("formulas"))
+
+    def covers(self, beginning: int) -> bool:
+        """Whether a changelog that begins there holds every page."""
+        return self.complete_from is not None and beginning <= self.complete_from

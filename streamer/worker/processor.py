@@ -169,7 +169,7 @@ class Processor:
             await self._publish_piled_up(touched)
 
     async def _owe(self, partition: Partition, runs: set[str]) -> None:
-        """While catching up nothing is published, and a successor would catch up too: batches are done."""
+        """While catching up nothing is published, and no batch is done."""
         self.idle.touch(partition, runs)
         if partition.caught_up:
             partition.owed |= runs
@@ -177,7 +177,7 @@ class Processor:
         partition.marked |= runs
         if partition.passed:
             await self._emission.publish_recovered(partition)
-        partition.finish()
+            partition.finish()
 
     async def _publish_piled_up(self, numbers: Iterable[int]) -> None:
         for number in numbers:

@@ -22,7 +22,7 @@ from streamer.score import PriceTable
 from streamer.settings import Settings
 from streamer.sinks.names import Names
 from streamer.sinks.partitioner import partition_of
-from streamer.worker.coverage import StateLost, covers, is_mark, mark, mark_key
+from streamer.worker.coverage import Coverage, StateLost, formulas_of, is_mark, mark, mark_key
 from streamer.worker.epoch import epoch_record, read_epoch
 from streamer.worker.limits import PAGES_PER_TURN
 from streamer.worker.output import Output
@@ -146,15 +146,25 @@ class Rebuild:
     async def _partition(self, number: int, pages: dict[str, bytes], at: _Log, epoch: int) -> Partition:
         if self._settings.epoch is None:
             epoch = max(epoch, self._published_epoch(number))
-        pipeline = await self._load(number, epoch, pages)
+        told = Coverage.told_by(self._tables.trials.get(mark_key(number)))
+        covered, formulas = told.covers(at.changelog_start), formulas_of(self._prices)
+        holds = covered and told.formulas == formulas and epoch == self._published_epoch(number)
+        pipeline = await self._load(number, epoch, pages, settled_to=(at.committed or 0) if holds else 0)
         as_of = pipeline.as_of
         if as_of >= at.end and self._settings.epoch is None:
             epoch = await self._next_epoch(number, as_of, at.end, epoch)
-            pipeline = await self._load(number, epoch, pages)
-        if covers(self._tables.trials.get(mark_key(number)), at.changelog_start):
-            position = at.committed or at.start
-            return Partition(number, epoch, pipeline, position, min(as_of + 1, at.end), end=at.end)
-        return self._refolded(number, epoch, pipeline, at)
+            pipeline = await self._load(number, epoch, pages, settled_to=0)
+        if not covered or told.complete_from is None:
+            return self._refolded(number, epoch, pipeline, at)
+        return Partition(
+            number,
+            epoch,
+            pipeline,
+            at.committed or at.start,
+            min(as_of + 1, at.end),
+            end=at.end,
+            mark=None if told.formulas == formulas else mark(told.complete_from, formulas),
+        )
 
     def _refolded(self, number: int, epoch: int, pipeline: Pipeline, at: _Log) -> Partition:
         """The pages may lack something: fold everything again, past all that was ever published from it."""
@@ -178,10 +188,10 @@ class Rebuild:
             min(past, at.end),
             end=at.end,
             silent_to=done,
-            mark=mark(at.changelog_start),
+            mark=mark(at.changelog_start, formulas_of(self._prices)),
         )
 
-    async def _load(self, number: int, epoch: int, pages: dict[str, bytes]) -> Pipeline:
+    async def _load(self, number: int, epoch: int, pages: dict[str, bytes], *, settled_to: int) -> Pipeline:
         """Join the pages; each rebuild is a writer of its own, so that it never rewrites a page unread."""
         count = self._settings.partitions
         pipeline = Pipeline(
@@ -192,7 +202,7 @@ class Rebuild:
         )
         for loaded, (key, value) in enumerate(pages.items()):
             if not is_mark(key):
-                pipeline.load_page(key, value)
+                pipeline.load_page(key, value, settled_to=settled_to)
             if loaded % PAGES_PER_TURN == 0:
                 await asyncio.sleep(0)
         pipeline.recovered()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from schemas.decode import Reason, decode
 from schemas.identity import agent_model_key, decode_id, encode_id
-from streamer.aggregate.pages import page_key, run_of_page
+from streamer.aggregate.page_format import page_key, run_of_page
 from streamer.aggregate.slots import slot_topic_key
 from streamer.cli.demo import _write
 from streamer.cli.fold import command as fold

@@ -1,0 +1,87 @@
+"""After a recovery, scored trials are published again only where that may not have been done before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from streamer.aggregate.changes import PageWrite
+from streamer.pipeline import Pipeline, Record
+from tests.support.events import a_plan, a_retraction, a_trial, records
+
+TRIALS = [a_trial(task_id=f"t{n}") for n in range(300)]
+
+
+def at(offset: int, *events: Any) -> list[Record]:
+    """Records from that offset of the log on."""
+    values = (record.value for record in records(events))
+    return [Record(value, offset + number) for number, value in enumerate(values)]
+
+
+class Saved:
+    """A worker that folds, saves its pages, and dies; what it wrote last of each page is left."""
+
+    def __init__(self) -> None:
+        self.pipeline = Pipeline(writer="w")
+        self.pages: dict[str, bytes] = {}
+
+    def fold(self, found: Iterable[Record]) -> None:
+        self.pipeline.fold(found)
+        writes: list[PageWrite] = self.pipeline.page_writes("run-1")
+        self.pages |= {write.key: write.value for write in writes if write.value is not None}
+
+    def recovered(self, settled_to: int) -> set[str]:
+        """Tasks of the scored trials that whoever takes over drains."""
+        successor = Pipeline(writer="v")
+        for key, value in self.pages.items():
+            successor.load_page(key, value, settled_to=settled_to)
+        successor.recovered()
+        return {change.key.split("|")[2] for change in successor.scored("run-1")}
+
+
+def test_only_slots_on_pages_that_saw_events_not_yet_settled_are_drained() -> None:
+    saved = Saved()
+    saved.fold(at(0, *TRIALS))
+    saved.fold(at(300, a_trial(task_id="late")))
+    every = {f"t{n}" for n in range(300)} | {"late"}
+    assert saved.recovered(0) == every
+    assert saved.recovered(301) == set()
+    last = saved.recovered(300)
+    assert "late" in last
+    assert len(last) < 64
+    assert saved.recovered(299) == every  # every page was written when event 299 had been seen
+
+
+def test_a_slot_that_changed_late_is_drained_wherever_it_lies() -> None:
+    saved = Saved()
+    saved.fold(at(0, *TRIALS))
+    saved.fold(
+        at(300, a_trial(task_id="t3", revision=1, resolved=False), a_retraction(task_id="t90", revision=5))
+    )
+    assert {"t3", "t90"} <= saved.recovered(300) < {f"t{n}" for n in range(300)}
+
+
+def test_a_plan_that_may_not_be_settled_concerns_every_slot() -> None:
+    saved = Saved()
+    saved.fold(at(0, *TRIALS))
+    saved.fold(at(300, a_plan(grading_profile="scylla-2026")))
+    assert len(saved.recovered(300)) == 300
+    assert saved.recovered(301) == set()
+
+
+def test_late_news_of_a_sub_trial_concerns_the_others_of_its_trial() -> None:
+    saved = Saved()
+    other = a_trial(task_id="shared", agent="a", agent_index=2, tests={"status": "failed", "failed": 2})
+    saved.fold(at(0, other, *TRIALS))
+    saved.fold(
+        at(
+            301,
+            a_trial(task_id="shared", agent="oracle", agent_index=1, tests={"status": "failed", "failed": 3}),
+        )
+    )
+    successor = Pipeline(writer="v")
+    for key, value in saved.pages.items():
+        successor.load_page(key, value, settled_to=301)
+    successor.recovered()
+    drained = {change.key for change in successor.scored("run-1") if "|shared|" in change.key}
+    assert {key.split("|")[4] for key in drained} == {"a", "oracle"}
