@@ -8,7 +8,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from streamer.client.log import TopicMissing, as_record, read_topic
+from streamer.client.log import TopicMissing, read_topic
 from streamer.settings import Settings
 
 
@@ -68,6 +68,6 @@ def test_a_missing_topic_is_named_and_not_created(settings: Settings, namespace:
 
 def test_a_record_keeps_its_place_time_and_bytes(settings: Settings, namespace: str) -> None:
     fill(settings, namespace, [(1, 2)])
-    record = as_record(list(read_topic(settings, namespace))[1])
+    record = list(read_topic(settings, namespace))[1]
     assert (record.topic, record.partition, record.offset) == (namespace, 1, 1)
-    assert (record.key, record.value, record.timestamp_ms) == (b"k", b"1", 1_700_000_000_001)
+    assert (record.key, record.value, record.timestamp) == (b"k", b"1", 1_700_000_000_001)

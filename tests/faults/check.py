@@ -14,7 +14,6 @@ import redis
 from schemas.canonical import digest_of
 from schemas.identity import encode_id
 from streamer.aggregate.changes import SummaryChange
-from streamer.client.log import as_record
 from streamer.pipeline import Pipeline
 from streamer.sinks.entry import Entry, entry_of
 from tests.faults.bed import CURRENT_SECONDS, Bed
@@ -92,7 +91,7 @@ class Checker:
     def _fold(self) -> None:
         taken = len(self._bed.topics.events)
         records, self._bed.topics.events[:taken] = self._bed.topics.events[:taken], []
-        folded = self._log.fold(map(as_record, records))
+        folded = self._log.fold(records)
         for record in records:
             self._in_log[record.partition, record.offset] = record.value
             if record.value in self._bed.poison:
