@@ -114,7 +114,7 @@ def plain_trial(value: bytes | None) -> PlainTrial | None:
             trial.started_at = _moment(trial.started_at)
         if trial.finished_at is not None:
             trial.finished_at = _moment(trial.finished_at)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return trial
 
@@ -122,6 +122,8 @@ def plain_trial(value: bytes | None) -> PlainTrial | None:
 def _moment(text: Any) -> datetime:
     """The time in a text; raises ValueError if it is not the usual one."""
     if text.__class__ is not str or text[_SEPARATORS] not in _SEPARATED:
+        raise ValueError
+    if text[19] == "." and not text[20:21].isdigit():
         raise ValueError
     if len(text) > (_LONGEST_Z if text[-1] == "Z" else _LONGEST_OFFSET if text[-6:] == "+00:00" else 0):
         raise ValueError

@@ -1,7 +1,7 @@
 """State pages: how the slots of a run lie in the table `trials`.
 
 A page is one JSON line, its header, followed by events as they were received, one after the other and
-compressed (lz4): the worker keeps the events of its slots on these pages alone. Page 0 holds what
+compressed (lz4); once a page is full, the worker keeps their events there alone. Page 0 holds what
 concerns the run itself: plan events and the deletion marker. The other pages hold slots, at most
 :data:`MAX_SLOTS` and about :data:`MAX_BYTES` each; a larger slot has a page of its own. A writer
 rewrites only its own pages, so a writer that lost the run cannot overwrite another's; folding joins

@@ -60,13 +60,8 @@ def scored_json(
     slot: Slot,
     scored: Scored,
     fingerprint: str,
-    event: AnyTrial | None = None,
 ) -> bytes:
-    """Scored trial of a slot with its digest, open at the end: the fields that tell the way follow.
-
-    Args:
-        event: what stands in the slot, if it is at hand.
-    """
+    """Scored trial of a slot with its digest, open at the end: the fields that tell the way follow."""
     shard, task_id, attempt, agent, model, tier, subtest = key
     resolved, success, pass_rate, impl_rate, composite, cost, cost_source, cost_of_pass = scored[:8]
     duration, input_tokens, output_tokens, _, _, trajectory_length, failure_mode, formulacode = scored[8:]
@@ -82,7 +77,7 @@ def scored_json(
         duration,
         failure_mode,
         fingerprint,
-        None if formulacode is None else _formulacode(event or event_of(slot.raw), scored, formulacode),
+        None if formulacode is None else _formulacode(event_of(slot.raw), scored, formulacode),
         profile.grade(composite),
         impl_rate,
         input_tokens,

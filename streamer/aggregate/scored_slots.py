@@ -27,7 +27,10 @@ from streamer.score import (
 )
 
 _FRESH = 10_000
-"""So many scored trials at most are written at once, while all that they need is at hand; about 700 bytes."""
+"""So many scored trials at most are written at once, while all that they need is at hand."""
+
+_SMALL_BYTES = 2048
+"""And those of small events without FormulaCode's sections alone: 2 KiB each at most, mostly 700 bytes."""
 
 
 class Rescoring:
@@ -122,9 +125,10 @@ class ScoredSlots:
             return
         scored = score_trial(event, self.profile, self._prices)
         self._enter(key, scored)
-        if live and self.tracked and len(self.rescored) < _FRESH:
+        small = scored.formulacode is None and len(slot.raw) <= _SMALL_BYTES
+        if live and small and self.tracked and len(self.rescored) < _FRESH:
             print_ = fingerprint(event)
-            self.rescored[key] = scored_json(self.run_id, self.profile, key, slot, scored, print_, event)
+            self.rescored[key] = scored_json(self.run_id, self.profile, key, slot, scored, print_)
 
     def change_slot(
         self, key: SlotKey, change: Callable[[Slot], bool], event: AnyTrial | None = None

@@ -65,7 +65,10 @@ class PriceTable:
 
     def digest(self) -> str:
         """Equal for tables that give every model the same price."""
-        named = sorted((name, repr(price)) for name, price in self._named.items())
+        named = sorted(
+            (name, *map(str, (price.input, price.output, price.cache_read, price.cache_write)))
+            for name, price in self._named.items()
+        )
         return sha256_hex(canonical_json([named, version("genai-prices")]))
 
     def price(self, model: str) -> Price | None:

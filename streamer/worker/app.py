@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 HEARTBEATS_PER_SESSION = 3
 COMMIT_SECONDS = 1.0
-"""What a killed worker's successor folds again at most, beside the batch at work."""
+"""What a killed worker's successor folds again at most, beside what was not published yet."""
 
 
 class StreamerApp(faust.App):
@@ -120,7 +120,9 @@ def build(settings: Settings, pulse: Pulse, state: Path | None = None) -> Worker
 
 def _waiting(app: faust.App, tp: TP, next_offset: int) -> int:
     """How many records of a partition, from this offset on, the log is known to hold."""
-    return max(0, (consumer_of(app).highwater(tp) or 0) - next_offset)
+    consumer = consumer_of(app)
+    known = consumer.highwater(tp) if tp in consumer.assignment() else None
+    return max(0, (known or 0) - next_offset)
 
 
 def _stream_processor(processor: Processor) -> Any:

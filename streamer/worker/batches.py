@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 
@@ -68,11 +70,11 @@ class HandedBatches:
     @property
     def undone(self) -> int:
         """Records handed on and not folded: those that take memory."""
-        return sum(item.count for items in self._by_tp.values() for item in items if not item.batch.folded)
+        return sum(item.count for items in self._by_tp.values() for item in _unfolded(items))
 
     def waiting(self, tp: Any) -> bool:
-        """True if the partition has batches that are not done."""
-        return any(not item.batch.done for item in self._by_tp.get(tp, ()))
+        """True if the partition has batches that are not folded."""
+        return any(True for _ in _unfolded(self._by_tp.get(tp, deque())))
 
     def partitions(self) -> list[Any]:
         """Partitions that have batches noted."""
@@ -94,3 +96,8 @@ class HandedBatches:
         """Forget the batches of these partitions (of all): they will be read again."""
         for tp in list(self._by_tp if tps is None else tps):
             self._by_tp.pop(tp, None)
+
+
+def _unfolded(items: deque[_Handed]) -> Iterator[_Handed]:
+    """The last of them: batches of a partition are folded in order, and many may wait to be done."""
+    return takewhile(lambda item: not item.batch.folded, reversed(items))

@@ -4,7 +4,7 @@ A changelog can lose records: deleted and created again, emptied, cut at its beg
 somebody set. What is left would look like a smaller state. So each partition of the changelog holds a mark:
 from the offset that it names on, the pages are complete. No mark, or a changelog that begins later than
 its mark says: the pages may lack something, and the partition is folded again from the event log. The mark
-also names the formulas, so that whoever takes over knows whether what is published still holds.
+also names formulas, prices and epoch, so that whoever takes over knows whether what is published still holds.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ def is_mark(key: str) -> bool:
     return key.startswith(PREFIX)
 
 
-def mark(beginning: int, formulas: str) -> bytes:
+def mark(beginning: int, basis: str) -> bytes:
     """The mark's value.
 
     Args:
         beginning: the pages from this offset of the changelog on are complete.
-        formulas: by which everything that was ever published of the partition is worked out.
+        basis: on which everything that is published of the partition stands.
     """
-    return orjson.dumps({"complete_from": beginning, "formulas": formulas})
+    return orjson.dumps({"complete_from": beginning, "basis": basis})
 
 
-def formulas_of(prices: PriceTable) -> str:
-    """Names formulas and prices: where they are others, every number may be another."""
-    return f"{SEMANTICS_VERSION}/{prices.digest()}"
+def basis_of(prices: PriceTable, epoch: int) -> str:
+    """Names formulas, prices and epoch: where they are others, all has to be published again."""
+    return f"{SEMANTICS_VERSION}/{prices.digest()}/{epoch}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +67,23 @@ class Coverage:
 
     Attributes:
         complete_from: None without a mark.
-        formulas: None without a mark, or where it is from a version that did not say.
+        basis: None without a mark, or where it is from a version that did not say.
 
-    >>> told = Coverage.told_by(mark(5, "1/ab"))
-    >>> told.covers(5), told.covers(4), told.covers(6), told.formulas
-    (True, True, False, '1/ab')
-    >>> Coverage.told_by(None).covers(0), Coverage.told_by(b'{"complete_from": 7}').formulas
+    >>> told = Coverage.told_by(mark(5, "1/ab/1"))
+    >>> told.covers(5), told.covers(4), told.covers(6), told.basis
+    (True, True, False, '1/ab/1')
+    >>> Coverage.told_by(None).covers(0), Coverage.told_by(b'{"complete_from": 7}').basis
     (False, None)
     """
 
     complete_from: int | None
-    formulas: str | None
+    basis: str | None
 
     @classmethod
     def told_by(cls, value: bytes | None) -> Coverage:
         """Read a mark; None: there is none."""
         told = {} if value is None else orjson.loads(value)
-        return cls(told.get("complete_from"), told.get("formulas"))
+        return cls(told.get("complete_from"), told.get("basis"))
 
     def covers(self, beginning: int) -> bool:
         """Whether a changelog that begins there holds every page."""

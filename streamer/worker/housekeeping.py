@@ -109,8 +109,8 @@ class Housekeeping:
             tp = TP(self._topic, partition.number)
             if tp in self._app.consumer.assignment():
                 partition.end = max(partition.end, self._app.consumer.highwater(tp) or 0)
+                await self._pass_what_is_gone(tp, partition)
                 if not partition.caught_up:
-                    await self._pass_what_is_gone(tp, partition)
                     continue
                 consumer_of(self._app).refolded.discard(tp)
                 if partition.unfinished and self._processor.is_due():
@@ -138,7 +138,7 @@ class Housekeeping:
             self._positions.pop(tp.partition, None)
         elif position != self._positions.get(tp.partition):
             self._positions[tp.partition] = position
-        elif position >= partition.catch_up_to:
+        elif position > partition.position or (not partition.caught_up and position >= partition.catch_up_to):
             async with self._processor.lock:
                 if self._processor.partitions.get(tp.partition) is partition:
                     partition.position = max(partition.position, position)

@@ -18,8 +18,11 @@ CALM_RECORDS = 50
 RECORDS_PER_REST = 50
 """For so many more, a publication is followed by its own time once more of folding."""
 
-LONGEST_REST = 12.0
+MOST_RESTS = 12.0
 """So many times the publication's own time at most."""
+
+LONGEST_REST_SECONDS = 10.0
+"""And no longer than this: a publication may have hung."""
 
 MIN_INTERVAL_SECONDS = 0.1
 """Between two publications while there is a backlog."""
@@ -46,8 +49,9 @@ class Pace:
         """True if the next publication may begin though so many records wait."""
         if waiting <= CALM_RECORDS:
             return True
-        rests = min((waiting - CALM_RECORDS) / RECORDS_PER_REST, LONGEST_REST)
-        return self.now() >= self._ended + max(MIN_INTERVAL_SECONDS, rests * self._took)
+        rests = min((waiting - CALM_RECORDS) / RECORDS_PER_REST, MOST_RESTS)
+        rest = min(max(MIN_INTERVAL_SECONDS, rests * self._took), LONGEST_REST_SECONDS)
+        return self.now() >= self._ended + rest
 
     def published(self, took_seconds: float) -> None:
         """A publication has just ended; it took so long."""

@@ -48,7 +48,8 @@ class Processor:
     """Folds batches into the partitions this worker owns and publishes what changed.
 
     Attributes:
-        partitions: by number; replaced by a rebuild after every rebalance.
+        partitions: by number; replaced by a rebuild after every rebalance (`own`).
+        ownership: counts those rebuilds.
         pace: how often to publish while there is a backlog: one for all partitions, as they share the time.
         idle: closes runs and opens them again.
         lock: held while a batch, a rebuild or the end of a catch-up is at work.
@@ -73,6 +74,7 @@ class Processor:
         meter: Meter,
     ) -> None:
         self.partitions: dict[int, Partition] = {}
+        self.ownership = 0
         self.pace = Pace()
         self.lock = asyncio.Lock()
         self._app = app
@@ -97,19 +99,32 @@ class Processor:
     async def run(self, stream: Any) -> None:
         """Process batches for as long as the stream gives any, together what is there at once."""
         held: list[Batch] = []
+        ownership = self.ownership
         async for batch in stream:
+            if ownership != self.ownership:
+                ownership, held = self.ownership, []
             held.append(batch)
             if stream.channel.queue.empty() or sum(len(one.records) for one in held) >= RECORDS_TOGETHER:
                 batches, held = held, []
-                await self.handle(*batches)
+                await self.handle(*batches, ownership=ownership)
 
-    async def handle(self, *batches: Batch) -> None:
-        """Process batches together; never returns if that failed."""
+    async def handle(self, *batches: Batch, ownership: int | None = None) -> None:
+        """Process batches together; never returns if that failed.
+
+        Args:
+            ownership: the one under which they came: under another they are left, and will be read again.
+        """
         try:
             async with self.lock:
-                await self._process(batches)
+                if ownership in (None, self.ownership):
+                    await self._process(batches)
         except Exception as error:
             await self.give_up(error)
+
+    def own(self, partitions: dict[int, Partition]) -> None:
+        """These are the partitions from now on, as they were recovered; the caller holds the lock."""
+        self.partitions = partitions
+        self.ownership += 1
 
     async def give_up(self, error: Exception) -> None:
         """End the worker; never returns, so that nothing that was not done counts as done."""

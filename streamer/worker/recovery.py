@@ -22,7 +22,7 @@ from streamer.score import PriceTable
 from streamer.settings import Settings
 from streamer.sinks.names import Names
 from streamer.sinks.partitioner import partition_of
-from streamer.worker.coverage import Coverage, StateLost, formulas_of, is_mark, mark, mark_key
+from streamer.worker.coverage import Coverage, StateLost, basis_of, is_mark, mark, mark_key
 from streamer.worker.epoch import epoch_record, read_epoch
 from streamer.worker.limits import PAGES_PER_TURN
 from streamer.worker.output import Output
@@ -119,7 +119,7 @@ class Rebuild:
             if rebalance != rebalances(self._app):
                 log.info("another rebalance began; its rebuild follows")
                 return
-        self._processor.partitions = partitions
+        self._processor.own(partitions)
         await self._processor.publish_passed()
         self._on_ready(mine)
 
@@ -147,13 +147,14 @@ class Rebuild:
         if self._settings.epoch is None:
             epoch = max(epoch, self._published_epoch(number))
         told = Coverage.told_by(self._tables.trials.get(mark_key(number)))
-        covered, formulas = told.covers(at.changelog_start), formulas_of(self._prices)
-        holds = covered and told.formulas == formulas and epoch == self._published_epoch(number)
-        pipeline = await self._load(number, epoch, pages, settled_to=(at.committed or 0) if holds else 0)
+        covered, holds = told.covers(at.changelog_start), told.basis == basis_of(self._prices, epoch)
+        settled_to = (at.committed or 0) if covered and holds else 0
+        pipeline = await self._load(number, epoch, pages, settled_to=settled_to)
         as_of = pipeline.as_of
         if as_of >= at.end and self._settings.epoch is None:
             epoch = await self._next_epoch(number, as_of, at.end, epoch)
             pipeline = await self._load(number, epoch, pages, settled_to=0)
+        basis = basis_of(self._prices, epoch)
         if not covered or told.complete_from is None:
             return self._refolded(number, epoch, pipeline, at)
         return Partition(
@@ -163,7 +164,7 @@ class Rebuild:
             at.committed or at.start,
             min(as_of + 1, at.end),
             end=at.end,
-            mark=None if told.formulas == formulas else mark(told.complete_from, formulas),
+            mark=None if told.basis == basis else mark(told.complete_from, basis),
         )
 
     def _refolded(self, number: int, epoch: int, pipeline: Pipeline, at: _Log) -> Partition:
@@ -188,7 +189,7 @@ class Rebuild:
             min(past, at.end),
             end=at.end,
             silent_to=done,
-            mark=mark(at.changelog_start, formulas_of(self._prices)),
+            mark=mark(at.changelog_start, basis_of(self._prices, epoch)),
         )
 
     async def _load(self, number: int, epoch: int, pages: dict[str, bytes], *, settled_to: int) -> Pipeline:

@@ -15,6 +15,7 @@ from schemas.events import TrialResult, known_content
 from schemas.plain import plain_trial
 from streamer.aggregate.run_state import event_time
 from streamer.aggregate.slots import fingerprint, slot_key
+from streamer.pipeline import Pipeline, Record
 
 USUAL: dict[str, Any] = {
     "type": "trial_result",
@@ -80,6 +81,9 @@ ODD: list[Any] = [
     "2026-01-01T00:00:00.1234567Z",
     "2026-01-01T00:00:00.123456Z",
     "2026-01-01T00:00:00,123456Z",
+    "2026-01-01T00:00:00.Z",
+    "2026-01-01T00:00:00.+00:00",
+    "2026-01-01T00:00:00.",
     "2026-01-01 00:00:00.1234567+00:00",
     "2026-01-01T00:00:00-00:00",
     "2026-01-01T00:00:00+05:00+00:00",
@@ -103,6 +107,7 @@ ODD: list[Any] = [
     "2026-01-01T00:00:00",
     "2026-01-01",
 ]
+DEEP = b'{"type":"trial_result","run_id":"r","task_id":"t","started_at":%b%b}' % (b"[" * 5000, b"]" * 5000)
 NAMES = [*TrialResult.model_fields, "colour"]
 
 
@@ -157,7 +162,12 @@ def test_no_number_is_fingerprinted_otherwise(wide: float, cost: float, score: f
 
 
 @pytest.mark.parametrize(
-    "value", [None, b"", b"[]", b"{}", b"\xff", b'{"type": "run_deleted"}', b"{" * 10_000]
+    "value", [DEEP, None, b"", b"[]", b"{}", b"\xff", b'{"type": "run_deleted"}', b"{" * 10_000]
 )
 def test_what_is_no_usual_result_is_left_to_the_schema(value: bytes | None) -> None:
     assert plain_trial(value) is None
+
+
+def test_nothing_nested_ends_a_fold() -> None:
+    (rejected,) = Pipeline().fold([Record(DEEP, 0)]).rejections
+    assert json.loads(rejected.value)["code"] == "not_json"

@@ -210,12 +210,38 @@ async def test_nothing_waits_for_a_batch_that_is_not_there(
     monkeypatch.setattr("streamer.worker.processor.RECORDS_TOGETHER", 90)
     handled: list[list[int]] = []
 
-    async def note(*batches: Batch) -> None:
+    async def note(*batches: Batch, ownership: int) -> None:
         handled.append([batch.last_offset for batch in batches])
 
     monkeypatch.setattr(bench.processor, "handle", note)
     await bench.processor.run(Stream(*(bench.batch(at, 40) for at in range(0, 200, 40))))
     assert handled == [[39, 79, 119], [159], [199]]
+
+
+async def test_batches_from_before_a_rebalance_are_left_to_be_read_again(bench: Bench) -> None:
+    old, new = bench.batch(0, 40), bench.batch(40, 40)
+    old.partition = 7  # which is somebody else's now
+    stream = Stream(old, new)
+    taken = stream.channel.queue.empty
+
+    def rebalanced() -> bool:
+        if not taken():
+            return False
+        if bench.processor.ownership == 0:
+            bench.processor.own(bench.processor.partitions)
+            return False
+        return True
+
+    stream.channel.queue.put_nowait(new)
+    monkey = pytest.MonkeyPatch()
+    monkey.setattr(stream.channel.queue, "empty", rebalanced)
+    await bench.processor.run(stream)
+    monkey.undo()
+    assert not bench.app.crashes
+    assert (old.folded, new.done) == (False, True)
+    before = bench.partition.position
+    await bench.processor.handle(bench.batch(80, 40), ownership=0)
+    assert bench.partition.position == before
 
 
 def last_values(broker: Broker) -> dict[tuple[str, bytes | None], Any]:
