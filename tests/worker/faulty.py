@@ -41,7 +41,7 @@ def main() -> int:
         await asyncio.sleep(WAIT_SECONDS)
         return tombstones
 
-    async def raise_at_load(*_: Any) -> Any:
+    async def raise_at_load(*_: Any, **__: Any) -> Any:
         raise RuntimeError("injected into the rebuild")
 
     get = Table.get
