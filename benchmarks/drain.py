@@ -29,6 +29,8 @@ class Drained:
     worker_cpu_seconds: float
     broker_cpu_seconds: float
     redis_cpu_seconds: float
+    fullest_share: float
+    """Share of all workers' processor time that one of them took; the most."""
 
     @property
     def rate(self) -> float:
@@ -65,11 +67,11 @@ def drain(
     try:
         began = min(ready_at(worker) for worker in workers)
         before = cpu_seconds(site.broker_pid), cpu_seconds(site.redis_pid)
-        used = -sum(cpu_seconds(worker.process.pid) for worker in workers)
+        used = [-cpu_seconds(worker.process.pid) for worker in workers]
         if look:
             look(workers[0])
         ended = deployment.wait_until_current(wanted, *workers)
-        used += sum(cpu_seconds(worker.process.pid) for worker in workers)
+        used = [taken + cpu_seconds(worker.process.pid) for taken, worker in zip(used, workers, strict=True)]
         after = cpu_seconds(site.broker_pid), cpu_seconds(site.redis_pid)
         for worker in workers:
             worker.stop()
@@ -77,4 +79,5 @@ def drain(
         for worker in workers:
             worker.kill()
     deployment.forget()
-    return Drained(events, ended - began, used, after[0] - before[0], after[1] - before[1])
+    share = max(used) / sum(used)
+    return Drained(events, ended - began, sum(used), after[0] - before[0], after[1] - before[1], share)

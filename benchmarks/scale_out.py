@@ -12,13 +12,16 @@ OF_WHAT_CAN_BE = 0.9
 
 
 def two_workers(scale: Scale, sites: Sites) -> Measured:
-    """Row: the rate of two workers over that of one, against 2 / (1 + f), f = broker CPU / worker CPU.
+    """Rows: the rate of two workers over that of one, against 2 / (1 + f), f = broker CPU / worker CPU.
+
+    Runs are hashed over partitions and partitions over workers, so one of them has more to do; the second
+    row is over what the fuller worker's share of the work allows: 1 where both had half.
 
     One worker has a core of its own and the broker another. Two workers and the broker share the two cores
     as they like, Redis among them.
     """
     site, both = sites["kafka"], tuple(cores()[:2])
-    one, two, broker_share = [], [], []
+    one, two, broker_share, shares = [], [], [], []
     with Deployment(site) as deployment:
         wanted = deployment.load(events(scale.backlog))
         for turn in range(scale.repeats + scale.warm_up):
@@ -30,10 +33,16 @@ def two_workers(scale: Scale, sites: Sites) -> Measured:
                 one.append(alone.rate)
                 two.append(together.rate)
                 broker_share.append(alone.broker_share)
+                shares.append(together.fullest_share)
     f = spread(broker_share)["median"]
     speedups = quotients(two, one)
-    target = OF_WHAT_CAN_BE * 2 / (1 + f)
+    target = OF_WHAT_CAN_BE / (1 + f)
+    what = f"two workers on two cores against one (f = {f:.2f})"
+    of_possible = [speedup * share for speedup, share in zip(speedups, shares, strict=True)]
     return Measured(
-        [Row(f"two workers on two cores against one (f = {f:.2f})", speedups, "x", ">=", target)],
-        {"one": one, "two": two, "broker_share": broker_share},
+        [
+            Row(what, speedups, "x", ">=", 2 * target),
+            Row("the same, of what the fuller worker's share allows", of_possible, "x", ">=", target),
+        ],
+        {"one": one, "two": two, "broker_share": broker_share, "fuller_share": shares},
     )
