@@ -40,6 +40,7 @@ from streamer.sources.terminal_bench_layout import (
     TRIAL_DEPTH,
     depth,
     has_own_file,
+    run_file_results,
 )
 
 NAME = "fc-eval"
@@ -143,12 +144,9 @@ class RunReading:
         if not exists(file):
             return
         try:
-            results = read_object(file).get("results")
+            results = run_file_results(file)
         except FileError as error:
             yield Unreadable(file, str(error))
-            return
-        if not isinstance(results, list):
-            yield Unreadable(file, "not a run-level results file: it has no list under `results`")
             return
         for number, result in enumerate(results):
             if isinstance(result, dict) and text(result.get("task_id")):

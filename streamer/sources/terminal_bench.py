@@ -37,6 +37,7 @@ from streamer.sources.terminal_bench_layout import (
     is_run_file,
     is_run_place,
     part_of_run,
+    run_file_results,
     run_name,
     trial_files,
 )
@@ -145,12 +146,9 @@ class TerminalBench:
         if not exists(file):
             return
         try:
-            results = read_object(file).get("results")
+            results = run_file_results(file)
         except FileError as error:
             yield Unreadable(file, str(error))
-            return
-        if not isinstance(results, list):
-            yield Unreadable(file, "not a run-level results file: it has no list under `results`")
             return
         revision = mtime_ns(file)
         for number, result in enumerate(results):

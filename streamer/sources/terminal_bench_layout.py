@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from streamer.sources.files import (
     FileError,
@@ -154,3 +155,11 @@ def has_own_file(run: Path, task_id: str, trial_name: str | None) -> bool:
 def depth(run: Path, file: Path) -> int:
     """Directories from the run to the one a file lies in."""
     return len(file.parent.relative_to(run).parts)
+
+
+def run_file_results(file: Path) -> list[Any]:
+    """What a run-level file lists of its trials. FileError if it cannot be read, or lists nothing."""
+    results = read_object(file).get("results")
+    if not isinstance(results, list):
+        raise FileError("not a run-level results file: it has no list under `results`")
+    return results
