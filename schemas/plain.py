@@ -95,11 +95,15 @@ AnyTrial = TrialResult | PlainTrial
 _decode = msgspec.json.Decoder(PlainTrial).decode
 
 
-def plain_trial(value: bytes | None) -> PlainTrial | None:
+def plain_trial(value: bytes | None, *, for_score: bool = False) -> PlainTrial | None:
     """The result in `value` if it is a usual one; None: :func:`~schemas.decode.decode` has to look at it.
 
     Text beyond ASCII, escapes and times in other zones than UTC are not usual. So control characters
     cannot occur: JSON allows them as escapes only, but for U+007F.
+
+    Args:
+        for_score: `value` was accepted before, by either way, and is read for its score alone: its times
+            stay text where it has a duration, since the score does not need them then.
 
     >>> plain_trial(b'{"type": "trial_result", "run_id": "r", "task_id": "t"}').task_id
     't'
@@ -110,6 +114,8 @@ def plain_trial(value: bytes | None) -> PlainTrial | None:
         return None
     try:
         trial = _decode(value)
+        if for_score and trial.duration_seconds is not None:
+            return trial
         if trial.started_at is not None:
             trial.started_at = _moment(trial.started_at)
         if trial.finished_at is not None:

@@ -18,6 +18,7 @@ from streamer.aggregate.plan import Plan
 from streamer.aggregate.scored_slots import ScoredSlots
 from streamer.aggregate.slots import (
     NO_TIME,
+    Page,
     Slot,
     SlotKey,
     fingerprint,
@@ -110,6 +111,20 @@ class RunState(ScoredSlots):
         if slot.winner == standing:
             return Effect.COUNTED
         return Effect.SUPERSEDED if changed else Effect.DUPLICATE
+
+    def join_first(self, event: PlainTrial, page: Page, index: int) -> bool:
+        """Join a result that lies on a state page; False, and nothing happened, if its slot has been seen.
+
+        Args:
+            event: its times are not looked at.
+            index: its place on the page.
+        """
+        key = slot_key(event)
+        if key in self.slots:
+            return False
+        slot = self.slots[key] = Slot(event.revision, page, index, None)
+        self.fill_slot(key, slot, event, live=False)
+        return True
 
     def lose(self, key: SlotKey, standing: tuple[int, int, str]) -> None:
         """Join a content that another copy of the slot has seen lose."""

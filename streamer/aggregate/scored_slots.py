@@ -125,8 +125,9 @@ class ScoredSlots:
             return
         scored = score_trial(event, self.profile, self._prices)
         self._enter(key, scored)
-        small = scored.formulacode is None and len(slot.raw) <= _SMALL_BYTES
-        if live and small and self.tracked and len(self.rescored) < _FRESH:
+        if not live or not self.tracked or len(self.rescored) >= _FRESH:
+            return
+        if scored.formulacode is None and len(slot.raw) <= _SMALL_BYTES:
             print_ = fingerprint(event)
             self.rescored[key] = scored_json(self.run_id, self.profile, key, slot, scored, print_)
 

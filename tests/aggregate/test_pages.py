@@ -212,3 +212,24 @@ def test_a_recovered_event_lies_on_the_page_it_came_from() -> None:
     assert {key: slot.raw for key, slot in slots.items()} == {
         key: slot.raw for key, slot in written.run("run-1").slots.items()
     }
+
+
+def test_pages_are_joined_to_the_same_whatever_the_form_of_their_times() -> None:
+    results = [
+        a_trial(task_id="utc", started_at="2026-01-01T00:00:00Z", finished_at="2026-01-01T00:00:02Z"),
+        a_trial(task_id="zone", started_at="2026-01-01T00:00:00Z", finished_at="2026-01-01T02:00:02+02:00"),
+        a_trial(task_id="zone and duration", finished_at="2026-01-01T02:00:02+02:00", duration_seconds=3.0),
+    ]
+    written, _ = folded(results, writer="old")
+    recovered = Pipeline(writer="new")
+    for page in written.page_writes("run-1"):
+        recovered.load_page(page.key, page.value or b"")
+    assert [s.value for s in recovered.all_summaries("run-1")] == [
+        s.value for s in written.all_summaries("run-1")
+    ]
+    later = [result | {"resolved": False, "finished_at": "2026-01-01T00:00:03Z"} for result in results]
+    for pipeline in (written, recovered):
+        pipeline.fold(records(later))
+    assert {key: slot.winner for key, slot in recovered.run("run-1").slots.items()} == {
+        key: slot.winner for key, slot in written.run("run-1").slots.items()
+    }

@@ -16,6 +16,9 @@ from schemas.plain import plain_trial
 from streamer.aggregate.run_state import event_time
 from streamer.aggregate.slots import fingerprint, slot_key
 from streamer.pipeline import Pipeline, Record
+from streamer.score import PriceTable, grading_profile, score_trial
+
+PROFILE, PRICES = grading_profile(None), PriceTable.default()
 
 USUAL: dict[str, Any] = {
     "type": "trial_result",
@@ -113,10 +116,15 @@ NAMES = [*TrialResult.model_fields, "colour"]
 
 def agree(value: bytes) -> bool:
     """Whether the fast way took the record; asserts that it then says what the schema says."""
-    fast = plain_trial(value)
+    fast, event = plain_trial(value), decode(value)
+    again = plain_trial(value, for_score=True)
+    if again is not None and isinstance(event, TrialResult):
+        assert slot_key(again) == slot_key(event)
+        assert (again.revision, again.agent_index) == (event.revision, event.agent_index)
+        scores = [score_trial(trial, PROFILE, PRICES) for trial in (again, event)]
+        assert repr(scores[0]) == repr(scores[1])
     if fast is None:
         return False
-    event = decode(value)
     assert isinstance(event, TrialResult)
     for name in TrialResult.model_fields:
         ours, theirs = getattr(fast, name), getattr(event, name)
@@ -133,6 +141,7 @@ def agree(value: bytes) -> bool:
 def test_the_usual_result_is_taken_and_says_the_same() -> None:
     assert agree(json.dumps(USUAL).encode())
     assert agree(json.dumps(USUAL | dict.fromkeys(("tier", "score", "started_at", "finished_at"))).encode())
+    assert agree(json.dumps(USUAL | {"duration_seconds": None}).encode())
     assert agree(b'\n {"type": "trial_result", "run_id": "r", "run_id": "q", "task_id": "t"} ')
 
 
