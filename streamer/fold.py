@@ -14,7 +14,7 @@ import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 
 from streamer.aggregate.changes import SummaryChange
 from streamer.pipeline import NO_TIMESTAMP, Folded, LogRecord, Pipeline, Record, Rejected
@@ -83,8 +83,10 @@ def records_of_lines(lines: Iterable[bytes], source: str = "-") -> Iterator[Reco
 
     Blank lines are ignored; a byte order mark and CRLF are tolerated.
     """
-    for number, line in enumerate(lines):
-        value = (line.removeprefix(_BOM) if number == 0 else line).strip()
+    left = iter(lines)
+    first = (line.removeprefix(_BOM) for line in islice(left, 1))
+    for number, line in enumerate(chain(first, left)):
+        value = line.strip()
         if value:
             yield Record(value, number, 0, NO_TIMESTAMP, None, source)
 

@@ -10,7 +10,9 @@ from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from msgspec import Struct
 
 from schemas.base import SEMANTICS_VERSION
 from schemas.canonical import canonical_json
@@ -52,7 +54,7 @@ class LogRecord(Protocol):
     def headers(self) -> Sequence[tuple[str, bytes]]: ...
 
 
-class Record(NamedTuple):
+class Record(Struct, frozen=True, gc=False):
     """A :class:`LogRecord` from elsewhere than Kafka."""
 
     value: bytes | None

@@ -222,7 +222,7 @@ def join_page(run: RunState, key: str, value: bytes) -> int:
     except PageError as error:
         raise PageError(f"state page {key} {error}") from None
     run.state_version = max(run.state_version, header["as_of"])
-    run.last_event_at = max(run.last_event_at, header["at"])
+    run.happened_at(header["at"])
     if header.get("deleted_to") is not None:
         run.delete(header["deleted_to"])
     for raw in cut(body, header.get("plan", ())):

@@ -118,7 +118,8 @@ class ScoredSlots:
 
     def fill_slot(self, key: SlotKey, slot: Slot, event: AnyTrial, *, live: bool) -> None:
         """A result stands in a slot that held nothing before; `live`: its scored trial will be cut soon."""
-        self._outdate(key)
+        if self.saved:
+            self.unsaved[key] = None
         if event.agent_index is not None:
             self._members.setdefault(_group_of(key), set()).add(key)
             self._settle_group(_group_of(key), key)
@@ -181,7 +182,8 @@ class ScoredSlots:
 
     def _enter(self, key: SlotKey, scored: Scored) -> None:
         """A trial of its own is in."""
-        self._note(key)
+        if self.tracked:
+            self.rescored[key] = None
         if self._counted.enter(key, scored, single=True):
             self._settle()
 

@@ -55,6 +55,7 @@ def microseconds(moment: datetime | None) -> int:
     return (since.days * _DAY_SECONDS + since.seconds) * 1_000_000 + since.microseconds
 
 
+@lru_cache(maxsize=1024)
 def rfc3339(at: int) -> str | None:
     """A time in microseconds as RFC 3339 text in UTC; None for :data:`NO_TIME`.
 

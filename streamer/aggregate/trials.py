@@ -65,7 +65,7 @@ class Trials(NamedTuple):
             [(key[1], verdict is True) for key, verdict in zip(keys, resolved, strict=True)],
             resolved.count(True),
             resolved.count(None),
-            sum(map(_succeeded_at_known_cost, columns["success"], costs)),
+            sum(success for success, cost in zip(columns["success"], costs, strict=True) if cost is not None),
             {metric: Values(_known(columns[attribute])) for metric, attribute in _VALUES},
             _known(columns["failure_mode"]),
             [key[6] for key in keys if key[6] is not None],
@@ -88,10 +88,6 @@ class Trials(NamedTuple):
             _chained(part.subtests for part in parts),
             _chained(part.formulacode for part in parts),
         )
-
-
-def _succeeded_at_known_cost(success: bool, cost: float | None) -> bool:
-    return success and cost is not None
 
 
 def _known(column: Sequence[Any]) -> list[Any]:

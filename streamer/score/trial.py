@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Literal, NamedTuple
 
 from schemas.events import SnapshotCounts, TestCounts
 from schemas.plain import AnyTrial, PlainTrial
-from streamer.score.cross_tier import cost_of_pass
 from streamer.score.formulacode.score import FormulaCodeScore, formulacode_score
 from streamer.score.prices import PriceTable
 from streamer.score.profiles import GradingProfile
@@ -110,8 +110,9 @@ def _scored(
     profile: GradingProfile,
     prices: PriceTable,
 ) -> Scored:
-    pass_rate = 1.0 if success else 0.0
-    impl_rate = None if event.score is None else _clamp(event.score)
+    pass_rate, score = 1.0 if success else 0.0, event.score
+    # the judge's score within [0, 1] (R13, S2)
+    impl_rate = None if score is None else 0.0 if score <= 0 else 1.0 if score >= 1 else score
     cost, source = event.cost_usd, _REPORTED
     if cost is None:
         cost, source = _estimated(event, prices)
@@ -126,7 +127,7 @@ def _scored(
             None if impl_rate is None else profile.composite(pass_rate, impl_rate),
             cost,
             source,
-            cost_of_pass(cost, pass_rate),
+            cost if success or cost is None else inf,  # cost / pass_rate (R14)
             _elapsed(event) if duration is None else duration,
             event.input_tokens,
             event.output_tokens,
@@ -170,11 +171,6 @@ def _oracle_failures(events: Sequence[AnyTrial]) -> int | None:
 def _position(event: AnyTrial) -> tuple[int, str, str]:
     """Place in the trial; names break the tie of a mistaken equal index, so that order never matters."""
     return event.agent_index or 0, event.agent, event.model
-
-
-def _clamp(score: float) -> float:
-    """The judge's score within [0, 1] (R13, S2)."""
-    return 0.0 if score <= 0 else 1.0 if score >= 1 else score
 
 
 def _estimated(event: AnyTrial, prices: PriceTable) -> tuple[float | None, CostSource | None]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from streamer.stats.errors import StatsError
 from streamer.stats.exact_sum import MANY, ExactSum
-from streamer.stats.few import FEW, Numbers, median_of_few, numbers_of_few, sum_of_few
+from streamer.stats.few import FEW, Numbers, median_of_few, numbers_of_few
 from streamer.stats.numbers import json_number
 from streamer.stats.ordered import OrderedMultiset
 from streamer.stats.values import Values
@@ -126,15 +126,13 @@ class Distribution:
             if self._few is None:
                 self._total = self._finite.total() + self._infinities()
             else:
-                finite = [value for value in self._few if isfinite(value)]
-                infinite = sum(value for value in self._few if not isfinite(value))
-                self._total = sum_of_few(finite).total() + infinite
+                self._total = numbers_of_few(self._few, 0)[1]
         return self._total
 
     def mean(self) -> float | None:
         """The mean, correctly rounded; None of nothing; infinite or NaN with infinite values."""
         if self._few is not None:
-            return numbers_of_few(self._few, 0).mean
+            return numbers_of_few(self._few, 0)[0].mean
         if self._infinite or self._negative_infinite:
             return self._infinities()
         return self._finite.mean()
@@ -149,20 +147,20 @@ class Distribution:
 
     def mode(self) -> float | None:
         """The most frequent value after rounding to 6 decimals, of several the smallest (R15)."""
-        return self._ordered.mode() if self._few is None else numbers_of_few(self._few, 0).mode
+        return self._ordered.mode() if self._few is None else numbers_of_few(self._few, 0)[0].mode
 
     def min(self) -> float | None:
         """The smallest value; None of nothing."""
-        return self._ordered.min() if self._few is None else numbers_of_few(self._few, 0).min
+        return self._ordered.min() if self._few is None else numbers_of_few(self._few, 0)[0].min
 
     def max(self) -> float | None:
         """The largest value; None of nothing."""
-        return self._ordered.max() if self._few is None else numbers_of_few(self._few, 0).max
+        return self._ordered.max() if self._few is None else numbers_of_few(self._few, 0)[0].max
 
     def std_dev(self, ddof: int = 0) -> float | None:
         """The standard deviation (ddof 1: of a sample); None of nothing or with infinite values (R14)."""
         if self._few is not None:
-            return numbers_of_few(self._few, ddof).std_dev
+            return numbers_of_few(self._few, ddof)[0].std_dev
         if self._infinite or self._negative_infinite:
             return None
         return self._finite.std_dev(ddof)
@@ -170,7 +168,11 @@ class Distribution:
     def variance(self, ddof: int = 0) -> float | None:
         """The variance (ddof 1: of a sample); None of nothing or with infinite values (R14)."""
         if self._few is not None:
-            return sum_of_few(self._few).variance(ddof) if all(map(isfinite, self._few)) else None
+            if not all(map(isfinite, self._few)):
+                return None
+            sums = ExactSum()
+            sums.extend(self._few)
+            return sums.variance(ddof)
         if self._infinite or self._negative_infinite:
             return None
         return self._finite.variance(ddof)
@@ -182,7 +184,10 @@ class Distribution:
         """
         if self._said is not None and self._said[0] == ddof:
             return self._said[1]
-        numbers = self._numbers(ddof) if self._few is None else numbers_of_few(self._few, ddof)
+        if self._few is None:
+            numbers = self._numbers(ddof)
+        else:
+            numbers, self._total = numbers_of_few(self._few, ddof)
         says: dict[str, Any] = dict(zip(Numbers._fields, numbers, strict=True))
         if numbers.std_dev is None or not isfinite(numbers.std_dev):
             says = {name: json_number(value) for name, value in says.items()}

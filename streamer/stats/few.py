@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from itertools import groupby
 from math import inf, nan
-from operator import gt
+from operator import sub
 from typing import NamedTuple
 
 from streamer.stats.exact_sum import ExactSum
@@ -30,30 +30,26 @@ class Numbers(NamedTuple):
 NOTHING = Numbers(None, None, None, None, None, None)
 
 
-def numbers_of_few(values: Sequence[float], ddof: int) -> Numbers:
-    """All statistics of some values, none of them NaN.
+def numbers_of_few(values: Sequence[float], ddof: int) -> tuple[Numbers, float]:
+    """All statistics of some values, none of them NaN, and their sum.
 
     >>> numbers_of_few([3.0, 1.0, 1.0], ddof=0)
-    Numbers(median=1.0, mean=1.6666666666666667, mode=1.0, min=1.0, max=3.0, std_dev=0.9428090415820634)
+    (Numbers(median=1.0, mean=1.6666666666666667, mode=1.0, min=1.0, max=3.0, std_dev=0.9428090415820634), 5.0)
     """
     if not values:
-        return NOTHING
+        return NOTHING, 0.0
     ordered = sorted([value + 0.0 for value in values])
     low, high = ordered[0], ordered[-1]
-    mode = round_to_6(low) if low == high else _mode(ordered)
-    if low == -inf or high == inf:
-        return Numbers(median_of_few(ordered), _infinite_mean(low, high), mode, low, high, None)
     if low == high:
-        return Numbers(low, low, mode, low, high, 0.0)
-    sums = sum_of_few(ordered)
-    return Numbers(median_of_few(ordered), sums.mean(), mode, low, high, sums.std_dev(ddof))
-
-
-def sum_of_few(values: Sequence[float]) -> ExactSum:
-    """Their exact sum; they are finite."""
+        spread = None if low in (inf, -inf) else 0.0
+        return Numbers(low, low, round_to_6(low), low, high, spread), low * len(values)
+    if low == -inf or high == inf:
+        mean = nan if low == -inf and high == inf else high if high == inf else low
+        return Numbers(median_of_few(ordered), mean, _mode(ordered), low, high, None), mean
     sums = ExactSum()
     sums.extend(values)
-    return sums
+    spread = sums.std_dev(ddof)
+    return Numbers(median_of_few(ordered), sums.mean(), _mode(ordered), low, high, spread), sums.total()
 
 
 def median_of_few(ordered: Sequence[float]) -> float:
@@ -63,11 +59,10 @@ def median_of_few(ordered: Sequence[float]) -> float:
 
 
 def _mode(ordered: list[float]) -> float:
-    if all(map(gt, ordered[1:], [value + SURELY_APART for value in ordered])):
+    near = [step for step in map(sub, ordered[1:], ordered) if not step > SURELY_APART]
+    if not near:
         return round_to_6(ordered[0])
-    lengths = [(-sum(1 for _ in run), rounded) for rounded, run in groupby(map(round_to_6, ordered))]
-    return min(lengths)[1]
-
-
-def _infinite_mean(low: float, high: float) -> float:
-    return nan if low == -inf and high == inf else high if high == inf else low
+    rounded = map(round_to_6, ordered) if any(near) else ordered  # equal ones round to the same
+    counts = Counter(rounded)
+    most = max(counts.values())
+    return round_to_6(next(value for value, count in counts.items() if count == most))

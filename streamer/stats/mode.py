@@ -47,34 +47,28 @@ def most_frequent(ordered: NDArray[np.float64]) -> tuple[float, int]:
     >>> most_frequent(np.array([0.1234564, 0.5, np.inf]))
     (0.123456, 1)
     """
-    near = _near_another(ordered)
-    if not len(near):
+    apart = ordered[1:] > ordered[:-1] + SURELY_APART
+    if apart.all():
         return round_to_6(float(ordered[0])), 1
-    if not ((near[1:] == near[:-1]) | _apart(near)).all():
-        near = _rounded(near)
-    ends = np.flatnonzero(near[1:] != near[:-1])
+    some, equal = ordered, ordered[1:] == ordered[:-1]
+    if not (equal | apart).all():
+        some = _rounded(_near_another(ordered, ~apart))
+        equal = some[1:] == some[:-1]
+        if not equal.any():
+            return round_to_6(float(ordered[0])), 1
+    ends = np.flatnonzero(~equal)
     bounds = np.empty(len(ends) + 2, dtype=np.int64)
-    bounds[0], bounds[1:-1], bounds[-1] = -1, ends, len(near) - 1
+    bounds[0], bounds[1:-1], bounds[-1] = -1, ends, len(some) - 1
     lengths = bounds[1:] - bounds[:-1]
     longest = int(lengths.argmax())
-    if lengths[longest] == 1:
-        return round_to_6(float(ordered[0])), 1
-    return round_to_6(float(near[bounds[longest + 1]])), int(lengths[longest])
+    return round_to_6(float(some[bounds[longest + 1]])), int(lengths[longest])
 
 
-def _apart(ordered: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Of each value but the first: whether it surely rounds to something else than the one before it."""
-    return ordered[1:] > ordered[:-1] + SURELY_APART
-
-
-def _near_another(ordered: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The values that may round to the same as another one."""
-    apart = _apart(ordered)
-    if apart.all():
-        return ordered[:0]
+def _near_another(ordered: NDArray[np.float64], close: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The values that may round to the same as another; `close`: of each but the first, to the one before."""
     near = np.zeros(len(ordered), dtype=np.bool_)
-    near[:-1] = near[1:] = ~apart
-    near[:-1] |= ~apart
+    near[:-1] = close
+    near[1:] |= close
     return ordered[near]
 
 

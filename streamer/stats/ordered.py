@@ -216,21 +216,20 @@ class OrderedMultiset:
             return
         self._fresh, self._fresh_parts = [], []
         count = len(fresh) + sum(map(len, parts))
-        if count <= max(_FEW, _SMALL - self._settled, self._settled // _REBUILD_SHARE):
-            fresh = fresh + [value for part in parts for value in part.tolist()]
-            parts = []
         if self._settled and count <= max(_FEW, self._settled // _REBUILD_SHARE):
-            for value in fresh:
+            for value in chain(fresh, *(part.tolist() for part in parts)):
                 self._insert(value + 0.0)
-            return
-        if self._settled + count <= _SMALL:
+        elif not parts and self._settled + count <= _SMALL:
             self._rebuild(array("d", sorted(chain(*self._blocks, [value + 0.0 for value in fresh]))))
-            return
-        new = np.concatenate([*parts, np.array(fresh, dtype=np.float64) + 0.0])
-        new.sort()
-        everything = np.concatenate([*map(np.frombuffer, self._blocks), new])
-        everything.sort(kind="stable")  # which merges what is in order already
-        self._rebuild(_doubles(everything))
+        else:
+            if fresh:
+                parts.append(np.array(fresh, dtype=np.float64) + 0.0)
+            new = np.concatenate(parts)
+            new.sort()
+            if self._settled:
+                new = np.concatenate([*map(np.frombuffer, self._blocks), new])
+                new.sort(kind="stable")  # which merges what is in order already
+            self._rebuild(_doubles(new))
 
     def _insert(self, value: float) -> None:
         index = min(bisect_right(self._tops, value), len(self._blocks) - 1)

@@ -108,7 +108,7 @@ class IdleRuns:
         if run_id in found.runs():
             run = found.run(run_id)
             run.state_version = max(run.state_version, closed.state_version)
-            run.last_event_at = max(run.last_event_at, closed.last_event_at)
+            run.happened_at(closed.last_event_at)
             found.recut(run_id)  # all of it is published
             found.forget_scored(run_id)
         partition.pipeline.reopen(run_id, found)
