@@ -4,11 +4,43 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from streamer.aggregate.tally import json_count
 from streamer.score import ADVANTAGES, FormulaCodeScore, Scored
 from streamer.stats import ExactSum, json_number
+
+
+class _Columns(NamedTuple):
+    """What the sums of a group need of some trials: counts, and sums by column; lists are by level."""
+
+    fallbacks: int
+    claimed: int
+    num_benchmarks: int
+    num_valid_benchmarks: int
+    speedup: ExactSum
+    advantages: list[ExactSum]
+    logs: list[ExactSum]
+    paired_advantage: ExactSum
+    paired_cost: ExactSum
+
+
+class FormulaCodeTrials:
+    """Some trials that carry FormulaCode's sections; what every group needs of them is worked out once."""
+
+    __slots__ = ("_columns", "pairs")
+
+    def __init__(self, pairs: list[tuple[Scored, FormulaCodeScore]]) -> None:
+        self.pairs = pairs
+        """Each trial's scores, and FormulaCode's part of them."""
+        self._columns: _Columns | None = None
+
+    @property
+    def columns(self) -> _Columns:
+        """To be read only."""
+        if self._columns is None:
+            self._columns = _columns(self.pairs)
+        return self._columns
 
 
 class FormulaCodeState:
@@ -27,35 +59,21 @@ class FormulaCodeState:
         self.paired_advantage = ExactSum()
         self.paired_cost = ExactSum()
 
-    def count(self, scored: Scored, score: FormulaCodeScore, sign: int) -> None:
-        """Count a trial (`sign` 1) or take it back (-1)."""
-        self.count_all([(scored, score)], sign)
-
-    def count_all(self, trials: Sequence[tuple[Scored, FormulaCodeScore]], sign: int) -> None:
+    def count_all(self, trials: FormulaCodeTrials, sign: int) -> None:
         """Count trials (`sign` 1) or take them back (-1)."""
-        scores = [score for _, score in trials]
-        self.trials += sign * len(scores)
-        self.fallbacks += sign * sum(score.fallback for score in scores)
-        self.claimed += sign * sum(score.claimed for score in scores)
-        self.num_benchmarks += sign * sum(score.num_benchmarks for score in scores)
-        self.num_valid_benchmarks += sign * sum(score.num_valid_benchmarks for score in scores)
-        _shift(self.speedup, [s.task_speedup for s in scores if s.task_speedup is not None], sign)
-        levels = zip(*(score.advantages for score in scores if score.advantages is not None), strict=True)
-        for name, level in zip(ADVANTAGES, levels, strict=False):
-            advantages = [advantage for advantage in level if advantage is not None]
-            logs = [math.log(1.0 + advantage) for advantage in advantages if advantage > -1.0]
+        columns = trials.columns
+        self.trials += sign * len(trials.pairs)
+        self.fallbacks += sign * columns.fallbacks
+        self.claimed += sign * columns.claimed
+        self.num_benchmarks += sign * columns.num_benchmarks
+        self.num_valid_benchmarks += sign * columns.num_valid_benchmarks
+        _shift(self.speedup, columns.speedup, sign)
+        for name, advantages, logs in zip(ADVANTAGES, columns.advantages, columns.logs, strict=True):
             _shift(self.advantages[name], advantages, sign)
             _shift(self.logs[name], logs, sign)
-            self.without_log[name] += sign * (len(advantages) - len(logs))
-        pairs = [
-            (score.advantages[0], scored.cost_usd)
-            for scored, score in trials
-            if score.advantages is not None
-            and score.advantages[0] is not None
-            and scored.cost_usd is not None
-        ]
-        _shift(self.paired_advantage, [advantage for advantage, _ in pairs], sign)
-        _shift(self.paired_cost, [cost for _, cost in pairs], sign)
+            self.without_log[name] += sign * (advantages.count - logs.count)
+        _shift(self.paired_advantage, columns.paired_advantage, sign)
+        _shift(self.paired_cost, columns.paired_cost, sign)
 
     def body(
         self,
@@ -101,5 +119,36 @@ class FormulaCodeState:
         return math.exp(mean_log) - 1.0
 
 
-def _shift(held: ExactSum, values: Sequence[float], sign: int) -> None:
-    (held.extend if sign > 0 else held.withdraw)(values)
+def _columns(pairs: Sequence[tuple[Scored, FormulaCodeScore]]) -> _Columns:
+    scores = [score for _, score in pairs]
+    levels = list(zip(*(score.advantages for score in scores if score.advantages is not None), strict=True))
+    known = [[advantage for advantage in level if advantage is not None] for level in levels]
+    known = known or [[] for _ in ADVANTAGES]
+    paired = [
+        (score.advantages[0], scored.cost_usd)
+        for scored, score in pairs
+        if score.advantages is not None and score.advantages[0] is not None and scored.cost_usd is not None
+    ]
+    return _Columns(
+        fallbacks=sum(score.fallback for score in scores),
+        claimed=sum(score.claimed for score in scores),
+        num_benchmarks=sum(score.num_benchmarks for score in scores),
+        num_valid_benchmarks=sum(score.num_valid_benchmarks for score in scores),
+        speedup=_sums([score.task_speedup for score in scores if score.task_speedup is not None]),
+        advantages=[_sums(level) for level in known],
+        logs=[
+            _sums([math.log(1.0 + advantage) for advantage in level if advantage > -1.0]) for level in known
+        ],
+        paired_advantage=_sums([advantage for advantage, _ in paired]),
+        paired_cost=_sums([cost for _, cost in paired]),
+    )
+
+
+def _sums(values: Sequence[float]) -> ExactSum:
+    sums = ExactSum()
+    sums.extend(values)
+    return sums
+
+
+def _shift(held: ExactSum, sums: ExactSum, sign: int) -> None:
+    (held.merge if sign > 0 else held.unmerge)(sums)

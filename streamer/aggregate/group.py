@@ -63,7 +63,7 @@ class GroupState:
         self.passes_with_cost += sign * trials.passes_with_cost
         tally_all(self.failure_modes, trials.failure_modes, sign)
         tally_all(self.subtests, trials.subtests, sign)
-        if trials.formulacode:
+        if trials.formulacode.pairs:
             self.formulacode = self.formulacode or FormulaCodeState()
             self.formulacode.count_all(trials.formulacode, sign)
         for metric, held in self.distributions.items():

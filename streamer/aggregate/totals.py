@@ -76,7 +76,7 @@ class RunTotals:
         self.no_verdict += sign * trials.no_verdict
         tally_all(self.failure_modes, trials.failure_modes, sign)
         tally_all(self.tasks, [task for task, _ in trials.attempts], sign)
-        percentages = [score.speedup_percentage for _, score in trials.formulacode]
+        percentages = [score.speedup_percentage for _, score in trials.formulacode.pairs]
         known = [percentage for percentage in percentages if percentage is not None]
         (self.speedup_percentage.extend if sign > 0 else self.speedup_percentage.withdraw)(known)
         if not compared:

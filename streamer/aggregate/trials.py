@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from streamer.aggregate.formulacode import FormulaCodeTrials
 from streamer.aggregate.slots import SlotKey
-from streamer.score import FormulaCodeScore, Scored
+from streamer.score import Scored
 from streamer.stats import Values
 
 COMPOSITE = "composite_score"
@@ -41,7 +42,7 @@ class Trials(NamedTuple):
         values: metric to its values.
         failure_modes: one for each trial that has one.
         subtests: likewise.
-        formulacode: likewise.
+        formulacode: those that carry its sections.
     """
 
     number: int
@@ -52,7 +53,7 @@ class Trials(NamedTuple):
     values: dict[str, Values]
     failure_modes: list[str]
     subtests: list[str]
-    formulacode: list[tuple[Scored, FormulaCodeScore]]
+    formulacode: FormulaCodeTrials
 
     @classmethod
     def of(cls, trials: Sequence[tuple[SlotKey, Scored]]) -> Trials:
@@ -69,7 +70,7 @@ class Trials(NamedTuple):
             {metric: Values(_known(columns[attribute])) for metric, attribute in _VALUES},
             _known(columns["failure_mode"]),
             [key[6] for key in keys if key[6] is not None],
-            [(scored, scored.formulacode) for scored in scores if scored.formulacode is not None],
+            FormulaCodeTrials([(s, s.formulacode) for s in scores if s.formulacode is not None]),
         )
 
     @classmethod
@@ -86,7 +87,7 @@ class Trials(NamedTuple):
             {metric: Values.together([part.values[metric] for part in parts]) for metric in parts[0].values},
             _chained(part.failure_modes for part in parts),
             _chained(part.subtests for part in parts),
-            _chained(part.formulacode for part in parts),
+            FormulaCodeTrials(_chained(part.formulacode.pairs for part in parts)),
         )
 
 

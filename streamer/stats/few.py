@@ -33,8 +33,8 @@ NOTHING = Numbers(None, None, None, None, None, None)
 def numbers_of_few(values: Sequence[float], ddof: int) -> tuple[Numbers, float]:
     """All statistics of some values, none of them NaN, and their sum.
 
-    >>> numbers_of_few([3.0, 1.0, 1.0], ddof=0)
-    (Numbers(median=1.0, mean=1.6666666666666667, mode=1.0, min=1.0, max=3.0, std_dev=0.9428090415820634), 5.0)
+    >>> numbers_of_few([3.0, 1.0, 2.0, 2.0], ddof=0)
+    (Numbers(median=2.0, mean=2.0, mode=2.0, min=1.0, max=3.0, std_dev=0.7071067811865476), 8.0)
     """
     if not values:
         return NOTHING, 0.0

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.events import EVENT, TrialResult
-from streamer.aggregate.formulacode import FormulaCodeState
+from streamer.aggregate.formulacode import FormulaCodeState, FormulaCodeTrials
 from streamer.score import ADVANTAGES, PriceTable, Scored, grading_profile, score_trial
 from tests.support.events import Event, a_trial, digests, folded, summarised
 from tests.support.formulacode_trials import (
@@ -59,18 +59,18 @@ def body(state: FormulaCodeState) -> Json:
 @given(st.lists(counted_trials, max_size=8), st.randoms(use_true_random=False))
 def test_what_is_taken_back_leaves_the_aggregate_of_the_rest(events: list[Event], rng: random.Random) -> None:
     trials = [(trial, trial.formulacode) for trial in map(scored, events)]
-    known = [(trial, score) for trial, score in trials if score is not None]
+    known = [FormulaCodeTrials([(trial, score)]) for trial, score in trials if score is not None]
     state, rest = FormulaCodeState(), FormulaCodeState()
-    for trial, score in known:
-        state.count(trial, score, 1)
+    for trial in known:
+        state.count_all(trial, 1)
     gone = rng.sample(range(len(known)), rng.randrange(len(known) + 1))
     for index in gone:
-        state.count(*known[index], -1)
+        state.count_all(known[index], -1)
     for index in sorted(set(range(len(known))) - set(gone), reverse=True):
-        rest.count(*known[index], 1)
+        rest.count_all(known[index], 1)
     assert body(state) == body(rest)
     for index in set(range(len(known))) - set(gone):
-        state.count(*known[index], -1)
+        state.count_all(known[index], -1)
     assert body(state) == body(FormulaCodeState())
 
 
