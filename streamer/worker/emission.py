@@ -87,9 +87,15 @@ class Emission:
         await self._output.write(outs)
 
     async def publish_recovered(self, partition: Partition) -> None:
-        """Publish marked runs, and what differs from the tables; then reconcile the sink."""
+        """Publish marked runs, and what differs from the tables, and reconcile the sink.
+
+        Scored trials of marked runs come last, so that a board need not wait for them: should the worker end
+        before they are out, the same events are folded again and mark their runs again. Otherwise, and where
+        they follow from another basis than those that are out, summaries alone tell what is to do, and come last.
+        """
         runs = partition.pipeline.runs()
         current: dict[str, list[SummaryChange]] = {}
+        later: list[str] = []
         for start in range(0, len(runs), RUNS_PER_WRITE):
             outs: list[Out] = []
             for run_id in runs[start : start + RUNS_PER_WRITE]:
@@ -97,20 +103,24 @@ class Emission:
                 current[run_id] = list(cut.summaries)
                 if run_id not in partition.marked:
                     cut.summaries = [c for c in cut.summaries if self._publisher.differs(c)]
-                if cut.summaries or run_id in partition.marked:
+                if not cut.summaries and run_id not in partition.marked:
+                    partition.pipeline.forget_scored(run_id)
+                elif run_id in partition.marked and partition.mark is None:
+                    later.append(run_id)
+                else:
                     await self.publish_scored(partition, [run_id])
-                    outs += self._publisher.of_cut(partition.number, cut)
-                partition.pipeline.forget_scored(run_id)
+                outs += self._publisher.of_cut(partition.number, cut)
                 await asyncio.sleep(0)
             await self._output.write(outs)
         orphans = self._publisher.orphans(partition.number, current, partition.epoch)
         await self._output.write(self._publisher.of_summaries(partition.number, orphans))
-        await self._mark(partition)
-        await self._remove_replaced([partition])
-        partition.caught_up = True
-        partition.marked.clear()
+        partition.caught_up = True  # its summaries are published; where Redis is away, it gets them later
         self._idle.recovered(partition)
         await self._sink.reconcile(self._idle.summaries(partition))
+        await self.publish_scored(partition, later)
+        await self._mark(partition)
+        await self._remove_replaced([partition])
+        partition.marked.clear()
         log.info(
             "partition %d: caught up at offset %d, %d runs", partition.number, partition.position, len(runs)
         )

@@ -172,6 +172,44 @@ async def test_after_a_recovery_only_what_differs_from_the_tables_is_published_a
     assert bench.partition.caught_up
 
 
+@pytest.mark.parametrize("other_basis", [False, True])
+async def test_after_a_recovery_scored_trials_come_last_unless_they_follow_from_another_basis(
+    other_basis: bool,
+) -> None:
+    bench = Bench(catch_up_to=40, caught_up=False)
+    bench.partition.mark = b"{}" if other_basis else None
+    batch = bench.batch(0, 40)
+    reconciled: list[int] = []
+
+    async def reconcile(changes: Iterable[Any]) -> None:
+        assert list(changes)
+        reconciled.append(len(bench.broker.topics))
+
+    bench.sink.reconcile = reconcile  # type: ignore[method-assign]
+    await bench.processor.handle(batch)
+    scored = [n for n, topics in enumerate(bench.broker.topics) if "scored-trials" in topics]
+    summaries = [n for n, topics in enumerate(bench.broker.topics) if "run-summaries" in topics]
+    assert scored
+    assert bench.broker.topics[0] == {"trials-changelog"}
+    if other_basis:
+        assert scored[-1] < summaries[0] < reconciled[0]
+    else:
+        assert summaries[-1] < reconciled[0] <= scored[0]
+    assert batch.done
+
+
+@pytest.mark.parametrize("topic", ["run-summaries", "scored-trials"])
+async def test_no_batch_is_done_when_what_was_recovered_cannot_be_published(topic: str) -> None:
+    bench = Bench(catch_up_to=40, caught_up=False)
+    bench.broker.refuses = topic
+    batch = bench.batch(0, 40)
+    handling = asyncio.ensure_future(bench.processor.handle(batch))
+    while not bench.app.crashes:
+        await asyncio.sleep(0)
+    handling.cancel()
+    assert not batch.done
+
+
 async def test_batches_that_are_there_at_once_share_their_writes(bench: Bench) -> None:
     other = bench.processor.partitions[1] = Partition(1, 1, Pipeline(writer="w"), 0, 0, caught_up=True)
     first, second, third = bench.batch(0, 40), bench.batch(40, 40), bench.batch(0, 40)
