@@ -91,7 +91,7 @@ class Emission:
 
         Scored trials of marked runs come last, so that a board need not wait for them: should the worker end
         before they are out, the same events are folded again and mark their runs again. Otherwise, and where
-        they follow from another basis than those that are out, summaries alone tell what is to do, and come last.
+        they follow from another basis than those that are out, only the summaries tell that, and come last.
         """
         runs = partition.pipeline.runs()
         current: dict[str, list[SummaryChange]] = {}
