@@ -16,6 +16,7 @@ import orjson
 from cramjam import lz4
 
 from schemas.identity import decode_id, encode_id
+from schemas.plain import plain_trial
 from streamer.aggregate.slots import SlotKey, event_of, slot_key
 
 RUN_PAGE = 0
@@ -69,7 +70,8 @@ def slots_on(value: bytes) -> list[SlotKey]:
     """The slots on a page."""
     header, body = opened(value)
     entries = header.get("slots", ())
-    keys = [slot_key(event_of(raw)) for raw in cut(body, map(length_of, entries)) if raw]
+    raws = (raw for raw in cut(body, map(length_of, entries)) if raw)
+    keys = [slot_key(plain_trial(raw, for_score=True) or event_of(raw)) for raw in raws]
     return keys + [key_of(entry) for entry in entries if not isinstance(entry, int)]
 
 
