@@ -32,11 +32,13 @@ class Cutter:
         self._published: dict[GroupId, tuple[str, int, int]] = {}
         self._grades: dict[GroupId, str | None] = {}
         self._shape: tuple[int, int] = (0, 0)
+        self._planned: dict[GroupId, int | None] = {}
 
     def cut(self, *, news: bool = True, scored: bool = True) -> Cut:
         """Drain the changes; without `news`, grades move silently; without `scored`, scored trials wait."""
         run, cut = self.run, Cut(self.run.run_id)
-        for change in self._summaries(self._due()):
+        planned = Denominators(run)
+        for change in self._summaries(self._due(planned), planned):
             known = self._published.get(_group_id(change))
             mark = _mark(change)
             if mark == known or (mark is None and known is None):
@@ -68,13 +70,14 @@ class Cutter:
 
     def everything(self) -> list[SummaryChange]:
         """Every summary as it stands; drains nothing."""
-        return [change for change in self._summaries({*self.run.groups, RUN}) if change.value is not None]
+        due, planned = {*self.run.groups, RUN}, Denominators(self.run)
+        return [change for change in self._summaries(due, planned) if change.value is not None]
 
     def published(self) -> list[tuple[SummaryKind, str]]:
         """Kind and key of every summary that was cut and not taken back."""
         return [(_kind(group_id), summary_key(self.run.run_id, group_id)) for group_id in self._published]
 
-    def _due(self) -> set[GroupId]:
+    def _due(self, planned: Denominators) -> set[GroupId]:
         """Dirty groups, and those that a change elsewhere in the run can move."""
         run = self.run
         groups = run.groups
@@ -82,14 +85,15 @@ class Cutter:
         shape = (len(groups), sum(len(group.subtests) for group in groups.values()))
         if shape != self._shape:
             self._shape = shape
-            due.update(groups)
+            now = {group_id: planned.group(*group_id) for group_id in groups}
+            due.update(group_id for group_id, count in now.items() if count != self._planned.get(group_id))
+            self._planned = now
         for tier, agent, model in list(due):
             if tier == run.plan.baseline_tier:
                 due.update(g for g in groups if g[0] is not None and g[1:] == (agent, model))
         return due | {RUN}
 
-    def _summaries(self, due: set[GroupId]) -> list[SummaryChange]:
-        planned = Denominators(self.run)
+    def _summaries(self, due: set[GroupId], planned: Denominators) -> list[SummaryChange]:
         return [self._summary(group_id, planned) for group_id in sorted(due, key=_order)]
 
     def _summary(self, group_id: GroupId, planned: Denominators) -> SummaryChange:
@@ -139,8 +143,7 @@ class Cutter:
     def _agent_model_body(
         self, group: GroupState, agent: str, model: str, planned: Denominators
     ) -> dict[str, Any]:
-        plan = self.run.plan
-        count = planned.agent_model(agent, model)
+        plan, count = self.run.plan, planned.group(None, agent, model)
         return group.body(self.run.profile, count, plan.attempts, plan.task_count) | {
             "agent_model": agent_model_label(agent, model),
             "agent": agent,
@@ -152,7 +155,7 @@ class Cutter:
     def _tier_body(self, group: GroupState, group_id: GroupId, planned: Denominators) -> dict[str, Any]:
         run, (tier, agent, model) = self.run, group_id
         name = tier or ""
-        count = planned.tier(name) if agent is None else planned.agent_model_in_tier(name)
+        count = planned.group(*group_id)
         baseline_tier = run.plan.baseline_tier
         baseline = run.groups.get((baseline_tier, agent, model)) if tier != baseline_tier else None
         return group.body(run.profile, count, run.plan.attempts, run.plan.task_count) | {

@@ -23,6 +23,12 @@ class Denominators:
             (agent, model) for tier, agent, model in run.groups if tier is None and agent is not None
         }
 
+    def group(self, tier: str | None, agent: str | None, model: str | None) -> int | None:
+        """One group, as :data:`~streamer.aggregate.counted.GroupId` names it."""
+        if tier is None:
+            return self.agent_model(agent, model)
+        return self.tier(tier) if agent is None else self.agent_model_in_tier(tier)
+
     def agent_model_in_tier(self, tier: str) -> int | None:
         """One agent:model within one tier."""
         return RUNS_PER_TIER if self._each is None else self._each * self._subtests(tier)
