@@ -31,7 +31,7 @@ class Cutter:
         self.epoch = epoch
         self._published: dict[GroupId, tuple[str, int, int]] = {}
         self._grades: dict[GroupId, str | None] = {}
-        self._shape: tuple[int, int] = (0, 0)
+        self._shape: list[tuple[GroupId, int]] = []
         self._planned: dict[GroupId, int | None] = {}
 
     def cut(self, *, news: bool = True, scored: bool = True) -> Cut:
@@ -41,6 +41,8 @@ class Cutter:
         for change in self._summaries(self._due(planned), planned):
             known = self._published.get(_group_id(change))
             mark = _mark(change)
+            if change.summary is not None:
+                self._planned[_group_id(change)] = change.summary.get("runs_planned")
             if mark == known or (mark is None and known is None):
                 continue
             cut.summaries.append(change)
@@ -82,12 +84,10 @@ class Cutter:
         run = self.run
         groups = run.groups
         due = set(run.dirty)
-        shape = (len(groups), sum(len(group.subtests) for group in groups.values()))
+        shape = [(group_id, len(group.subtests)) for group_id, group in groups.items()]
         if shape != self._shape:
             self._shape = shape
-            now = {group_id: planned.group(*group_id) for group_id in groups}
-            due.update(group_id for group_id, count in now.items() if count != self._planned.get(group_id))
-            self._planned = now
+            due.update(g for g in groups if planned.group(*g) != self._planned.get(g))
         for tier, agent, model in list(due):
             if tier == run.plan.baseline_tier:
                 due.update(g for g in groups if g[0] is not None and g[1:] == (agent, model))

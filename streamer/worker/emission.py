@@ -51,7 +51,7 @@ class Emission:
 
     async def pay(self, partitions: Iterable[Partition]) -> bool:
         """Publish what these partitions owe, all together; then their batches are done. True if they owed."""
-        paying = [partition for partition in partitions if partition.caught_up]
+        paying = [partition for partition in partitions if partition.caught_up and not partition.marked]
         owed = [(partition, run_id) for partition in paying for run_id in partition.owed]
         for partition in paying:
             partition.owed = set()

@@ -44,7 +44,7 @@ class Partition:
         silent_to: rejections of events before this offset, and events to send on, are out already.
         mark: what to write once the state is whole (`coverage`), None if that stands there.
         caught_up: true once `publish` has been done for the recovered state.
-        marked: runs touched while catching up.
+        marked: runs touched while catching up, until all of them is published; no batch is done before.
         owed: runs whose state is saved and whose summaries are not published yet.
         replaced: tombstones of state pages that others replaced, sent when it is paid.
         unfinished: the batches that this is owed to, done when it is paid.

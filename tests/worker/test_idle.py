@@ -19,7 +19,7 @@ from streamer.worker.batches import Batch
 from streamer.worker.coverage import StateLost
 from tests.support.servers import RedisServer
 from tests.worker.deployment import KINDS, Deployment, trial_events
-from tests.worker.test_processor import Bench
+from tests.worker.processor_bench import Bench
 
 IDLE = 60.0
 SESSION = 6.0

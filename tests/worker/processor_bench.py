@@ -1,0 +1,109 @@
+"""A processor with one partition, and nothing real around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from streamer.aggregate.changes import Cut
+from streamer.pipeline import Pipeline
+from streamer.settings import Settings
+from streamer.sinks.names import Names
+from streamer.worker.alive import Pulse
+from streamer.worker.app import faust_app
+from streamer.worker.batches import Batch
+from streamer.worker.idle import IdleRuns
+from streamer.worker.meter import Meter
+from streamer.worker.output import Out
+from streamer.worker.partition import Partition
+from streamer.worker.processor import Processor
+from streamer.worker.publishing import Publisher
+from streamer.worker.tables import Tables
+from tests.worker.deployment import trial_events
+
+
+class Broker:
+    """Takes writes and tells the tables of them; refuses those to one topic."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.writes: list[list[Out]] = []
+        self.refuses: str | None = None
+
+    async def write(self, records: Iterable[Out]) -> None:
+        outs = list(records)
+        if any(out.topic == self.refuses for out in outs):
+            raise OSError("refused")
+        for out in outs:
+            self.tables.written(out.topic, out.partition, 0, [out])
+        self.writes.append(outs)
+
+    @property
+    def topics(self) -> list[set[str]]:
+        """Topics of each write that was not empty."""
+        return [{out.topic for out in outs} for outs in self.writes if outs]
+
+
+class Sink:
+    """Counts what it gets."""
+
+    def __init__(self) -> None:
+        self.cuts: list[Cut] = []
+        self.reconciled: list[Any] = []
+
+    async def write(self, cuts: Sequence[Cut]) -> None:
+        self.cuts += cuts
+
+    async def reconcile(self, changes: Iterable[Any]) -> None:
+        self.reconciled += changes
+
+
+class App:
+    """Notes a crash."""
+
+    def __init__(self) -> None:
+        self.crashes: list[BaseException] = []
+
+    async def crash(self, error: BaseException) -> None:
+        self.crashes.append(error)
+
+
+class Bench:
+    """A processor with one partition and nothing real around it."""
+
+    def __init__(self, *, position: int = 0, catch_up_to: int = 0, caught_up: bool = True) -> None:
+        names = Names()
+        tables = Tables(faust_app(Settings(), names), names, 1)
+        for table in tables.all():
+            table.rows.apply(0, [], None)
+        self.app, self.broker, self.sink = App(), Broker(tables), Sink()
+        self.behind = False
+        publisher = Publisher(names, tables)
+        self.tables, self.seconds = tables, 0.0
+        clocks = (lambda: self.seconds,) * 2
+        collaborators: Any = {
+            "tables": tables,
+            "publisher": publisher,
+            "idle": IdleRuns(Settings(run_idle_seconds=60), tables, publisher, *clocks),
+            "output": self.broker,
+            "sink": self.sink,
+            "pulse": Pulse(60),
+            "meter": Meter(1),
+            "waiting": lambda number, offset: 100_000 if self.behind else 0,
+        }
+        app: Any = self.app
+        self.processor = Processor(app, 1, **collaborators)
+        pipeline = Pipeline(writer="w")
+        self.partition = Partition(0, 1, pipeline, position, catch_up_to, caught_up=caught_up)
+        self.processor.partitions[0] = self.partition
+
+    def batch(self, first: int, count: int) -> Batch:
+        """A batch of events at these offsets."""
+        values = trial_events(first + count)[first:]
+        return Batch("trial-events", 0, [self._record(first + n, value) for n, value in enumerate(values)])
+
+    def _record(self, offset: int, value: bytes) -> Any:
+        return SimpleNamespace(
+            topic="trial-events", partition=0, offset=offset, timestamp=0, key=None, value=value, headers=()
+        )
