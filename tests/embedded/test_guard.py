@@ -18,6 +18,7 @@ sys.path.insert(0, {folder!r})
 import guard
 if os.fork() == 0:
     {how}
+    os._exit(0)
 time.sleep(600)
 """
 PROGRAM = [
