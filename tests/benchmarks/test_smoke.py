@@ -16,6 +16,7 @@ from types import ModuleType
 import pytest
 
 from benchmarks import peers, report, stacks
+from benchmarks.bench_trickle_bytes import trickle_bytes
 from benchmarks.big_run import big_run
 from benchmarks.common import SCALES
 from benchmarks.families import drained, folded
@@ -80,6 +81,16 @@ def test_a_trickle_runs_on_the_embedded_broker(sites: Sites) -> None:
 
 def test_the_fold_runs(sites: Sites) -> None:
     check(folded(TINY, sites))
+
+
+def test_the_bytes_of_a_trickle_are_worked_out_by_topic() -> None:
+    found = trickle_bytes(100)
+    assert {"state pages", "agent_model summaries", "tier summaries", "run summaries", "scored trials"} < set(
+        found
+    )
+    for of_topic in found.values():
+        assert 0 < of_topic["zstd 19"] <= of_topic["zstd 3"] * 1.05 < of_topic["raw"] * 1.1
+    assert found["all"]["raw"] > found["tier summaries"]["raw"] > 1
 
 
 def test_the_start_of_a_stack_runs(sites: Sites) -> None:
