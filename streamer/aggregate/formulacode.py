@@ -134,20 +134,15 @@ def _columns(pairs: Sequence[tuple[Scored, FormulaCodeScore]]) -> _Columns:
         claimed=sum(score.claimed for score in scores),
         num_benchmarks=sum(score.num_benchmarks for score in scores),
         num_valid_benchmarks=sum(score.num_valid_benchmarks for score in scores),
-        speedup=_sums([score.task_speedup for score in scores if score.task_speedup is not None]),
-        advantages=[_sums(level) for level in known],
+        speedup=ExactSum.of([score.task_speedup for score in scores if score.task_speedup is not None]),
+        advantages=[ExactSum.of(level) for level in known],
         logs=[
-            _sums([math.log(1.0 + advantage) for advantage in level if advantage > -1.0]) for level in known
+            ExactSum.of([math.log(1.0 + advantage) for advantage in level if advantage > -1.0])
+            for level in known
         ],
-        paired_advantage=_sums([advantage for advantage, _ in paired]),
-        paired_cost=_sums([cost for _, cost in paired]),
+        paired_advantage=ExactSum.of([advantage for advantage, _ in paired]),
+        paired_cost=ExactSum.of([cost for _, cost in paired]),
     )
-
-
-def _sums(values: Sequence[float]) -> ExactSum:
-    sums = ExactSum()
-    sums.extend(values)
-    return sums
 
 
 def _shift(held: ExactSum, sums: ExactSum, sign: int) -> None:

@@ -168,11 +168,7 @@ class Distribution:
     def variance(self, ddof: int = 0) -> float | None:
         """The variance (ddof 1: of a sample); None of nothing or with infinite values (R14)."""
         if self._few is not None:
-            if not all(map(isfinite, self._few)):
-                return None
-            sums = ExactSum()
-            sums.extend(self._few)
-            return sums.variance(ddof)
+            return ExactSum.of(self._few).variance(ddof) if all(map(isfinite, self._few)) else None
         if self._infinite or self._negative_infinite:
             return None
         return self._finite.variance(ddof)

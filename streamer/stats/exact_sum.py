@@ -60,6 +60,17 @@ class ExactSum:
         """Values held."""
         self._reset()
 
+    @classmethod
+    def of(cls, values: Sequence[float] | NDArray[np.float64]) -> ExactSum:
+        """The sums of finite values; raises StatsError for an infinite one or NaN.
+
+        >>> ExactSum.of([0.1, 0.2]).total()
+        0.30000000000000004
+        """
+        sums = cls()
+        sums.extend(values)
+        return sums
+
     def _reset(self) -> None:
         self._sum = 0  # over 2 ** shift
         self._squares = 0  # over 2 ** (2 * shift)
@@ -126,9 +137,7 @@ class ExactSum:
 
     def withdraw(self, values: Sequence[float]) -> None:
         """Undo one `extend` of the values; raises StatsError where `remove` of one would."""
-        gone = ExactSum()
-        gone.extend(values)
-        self.unmerge(gone)
+        self.unmerge(ExactSum.of(values))
 
     def unmerge(self, *others: ExactSum) -> None:
         """Undo one `merge` of the others; raises StatsError where `remove` of their values would."""

@@ -46,8 +46,7 @@ def numbers_of_few(values: Sequence[float], ddof: int) -> tuple[Numbers, float]:
     if low == -inf or high == inf:
         mean = nan if low == -inf and high == inf else high if high == inf else low
         return Numbers(median_of_few(ordered), mean, _mode(ordered), low, high, None), mean
-    sums = ExactSum()
-    sums.extend(values)
+    sums = ExactSum.of(values)
     spread = sums.std_dev(ddof)
     return Numbers(median_of_few(ordered), sums.mean(), _mode(ordered), low, high, spread), sums.total()
 

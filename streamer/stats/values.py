@@ -61,9 +61,8 @@ class Values:
     def sums(self) -> ExactSum:
         """The exact sums of the finite ones; to be read only."""
         if self._sums is None:
-            self._sums = ExactSum()
             if self.finite == len(self.kept):
-                self._sums.extend(self.kept if len(self.kept) < MANY else self.array)
+                self._sums = ExactSum.of(self.kept if len(self.kept) < MANY else self.array)
             else:
-                self._sums.extend([value for value in self.kept if isfinite(value)])
+                self._sums = ExactSum.of([value for value in self.kept if isfinite(value)])
         return self._sums

@@ -43,7 +43,7 @@ class Partition:
         catch_up_to: position at which the state is consistent again.
         silent_to: rejections of events before this offset, and events to send on, are out already.
         mark: what to write once the state is whole (`coverage`), None if that stands there.
-        caught_up: true once `publish` has been done for the recovered state.
+        caught_up: true once the summaries of the recovered state are published.
         marked: runs touched while catching up, until all of them is published; no batch is done before.
         owed: runs whose state is saved and whose summaries are not published yet.
         replaced: tombstones of state pages that others replaced, sent when it is paid.
