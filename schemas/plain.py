@@ -30,8 +30,11 @@ _SEPARATORS = slice(4, 20, 3)
 _SEPARATED = frozenset(f"--{between}::{after}" for between in "T " for after in ".Z+")
 """What stands at those places of a time that is written in the usual way."""
 
-_LONGEST_Z, _LONGEST_OFFSET = 27, 32
-"""Length of a time in UTC with 6 decimals, as it ends in Z and in +00:00."""
+_LENGTHS_Z = frozenset({20, *range(22, 28)})
+"""Lengths of a time in UTC that ends in Z: without decimals, and with 1 to 6."""
+
+_LENGTHS_OFFSET = frozenset({25, *range(27, 33)})
+"""Likewise where it ends in +00:00."""
 
 
 class PlainTrial(Struct, forbid_unknown_fields=True, gc=False, kw_only=True, omit_defaults=True):
@@ -93,6 +96,7 @@ class PlainTrial(Struct, forbid_unknown_fields=True, gc=False, kw_only=True, omi
 AnyTrial = TrialResult | PlainTrial
 
 _decode = msgspec.json.Decoder(PlainTrial).decode
+_from_iso = datetime.fromisoformat
 
 
 def plain_trial(value: bytes | None, *, for_score: bool = False) -> PlainTrial | None:
@@ -129,8 +133,8 @@ def _moment(text: Any) -> datetime:
     """The time in a text; raises ValueError if it is not the usual one."""
     if text.__class__ is not str or text[_SEPARATORS] not in _SEPARATED:
         raise ValueError
-    if text[19] == "." and not text[20:21].isdigit():
+    if len(text) not in (_LENGTHS_OFFSET if text[-6:] == "+00:00" else _LENGTHS_Z if text[-1] == "Z" else ()):
         raise ValueError
-    if len(text) > (_LONGEST_Z if text[-1] == "Z" else _LONGEST_OFFSET if text[-6:] == "+00:00" else 0):
+    if text[11:13] == "24":  # which Python takes for midnight from 3.14 on
         raise ValueError
-    return datetime.fromisoformat(text)
+    return _from_iso(text)

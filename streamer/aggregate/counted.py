@@ -8,7 +8,7 @@ from streamer.aggregate.group import GroupState
 from streamer.aggregate.slots import SlotKey
 from streamer.aggregate.totals import RunTotals
 from streamer.aggregate.trials import Trials
-from streamer.score import Scored
+from streamer.score import GradingProfile, Measured, Scored
 
 GroupId = tuple[str | None, str | None, str | None]
 """(tier, agent, model): (None, a, m) an agent:model, (t, None, None) a tier, (t, a, m) one in the other."""
@@ -39,6 +39,7 @@ class CountedTrials:
         self.groups: dict[GroupId, GroupState] = {}
         self.totals = RunTotals()
         self._entered: Waiting = {}
+        self._measured: dict[tuple[str, str, str | None], list[Measured]] = {}
         self._left: Waiting = {}
         self.waiting = 0
         self._marks: dict[GroupId, tuple[int, int]] = {}
@@ -51,6 +52,17 @@ class CountedTrials:
             self._entered[cell] = [(key, scored)]
         else:
             held.append((key, scored))
+        self.waiting += 1
+        return self.waiting >= _MOST_WAITING
+
+    def enter_measured(self, key: SlotKey, row: Measured) -> bool:
+        """Count in a trial of its own that is to be scored with others; True if it is time to settle."""
+        place = key[3:6]
+        held = self._measured.get(place)
+        if held is None:
+            self._measured[place] = [row]
+        else:
+            held.append(row)
         self.waiting += 1
         return self.waiting >= _MOST_WAITING
 
@@ -68,23 +80,30 @@ class CountedTrials:
         if group is not None:
             group.superseded, group.conflicts = marks
 
-    def settle(self, is_baseline: Callable[[str], bool]) -> set[GroupId]:
-        """Count what waits; the groups that it changed."""
-        entered, left = self._entered, self._left
-        self._entered, self._left, self.waiting = {}, {}, 0
-        return self._count(entered, 1, is_baseline) | self._count(left, -1, is_baseline)
+    def settle(self, is_baseline: Callable[[str], bool], profile: GradingProfile) -> set[GroupId]:
+        """Count what waits; the groups that it changed.
 
-    def _count(self, waiting: Waiting, sign: int, is_baseline: Callable[[str], bool]) -> set[GroupId]:
-        if not waiting:
-            return set()
+        Args:
+            profile: the one under which all of it came.
+        """
+        entered, measured, left = self._entered, self._measured, self._left
+        self._entered, self._measured, self._left, self.waiting = {}, {}, {}, 0
+        came = [((*place, True), Trials.of_measured(rows, profile)) for place, rows in measured.items()]
+        measured.clear()
+        came += [(cell, Trials.of(scores)) for cell, scores in entered.items()]
+        gone = [(cell, Trials.of(scores)) for cell, scores in left.items()]
+        return self._count(came, 1, is_baseline) | self._count(gone, -1, is_baseline)
+
+    def _count(
+        self, cells: list[tuple[Cell, Trials]], sign: int, is_baseline: Callable[[str], bool]
+    ) -> set[GroupId]:
         parts: dict[GroupId, list[Trials]] = {}
-        cells = {cell: Trials.of(scores) for cell, scores in waiting.items()}
-        for (agent, model, tier, single), trials in cells.items():
+        for (agent, model, tier, single), trials in cells:
             if single:
                 self.totals.count_trials(trials, sign, compared=not is_baseline(agent))
             for group_id in group_ids(agent, model, tier, is_baseline):
                 parts.setdefault(group_id, []).append(trials)
-        for trials in _portions(list(cells.values())):
+        for trials in _portions([trials for _, trials in cells]):
             self.totals.count_spent(trials, sign)
         for group_id, trials_of in parts.items():
             self._count_in(group_id, trials_of, sign)

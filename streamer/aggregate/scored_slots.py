@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from itertools import chain
 
-from schemas.plain import AnyTrial
+from schemas.plain import AnyTrial, PlainTrial
 from streamer.aggregate.counted import CountedTrials, GroupId, group_ids
 from streamer.aggregate.group import GroupState
 from streamer.aggregate.plan import Plan
@@ -22,6 +22,7 @@ from streamer.score import (
     Scored,
     deciding_sub_trial,
     grading_profile,
+    measured,
     score_trial,
     score_trial_group,
 )
@@ -124,11 +125,15 @@ class ScoredSlots:
             self._members.setdefault(_group_of(key), set()).add(key)
             self._settle_group(_group_of(key), key)
             return
+        written = live and self.tracked and len(self.rescored) < _FRESH and len(slot.raw) <= _SMALL_BYTES
+        if not written and isinstance(event, PlainTrial):
+            self._note(key)
+            if self._counted.enter_measured(key, measured(key[1], event, self._prices)):
+                self._settle()
+            return
         scored = score_trial(event, self.profile, self._prices)
         self._enter(key, scored)
-        if not live or not self.tracked or len(self.rescored) >= _FRESH:
-            return
-        if scored.formulacode is None and len(slot.raw) <= _SMALL_BYTES:
+        if written and scored.formulacode is None:
             print_ = fingerprint(event)
             self.rescored[key] = scored_json(self.run_id, self.profile, key, slot, scored, print_)
 
@@ -255,7 +260,7 @@ class ScoredSlots:
 
     def _settle(self) -> None:
         if self._counted.waiting:
-            self.dirty |= self._counted.settle(self.is_baseline)
+            self.dirty |= self._counted.settle(self.is_baseline, self.profile)
 
     def group_ids(self, key: SlotKey) -> Iterable[GroupId]:
         """The groups that a slot counts in; baselines stay out of pooled tiers (R4)."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import inf
 from typing import Any, NamedTuple
 
 from streamer.aggregate.formulacode import FormulaCodeTrials
 from streamer.aggregate.slots import SlotKey
-from streamer.score import Scored
+from streamer.score import GradingProfile, Measured, Scored
 from streamer.stats import Values
 
 COMPOSITE = "composite_score"
@@ -71,6 +72,43 @@ class Trials(NamedTuple):
             _known(columns["failure_mode"]),
             [key[6] for key in keys if key[6] is not None],
             FormulaCodeTrials([(s, s.formulacode) for s in scores if s.formulacode is not None]),
+        )
+
+    @classmethod
+    def of_measured(cls, rows: Sequence[Measured], profile: GradingProfile) -> Trials:
+        """The columns of at least one trial, scored here: what `of` makes of their scores one by one."""
+        columns: dict[str, Sequence[Any]] = dict(zip(Measured._fields, zip(*rows, strict=True), strict=True))
+        resolved, costs, judged = columns["resolved"], columns["cost_usd"], columns["score"]
+        passed = [verdict is True for verdict in resolved]  # (R20)
+        pass_rates = [float(passes) for passes in passed]
+        # the judge's score within [0, 1] (R13, S2)
+        impl_rates = [0.0 if score <= 0 else 1.0 if score >= 1 else score for score in _known(judged)]
+        if len(impl_rates) < len(rows):
+            judged_rates = [rate for rate, score in zip(pass_rates, judged, strict=True) if score is not None]
+        else:
+            judged_rates = pass_rates
+        paid = [cost for passes, cost in zip(passed, costs, strict=True) if passes and cost is not None]
+        known_costs = _known(costs)
+        scored = {
+            "pass_rate": pass_rates,
+            "impl_rate": impl_rates,
+            COMPOSITE: profile.composites(judged_rates, impl_rates),
+            "cost_usd": known_costs,
+            "cost_of_pass": paid + [inf] * (len(known_costs) - len(paid)),  # cost / pass_rate (R14)
+        }
+        return cls(
+            len(rows),
+            list(zip(columns["task_id"], passed, strict=True)),
+            resolved.count(True),
+            resolved.count(None),
+            len(paid),
+            {
+                metric: Values(scored[metric] if metric in scored else _known(columns[attribute]))
+                for metric, attribute in _VALUES
+            },
+            _known(columns["failure_mode"]),
+            _known(columns["subtest"]),
+            FormulaCodeTrials([]),
         )
 
     @classmethod

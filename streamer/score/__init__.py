@@ -6,12 +6,21 @@ from streamer.score.formulacode.score import ADVANTAGES, FormulaCodeScore
 from streamer.score.model_names import model_for_pricing, model_for_reporting
 from streamer.score.prices import Price, PriceTable, PriceTableError
 from streamer.score.profiles import GradingProfile, UnknownProfile, grading_profile
-from streamer.score.trial import Scored, deciding_sub_trial, group_resolved, score_trial, score_trial_group
+from streamer.score.trial import (
+    Measured,
+    Scored,
+    deciding_sub_trial,
+    group_resolved,
+    measured,
+    score_trial,
+    score_trial_group,
+)
 
 __all__ = [
     "ADVANTAGES",
     "FormulaCodeScore",
     "GradingProfile",
+    "Measured",
     "Price",
     "PriceTable",
     "PriceTableError",
@@ -22,6 +31,7 @@ __all__ = [
     "deciding_sub_trial",
     "grading_profile",
     "group_resolved",
+    "measured",
     "model_for_pricing",
     "model_for_reporting",
     "score_trial",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -55,6 +56,12 @@ class GradingProfile:
         if total <= 0:
             return 0.0
         return (pass_rate * self.pass_weight + impl_rate * self.impl_weight) / total
+
+    def composites(self, pass_rates: Sequence[float], impl_rates: Sequence[float]) -> list[float]:
+        """`composite` of each two of as many of both."""
+        if self.pass_weight == self.impl_weight and self.pass_weight > 0:
+            return [(passed + judged) / 2 for passed, judged in zip(pass_rates, impl_rates, strict=True)]
+        return list(map(self.composite, pass_rates, impl_rates))
 
 
 SPECIFIED = GradingProfile("specified", ((0.95, "A"), (0.85, "B"), (0.75, "C"), (0.65, "D")), ddof=0)

@@ -50,6 +50,50 @@ class Scored(NamedTuple):
     formulacode: FormulaCodeScore | None = None
 
 
+class Measured(NamedTuple):
+    """What a trial without sections says of itself, its score not worked out yet; as in :class:`Scored`.
+
+    Attributes:
+        task_id: the task; equal ones are the same object.
+        score: the judge's, as reported.
+    """
+
+    task_id: str
+    subtest: str | None
+    resolved: bool | None
+    score: float | None
+    cost_usd: float | None
+    duration_seconds: float | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cache_read_tokens: int | None
+    cache_write_tokens: int | None
+    trajectory_length: int | None
+    failure_mode: str | None
+
+
+def measured(task_id: str, event: PlainTrial, prices: PriceTable) -> Measured:
+    """What the score of a trial follows from, where many are scored at once: no profile enters it."""
+    cost, duration = event.cost_usd, event.duration_seconds
+    return tuple.__new__(  # which `Measured` itself does, with 12 arguments by name
+        Measured,
+        (
+            task_id,
+            event.subtest,
+            event.resolved,
+            event.score,
+            _estimated(event, prices)[0] if cost is None else cost,
+            _elapsed(event) if duration is None else duration,
+            event.input_tokens,
+            event.output_tokens,
+            event.cache_read_tokens,
+            event.cache_write_tokens,
+            event.trajectory_length,
+            event.failure_mode,
+        ),
+    )
+
+
 def score_trial(event: AnyTrial, profile: GradingProfile, prices: PriceTable) -> Scored:
     """Score a trial of its own (R10): its tests and snapshot are judged absolutely."""
     if isinstance(event, PlainTrial):

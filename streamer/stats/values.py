@@ -35,8 +35,7 @@ class Values:
         if not isfinite(sum(values)):  # or their sum overflows
             self.kept = [value for value in values if value == value]
             self.nans = len(values) - len(self.kept)
-            self.infinite = sum(value == inf for value in self.kept)
-            self.negative_infinite = sum(value == -inf for value in self.kept)
+            self.infinite, self.negative_infinite = self.kept.count(inf), self.kept.count(-inf)
             self.finite = len(self.kept) - self.infinite - self.negative_infinite
 
     @classmethod
