@@ -11,6 +11,7 @@ from streamer.aggregate.changes import Cut, SummaryChange
 from streamer.sinks.redis import RedisSink
 from streamer.worker.alive import Pulse
 from streamer.worker.coverage import mark_key
+from streamer.worker.debt import Bill
 from streamer.worker.idle import IdleRuns
 from streamer.worker.meter import Meter
 from streamer.worker.output import Out, Output
@@ -50,16 +51,19 @@ class Emission:
         self._meter = meter
 
     async def pay(self, partitions: Iterable[Partition]) -> bool:
-        """Publish what these partitions owe, all together; then their batches are done. True if they owed."""
-        paying = [partition for partition in partitions if partition.caught_up and not partition.marked]
-        owed = [(partition, run_id) for partition in paying for run_id in partition.owed]
-        for partition in paying:
-            partition.owed = set()
-        for start in range(0, len(owed), RUNS_PER_WRITE):
-            await self._publish(owed[start : start + RUNS_PER_WRITE])
-        await self._remove_replaced(paying)
-        for partition in paying:
-            partition.finish()
+        """Publish runs that these partitions owe, as many as are published together; true if there were any.
+
+        Batches to which nothing is owed any more are done.
+        """
+        paying = payable(partitions)
+        share = RUNS_PER_WRITE // max(len(paying), 1) or 1
+        runs = [(partition, partition.debt.next_runs(share)) for partition in paying]
+        owed = [(partition, run_id) for partition, run_ids in runs for run_id in run_ids]
+        if owed:
+            await self._publish(owed)
+        for partition, run_ids in runs:
+            partition.debt.paid(run_ids)
+        await self._settle([bill for partition in paying if (bill := partition.debt.settled()) is not None])
         return bool(owed)
 
     async def _publish(self, runs: list[tuple[Partition, str]]) -> None:
@@ -119,17 +123,17 @@ class Emission:
         await self._sink.reconcile(self._idle.summaries(partition))
         await self.publish_scored(partition, later)
         await self._mark(partition)
-        await self._remove_replaced([partition])
+        await self._settle([partition.debt.cancel()])
         partition.marked.clear()
         log.info(
             "partition %d: caught up at offset %d, %d runs", partition.number, partition.position, len(runs)
         )
 
-    async def _remove_replaced(self, partitions: list[Partition]) -> None:
-        """Only when everything is published: until then the replaced pages tell what has to be withdrawn."""
-        await self._output.write(out for partition in partitions for out in partition.replaced)
-        for partition in partitions:
-            partition.replaced.clear()
+    async def _settle(self, bills: list[Bill]) -> None:
+        """Everything on these is published: until now the replaced pages told what has to be withdrawn."""
+        await self._output.write(out for bill in bills for out in bill.replaced)
+        for batch in (batch for bill in bills for batch in bill.batches):
+            batch.finish()
 
     async def _mark(self, partition: Partition) -> None:
         """The pages are whole, and acknowledged: say so among them."""
@@ -137,3 +141,12 @@ class Emission:
             out = self._tables.trials.put(partition.number, mark_key(partition.number), partition.mark)
             await self._output.write([out])
             partition.mark = None
+
+
+def payable(partitions: Iterable[Partition]) -> list[Partition]:
+    """Those that owe something and may publish it."""
+    return [
+        partition
+        for partition in partitions
+        if partition.debt and partition.caught_up and not partition.marked
+    ]

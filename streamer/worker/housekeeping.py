@@ -113,7 +113,7 @@ class Housekeeping:
                 if not partition.caught_up:
                     continue
                 consumer_of(self._app).refolded.discard(tp)
-                if partition.unfinished and self._processor.is_due():
+                if partition.debt and self._processor.is_due():
                     await self._pay(partition)
                 await self._close_idle(partition)
 

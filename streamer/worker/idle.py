@@ -131,9 +131,9 @@ class IdleRuns:
     def _due(self, partition: Partition) -> Iterator[str]:
         if self._idle_seconds is None or not partition.caught_up:
             return
-        before = self._now() - self._idle_seconds
+        before, owed = self._now() - self._idle_seconds, partition.debt.runs
         for run_id, _ in takewhile(lambda heard: heard[1] <= before, partition.heard.items()):
-            if run_id not in partition.owed:
+            if run_id not in owed:
                 yield run_id
 
     def _close(self, partition: Partition, run_id: str) -> None:

@@ -45,11 +45,15 @@ class Pace:
         self._took = 0.0
         self._ended = -inf
 
-    def due(self, waiting: int) -> bool:
-        """True if the next publication may begin though so many records wait."""
+    def due(self, waiting: int, *, overdue: bool = False) -> bool:
+        """True if the next publication may begin though so many records wait.
+
+        Args:
+            overdue: something has been owed for so long that publishing may take half of the time.
+        """
         if waiting <= CALM_RECORDS:
             return True
-        rests = min((waiting - CALM_RECORDS) / RECORDS_PER_REST, MOST_RESTS)
+        rests = min((waiting - CALM_RECORDS) / RECORDS_PER_REST, 1.0 if overdue else MOST_RESTS)
         rest = min(max(MIN_INTERVAL_SECONDS, rests * self._took), LONGEST_REST_SECONDS)
         return self.now() >= self._ended + rest
 

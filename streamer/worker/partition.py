@@ -8,8 +8,7 @@ from typing import NamedTuple
 from schemas.identity import encode_id
 from streamer.aggregate.changes import SummaryChange, SummaryKind
 from streamer.pipeline import Pipeline
-from streamer.worker.batches import Batch
-from streamer.worker.output import Out
+from streamer.worker.debt import Debt
 
 
 class ClosedRun(NamedTuple):
@@ -45,9 +44,7 @@ class Partition:
         mark: what to write once the state is whole (`coverage`), None if that stands there.
         caught_up: true once the summaries of the recovered state are published.
         marked: runs touched while catching up, until all of them is published; no batch is done before.
-        owed: runs whose state is saved and whose summaries are not published yet.
-        replaced: tombstones of state pages that others replaced, sent when it is paid.
-        unfinished: the batches that this is owed to, done when it is paid.
+        debt: runs whose state is saved and whose summaries are not published yet, and the batches owed to.
         end: end of the log as last seen, for the lag.
         heard: when each open run last got an event, in seconds; the longest ago first.
         closed: runs that are closed (`idle`).
@@ -65,9 +62,7 @@ class Partition:
     catch_up_to: int
     caught_up: bool = False
     marked: set[str] = field(default_factory=set)
-    owed: set[str] = field(default_factory=set)
-    replaced: list[Out] = field(default_factory=list)
-    unfinished: list[Batch] = field(default_factory=list)
+    debt: Debt = field(default_factory=Debt)
     end: int = 0
     silent_to: int = 0
     mark: bytes | None = None
@@ -84,12 +79,6 @@ class Partition:
     def lag(self) -> int:
         """Events in the log that are not folded, as far as known; >= 0."""
         return max(self.end, self.catch_up_to, self.position) - self.position
-
-    def finish(self) -> None:
-        """Nothing is owed to the batches any more."""
-        for batch in self.unfinished:
-            batch.finish()
-        self.unfinished.clear()
 
     def deleted(self, run_id: str, version: int) -> SummaryChange:
         """Tombstone of a run that was deleted."""

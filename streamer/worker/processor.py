@@ -22,7 +22,7 @@ from streamer.pipeline import Folded
 from streamer.sinks.redis import RedisSink
 from streamer.worker.alive import Pulse
 from streamer.worker.batches import Batch
-from streamer.worker.emission import Emission
+from streamer.worker.emission import Emission, payable
 from streamer.worker.idle import IdleRuns
 from streamer.worker.meter import Meter
 from streamer.worker.output import Out, Output
@@ -39,6 +39,9 @@ RECORDS_TOGETHER = 4_000
 
 MOST_SCORED_WAITING = 2_000
 """Scored trials that wait for the next publication under load; more would grow with the backlog."""
+
+OVERDUE_SECONDS = 60.0
+"""A bill (`debt`) open for so long is paid faster: after a crash its batches are folded again."""
 
 RECORDS_PER_TURN = 500
 """Records folded before the event loop gets its turn: about 10 ms."""
@@ -146,14 +149,23 @@ class Processor:
 
     def is_due(self) -> bool:
         """Whether it is time to publish, in view of the backlog."""
-        waiting = sum(self._waiting(partition.number, partition.position) for partition in self._held())
-        return self.pace.due(waiting)
+        held = self._held()
+        waiting = sum(self._waiting(partition.number, partition.position) for partition in held)
+        overdue = any(partition.debt.seconds > OVERDUE_SECONDS for partition in held)
+        return self.pace.due(waiting, overdue=overdue)
 
-    async def publish_owed(self) -> None:
-        """Publish what batches of the past left owing; the caller holds the lock."""
-        began = self.pace.now()
-        if await self._emission.pay(self._held()):
-            self.pace.published(self.pace.now() - began)
+    async def publish_owed(self, *, everything: bool = False) -> None:
+        """Publish what batches of the past left owing, until a backlog forms; the caller holds the lock.
+
+        Args:
+            everything: whatever has formed meanwhile.
+        """
+        while payable(self._held()):
+            began = self.pace.now()
+            if await self._emission.pay(self._held()):
+                self.pace.published(self.pace.now() - began)
+            if not everything and not self.is_due():
+                return
 
     def _held(self) -> list[Partition]:
         return list(self.partitions.values())
@@ -174,7 +186,7 @@ class Processor:
         for batch in batches:
             partition = self.partitions[batch.partition]
             partition.position = batch.last_offset + 1
-            partition.unfinished.append(batch)
+            partition.debt.add_batch(batch)
             batch.release()
         for number, runs in touched.items():
             await self._owe(self.partitions[number], runs)
@@ -187,18 +199,18 @@ class Processor:
         """While catching up nothing is published, and no batch is done."""
         self.idle.touch(partition, runs)
         if partition.caught_up:
-            partition.owed |= runs
+            partition.debt.owe(runs)
             return
         partition.marked |= runs
         if partition.passed:
             await self._emission.publish_recovered(partition)
-            partition.finish()
 
     async def _publish_piled_up(self, numbers: Iterable[int]) -> None:
         for number in numbers:
             partition = self.partitions[number]
-            if sum(map(partition.pipeline.scored_waiting, partition.owed)) > MOST_SCORED_WAITING:
-                await self._emission.publish_scored(partition, partition.owed)
+            owed = partition.debt.runs
+            if sum(map(partition.pipeline.scored_waiting, owed)) > MOST_SCORED_WAITING:
+                await self._emission.publish_scored(partition, owed)
 
     async def _fold(self, partition: Partition, records: list[Any]) -> Folded:
         """Fold in portions, so that the loop gets its turns however long the records take."""
@@ -230,7 +242,7 @@ class Processor:
             partition = self.partitions[number]
             pages = [page for run_id in runs for page in partition.pipeline.page_writes(run_id)]
             writes = [self._tables.trials.put(number, page.key, page.value) for page in pages]
-            partition.replaced += [out for out in writes if out.value is None]
+            partition.debt.add_replaced(out for out in writes if out.value is None)
             outs += [out for out in writes if out.value is not None]
         await self._output.write(outs)
 

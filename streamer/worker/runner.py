@@ -111,7 +111,7 @@ async def _pay(worker: Worker) -> None:
     """Publish what a backlog left owing; where that fails, the next worker does it."""
     try:
         async with worker.processor.lock:
-            await worker.processor.publish_owed()
+            await worker.processor.publish_owed(everything=True)
     except (KafkaError, OSError) as error:
         log.warning("could not publish the last summaries: %s; the next worker will", error)
 

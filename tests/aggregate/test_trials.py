@@ -47,7 +47,7 @@ TRIALS = st.builds(
 def test_columns_of_trials_scored_together_are_those_of_trials_scored_alone(
     profile: Any, trials: list[PlainTrial]
 ) -> None:
-    """A profile's weights, prices, missing values and scores outside of [0, 1] included (R2, R13, R14, R20)."""
+    """Weights, prices, missing values and scores outside of [0, 1] included (R2, R13, R14, R20)."""
     together = Trials.of_measured([measured(trial.task_id, trial, PRICES) for trial in trials], profile)
     alone = Trials.of([(slot_key(trial), score_trial(trial, profile, PRICES)) for trial in trials])
     assert _said(together) == _said(alone)

@@ -168,12 +168,12 @@ async def test_partitions_with_a_backlog_share_one_pace(bench: Bench) -> None:
     await bench.processor.handle(first)
     assert first.done
     await bench.processor.handle(second)
-    assert (second.done, bool(other.owed)) == (False, True)
+    assert (second.done, bool(other.debt.runs)) == (False, True)
     assert not bench.processor.is_due()
     bench.behind = False
     fourth = bench.batch(40, 40)
     await bench.processor.handle(fourth)
-    assert (second.done, fourth.done, bool(other.owed)) == (True, True, False)
+    assert (second.done, fourth.done, bool(other.debt.runs)) == (True, True, False)
     await bench.processor.handle(third)
     assert third.done
 
@@ -204,7 +204,7 @@ async def test_what_a_backlog_left_owing_is_published_without_another_batch(benc
     assert not owed.done
     await bench.processor.publish_owed()
     assert owed.done
-    assert not bench.partition.owed
+    assert not bench.partition.debt.runs
 
 
 async def test_scored_trials_do_not_pile_up_while_summaries_wait(
@@ -218,7 +218,7 @@ async def test_scored_trials_do_not_pile_up_while_summaries_wait(
     owed = [bench.batch(at, 40) for at in range(40, 200, 40)]
     for batch in owed:
         await bench.processor.handle(batch)
-        waiting = sum(map(bench.partition.pipeline.scored_waiting, bench.partition.owed))
+        waiting = sum(map(bench.partition.pipeline.scored_waiting, bench.partition.debt.runs))
         assert waiting <= 50
     assert not any(batch.done for batch in owed)
     assert {"scored-trials"} in bench.broker.topics

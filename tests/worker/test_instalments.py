@@ -1,0 +1,139 @@
+"""With a backlog, what is owed for many runs is published some runs at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from streamer.pipeline import Pipeline, Record
+from streamer.worker.debt import Debt
+from streamer.worker.pace import Pace
+from streamer.worker.partition import Partition
+from tests.worker.deployment import trial_events
+from tests.worker.processor_bench import Bench
+
+RUNS = 6
+"""Of `Bench.batch`; event n belongs to run n modulo 6."""
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """Two runs are published together, and a publication is due at every tenth of a second."""
+    monkeypatch.setattr("streamer.worker.emission.RUNS_PER_WRITE", 2)
+    made = Bench()
+    made.processor.pace = Pace(now=lambda: made.seconds)
+    made.partition.debt = Debt(now=lambda: made.seconds)
+    made.behind = True
+    return made
+
+
+def published(bench: Bench) -> list[str]:
+    """Runs whose summaries were written since the last call, in order."""
+    keys = [out.key for outs in bench.broker.writes for out in outs if out.topic == "run-summaries"]
+    bench.broker.writes.clear()
+    return [(key or b"").decode() for key in keys]
+
+
+def names(*numbers: int) -> list[str]:
+    return [f"run {number}" for number in numbers]
+
+
+async def test_the_runs_owed_for_the_longest_time_are_published_first(bench: Bench) -> None:
+    first, second = bench.batch(0, 4), bench.batch(4, 40)
+    await bench.processor.handle(first)  # of runs 0 to 3
+    at_once, left = set(published(bench)), bench.partition.debt.runs
+    assert (len(at_once), at_once | left) == (2, {*names(0, 1, 2, 3)})
+    await bench.processor.handle(second)  # of all of them
+    assert published(bench) == []  # not due yet
+    bench.seconds += 10.0
+    await bench.processor.publish_owed()
+    assert {*published(bench)} == left
+    assert (first.done, second.done) == (True, False)
+    assert bench.partition.debt.runs == {*names(4, 5)} | at_once
+    for _ in range(2):
+        assert not second.done
+        bench.seconds += 10.0
+        await bench.processor.publish_owed()
+    assert {*published(bench)} == {*names(4, 5)} | at_once
+    assert second.done
+    assert not bench.partition.debt
+
+
+async def test_batches_are_done_though_each_touches_runs_that_are_owed_already(bench: Bench) -> None:
+    batches = [bench.batch(at, 12) for at in range(0, 240, 12)]  # each of all six runs
+    done = []
+    for batch in batches:
+        await bench.processor.handle(batch)
+        bench.seconds += 10.0
+        done.append(sum(one.done for one in batches))
+    assert done[-1] >= len(batches) - 2 * (RUNS // 2)
+    assert done == sorted(done)
+
+
+async def test_without_a_backlog_everything_is_published_at_once(bench: Bench) -> None:
+    bench.behind = False
+    batch = bench.batch(0, 40)
+    await bench.processor.handle(batch)
+    assert sorted(published(bench)) == names(*range(RUNS))
+    assert batch.done
+
+
+async def test_a_backlog_that_forms_meanwhile_ends_a_publication(bench: Bench) -> None:
+    write = bench.broker.write
+
+    async def write_slowly(records: Any) -> None:
+        await write(records)
+        bench.behind = True
+
+    bench.behind, bench.broker.write = False, write_slowly  # type: ignore[method-assign]
+    batch = bench.batch(0, 40)
+    await bench.processor.handle(batch)
+    assert len(published(bench)) == 2
+    assert not batch.done
+    await bench.processor.publish_owed(everything=True)
+    assert len(published(bench)) == RUNS - 2
+    assert batch.done
+
+
+async def test_partitions_take_turns(bench: Bench) -> None:
+    other = bench.processor.partitions[1] = Partition(1, 1, Pipeline(writer="w"), 0, 0, caught_up=True)
+    bench.behind = False
+    theirs = bench.batch(0, 40)
+    theirs.partition = 1
+    bench.behind = True
+    bench.processor.pace.published(took_seconds=1.0)
+    await bench.processor.handle(bench.batch(0, 40), theirs)
+    assert (len(other.debt.runs), len(bench.partition.debt.runs)) == (RUNS, RUNS)
+    bench.seconds += 20.0
+    await bench.processor.publish_owed()
+    assert (len(other.debt.runs), len(bench.partition.debt.runs)) == (RUNS - 1, RUNS - 1)
+
+
+async def test_what_is_published_in_instalments_is_what_is_published_at_once(bench: Bench) -> None:
+    for at in range(0, 400, 40):
+        await bench.processor.handle(bench.batch(at, 40))
+        bench.seconds += 3.0
+    await bench.processor.publish_owed(everything=True)
+    told = {
+        (out.key or b"").decode(): orjson.loads(out.value)["digest"]
+        for outs in bench.broker.writes
+        for out in outs
+        if out.value is not None and out.topic.endswith("-summaries")
+    }
+    pipeline = Pipeline()
+    pipeline.fold(Record(value, offset) for offset, value in enumerate(trial_events(400)))
+    wanted = [change for run_id in pipeline.runs() for change in pipeline.all_summaries(run_id)]
+    assert told == {change.key: change.digest for change in wanted}
+
+
+async def test_a_bill_that_is_open_for_long_is_paid_in_half_of_the_time(bench: Bench) -> None:
+    await bench.processor.handle(bench.batch(0, 40))
+    bench.processor.pace.published(took_seconds=1.0)
+    bench.seconds += 2.0
+    assert not bench.processor.is_due()
+    bench.seconds = 61.0
+    bench.processor.pace.published(took_seconds=1.0)
+    bench.seconds += 2.0
+    assert bench.processor.is_due()
