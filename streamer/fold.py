@@ -45,7 +45,9 @@ class Folding:
     def summaries(self) -> Iterator[SummaryChange]:
         """Every summary of every run; by run, agents and tiers by name, the run itself last."""
         for run_id in self.runs():
-            yield from self.pipeline.all_summaries(run_id)
+            with _no_garbage_collection():
+                changes = self.pipeline.all_summaries(run_id)
+            yield from changes
 
 
 def fold_records(
@@ -67,7 +69,7 @@ def fold_records(
     """
     folding = Folding(Pipeline(prices=prices, epoch=epoch, owns=owns, cuts=False))
     left = iter(records)
-    with _no_garbage_collection():
+    with _no_garbage_collection(set_aside=True):
         while batch := list(islice(left, BATCH)):
             folded = folding.pipeline.fold(batch)
             _add(folding.counts, folded)
@@ -92,17 +94,19 @@ def records_of_lines(lines: Iterable[bytes], source: str = "-") -> Iterator[Reco
 
 
 @contextmanager
-def _no_garbage_collection() -> Iterator[None]:
+def _no_garbage_collection(*, set_aside: bool = False) -> Iterator[None]:
     """Folding leaves no cycles behind, and looking for some takes a sixth of the time.
 
-    What there is afterwards is set aside, or the first collection would look through all of it at once.
+    Args:
+        set_aside: do so with what there is afterwards, or the first collection would look through all of it.
     """
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.freeze()
+        if set_aside:
+            gc.freeze()
         if enabled:
             gc.enable()
 

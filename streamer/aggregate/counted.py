@@ -18,9 +18,8 @@ Cell = tuple[str, str, str | None, bool]
 
 Waiting = dict[Cell, list[tuple[SlotKey, Scored]]]
 
-_MOST_WAITING = 8192
-"""Scores that may wait to be counted, about 500 bytes each."""
-
+_MOST_WAITING = 16_384
+"""Trials that may wait to be counted, 300 to 500 bytes each: a few megabytes for a large run."""
 
 _LARGE = 8
 """From so many trials on, counting a part by itself is faster than as one of many."""

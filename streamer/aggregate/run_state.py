@@ -113,7 +113,7 @@ class RunState(ScoredSlots):
         key = slot_key(event)
         slot = self.slots.get(key)
         if slot is None:
-            slot = self.slots[key] = Slot.first(event.revision, raw, event.agent_index)
+            slot = self.slots[key] = Slot(event.revision, None, 0, raw)
             self.fill_slot(key, slot, event, live=live)
             return Effect.COUNTED
         if slot.floor is not None and event.revision <= slot.floor:

@@ -122,12 +122,14 @@ class ScoredSlots:
         if self.saved:
             self.unsaved[key] = None
         if event.agent_index is not None:
+            slot.agent_index = event.agent_index
             self._members.setdefault(_group_of(key), set()).add(key)
             self._settle_group(_group_of(key), key)
             return
         written = live and self.tracked and len(self.rescored) < _FRESH and len(slot.raw) <= _SMALL_BYTES
         if not written and isinstance(event, PlainTrial):
-            self._note(key)
+            if self.tracked:
+                self.rescored[key] = None
             if self._counted.enter_measured(key, measured(key[1], event, self._prices)):
                 self._settle()
             return

@@ -154,18 +154,15 @@ class Slot(Struct, gc=False, eq=False):
     _raw: bytes | None = b""
     _rare: _Rare = _NOTHING_RARE
 
-    @classmethod
-    def first(cls, revision: int, raw: bytes, agent_index: int | None) -> Slot:
-        """A slot in which the first result of all stands."""
-        slot = cls(revision, None, 0, raw)
-        if agent_index is not None:
-            slot._own().agent_index = agent_index
-        return slot
-
     @property
     def agent_index(self) -> int | None:
         """The winner's position in a multi-agent trial, None for a trial of its own."""
         return self._rare.agent_index
+
+    @agent_index.setter
+    def agent_index(self, agent_index: int | None) -> None:
+        if agent_index != self._rare.agent_index:
+            self._own().agent_index = agent_index
 
     @property
     def losers(self) -> Mapping[str, Place]:
@@ -257,9 +254,7 @@ class Slot(Struct, gc=False, eq=False):
 
     def fill(self, revision: int, raw: bytes, agent_index: int | None) -> None:
         """Let the first result of all stand here."""
-        self.revision, self.raw = revision, raw
-        if agent_index != self._rare.agent_index:
-            self._own().agent_index = agent_index
+        self.revision, self.raw, self.agent_index = revision, raw, agent_index
 
     def offer(self, standing: Standing, raw: bytes, agent_index: int | None) -> bool:
         """Offer a result; True if it changed what the slot knows, be it only the revision."""

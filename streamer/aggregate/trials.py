@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from streamer.aggregate.formulacode import FormulaCodeTrials
 from streamer.aggregate.slots import SlotKey
-from streamer.score import GradingProfile, Measured, Scored
+from streamer.score import MEASURED, GradingProfile, Measured, Scored
 from streamer.stats import Values
 
 COMPOSITE = "composite_score"
@@ -77,7 +77,7 @@ class Trials(NamedTuple):
     @classmethod
     def of_measured(cls, rows: Sequence[Measured], profile: GradingProfile) -> Trials:
         """The columns of at least one trial, scored here: what `of` makes of their scores one by one."""
-        columns: dict[str, Sequence[Any]] = dict(zip(Measured._fields, zip(*rows, strict=True), strict=True))
+        columns: dict[str, Sequence[Any]] = dict(zip(MEASURED, zip(*rows, strict=True), strict=True))
         resolved, costs, judged = columns["resolved"], columns["cost_usd"], columns["score"]
         passed = [verdict is True for verdict in resolved]  # (R20)
         pass_rates = [float(passes) for passes in passed]

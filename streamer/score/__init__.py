@@ -7,6 +7,7 @@ from streamer.score.model_names import model_for_pricing, model_for_reporting
 from streamer.score.prices import Price, PriceTable, PriceTableError
 from streamer.score.profiles import GradingProfile, UnknownProfile, grading_profile
 from streamer.score.trial import (
+    MEASURED,
     Measured,
     Scored,
     deciding_sub_trial,
@@ -18,6 +19,7 @@ from streamer.score.trial import (
 
 __all__ = [
     "ADVANTAGES",
+    "MEASURED",
     "FormulaCodeScore",
     "GradingProfile",
     "Measured",

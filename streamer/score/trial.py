@@ -50,47 +50,60 @@ class Scored(NamedTuple):
     formulacode: FormulaCodeScore | None = None
 
 
-class Measured(NamedTuple):
-    """What a trial without sections says of itself, its score not worked out yet; as in :class:`Scored`.
+Measured = tuple[
+    str,
+    str | None,
+    bool | None,
+    float | None,
+    float | None,
+    float | None,
+    int | None,
+    int | None,
+    int | None,
+    int | None,
+    int | None,
+    str | None,
+]
+"""What a trial without sections says of itself, its score not worked out yet: :data:`MEASURED`."""
 
-    Attributes:
-        task_id: the task; equal ones are the same object.
-        score: the judge's, as reported.
-    """
-
-    task_id: str
-    subtest: str | None
-    resolved: bool | None
-    score: float | None
-    cost_usd: float | None
-    duration_seconds: float | None
-    input_tokens: int | None
-    output_tokens: int | None
-    cache_read_tokens: int | None
-    cache_write_tokens: int | None
-    trajectory_length: int | None
-    failure_mode: str | None
+MEASURED = (
+    "task_id",
+    "subtest",
+    "resolved",
+    "score",
+    "cost_usd",
+    "duration_seconds",
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "trajectory_length",
+    "failure_mode",
+)
+"""Names of its parts, as in :class:`Scored`, with the judge's score as reported. A tuple of its own class
+would take twice as long to make."""
 
 
 def measured(task_id: str, event: PlainTrial, prices: PriceTable) -> Measured:
-    """What the score of a trial follows from, where many are scored at once: no profile enters it."""
+    """What the score of a trial follows from, where many are scored at once: no profile enters it.
+
+    Args:
+        task_id: the event's; of equal ones always the same object, which makes them faster to count.
+    """
     cost, duration = event.cost_usd, event.duration_seconds
-    return tuple.__new__(  # which `Measured` itself does, with 12 arguments by name
-        Measured,
-        (
-            task_id,
-            event.subtest,
-            event.resolved,
-            event.score,
-            _estimated(event, prices)[0] if cost is None else cost,
-            _elapsed(event) if duration is None else duration,
-            event.input_tokens,
-            event.output_tokens,
-            event.cache_read_tokens,
-            event.cache_write_tokens,
-            event.trajectory_length,
-            event.failure_mode,
-        ),
+    return (
+        task_id,
+        event.subtest,
+        event.resolved,
+        event.score,
+        _estimated(event, prices)[0] if cost is None else cost,
+        _elapsed(event) if duration is None else duration,
+        event.input_tokens,
+        event.output_tokens,
+        event.cache_read_tokens,
+        event.cache_write_tokens,
+        event.trajectory_length,
+        event.failure_mode,
     )
 
 

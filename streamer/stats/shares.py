@@ -96,8 +96,9 @@ class Shares:
 
 def _counts(values: Sequence[float] | Values) -> tuple[int, int]:
     """How many values there are, and how many of them are 1."""
-    kept = values.kept if isinstance(values, Values) else values
-    ones, zeros = kept.count(1.0), kept.count(0.0)
+    zeros, ones = (values if isinstance(values, Values) else Values(values)).zeros_and_ones
     if ones + zeros != len(values):
-        raise StatsError.unfit("Shares", list(kept), "0 and 1")
+        raise StatsError.unfit(
+            "Shares", list(values.kept if isinstance(values, Values) else values), "0 and 1"
+        )
     return ones + zeros, ones

@@ -24,7 +24,16 @@ class Values:
     ([0.5, inf, 1.5], 2, 1, 1, 2.0)
     """
 
-    __slots__ = ("_array", "_sums", "finite", "infinite", "kept", "nans", "negative_infinite")
+    __slots__ = (
+        "_array",
+        "_sums",
+        "_zeros_and_ones",
+        "finite",
+        "infinite",
+        "kept",
+        "nans",
+        "negative_infinite",
+    )
 
     def __init__(self, values: Sequence[float]) -> None:
         self.kept = values
@@ -32,6 +41,7 @@ class Values:
         self.finite = len(values)
         self._sums: ExactSum | None = None
         self._array: NDArray[np.float64] | None = None
+        self._zeros_and_ones: tuple[int, int] | None = None
         if not isfinite(sum(values)):  # or their sum overflows
             self.kept = [value for value in values if value == value]
             self.nans = len(values) - len(self.kept)
@@ -55,6 +65,13 @@ class Values:
         if self._array is None:
             self._array = np.array(self.kept, dtype=np.float64) + 0.0
         return self._array
+
+    @property
+    def zeros_and_ones(self) -> tuple[int, int]:
+        """How many are 0.0, and how many are 1.0."""
+        if self._zeros_and_ones is None:
+            self._zeros_and_ones = self.kept.count(0.0), self.kept.count(1.0)
+        return self._zeros_and_ones
 
     @property
     def sums(self) -> ExactSum:
