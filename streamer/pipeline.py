@@ -257,7 +257,7 @@ class Pipeline:
         return run_id in self._runs
 
     def run(self, run_id: str) -> RunState:
-        """State of a run, for reading."""
+        """State of a run, for reading, and to settle it."""
         return self._runs[run_id]
 
     def all_summaries(self, run_id: str) -> list[SummaryChange]:

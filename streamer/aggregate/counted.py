@@ -26,12 +26,12 @@ _LARGE = 8
 
 
 class CountedTrials:
-    """Groups and totals, and the scores that wait to be counted in them.
+    """Groups and totals, and the trials, scored or not, that wait to be counted in them.
 
     Attributes:
         groups: those that had trials when they were last settled.
         totals: as last settled.
-        waiting: how many scores wait.
+        waiting: how many trials wait.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class CountedTrials:
         return self.waiting >= _MOST_WAITING
 
     def leave(self, key: SlotKey, scored: Scored, *, single: bool) -> bool:
-        """Take back exactly what :meth:`enter` counted; True if it is time to settle."""
+        """Take back exactly what one of the above counted; True if it is time to settle."""
         self._left.setdefault((key[3], key[4], key[5], single), []).append((key, scored))
         self.waiting += 1
         return self.waiting >= _MOST_WAITING

@@ -181,7 +181,7 @@ class RunState(ScoredSlots):
 
     def join_plan(self, event: RunStarted | RunFinished, raw: bytes) -> bool:
         """Join a plan event or the end of the run; True if it changed anything."""
-        self._settle()
+        self.settle()
         before = {name: self.plan.get(name) for name in _REDERIVING}
         if not self._join_plan(event, raw):
             return False

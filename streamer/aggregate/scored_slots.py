@@ -80,18 +80,23 @@ class ScoredSlots:
     @property
     def groups(self) -> dict[GroupId, GroupState]:
         """Every group that has trials, up to date."""
-        self._settle()
+        self.settle()
         return self._counted.groups
 
     @property
     def totals(self) -> RunTotals:
         """Totals of the run, up to date."""
-        self._settle()
+        self.settle()
         return self._counted.totals
 
     def is_baseline(self, agent: str) -> bool:
         """See :meth:`Plan.is_baseline`."""
         return self.plan.is_baseline(agent)
+
+    @property
+    def uncounted(self) -> int:
+        """How many trials wait to be counted, or to be taken back."""
+        return self._counted.waiting
 
     def score_of(self, slot: Slot) -> Scored | None:
         """Score of what stands in a slot, None while it is empty."""
@@ -131,7 +136,7 @@ class ScoredSlots:
             if self.tracked:
                 self.rescored[key] = None
             if self._counted.enter_measured(key, measured(key[1], event, self._prices)):
-                self._settle()
+                self.settle()
             return
         scored = score_trial(event, self.profile, self._prices)
         self._enter(key, scored)
@@ -192,7 +197,7 @@ class ScoredSlots:
         if self.tracked:
             self.rescored[key] = None
         if self._counted.enter(key, scored, single=True):
-            self._settle()
+            self.settle()
 
     def _leave(self, key: SlotKey, scored: Scored) -> None:
         """A trial of its own is no more."""
@@ -260,7 +265,8 @@ class ScoredSlots:
         for group_id in self.group_ids(key):
             self._counted.mark(group_id, superseded, conflicts)
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Count what waits."""
         if self._counted.waiting:
             self.dirty |= self._counted.settle(self.is_baseline, self.profile)
 

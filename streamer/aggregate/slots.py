@@ -253,7 +253,7 @@ class Slot(Struct, gc=False, eq=False):
         return winner is not None and winner[:2] in self.losers.values()
 
     def fill(self, revision: int, raw: bytes, agent_index: int | None) -> None:
-        """Let the first result of all stand here."""
+        """Let this result stand here."""
         self.revision, self.raw, self.agent_index = revision, raw, agent_index
 
     def offer(self, standing: Standing, raw: bytes, agent_index: int | None) -> bool:

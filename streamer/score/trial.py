@@ -80,8 +80,9 @@ MEASURED = (
     "trajectory_length",
     "failure_mode",
 )
-"""Names of its parts, as in :class:`Scored`, with the judge's score as reported. A tuple of its own class
-would take twice as long to make."""
+"""Names of its parts: the event's, but that cost and duration are those of :class:`Scored`.
+
+A tuple of a class of its own would take twice as long to make."""
 
 
 def measured(task_id: str, event: PlainTrial, prices: PriceTable) -> Measured:

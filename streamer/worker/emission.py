@@ -29,7 +29,10 @@ SCORED_PER_WRITE = 1_000
 
 
 class Emission:
-    """Publishes what partitions owe. Whatever fails is raised, and nothing is done then."""
+    """Publishes what partitions owe. Whatever fails is raised, and no batch is done from then on.
+
+    That is up to whoever catches it: what was cut is drained, so the partitions have to be abandoned.
+    """
 
     def __init__(
         self,
@@ -56,8 +59,7 @@ class Emission:
         Batches to which nothing is owed any more are done.
         """
         paying = payable(partitions)
-        share = RUNS_PER_WRITE // max(len(paying), 1) or 1
-        runs = [(partition, partition.debt.next_runs(share)) for partition in paying]
+        runs = _shares(paying)
         owed = [(partition, run_id) for partition, run_ids in runs for run_id in run_ids]
         if owed:
             await self._publish(owed)
@@ -143,10 +145,20 @@ class Emission:
             partition.mark = None
 
 
+def _shares(paying: list[Partition]) -> list[tuple[Partition, list[str]]]:
+    """What each of them publishes next: the same number of runs, and what is left by those that owe fewer."""
+    shares, left = [], RUNS_PER_WRITE
+    for before, partition in enumerate(sorted(paying, key=lambda partition: len(partition.debt.runs))):
+        runs = partition.debt.next_runs(max(1, left // (len(paying) - before)))
+        left -= len(runs)
+        shares.append((partition, runs))
+    return shares
+
+
 def payable(partitions: Iterable[Partition]) -> list[Partition]:
     """Those that owe something and may publish it."""
     return [
         partition
         for partition in partitions
-        if partition.debt and partition.caught_up and not partition.marked
+        if partition.debt and partition.caught_up and not partition.marked and not partition.abandoned
     ]

@@ -44,6 +44,7 @@ class Partition:
         mark: what to write once the state is whole (`coverage`), None if that stands there.
         caught_up: true once the summaries of the recovered state are published.
         marked: runs touched while catching up, until all of them is published; no batch is done before.
+        abandoned: true once a publication ended halfway: nothing more is published, no batch is done.
         debt: runs whose state is saved and whose summaries are not published yet, and the batches owed to.
         end: end of the log as last seen, for the lag.
         heard: when each open run last got an event, in seconds; the longest ago first.
@@ -62,6 +63,7 @@ class Partition:
     catch_up_to: int
     caught_up: bool = False
     marked: set[str] = field(default_factory=set)
+    abandoned: bool = False
     debt: Debt = field(default_factory=Debt)
     end: int = 0
     silent_to: int = 0

@@ -2,9 +2,10 @@
 
 The batches that are there at once are processed together, whatever their partitions: they share their
 writes. State pages are acknowledged first; then rejections and forwarded records; then summaries, scored
-trials and news, and Redis beside them, at once or, with a backlog, for several turns together (`pace`); then
-the pages that others replaced are removed, and the batches are done. Whatever fails, nothing is
-acknowledged: the worker ends, and the batches are folded again by whoever comes next.
+trials and news, and Redis beside them, at once or, with a backlog, for several turns together (`pace`) and
+some runs at a time (`debt`). Batches are done when all runs that they touched are published and the pages
+that others replaced are removed. Whatever fails or is cancelled, nothing more is acknowledged: the worker
+ends, and the batches are folded again by whoever comes next.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import faust
@@ -39,6 +41,9 @@ RECORDS_TOGETHER = 4_000
 
 MOST_SCORED_WAITING = 2_000
 """Scored trials that wait for the next publication under load; more would grow with the backlog."""
+
+MOST_UNCOUNTED = 50_000
+"""Trials of a partition's runs that wait to be counted: about 25 MB."""
 
 OVERDUE_SECONDS = 60.0
 """A bill (`debt`) open for so long is paid faster: after a crash its batches are folded again."""
@@ -137,9 +142,10 @@ class Processor:
 
     async def publish_passed(self) -> None:
         """Publish the partitions that have passed what was recovered; the caller holds the lock."""
-        for partition in self.partitions.values():
-            if not partition.caught_up and partition.passed:
-                await self._emission.publish_recovered(partition)
+        with self._all_or_nothing():
+            for partition in self._held():
+                if not (partition.caught_up or partition.abandoned) and partition.passed:
+                    await self._emission.publish_recovered(partition)
 
     def summaries(self) -> Iterator[SummaryChange]:
         """Everything this worker owns and has caught up with, as it stands."""
@@ -154,23 +160,45 @@ class Processor:
         overdue = any(partition.debt.seconds > OVERDUE_SECONDS for partition in held)
         return self.pace.due(waiting, overdue=overdue)
 
-    async def publish_owed(self, *, everything: bool = False) -> None:
-        """Publish what batches of the past left owing, until a backlog forms; the caller holds the lock.
+    async def publish_owed(self, *, seconds: float | None = None) -> None:
+        """Publish what batches of the past left owing; the caller holds the lock.
 
         Args:
-            everything: whatever has formed meanwhile.
+            seconds: go on for so long, whatever happens; None: until a backlog forms.
         """
-        while payable(self._held()):
-            began = self.pace.now()
-            if await self._emission.pay(self._held()):
-                self.pace.published(self.pace.now() - began)
-            if not everything and not self.is_due():
-                return
+        start = self.pace.now()
+        with self._all_or_nothing():
+            while payable(self._held()):
+                began = self.pace.now()
+                if await self._emission.pay(self._held()):
+                    self.pace.published(self.pace.now() - began)
+                if self.pace.now() - start > seconds if seconds is not None else not self.is_due():
+                    return
 
     def _held(self) -> list[Partition]:
         return list(self.partitions.values())
 
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Abandon the partitions if what is done here ends by an error or a cancellation.
+
+        What was cut for a publication is drained: another one would find nothing to publish, and count
+        batches as done.
+        """
+        held = self._held()
+        try:
+            yield
+        except BaseException:
+            for partition in held:
+                partition.abandoned = True
+            raise
+
     async def _process(self, batches: Sequence[Batch]) -> None:
+        if not any(partition.abandoned for partition in self._held()):
+            with self._all_or_nothing():
+                await self._process_whole(batches)
+
+    async def _process_whole(self, batches: Sequence[Batch]) -> None:
         self._pulse.check()
         touched: dict[int, set[str]] = {}
         asides: list[Out] = []
@@ -181,7 +209,7 @@ class Processor:
             touched.setdefault(partition.number, set()).update(folded.touched)
             asides += self._aside(partition, folded)
         self._meter.fold_took(time.perf_counter() - began)
-        await self._save(touched)
+        replaced = await self._save(touched)
         await self._output.write(asides)
         for batch in batches:
             partition = self.partitions[batch.partition]
@@ -189,28 +217,30 @@ class Processor:
             partition.debt.add_batch(batch)
             batch.release()
         for number, runs in touched.items():
-            await self._owe(self.partitions[number], runs)
+            partition = self.partitions[number]
+            partition.debt.add_replaced(replaced[number])
+            self.idle.touch(partition, runs)
+            if partition.caught_up:
+                partition.debt.owe(runs)
+            else:  # nothing is published, and no batch is done
+                partition.marked |= runs
+        await self.publish_passed()
         if self.is_due():
             await self.publish_owed()
-        else:
-            await self._publish_piled_up(touched)
+        await self._work_off_what_piled_up(touched)
 
-    async def _owe(self, partition: Partition, runs: set[str]) -> None:
-        """While catching up nothing is published, and no batch is done."""
-        self.idle.touch(partition, runs)
-        if partition.caught_up:
-            partition.debt.owe(runs)
-            return
-        partition.marked |= runs
-        if partition.passed:
-            await self._emission.publish_recovered(partition)
-
-    async def _publish_piled_up(self, numbers: Iterable[int]) -> None:
+    async def _work_off_what_piled_up(self, numbers: Iterable[int]) -> None:
+        """Runs that wait for their summaries shall not take more memory the longer they wait."""
         for number in numbers:
             partition = self.partitions[number]
-            owed = partition.debt.runs
-            if sum(map(partition.pipeline.scored_waiting, owed)) > MOST_SCORED_WAITING:
+            pipeline, owed = partition.pipeline, partition.debt.runs
+            if sum(map(pipeline.scored_waiting, owed)) > MOST_SCORED_WAITING:
                 await self._emission.publish_scored(partition, owed)
+            runs = [pipeline.run(run_id) for run_id in owed]
+            if sum(run.uncounted for run in runs) > MOST_UNCOUNTED:
+                for run in runs:
+                    run.settle()
+                    await asyncio.sleep(0)
 
     async def _fold(self, partition: Partition, records: list[Any]) -> Folded:
         """Fold in portions, so that the loop gets its turns however long the records take."""
@@ -235,16 +265,18 @@ class Processor:
         self._meter.folded(opened)
         return opened.touched
 
-    async def _save(self, touched: Mapping[int, set[str]]) -> None:
-        """Write the pages and wait; the tombstones of pages that they replace are to be sent later."""
+    async def _save(self, touched: Mapping[int, set[str]]) -> dict[int, list[Out]]:
+        """Write the pages and wait; the tombstones of pages that they replace, to be sent later."""
         outs: list[Out] = []
+        replaced: dict[int, list[Out]] = {}
         for number, runs in touched.items():
             partition = self.partitions[number]
             pages = [page for run_id in runs for page in partition.pipeline.page_writes(run_id)]
             writes = [self._tables.trials.put(number, page.key, page.value) for page in pages]
-            partition.debt.add_replaced(out for out in writes if out.value is None)
+            replaced[number] = [out for out in writes if out.value is None]
             outs += [out for out in writes if out.value is not None]
         await self._output.write(outs)
+        return replaced
 
     def _aside(self, partition: Partition, folded: Folded) -> list[Out]:
         """Rejections, and records that go to another partition."""

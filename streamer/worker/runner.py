@@ -32,6 +32,9 @@ CONNECT_RETRY_SECONDS = 0.5
 STOP_SECONDS = 30.0
 """How long a stop may take before the process ends anyway: nothing that counts would be lost."""
 
+PAY_SECONDS = 10.0
+"""How much of that may be spent on publishing what is owed."""
+
 CLOSE_SECONDS = 5.0
 
 GARBAGE_THRESHOLDS = (50_000, 20, 100)
@@ -83,9 +86,12 @@ async def _work_monitored(worker: Worker, stop: asyncio.Event) -> int:
     housekeeping = asyncio.ensure_future(worker.housekeeping.run())
     crashed = await _wait_for_end(worker, stop, starting)
     hurry = _end_anyway(FOUND_WRONG if crashed else OK)
-    housekeeping.cancel()
     log.info("stopping")
-    if not crashed:
+    if crashed:
+        housekeeping.cancel()
+    else:
+        async with worker.processor.lock:  # not in the middle of a publication
+            housekeeping.cancel()
         await _pay(worker)
     await _stop(worker, starting)
     hurry.cancel()
@@ -108,10 +114,10 @@ async def _wait_for_end(worker: Worker, stop: asyncio.Event, starting: asyncio.F
 
 
 async def _pay(worker: Worker) -> None:
-    """Publish what a backlog left owing; where that fails, the next worker does it."""
+    """Publish what a backlog left owing, as far as time allows; the next worker does what is left."""
     try:
         async with worker.processor.lock:
-            await worker.processor.publish_owed(everything=True)
+            await worker.processor.publish_owed(seconds=PAY_SECONDS)
     except (KafkaError, OSError) as error:
         log.warning("could not publish the last summaries: %s; the next worker will", error)
 

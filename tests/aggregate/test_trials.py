@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +13,11 @@ from hypothesis import strategies as st
 from schemas.plain import PlainTrial
 from streamer.aggregate.slots import slot_key
 from streamer.aggregate.trials import Trials
+from streamer.fold import fold_records
+from streamer.pipeline import Pipeline, Record
 from streamer.score import PriceTable, grading_profile, measured, score_trial
+from tests.support.events import a_plan
+from tests.worker.deployment import trial_events
 
 PRICES = PriceTable.default()
 PROFILES = [grading_profile(name) for name in (None, "scylla-2026", "specified@0.7:0.3", "specified@0:0")]
@@ -62,3 +67,19 @@ def _said(trials: Trials) -> dict[str, Any]:
         "sums": {metric: values.sums.summary() for metric, values in trials.values.items()},
     }
     return said | {"passed": [passed.__class__ for _, passed in trials.attempts]}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_trials_scored_together_are_taken_back_as_they_were_counted(seed: int) -> None:
+    """Re-runs, retractions, another profile and a new baseline after many trials have come."""
+    values = trial_events(400, runs=2, seed=seed)
+    plan = a_plan(run_id="run 1", grading_profile="specified@0.7:0.3", baselines=["agent-1"])
+    values.insert(300, json.dumps(plan).encode())
+    together = fold_records(Record(value, offset) for offset, value in enumerate(values))
+    alone = Pipeline()
+    for offset, value in enumerate(values):
+        alone.fold([Record(value, offset)])
+        for run_id in alone.runs():
+            alone.cut(run_id)
+    wanted = [change for run_id in sorted(alone.runs()) for change in alone.all_summaries(run_id)]
+    assert [(c.key, c.digest) for c in together.summaries()] == [(c.key, c.digest) for c in wanted]

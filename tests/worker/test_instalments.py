@@ -92,7 +92,7 @@ async def test_a_backlog_that_forms_meanwhile_ends_a_publication(bench: Bench) -
     await bench.processor.handle(batch)
     assert len(published(bench)) == 2
     assert not batch.done
-    await bench.processor.publish_owed(everything=True)
+    await bench.processor.publish_owed(seconds=60.0)
     assert len(published(bench)) == RUNS - 2
     assert batch.done
 
@@ -115,7 +115,7 @@ async def test_what_is_published_in_instalments_is_what_is_published_at_once(ben
     for at in range(0, 400, 40):
         await bench.processor.handle(bench.batch(at, 40))
         bench.seconds += 3.0
-    await bench.processor.publish_owed(everything=True)
+    await bench.processor.publish_owed(seconds=60.0)
     told = {
         (out.key or b"").decode(): orjson.loads(out.value)["digest"]
         for outs in bench.broker.writes
@@ -137,3 +137,16 @@ async def test_a_bill_that_is_open_for_long_is_paid_in_half_of_the_time(bench: B
     bench.processor.pace.published(took_seconds=1.0)
     bench.seconds += 2.0
     assert bench.processor.is_due()
+
+
+async def test_scored_trials_do_not_pile_up_while_every_turn_publishes_some_runs(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamer.worker.processor.MOST_SCORED_WAITING", 20)
+    monkeypatch.setattr("streamer.worker.processor.MOST_UNCOUNTED", 10)
+    for at in range(0, 400, 40):
+        await bench.processor.handle(bench.batch(at, 40))
+        bench.seconds += 10.0
+        owed, pipeline = bench.partition.debt.runs, bench.partition.pipeline
+        assert sum(map(pipeline.scored_waiting, owed)) <= 20
+        assert sum(pipeline.run(run_id).uncounted for run_id in owed) <= 10

@@ -92,6 +92,21 @@ def test_twenty_thousand_events_through_kafka_equal_the_fold(on_kafka: Deploymen
 
 @pytest.mark.kafka
 @pytest.mark.slow
+def test_a_worker_killed_between_two_instalments_of_a_fleet_loses_nothing(on_kafka: Deployment) -> None:
+    worker, runs = on_kafka.worker().start(), 800
+    on_kafka.publish(trial_events(6 * runs, runs=runs))
+    worker.wait_until(lambda: on_kafka.latest("run-summaries"), "something is published")
+    worker.kill()
+    assert len(on_kafka.latest("run-summaries")) < runs
+    on_kafka.publish(trial_events(runs, runs=runs, seed=2))
+    worker.start()
+    on_kafka.wait_until_equal(worker)
+    worker.wait_until(lambda: on_kafka.committed() == 7 * runs, "all offsets committed")
+    assert worker.stop() == 0
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
 def test_one_of_two_workers_killed_and_a_third_started_equal_the_fold(on_kafka: Deployment) -> None:
     first, second, third = (on_kafka.worker() for _ in range(3))
     first.start()
