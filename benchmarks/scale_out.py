@@ -27,7 +27,7 @@ def two_workers(scale: Scale, sites: Sites) -> Measured:
         for turn in range(scale.repeats + scale.warm_up):
             alone = drain(deployment, wanted, scale.backlog)
             move(site.broker_pid, *both)
-            together = drain(deployment, wanted, scale.backlog, on=tuple((core,) for core in both))
+            together = drain(deployment, wanted, scale.backlog, on=((both[0],), (both[-1],)))
             move(site.broker_pid, SERVERS)
             if turn >= scale.warm_up:
                 one.append(alone.rate)
