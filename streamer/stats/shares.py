@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import nan
 from typing import Any
 
 from streamer.stats.errors import StatsError
@@ -96,9 +97,8 @@ class Shares:
 
 def _counts(values: Sequence[float] | Values) -> tuple[int, int]:
     """How many values there are, and how many of them are 1."""
-    zeros, ones = (values if isinstance(values, Values) else Values(values)).zeros_and_ones
-    if ones + zeros != len(values):
-        raise StatsError.unfit(
-            "Shares", list(values.kept if isinstance(values, Values) else values), "0 and 1"
-        )
+    held = values if isinstance(values, Values) else Values(values)
+    zeros, ones = held.zeros_and_ones
+    if zeros + ones != len(held):
+        raise StatsError.unfit("Shares", [*held.kept, *[nan] * held.nans], "0 and 1")
     return ones + zeros, ones
