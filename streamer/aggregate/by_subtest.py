@@ -46,7 +46,7 @@ def _groups(run: RunState) -> dict[SubtestId, GroupState]:
                 marks[group_id] = (superseded + slot.superseded, conflicts + slot.in_conflict)
     groups = {group_id: GroupState() for group_id in trials}
     for group_id, group in groups.items():
-        group.count(Trials.of(trials[group_id]))
+        group.count([Trials.of(trials[group_id])])
         group.superseded, group.conflicts = marks[group_id]
     return groups
 

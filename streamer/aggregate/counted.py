@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from streamer.aggregate.group import GroupState
 from streamer.aggregate.slots import SlotKey
@@ -87,22 +87,32 @@ class CountedTrials:
         """
         entered, measured, left = self._entered, self._measured, self._left
         self._entered, self._measured, self._left, self.waiting = {}, {}, {}, 0
-        came = [((*place, True), Trials.of_measured(rows, profile)) for place, rows in measured.items()]
-        measured.clear()
-        came += [(cell, Trials.of(scores)) for cell, scores in entered.items()]
-        gone = [(cell, Trials.of(scores)) for cell, scores in left.items()]
+        came = [
+            *zip(
+                [(*place, True) for place in measured],
+                Trials.parts_of_measured(list(measured.values()), profile),
+                strict=True,
+            ),
+            *zip(entered, Trials.parts_of(list(entered.values())), strict=True),
+        ]
+        gone = zip(left, Trials.parts_of(list(left.values())), strict=True)
         return self._count(came, 1, is_baseline) | self._count(gone, -1, is_baseline)
 
     def _count(
-        self, cells: list[tuple[Cell, Trials]], sign: int, is_baseline: Callable[[str], bool]
+        self, cells: Iterable[tuple[Cell, Trials]], sign: int, is_baseline: Callable[[str], bool]
     ) -> set[GroupId]:
         parts: dict[GroupId, list[Trials]] = {}
+        of_their_own: dict[bool, list[Trials]] = {}
+        everything = []
         for (agent, model, tier, single), trials in cells:
+            everything.append(trials)
             if single:
-                self.totals.count_trials(trials, sign, compared=not is_baseline(agent))
+                of_their_own.setdefault(not is_baseline(agent), []).append(trials)
             for group_id in group_ids(agent, model, tier, is_baseline):
                 parts.setdefault(group_id, []).append(trials)
-        for trials in _portions([trials for _, trials in cells]):
+        for compared, trials_of in of_their_own.items():
+            self.totals.count_trials(trials_of, sign, compared=compared)
+        for trials in _portions(everything):
             self.totals.count_spent(trials, sign)
         for group_id, trials_of in parts.items():
             self._count_in(group_id, trials_of, sign)
@@ -113,8 +123,7 @@ class CountedTrials:
         if group is None:
             group = self.groups[group_id] = GroupState()
             group.superseded, group.conflicts = self._marks.get(group_id, (0, 0))
-        for trials in _portions(parts):
-            group.count(trials, sign)
+        group.count(_portions(parts), sign)
         if not group.trials:
             del self.groups[group_id]
 

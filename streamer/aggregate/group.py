@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from streamer.aggregate.formulacode import FormulaCodeState
@@ -10,7 +11,7 @@ from streamer.aggregate.slots import SlotKey
 from streamer.aggregate.tally import json_count, tally_all
 from streamer.aggregate.trials import COMPOSITE, DISTRIBUTED, SUMMED, Trials
 from streamer.score import GradingProfile, Scored, cost_of_pass
-from streamer.stats import Distribution, ExactSum, PassAtK, Shares, json_number
+from streamer.stats import Attempts, Distribution, ExactSum, PassAtK, Shares, json_number
 
 
 class GroupState:
@@ -49,34 +50,32 @@ class GroupState:
 
     def add(self, key: SlotKey, scored: Scored) -> None:
         """Count one trial."""
-        self.count(Trials.of([(key, scored)]), 1)
+        self.count([Trials.of([(key, scored)])], 1)
 
     def remove(self, key: SlotKey, scored: Scored) -> None:
         """Take back exactly what :meth:`add` counted."""
-        self.count(Trials.of([(key, scored)]), -1)
+        self.count([Trials.of([(key, scored)])], -1)
 
-    def count(self, trials: Trials, sign: int = 1) -> None:
+    def count(self, parts: Sequence[Trials], sign: int = 1) -> None:
         """Count trials (`sign` 1), or take back exactly what was counted (-1)."""
-        self.trials += sign * trials.number
-        self.resolved += sign * trials.resolved
-        self.no_verdict += sign * trials.no_verdict
-        self.passes_with_cost += sign * trials.passes_with_cost
-        tally_all(self.failure_modes, trials.failure_modes, sign)
-        tally_all(self.subtests, trials.subtests, sign)
-        if trials.formulacode.pairs:
-            self.formulacode = self.formulacode or FormulaCodeState()
-            self.formulacode.count_all(trials.formulacode, sign)
-        for metric, held in self.distributions.items():
-            if values := trials.values[metric]:
-                (held.extend if sign > 0 else held.withdraw)(values)
-        for metric, total in self.sums.items():
-            if values := trials.values[metric]:
-                (total.merge if sign > 0 else total.unmerge)(values.sums)
-        if sign > 0:
-            self.pass_at_k.extend(trials.attempts)
-            return
-        for attempt in trials.attempts:
-            self.pass_at_k.remove(*attempt)
+        for trials in parts:
+            self.trials += sign * trials.number
+            self.resolved += sign * trials.resolved
+            self.no_verdict += sign * trials.no_verdict
+            self.passes_with_cost += sign * trials.passes_with_cost
+            tally_all(self.failure_modes, trials.failure_modes, sign)
+            tally_all(self.subtests, trials.subtests, sign)
+            if trials.formulacode.pairs:
+                self.formulacode = self.formulacode or FormulaCodeState()
+                self.formulacode.count_all(trials.formulacode, sign)
+            for metric, held in self.distributions.items():
+                if values := trials.values[metric]:
+                    (held.extend if sign > 0 else held.withdraw)(values)
+            for metric, total in self.sums.items():
+                if values := trials.values[metric]:
+                    (total.merge if sign > 0 else total.unmerge)(values.sums)
+        attempts = Attempts.together([trials.attempts for trials in parts])
+        (self.pass_at_k.extend if sign > 0 else self.pass_at_k.withdraw)(attempts)
 
     def median(self, metric: str) -> float | None:
         """Median of a metric with statistics, None where no trial has it."""

@@ -20,10 +20,8 @@ def json_count(total: float) -> int | float:
     return int(total) if total <= MAX_COUNT else float(total)
 
 
-def tally(counter: Counter[T], item: T | None, sign: int) -> None:
-    """Count an item up or down; None is not counted, and nothing is kept at zero."""
-    if item is None:
-        return
+def tally(counter: Counter[T], item: T, sign: int) -> None:
+    """Count an item up (`sign` 1) or down (-1), or by more; nothing is kept at zero."""
     counter[item] += sign
     if not counter[item]:
         del counter[item]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from streamer.aggregate.tally import json_count, tally, tally_all
 from streamer.aggregate.trials import Trials
-from streamer.stats import ExactSum, PassAtK, json_number
+from streamer.stats import ATTEMPT, Attempts, ExactSum, PassAtK, json_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class RunTotals:
         self.no_verdict = 0
         self.slots = 0
         self.failure_modes: Counter[str] = Counter()
-        self.tasks: Counter[str] = Counter()
+        self.tasks: Counter[Hashable] = Counter()
         self.covered: Counter[str] = Counter()
         self.pass_at_k = PassAtK()
         self.speedup_percentage = ExactSum()
@@ -60,7 +61,8 @@ class RunTotals:
         self.trials += sign
         self.resolved += sign * (outcome.resolved is True)
         self.no_verdict += sign * (outcome.resolved is None)
-        tally(self.failure_modes, outcome.failure_mode, sign)
+        if outcome.failure_mode is not None:
+            tally(self.failure_modes, outcome.failure_mode, sign)
         tally(self.tasks, outcome.task_id, sign)
         if outcome.speedup_percentage is not None:
             change = self.speedup_percentage.add if sign > 0 else self.speedup_percentage.remove
@@ -69,23 +71,21 @@ class RunTotals:
             count = self.pass_at_k.add if sign > 0 else self.pass_at_k.remove
             count(outcome.task_id, outcome.resolved is True)
 
-    def count_trials(self, trials: Trials, sign: int, *, compared: bool) -> None:
+    def count_trials(self, parts: Sequence[Trials], sign: int, *, compared: bool) -> None:
         """Count trials of their own, all of them of agents that are compared, or none; or take them back."""
-        self.trials += sign * trials.number
-        self.resolved += sign * trials.resolved
-        self.no_verdict += sign * trials.no_verdict
-        tally_all(self.failure_modes, trials.failure_modes, sign)
-        tally_all(self.tasks, [task for task, _ in trials.attempts], sign)
-        percentages = [score.speedup_percentage for _, score in trials.formulacode.pairs]
-        known = [percentage for percentage in percentages if percentage is not None]
-        (self.speedup_percentage.extend if sign > 0 else self.speedup_percentage.withdraw)(known)
-        if not compared:
-            return
-        if sign > 0:
-            self.pass_at_k.extend(trials.attempts)
-            return
-        for task, passed in trials.attempts:
-            self.pass_at_k.remove(task, passed)
+        for trials in parts:
+            self.trials += sign * trials.number
+            self.resolved += sign * trials.resolved
+            self.no_verdict += sign * trials.no_verdict
+            tally_all(self.failure_modes, trials.failure_modes, sign)
+            percentages = [score.speedup_percentage for _, score in trials.formulacode.pairs]
+            known = [percentage for percentage in percentages if percentage is not None]
+            (self.speedup_percentage.extend if sign > 0 else self.speedup_percentage.withdraw)(known)
+        attempts = Attempts.together([trials.attempts for trials in parts])
+        for task, held in attempts.counts.items():
+            tally(self.tasks, task, sign * (held // ATTEMPT))
+        if compared:
+            (self.pass_at_k.extend if sign > 0 else self.pass_at_k.withdraw)(attempts)
 
     def count_spent(self, trials: Trials, sign: int) -> None:
         """Count what slots spend (`sign` 1) or take it back (-1)."""

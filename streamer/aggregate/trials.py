@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from math import inf
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, chain, pairwise
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from streamer.aggregate.formulacode import FormulaCodeTrials
 from streamer.aggregate.slots import SlotKey
-from streamer.score import MEASURED, GradingProfile, Measured, Scored
-from streamer.stats import Values
+from streamer.score import (
+    FormulaCodeScore,
+    GradingProfile,
+    Measured,
+    Scored,
+    float_column,
+    score_columns,
+    score_measured,
+)
+from streamer.stats import WORTH_SPLITTING, Attempts, Values
 
 COMPOSITE = "composite_score"
 
@@ -47,7 +57,7 @@ class Trials(NamedTuple):
     """
 
     number: int
-    attempts: list[tuple[str, bool]]
+    attempts: Attempts
     resolved: int
     no_verdict: int
     passes_with_cost: int
@@ -60,56 +70,84 @@ class Trials(NamedTuple):
     def of(cls, trials: Sequence[tuple[SlotKey, Scored]]) -> Trials:
         """The columns of at least one trial."""
         keys, scores = zip(*trials, strict=True)
+        return cls._of([key[1] for key in keys], [key[6] for key in keys], scores)
+
+    @classmethod
+    def _of(cls, tasks: Sequence[str], subtests: Sequence[str | None], scores: Sequence[Scored]) -> Trials:
         columns: dict[str, Sequence[Any]] = dict(zip(Scored._fields, zip(*scores, strict=True), strict=True))
         costs, resolved = columns["cost_usd"], columns["resolved"]
         return cls(
-            len(trials),
-            [(key[1], verdict is True) for key, verdict in zip(keys, resolved, strict=True)],
+            len(scores),
+            Attempts.of([(task, verdict is True) for task, verdict in zip(tasks, resolved, strict=True)]),
             resolved.count(True),
             resolved.count(None),
             sum(success for success, cost in zip(columns["success"], costs, strict=True) if cost is not None),
             {metric: Values(_known(columns[attribute])) for metric, attribute in _VALUES},
             _known(columns["failure_mode"]),
-            [key[6] for key in keys if key[6] is not None],
+            _known(subtests),
             FormulaCodeTrials([(s, s.formulacode) for s in scores if s.formulacode is not None]),
         )
 
     @classmethod
-    def of_measured(cls, rows: Sequence[Measured], profile: GradingProfile) -> Trials:
-        """The columns of at least one trial, scored here: what `of` makes of their scores one by one."""
-        columns: dict[str, Sequence[Any]] = dict(zip(MEASURED, zip(*rows, strict=True), strict=True))
-        resolved, costs, judged = columns["resolved"], columns["cost_usd"], columns["score"]
-        passed = [verdict is True for verdict in resolved]  # (R20)
-        pass_rates = [float(passes) for passes in passed]
-        # the judge's score within [0, 1] (R13, S2)
-        impl_rates = [0.0 if score <= 0 else 1.0 if score >= 1 else score for score in _known(judged)]
-        if len(impl_rates) < len(rows):
-            judged_rates = [rate for rate, score in zip(pass_rates, judged, strict=True) if score is not None]
-        else:
-            judged_rates = pass_rates
-        paid = [cost for passes, cost in zip(passed, costs, strict=True) if passes and cost is not None]
-        known_costs = _known(costs)
-        scored = {
-            "pass_rate": pass_rates,
-            "impl_rate": impl_rates,
-            COMPOSITE: profile.composites(judged_rates, impl_rates),
-            "cost_usd": known_costs,
-            "cost_of_pass": paid + [inf] * (len(known_costs) - len(paid)),  # cost / pass_rate (R14)
-        }
-        return cls(
-            len(rows),
-            list(zip(columns["task_id"], passed, strict=True)),
-            resolved.count(True),
-            resolved.count(None),
-            len(paid),
-            {
-                metric: Values(scored[metric] if metric in scored else _known(columns[attribute]))
-                for metric, attribute in _VALUES
-            },
-            _known(columns["failure_mode"]),
-            _known(columns["subtest"]),
-            FormulaCodeTrials([]),
-        )
+    def parts_of(cls, parts: Sequence[Sequence[tuple[SlotKey, Scored]]]) -> list[Trials]:
+        """`of` each of several parts."""
+        if sum(map(len, parts)) <= WORTH_SPLITTING * len(parts):
+            return [cls.of(part) for part in parts]
+        keys, scores = zip(*chain.from_iterable(parts), strict=True)
+        columns: dict[str, Any] = dict(zip(Scored._fields, zip(*scores, strict=True), strict=True))
+        for name in ("resolved", *DISTRIBUTED.values(), *SUMMED):
+            columns[name] = float_column(columns[name])
+        columns["success"] = np.array(columns["success"], dtype=np.bool_)
+        columns["task_id"], columns["subtest"] = [key[1] for key in keys], [key[6] for key in keys]
+        pairs = [(score, score.formulacode) for score in scores]
+        return cls._parts(columns, parts, pairs)
+
+    @classmethod
+    def parts_of_measured(cls, parts: Sequence[Sequence[Measured]], profile: GradingProfile) -> list[Trials]:
+        """The columns of several parts that are scored here: what `parts_of` makes of their scores."""
+        if sum(map(len, parts)) <= WORTH_SPLITTING * len(parts):
+            return [
+                cls._of(
+                    [row[0] for row in part],
+                    [row[1] for row in part],
+                    [score_measured(row, profile) for row in part],
+                )
+                for part in parts
+            ]
+        return cls._parts(score_columns(list(chain.from_iterable(parts)), profile), parts, ())
+
+    @classmethod
+    def _parts(
+        cls,
+        columns: Mapping[str, Any],
+        parts: Sequence[Sequence[Any]],
+        formulacode: Sequence[tuple[Scored, FormulaCodeScore | None]],
+    ) -> list[Trials]:
+        """Columns of all parts, one after the other, as those of each."""
+        bounds = [0, *accumulate(map(len, parts))]
+        resolved = columns["resolved"]
+        passed, no_verdict = resolved == 1.0, np.isnan(resolved)
+        paid = columns["success"] & ~np.isnan(columns["cost_usd"])
+        values = {metric: Values.parts(columns[attribute], bounds) for metric, attribute in _VALUES}
+        return [
+            cls(
+                end - first,
+                attempts,
+                int(np.count_nonzero(passed[first:end])),
+                int(np.count_nonzero(no_verdict[first:end])),
+                int(np.count_nonzero(paid[first:end])),
+                dict(zip(values, metrics, strict=True)),
+                _known(columns["failure_mode"][first:end]),
+                _known(columns["subtest"][first:end]),
+                FormulaCodeTrials([(score, own) for score, own in formulacode[first:end] if own is not None]),
+            )
+            for (first, end), attempts, *metrics in zip(
+                pairwise(bounds),
+                Attempts.parts(columns["task_id"], passed.tolist(), bounds),
+                *values.values(),
+                strict=True,
+            )
+        ]
 
     @classmethod
     def together(cls, parts: Sequence[Trials]) -> Trials:
@@ -118,7 +156,7 @@ class Trials(NamedTuple):
             return parts[0]
         return cls(
             sum(part.number for part in parts),
-            _chained(part.attempts for part in parts),
+            Attempts.together([part.attempts for part in parts]),
             sum(part.resolved for part in parts),
             sum(part.no_verdict for part in parts),
             sum(part.passes_with_cost for part in parts),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
 
 from schemas.summaries import Grade
 
@@ -57,11 +59,16 @@ class GradingProfile:
             return 0.0
         return (pass_rate * self.pass_weight + impl_rate * self.impl_weight) / total
 
-    def composites(self, pass_rates: Sequence[float], impl_rates: Sequence[float]) -> list[float]:
-        """`composite` of each two of as many of both."""
+    def composites(
+        self, pass_rates: NDArray[np.float64], impl_rates: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """`composite` of each two of as many of both; NaN, where the judge is awaited, stays NaN."""
         if self.pass_weight == self.impl_weight and self.pass_weight > 0:
-            return [(passed + judged) / 2 for passed, judged in zip(pass_rates, impl_rates, strict=True)]
-        return list(map(self.composite, pass_rates, impl_rates))
+            return (pass_rates + impl_rates) / 2
+        total = self.pass_weight + self.impl_weight
+        if total <= 0:
+            return np.where(np.isnan(impl_rates), np.nan, 0.0)
+        return (pass_rates * self.pass_weight + impl_rates * self.impl_weight) / total
 
 
 SPECIFIED = GradingProfile("specified", ((0.95, "A"), (0.85, "B"), (0.75, "C"), (0.65, "D")), ddof=0)

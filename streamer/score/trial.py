@@ -56,6 +56,7 @@ Measured = tuple[
     bool | None,
     float | None,
     float | None,
+    CostSource | None,
     float | None,
     int | None,
     int | None,
@@ -64,7 +65,7 @@ Measured = tuple[
     int | None,
     str | None,
 ]
-"""What a trial without sections says of itself, its score not worked out yet: :data:`MEASURED`."""
+"""What the score of a trial without sections follows from: :data:`MEASURED`."""
 
 MEASURED = (
     "task_id",
@@ -72,6 +73,7 @@ MEASURED = (
     "resolved",
     "score",
     "cost_usd",
+    "cost_source",
     "duration_seconds",
     "input_tokens",
     "output_tokens",
@@ -85,19 +87,22 @@ MEASURED = (
 A tuple of a class of its own would take twice as long to make."""
 
 
-def measured(task_id: str, event: PlainTrial, prices: PriceTable) -> Measured:
-    """What the score of a trial follows from, where many are scored at once: no profile enters it.
+def measured(task_id: str, event: AnyTrial, prices: PriceTable) -> Measured:
+    """What the event says of a trial; no profile enters it, so it can be scored later, with others.
 
     Args:
         task_id: the event's; of equal ones always the same object, which makes them faster to count.
     """
-    cost, duration = event.cost_usd, event.duration_seconds
+    cost, source, duration = event.cost_usd, _REPORTED, event.duration_seconds
+    if cost is None:
+        cost, source = _estimated(event, prices)
     return (
         task_id,
         event.subtest,
         event.resolved,
         event.score,
-        _estimated(event, prices)[0] if cost is None else cost,
+        cost,
+        source,
         _elapsed(event) if duration is None else duration,
         event.input_tokens,
         event.output_tokens,
@@ -108,10 +113,15 @@ def measured(task_id: str, event: PlainTrial, prices: PriceTable) -> Measured:
     )
 
 
+def score_measured(row: Measured, profile: GradingProfile) -> Scored:
+    """Score a trial of its own without sections."""
+    return _scored(row, row[2] is True, None, profile)  # (R20)
+
+
 def score_trial(event: AnyTrial, profile: GradingProfile, prices: PriceTable) -> Scored:
     """Score a trial of its own (R10): its tests and snapshot are judged absolutely."""
     if isinstance(event, PlainTrial):
-        return _scored(event, event.resolved is True, None, profile, prices)  # (R20)
+        return score_measured(measured(event.task_id, event, prices), profile)
     return _score(event, None, profile, prices)
 
 
@@ -158,27 +168,20 @@ def _score(
     formulacode = (
         None if isinstance(event, PlainTrial) else formulacode_score(event, pytest_failed, snapshot_failed)
     )
-    return _scored(event, success, formulacode, profile, prices)
+    return _scored(measured(event.task_id, event, prices), success, formulacode, profile)
 
 
 def _scored(
-    event: AnyTrial,
-    success: bool,
-    formulacode: FormulaCodeScore | None,
-    profile: GradingProfile,
-    prices: PriceTable,
+    row: Measured, success: bool, formulacode: FormulaCodeScore | None, profile: GradingProfile
 ) -> Scored:
-    pass_rate, score = 1.0 if success else 0.0, event.score
+    _, _, resolved, score, cost, source, duration, came, gone, read, written, steps, failure_mode = row
+    pass_rate = 1.0 if success else 0.0
     # the judge's score within [0, 1] (R13, S2)
     impl_rate = None if score is None else 0.0 if score <= 0 else 1.0 if score >= 1 else score
-    cost, source = event.cost_usd, _REPORTED
-    if cost is None:
-        cost, source = _estimated(event, prices)
-    duration = event.duration_seconds
     return tuple.__new__(  # which `Scored` itself does, with 16 arguments by name
         Scored,
         (
-            event.resolved,
+            resolved,
             success,
             pass_rate,
             impl_rate,
@@ -186,13 +189,13 @@ def _scored(
             cost,
             source,
             cost if success or cost is None else inf,  # cost / pass_rate (R14)
-            _elapsed(event) if duration is None else duration,
-            event.input_tokens,
-            event.output_tokens,
-            event.cache_read_tokens,
-            event.cache_write_tokens,
-            event.trajectory_length,
-            event.failure_mode,
+            duration,
+            came,
+            gone,
+            read,
+            written,
+            steps,
+            failure_mode,
             formulacode,
         ),
     )

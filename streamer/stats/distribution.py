@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from math import inf, isfinite, nan
 from typing import Any
 
+from streamer.stats.digits import MANY
 from streamer.stats.errors import StatsError
-from streamer.stats.exact_sum import MANY, ExactSum
+from streamer.stats.exact_sum import ExactSum
 from streamer.stats.few import FEW, Numbers, median_of_few, numbers_of_few
 from streamer.stats.numbers import json_number
 from streamer.stats.ordered import OrderedMultiset
@@ -79,7 +80,7 @@ class Distribution:
             values = Values(values)
         self.nans += values.nans
         if self._few is not None:
-            if len(self._few) + len(values.kept) <= FEW:
+            if len(self._few) + values.size <= FEW:
                 self._few.extend(values.kept)
                 return
             held, self._few = self._few, None
@@ -200,7 +201,7 @@ class Distribution:
 
     def _count_in(self, values: Values) -> None:
         """Count values in where there are many."""
-        if len(values.kept) < MANY:
+        if values.size < MANY:
             self._ordered.extend(values.kept)
         else:
             self._ordered.extend_with_array(values.array)

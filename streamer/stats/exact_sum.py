@@ -10,21 +10,15 @@ from typing import TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from streamer.stats.digits import MANY, MOST_BITS, Digits
 from streamer.stats.errors import StatsError
 from streamer.stats.numbers import JsonNumber, json_number, quotient, root_of_quotient
 
-MANY = 100
-"""From so many values on, summing them in digits is faster than one by one."""
-
-_CHUNK = 4096
-_DIGIT_BITS = 20
-"""4,096 products of two such digits sum to at most 2^52, which floats add without rounding."""
+_PORTION = 1 << 16
+"""So many values are split in digits at once: 3 megabytes at most of them."""
 
 _WHOLE = 2**53
 """Up to that, floats hold every integer."""
-
-_MOST_BITS = 12 * _DIGIT_BITS
-"""Values further apart than that are summed one by one."""
 
 
 class ExactSum:
@@ -95,11 +89,23 @@ class ExactSum:
         if not isinstance(values, np.ndarray) and len(values) < MANY:
             self._extend_with_few(values)
             return
-        for start in range(0, len(values), _CHUNK):
-            chunk = np.asarray(values[start : start + _CHUNK], dtype=np.float64)
-            if not self._extend_in_digits(chunk):
-                for value in chunk.tolist():
-                    self.add(value)
+        for start in range(0, len(values), _PORTION):
+            portion = np.asarray(values[start : start + _PORTION], dtype=np.float64)
+            digits = Digits.of(portion, self._shift)
+            if digits is not None:
+                self.add_digits(digits, 0, len(portion), len(portion))
+                continue
+            for value in portion.tolist():
+                self.add(value)
+
+    def add_digits(self, digits: Digits, first: int, end: int, count: int) -> None:
+        """Count in the values in [first, end) of what was split; `count` of them, the others are 0."""
+        self._refine(digits.shift)
+        total, squares = digits.sums(first, end)
+        finer = self._shift - digits.shift
+        self._sum += total << finer
+        self._squares += squares << 2 * finer
+        self.count += count
 
     def _extend_with_few(self, values: Sequence[float]) -> None:
         if values and values[0].__class__ is int and _are_whole(values):
@@ -205,7 +211,7 @@ class ExactSum:
         """Count the values in, in units so fine that the smallest is whole; False: they lie too far apart."""
         smallest = min(map(abs, filter(None, values)), default=1.0)
         finer = 53 - frexp(smallest)[1]
-        if not smallest < inf or finer > _MOST_BITS or self._shift > _MOST_BITS:
+        if not smallest < inf or finer > MOST_BITS or self._shift > MOST_BITS:
             return False
         self._refine(finer)
         scale = self._scale
@@ -217,35 +223,6 @@ class ExactSum:
         self._squares += sum(map(mul, units, units))
         self.count += len(units)
         return True
-
-    def _extend_in_digits(self, values: NDArray[np.float64]) -> bool:
-        """Count the values in by digits of 20 bits, whose sums and products floats add exactly.
-
-        False, and nothing changed, if the values are not finite or lie too far apart.
-        """
-        top = max(float(values.max()), -float(values.min()))
-        if not top < inf or (bits := frexp(top)[1] + self._shift) > _MOST_BITS or self._shift > 1000:
-            return False
-        scaled = values * self._scale
-        if not (np.trunc(scaled) == scaled).all():
-            shift = 53 - int(np.frexp(values[values != 0.0])[1].min())
-            bits = frexp(top)[1] + max(shift, self._shift)
-            if bits > _MOST_BITS or shift > 1000:
-                return False
-            self._refine(shift)
-            scaled = values * self._scale
-        self._add_products(_digits(scaled, max(1, -(-bits // _DIGIT_BITS))))
-        self.count += len(values)
-        return True
-
-    def _add_products(self, digits: NDArray[np.float64]) -> None:
-        """Add values given as rows of digits, least significant first; the last row is all ones."""
-        *products, sums = (digits @ digits.T).tolist()
-        for i, row in enumerate(products):
-            self._sum += int(sums[i]) << _DIGIT_BITS * i
-            self._squares += int(row[i]) << 2 * _DIGIT_BITS * i
-            for j in range(i):
-                self._squares += int(row[j]) << _DIGIT_BITS * (i + j) + 1
 
     def _refine(self, shift: int) -> None:
         finer = shift - self._shift
@@ -259,18 +236,3 @@ class ExactSum:
 def _are_whole(values: Sequence[float]) -> TypeGuard[Sequence[int]]:
     """Whether they are integers, and such as floats hold exactly."""
     return set(map(type, values)) == {int} and min(values) >= -_WHOLE and max(values) <= _WHOLE
-
-
-def _digits(rest: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """Whole numbers as rows of `count` digits of 20 bits, each with its number's sign, and a row of ones.
-
-    Every step is exact: it splits the bits of a float in two.
-    """
-    digits = np.empty((count + 1, len(rest)))
-    digits[count] = 1.0
-    for place in range(count - 1, 0, -1):
-        unit = 2.0 ** (_DIGIT_BITS * place)
-        np.trunc(rest / unit, out=digits[place])
-        rest = rest - digits[place] * unit
-    digits[0] = rest
-    return digits

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable
+from collections.abc import Hashable, Sequence
 from math import comb, lcm
 from typing import Any
 
+from streamer.stats.attempts import ATTEMPT, Attempts
 from streamer.stats.errors import StatsError
 from streamer.stats.numbers import quotient
-
-_ATTEMPT = 1 << 32
-"""One attempt, beside the passes: both counts of a task in one integer."""
-
-_PASSED = _ATTEMPT + 1
 
 _RECOUNT_SHARE = 8
 """More changes than one in so many tasks: counting all tasks again is faster."""
@@ -51,24 +47,33 @@ class PassAtK:
 
     def add(self, task: Hashable, passed: bool) -> None:
         """Count one attempt at a task in."""
-        self._add(task, _ATTEMPT + bool(passed))
+        self._add(task, ATTEMPT + bool(passed))
 
-    def extend(self, attempts: Collection[tuple[Hashable, bool]]) -> None:
+    def extend(self, attempts: Attempts | Sequence[tuple[Hashable, bool]]) -> None:
         """Count several attempts in: tasks, and whether they passed."""
+        counts = _counted(attempts)
         if self._changed is not None:
-            if len(self._changed) + len(attempts) <= len(self._tasks) // _RECOUNT_SHARE:
-                for task, passed in attempts:
-                    self._add(task, _PASSED if passed else _ATTEMPT)
+            if len(self._changed) + len(counts) <= len(self._tasks) // _RECOUNT_SHARE:
+                for task, held in counts.items():
+                    self._add(task, held)
                 return
             self._changed = None
         tasks = self._tasks
+        if not tasks:
+            tasks.update(counts)
+            return
         get = tasks.get
-        for task, passed in attempts:
-            tasks[task] = get(task, 0) + (_PASSED if passed else _ATTEMPT)
+        for task, held in counts.items():
+            tasks[task] = get(task, 0) + held
+
+    def withdraw(self, attempts: Attempts | Sequence[tuple[Hashable, bool]]) -> None:
+        """Undo one `extend`; raises StatsError if a task has no such attempts."""
+        for task, held in _counted(attempts).items():
+            self._take(task, held)
 
     def remove(self, task: Hashable, passed: bool) -> None:
         """Undo one such `add`; raises StatsError if the task has no such attempt."""
-        self._take(task, _ATTEMPT + bool(passed))
+        self._take(task, ATTEMPT + bool(passed))
 
     def merge(self, *others: PassAtK) -> None:
         """Count in all attempts of the others, which stay as they are; equal tasks are the same task."""
@@ -109,7 +114,7 @@ class PassAtK:
 
     def _take(self, task: Hashable, attempts: int) -> None:
         before = self._tasks.get(task, 0)
-        (tried, passed), (less, fewer) = divmod(before, _ATTEMPT), divmod(attempts, _ATTEMPT)
+        (tried, passed), (less, fewer) = divmod(before, ATTEMPT), divmod(attempts, ATTEMPT)
         if not 0 <= passed - fewer <= tried - less:
             raise StatsError.absent("PassAtK", (task, {"attempts": less, "passes": fewer}))
         self._note(task, before)
@@ -130,7 +135,7 @@ class PassAtK:
             self._recount(self._changed)
         self._changed = {}
         counts = self._with
-        return [(*divmod(held, _ATTEMPT), tasks) for held, tasks in counts.items() if held]
+        return [(*divmod(held, ATTEMPT), tasks) for held, tasks in counts.items() if held]
 
     def _recount(self, changed: dict[Hashable, int]) -> None:
         """Count the tasks that changed as what they are now."""
@@ -141,6 +146,10 @@ class PassAtK:
             counts[after] = counts.get(after, 0) + 1
             if not counts[before]:
                 del counts[before]
+
+
+def _counted(attempts: Attempts | Sequence[tuple[Hashable, bool]]) -> dict[Hashable, int]:
+    return (attempts if isinstance(attempts, Attempts) else Attempts.of(attempts)).counts
 
 
 def _estimate(k: int, counts: list[tuple[int, int, int]]) -> tuple[float | None, int]:

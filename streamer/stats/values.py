@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
+from itertools import pairwise
 from math import inf, isfinite, nan
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.stats.exact_sum import MANY, ExactSum
+from streamer.stats.digits import MANY, Digits
+from streamer.stats.exact_sum import ExactSum
+
+WORTH_SPLITTING = 32
+"""From so many values of each part on, it is faster to do with a whole column what all parts need."""
 
 
 class Values:
@@ -16,7 +22,8 @@ class Values:
 
     Attributes:
         kept: all but NaN, in the order given; -0.0 is left as it is.
-        finite: how many of those are finite.
+        size: how many those are.
+        finite: how many of them are finite.
         nans, infinite, negative_infinite: how many of each there are.
 
     >>> values = Values([0.5, float("nan"), float("inf"), 1.5])
@@ -33,20 +40,44 @@ class Values:
         "kept",
         "nans",
         "negative_infinite",
+        "size",
     )
 
     def __init__(self, values: Sequence[float]) -> None:
         self.kept = values
         self.nans = self.infinite = self.negative_infinite = 0
-        self.finite = len(values)
+        self.size = self.finite = len(values)
         self._sums: ExactSum | None = None
         self._array: NDArray[np.float64] | None = None
         self._zeros_and_ones: tuple[int, int] | None = None
         if not isfinite(sum(values)):  # or their sum overflows
-            self.kept = [value for value in values if value == value]
-            self.nans = len(values) - len(self.kept)
-            self.infinite, self.negative_infinite = self.kept.count(inf), self.kept.count(-inf)
-            self.finite = len(self.kept) - self.infinite - self.negative_infinite
+            self.kept = kept = [value for value in values if value == value]
+            self.size = len(kept)
+            self.nans = len(values) - self.size
+            self.infinite, self.negative_infinite = kept.count(inf), kept.count(-inf)
+            self.finite = self.size - self.infinite - self.negative_infinite
+
+    @staticmethod
+    def parts(column: NDArray[np.float64], bounds: Sequence[int]) -> list[Values]:
+        """The values in each part of a column, but NaN, which stands for what is not known.
+
+        Args:
+            column: of any length.
+            bounds: of the parts, in order: each reaches from one to before the next.
+
+        >>> [part.kept for part in Values.parts(np.array([1.0, np.nan, 2.0]), [0, 2, 3])]
+        [[1.0], [2.0]]
+        """
+        unknown = np.isnan(column)
+        if unknown.any():
+            known = ~unknown
+            places = np.concatenate(([0], known.cumsum()))
+            column, bounds = column[known], places[list(bounds)].tolist()
+        if len(column) < WORTH_SPLITTING * len(bounds):
+            values = column.tolist()
+            return [Values(values[first:end]) for first, end in pairwise(bounds)]
+        whole = _Column(column + 0.0)
+        return [_Part(whole, first, end) for first, end in pairwise(bounds)]
 
     @classmethod
     def together(cls, parts: Sequence[Values]) -> Values:
@@ -57,7 +88,7 @@ class Values:
 
     def __len__(self) -> int:
         """How many there are, NaN included."""
-        return len(self.kept) + self.nans
+        return self.size + self.nans
 
     @property
     def array(self) -> NDArray[np.float64]:
@@ -77,8 +108,64 @@ class Values:
     def sums(self) -> ExactSum:
         """The exact sums of the finite ones; to be read only."""
         if self._sums is None:
-            if self.finite == len(self.kept):
-                self._sums = ExactSum.of(self.kept if len(self.kept) < MANY else self.array)
+            if self.finite == self.size:
+                self._sums = ExactSum.of(self.kept if self.size < MANY else self.array)
             else:
                 self._sums = ExactSum.of([value for value in self.kept if isfinite(value)])
         return self._sums
+
+
+class _Column:
+    """The values of several parts, none of them NaN."""
+
+    def __init__(self, values: NDArray[np.float64]) -> None:
+        self.values = values
+        self.is_finite = bool(np.isfinite(values).all())
+
+    @cached_property
+    def digits(self) -> Digits | None:
+        """Those that are finite, and 0 for the others; None if they lie too far apart."""
+        if self.is_finite:
+            return Digits.of(self.values)
+        return Digits.of(np.where(np.isfinite(self.values), self.values, 0.0))
+
+
+class _Part(Values):
+    """The values in a part of a column."""
+
+    __slots__ = ("_whole",)
+
+    def __init__(self, whole: _Column, first: int, end: int) -> None:
+        self._whole = (whole, first, end)
+        self._sums = self._zeros_and_ones = None
+        part = self._array = whole.values[first:end]
+        self.nans = self.infinite = self.negative_infinite = 0
+        self.size = self.finite = end - first
+        if not whole.is_finite:
+            self.infinite = int(np.count_nonzero(part == inf))
+            self.negative_infinite = int(np.count_nonzero(part == -inf))
+            self.finite = self.size - self.infinite - self.negative_infinite
+
+    def __getattr__(self, name: str) -> Sequence[float]:
+        """`kept`, which few ask a part for."""
+        if name != "kept":
+            raise AttributeError(name)
+        self.kept = self.array.tolist()
+        return self.kept
+
+    @property
+    def zeros_and_ones(self) -> tuple[int, int]:
+        """As of any values."""
+        if self._zeros_and_ones is None:
+            others, ones = np.count_nonzero(self.array), np.count_nonzero(self.array == 1.0)
+            self._zeros_and_ones = self.size - int(others), int(ones)
+        return self._zeros_and_ones
+
+    @property
+    def sums(self) -> ExactSum:
+        """As of any values; those of all parts are in digits already."""
+        whole, first, end = self._whole
+        if self._sums is None and whole.digits is not None:
+            self._sums = ExactSum()
+            self._sums.add_digits(whole.digits, first, end, self.finite)
+        return super().sums

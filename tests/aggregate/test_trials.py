@@ -7,15 +7,18 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from schemas.plain import PlainTrial
+from streamer.aggregate import trials as trials_module
 from streamer.aggregate.slots import slot_key
 from streamer.aggregate.trials import Trials
 from streamer.fold import fold_records
 from streamer.pipeline import Pipeline, Record
 from streamer.score import PriceTable, grading_profile, measured, score_trial
+from streamer.stats import values as values_module
+from tests.score.build import a_trial
 from tests.support.events import a_plan
 from tests.worker.deployment import trial_events
 
@@ -47,15 +50,48 @@ TRIALS = st.builds(
 )
 
 
+@pytest.fixture(params=[0, 10**9], ids=["in columns", "in lists"])
+def _worth(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the size of the parts: as if they were large, or small."""
+    for module in (trials_module, values_module):
+        monkeypatch.setattr(module, "WORTH_SPLITTING", request.param)
+
+
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
-@given(trials=st.lists(TRIALS, min_size=1, max_size=60))
+@pytest.mark.usefixtures("_worth")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])  # the same for all examples
+@given(parts=st.lists(st.lists(TRIALS, min_size=1, max_size=30), min_size=1, max_size=3))
 def test_columns_of_trials_scored_together_are_those_of_trials_scored_alone(
-    profile: Any, trials: list[PlainTrial]
+    profile: Any, parts: list[list[PlainTrial]]
 ) -> None:
     """Weights, prices, missing values and scores outside of [0, 1] included (R2, R13, R14, R20)."""
-    together = Trials.of_measured([measured(trial.task_id, trial, PRICES) for trial in trials], profile)
-    alone = Trials.of([(slot_key(trial), score_trial(trial, profile, PRICES)) for trial in trials])
-    assert _said(together) == _said(alone)
+    rows = [[measured(t.task_id, t, PRICES) for t in part] for part in parts]
+    pairs = [[(slot_key(t), score_trial(t, profile, PRICES)) for t in part] for part in parts]
+    wanted = [_said(Trials.of(part)) for part in pairs]
+    assert [_said(part) for part in Trials.parts_of_measured(rows, profile)] == wanted
+    assert [_said(part) for part in Trials.parts_of(pairs)] == wanted
+
+
+@pytest.mark.usefixtures("_worth")
+def test_parts_with_sections_keep_them() -> None:
+    """FormulaCode's sections, a success that is not the verdict's (R20), and a trial without either."""
+    tests = {"status": "failed", "failed": 1}
+    events = [
+        a_trial(
+            task_id="a",
+            resolved=True,
+            tests=tests,
+            benchmarks={"b": {"agent/nop": 2.0, "oracle/nop": 1.5}},
+            cost_usd=1.0,
+        ),
+        a_trial(task_id="b", resolved=None),
+    ]
+    pairs = [(slot_key(e), score_trial(e, PROFILES[0], PRICES)) for e in events]
+    first, second = Trials.parts_of([pairs[:1], pairs[1:]])
+    assert (_said(first), _said(second)) == (_said(Trials.of(pairs[:1])), _said(Trials.of(pairs[1:])))
+    assert (len(first.formulacode.pairs), first.resolved, first.passes_with_cost) == (1, 1, 0)
+    assert (second.formulacode.pairs, second.no_verdict) == ([], 1)
+    assert Trials.parts_of([]) == Trials.parts_of_measured([], PROFILES[0]) == []
 
 
 def _said(trials: Trials) -> dict[str, Any]:
@@ -66,7 +102,7 @@ def _said(trials: Trials) -> dict[str, Any]:
         "finite": {metric: values.finite for metric, values in trials.values.items()},
         "sums": {metric: values.sums.summary() for metric, values in trials.values.items()},
     }
-    return said | {"passed": [passed.__class__ for _, passed in trials.attempts]}
+    return said | {"attempts": trials.attempts.counts}
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from streamer.stats import PassAtK
+from streamer.stats import Attempts, PassAtK, StatsError
 from streamer.stats.pass_at_k import sizes
 from tests.stats import oracles
 
@@ -83,3 +83,35 @@ def test_unequal_attempts_are_averaged_exactly(seed: int) -> None:
 def test_thirds_are_rounded_once() -> None:
     # 1/3 + 2/3 + 1/3 over 3 tasks = 4/9
     assert tried(a="+--", b="++-", c="+--").summary()["1"]["value"] == float(Fraction(4, 9))
+
+
+@pytest.mark.parametrize("tasks", [3, 40, 5_000])
+def test_attempts_in_parts_are_counted_by_task_like_one_by_one(tasks: int) -> None:
+    """Few tasks, as many as attempts, and far more: three ways of counting, one answer."""
+    choice = random.Random(tasks)
+    attempts = [(f"t{choice.randrange(tasks)}", choice.random() < 0.3) for _ in range(700)]
+    names, passed = [task for task, _ in attempts], [passed for _, passed in attempts]
+    bounds = [0, 5, 5, 300, 420, 700]
+    parts = Attempts.parts(names, passed, bounds)
+    together, one_by_one, apart = PassAtK(), PassAtK(), PassAtK()
+    together.extend(Attempts.together([*parts, Attempts.of([("more", True)])]))
+    for part in parts:
+        apart.extend(part)
+    for task, result in [*attempts, ("more", True)]:
+        one_by_one.add(task, result)
+    apart.add("more", True)
+    assert together.summary(9) == apart.summary(9) == one_by_one.summary(9)
+    for part in parts:
+        together.withdraw(part)
+    assert together.summary() == tried(more="+").summary()
+    with pytest.raises(StatsError, match="more"):
+        together.withdraw([("more", False)])
+
+
+def test_attempts_that_are_few_among_many_leave_the_counts_of_the_others_alone() -> None:
+    held = tried(**{f"t{number}": "+-" for number in range(100)})
+    before = held.summary()
+    held.extend([("t1", True), ("t2", True)])
+    assert held.summary() != before
+    held.withdraw([("t1", True), ("t2", True)])
+    assert held.summary() == before

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.canonical import canonical_json
-from streamer.stats import Distribution, Shares, Values
+from streamer.stats import Distribution, ExactSum, Shares, Values
+from streamer.stats import values as module
 from tests.stats import oracles
 
 numbers = st.one_of(st.sampled_from([0.0, -0.0, 1.0, float("inf"), float("-inf")]), st.floats())
@@ -51,3 +57,38 @@ def test_shares_say_what_a_distribution_of_the_same_values_says(values: list[flo
         distribution.total(),
         distribution.count,
     )
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.lists(numbers, max_size=40), min_size=1, max_size=6))
+def test_parts_of_a_column_are_the_values_of_each_part(portions: list[list[float]]) -> None:
+    """Split as a whole, or by part where the parts are small: their size never shows."""
+    bounds = [0, *accumulate(map(len, portions))]
+    column = np.array([value for values in portions for value in values], dtype=np.float64)
+    wanted = [Values([value for value in values if value == value]) for values in portions]
+    for worth in (0, 10**9):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "WORTH_SPLITTING", worth)
+            parts = Values.parts(column, bounds)
+        assert [_said(part) for part in parts] == [_said(values) for values in wanted]
+        assert _said(Values.together(parts)) == _said(Values.together(wanted))
+
+
+def test_a_part_of_a_column_that_lies_too_far_apart_is_summed_alone() -> None:
+    """Over 240 bits between the largest and the smallest: no digits, exact sums all the same."""
+    column = np.array([1e300, 1.0] * 40 + [5e-324, 1.0] * 40)
+    parts = Values.parts(column, [0, 80, 160])
+    assert [part.sums.total() for part in parts] == [4e301 + 40, 40.0]
+    assert Values.parts(column[:80], [0, 80])[0].sums.summary() == ExactSum.of(column[:80].tolist()).summary()
+
+
+def test_a_part_has_no_other_attribute_than_values_have() -> None:
+    (part,) = Values.parts(np.arange(100.0), [0, 100])
+    assert part.kept == list(range(100))
+    with pytest.raises(AttributeError, match="length"):
+        part.length  # type: ignore[attr-defined]  # noqa: B018
+
+
+def _said(values: Values) -> Any:
+    counts = values.size, values.finite, values.nans, values.infinite, values.negative_infinite, len(values)
+    return counts, values.array.tolist(), list(values.kept), values.zeros_and_ones, values.sums.summary()
