@@ -1,10 +1,14 @@
 """What a trickle writes to Kafka, topic by topic: how much of it any compression could still save.
 
-    python -m benchmarks.bench_trickle_bytes [--events N]
+    python -m benchmarks.bench_trickle_bytes [--events N] [--together N ...]
 
 Every event is published alone, as by an idle worker: each topic gets a record batch for what the event
 changed. The batches are those of the clients' own builder, compressed by what is named above the columns;
 zstd at level 3 is what the clients do. All figures are multiples of the events' own bytes.
+
+Then the same for events that share a publication, because the worker waits until there are so many: each
+partition of a topic gets one batch. Of N events that come 5 ms apart the first waits (N - 1) * 5 ms, and
+half of them at least half of that.
 """
 
 from __future__ import annotations
@@ -13,17 +17,24 @@ import argparse
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 
 import cramjam
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from benchmarks.common import events, table
 from streamer.pipeline import Pipeline, Record
+from streamer.sinks.partitioner import partition_of
 
 HEADER_BYTES = 61
 """Of a record batch; it is never compressed."""
 
 WARM_UP_SHARE = 0.2
+
+PARTITIONS = 8
+
+APART_MS = 5
+"""Between two of 200 events a second."""
 
 Records = list[tuple[str, bytes]]
 """Keys and values."""
@@ -36,15 +47,21 @@ COMPRESSORS: dict[str, Callable[[bytes], int]] = {
 }
 
 
-def trickle_bytes(number: int) -> dict[str, dict[str, float]]:
-    """Topic -> records for an event, and multiples of its bytes by compressor; `all` is their sum."""
+def trickle_bytes(number: int, together: int = 1) -> dict[str, dict[str, float]]:
+    """Topic -> records for an event, and multiples of its bytes by compressor; `all` is their sum.
+
+    Args:
+        number: events over 32 runs, published one after the other.
+        together: so many share a publication.
+    """
     found: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(["records", *COMPRESSORS], 0.0))
     lines = list(events(number))
-    counted = lines[int(number * WARM_UP_SHARE) :]
-    for place, batches in enumerate(_published(lines)):
-        if place < number - len(counted):
+    warm_up = int(number * WARM_UP_SHARE) // together * together
+    counted = lines[warm_up:]
+    for place, batches in enumerate(_published(lines, together)):
+        if place * together < warm_up:
             continue
-        for topic, records in batches.items():
+        for (topic, _), records in batches.items():
             body = _body(records)
             found[topic]["records"] += len(records) / len(counted)
             for name, size in COMPRESSORS.items():
@@ -54,20 +71,24 @@ def trickle_bytes(number: int) -> dict[str, dict[str, float]]:
     return dict(found)
 
 
-def _published(lines: Iterable[bytes]) -> Iterator[dict[str, Records]]:
-    """What each event makes a worker write, by topic."""
+def _published(lines: Iterable[bytes], together: int) -> Iterator[dict[tuple[str, int], Records]]:
+    """What each publication makes a worker write, by topic and partition."""
     pipeline = Pipeline(writer="w")
-    for offset, line in enumerate(lines):
-        batches: dict[str, Records] = defaultdict(list)
-        for run_id in pipeline.fold([Record(line, offset)]).touched:
+    records = (Record(line, offset) for offset, line in enumerate(lines))
+    while batch := list(islice(records, together)):
+        batches: dict[tuple[str, int], Records] = defaultdict(list)
+        for run_id in sorted(pipeline.fold(batch).touched):
+            partition = partition_of(run_id, PARTITIONS)
             pages = pipeline.page_writes(run_id)
-            batches["state pages"] += [(page.key, page.value) for page in pages if page.value is not None]
             cut = pipeline.cut(run_id)
-            for change in cut.summaries:
-                batches[f"{change.kind} summaries"].append((change.key, change.value or b""))
-            batches["scored trials"] += [(change.key, change.value or b"") for change in cut.scored]
-            batches["grade changes"] += [(news.key, news.value) for news in cut.news]
-        yield {topic: records for topic, records in batches.items() if records}
+            for topic, records_of in (
+                ("state pages", [(page.key, page.value) for page in pages]),
+                *((f"{change.kind} summaries", [(change.key, change.value)]) for change in cut.summaries),
+                ("scored trials", [(change.key, change.value) for change in cut.scored]),
+                ("grade changes", [(news.key, news.value) for news in cut.news]),
+            ):
+                batches[topic, partition] += [(key, value or b"") for key, value in records_of]
+        yield {place: found for place, found in batches.items() if found}
 
 
 def _body(records: Records) -> bytes:
@@ -89,9 +110,20 @@ def _body(records: Records) -> bytes:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--events", type=int, default=4_000, help="over 32 runs; default 4,000")
-    found = trickle_bytes(parser.parse_args().events)
+    parser.add_argument(
+        "--together", type=int, nargs="*", default=[2, 3, 5, 10, 20], help="events that share a publication"
+    )
+    args = parser.parse_args()
+    found = trickle_bytes(args.events)
     head = ("topic", "records", *COMPRESSORS)
     print(table([head, *((topic, *of_topic.values()) for topic, of_topic in found.items())]))
+    rows = [
+        (number, (number - 1) * APART_MS, *trickle_bytes(args.events, number)["all"].values())
+        for number in args.together
+    ]
+    if rows:
+        print()
+        print(table([("together", "the first waits, ms", "records", *COMPRESSORS), *rows]))
 
 
 if __name__ == "__main__":

@@ -91,6 +91,7 @@ def test_the_bytes_of_a_trickle_are_worked_out_by_topic() -> None:
     for of_topic in found.values():
         assert 0 < of_topic["zstd 19"] <= of_topic["zstd 3"] * 1.05 < of_topic["raw"] * 1.1
     assert found["all"]["raw"] > found["tier summaries"]["raw"] > 1
+    assert trickle_bytes(100, together=10)["all"]["zstd 3"] < found["all"]["zstd 3"]
 
 
 def test_the_start_of_a_stack_runs(sites: Sites) -> None:
