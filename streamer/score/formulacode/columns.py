@@ -21,7 +21,7 @@ from streamer.score.formulacode.speedups import AGENT, ORACLE
 _MOST_REMEMBERED = 2_000
 """Groupings of more benchmarks than that are not kept."""
 
-_both = itemgetter(AGENT, ORACLE)
+_agent, _oracle = itemgetter(AGENT), itemgetter(ORACLE)
 
 
 class Grouping(NamedTuple):
@@ -55,10 +55,10 @@ def columns_of(benchmarks: Mapping[str, JsonValue]) -> Columns | None:
     """
     entries: Any = benchmarks.values()
     try:
-        agents, oracles = map(list, zip(*map(_both, entries), strict=True))
-    except (KeyError, TypeError, ValueError, IndexError):
+        agents, oracles = list(map(_agent, entries)), list(map(_oracle, entries))
+    except (KeyError, TypeError, IndexError):
         return None
-    if {*map(type, agents), *map(type, oracles)} != {float}:
+    if {*map(type, agents), *map(type, oracles)} != {float}:  # or there are none
         return None
     if not (min(agents) > 0.0 and min(oracles) > 0.0 and math.isfinite(sum(agents) + sum(oracles))):
         return None
@@ -70,12 +70,13 @@ def advantages(benchmarks: Mapping[str, JsonValue], columns: Columns) -> tuple[f
     names = tuple(benchmarks)
     groupings = _remembered(names) if len(names) <= _MOST_REMEMBERED else _groupings(names)
     agent, oracle = (list(map(math.log, column)) for column in columns)
-    found: dict[int, float] = {}
+    speedup, attainable = (math.exp(math.fsum(logs) / len(logs)) for logs in (agent, oracle))
+    found = {id(groupings[-1]): speedup - attainable}  # all of them are one group
     for grouping in groupings:
         if id(grouping) not in found:
             differences = list(map(sub, _gmeans(grouping, agent), _gmeans(grouping, oracle)))
             found[id(grouping)] = mean_of(differences)
-    return (math.exp(math.fsum(agent) / len(agent)), *(found[id(grouping)] for grouping in groupings))
+    return (speedup, *(found[id(grouping)] for grouping in groupings))
 
 
 def mean_of(differences: list[float]) -> float:
