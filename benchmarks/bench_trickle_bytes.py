@@ -82,7 +82,7 @@ def _published(lines: Iterable[bytes], together: int) -> Iterator[dict[tuple[str
             pages = pipeline.page_writes(run_id)
             cut = pipeline.cut(run_id)
             for topic, records_of in (
-                ("state pages", [(page.key, page.value) for page in pages]),
+                ("state pages", [(page.key, page.value) for page in pages if page.value is not None]),
                 *((f"{change.kind} summaries", [(change.key, change.value)]) for change in cut.summaries),
                 ("scored trials", [(change.key, change.value) for change in cut.scored]),
                 ("grade changes", [(news.key, news.value) for news in cut.news]),
@@ -111,7 +111,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--events", type=int, default=4_000, help="over 32 runs; default 4,000")
     parser.add_argument(
-        "--together", type=int, nargs="*", default=[2, 3, 5, 10, 20], help="events that share a publication"
+        "--together",
+        type=int,
+        nargs="*",
+        choices=range(1, 101),
+        metavar="N",
+        default=[2, 3, 5, 10, 20],
+        help="events that share a publication, 1 to 100",
     )
     args = parser.parse_args()
     found = trickle_bytes(args.events)

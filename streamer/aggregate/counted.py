@@ -19,7 +19,9 @@ Cell = tuple[str, str, str | None, bool]
 Waiting = dict[Cell, list[tuple[SlotKey, Scored]]]
 
 _MOST_WAITING = 16_384
-"""Trials that may wait to be counted, 300 to 500 bytes each: a few megabytes for a large run."""
+"""Trials that may wait to be counted, 300 to 500 bytes each: a few megabytes for a large run.
+
+While they are counted, they and their columns take twice that."""
 
 _LARGE = 8
 """From so many trials on, counting a part by itself is faster than as one of many."""
@@ -87,14 +89,10 @@ class CountedTrials:
         """
         entered, measured, left = self._entered, self._measured, self._left
         self._entered, self._measured, self._left, self.waiting = {}, {}, {}, 0
-        came = [
-            *zip(
-                [(*place, True) for place in measured],
-                Trials.parts_of_measured(list(measured.values()), profile),
-                strict=True,
-            ),
-            *zip(entered, Trials.parts_of(list(entered.values())), strict=True),
-        ]
+        cells: list[Cell] = [(*place, True) for place in measured]
+        came = list(zip(cells, Trials.parts_of_measured(list(measured.values()), profile), strict=True))
+        measured.clear()
+        came += zip(entered, Trials.parts_of(list(entered.values())), strict=True)
         gone = zip(left, Trials.parts_of(list(left.values())), strict=True)
         return self._count(came, 1, is_baseline) | self._count(gone, -1, is_baseline)
 

@@ -20,9 +20,9 @@ def json_count(total: float) -> int | float:
     return int(total) if total <= MAX_COUNT else float(total)
 
 
-def tally(counter: Counter[T], item: T, sign: int) -> None:
-    """Count an item up (`sign` 1) or down (-1), or by more; nothing is kept at zero."""
-    counter[item] += sign
+def tally(counter: Counter[T], item: T, change: int) -> None:
+    """Count an item up, or down where the change is negative; nothing is kept at zero."""
+    counter[item] += change
     if not counter[item]:
         del counter[item]
 

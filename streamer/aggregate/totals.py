@@ -9,7 +9,7 @@ from typing import Any
 
 from streamer.aggregate.tally import json_count, tally, tally_all
 from streamer.aggregate.trials import Trials
-from streamer.stats import ATTEMPT, Attempts, ExactSum, PassAtK, json_number
+from streamer.stats import Attempts, ExactSum, PassAtK, json_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,8 @@ class RunTotals:
             known = [percentage for percentage in percentages if percentage is not None]
             (self.speedup_percentage.extend if sign > 0 else self.speedup_percentage.withdraw)(known)
         attempts = Attempts.together([trials.attempts for trials in parts])
-        for task, held in attempts.counts.items():
-            tally(self.tasks, task, sign * (held // ATTEMPT))
+        for task, number in attempts.by_task.items():
+            tally(self.tasks, task, sign * number)
         if compared:
             (self.pass_at_k.extend if sign > 0 else self.pass_at_k.withdraw)(attempts)
 

@@ -26,16 +26,16 @@ _NUMBERS = (
 
 
 def score_columns(rows: Sequence[Measured], profile: GradingProfile) -> dict[str, Any]:
-    """Of at least one trial: its task, its subtest, and the fields of :class:`~streamer.score.Scored`.
+    """Of at least one trial: the columns of :data:`MEASURED`, and what :class:`~streamer.score.Scored` adds.
 
-    Numbers and truth values come as floats, NaN for what is unknown, but `success` as truth values;
-    `cost_source` and `formulacode` are left out.
+    Numbers and truth values come as floats, NaN for what is unknown, but `success` as truth values, and
+    `score` as it was.
     """
     columns: dict[str, Any] = dict(zip(MEASURED, zip(*rows, strict=True), strict=True))
     columns |= {name: float_column(columns[name]) for name in _NUMBERS}
     success, cost = columns["resolved"] == 1.0, columns["cost_usd"]  # (R20)
     pass_rate = success.astype(np.float64)
-    impl_rate = float_column(columns["score"]).clip(0.0, 1.0)  # (R13, S2)
+    impl_rate = float_column(columns["score"]).clip(0.0, 1.0) + 0.0  # (R13, S2), never -0.0
     return columns | {
         "success": success,
         "pass_rate": pass_rate,

@@ -91,7 +91,7 @@ def measured(task_id: str, event: AnyTrial, prices: PriceTable) -> Measured:
     """What the event says of a trial; no profile enters it, so it can be scored later, with others.
 
     Args:
-        task_id: the event's; of equal ones always the same object, which makes them faster to count.
+        task_id: the event's; where many are counted, equal ones had better be the same object.
     """
     cost, source, duration = event.cost_usd, _REPORTED, event.duration_seconds
     if cost is None:
@@ -174,7 +174,7 @@ def _score(
 def _scored(
     row: Measured, success: bool, formulacode: FormulaCodeScore | None, profile: GradingProfile
 ) -> Scored:
-    _, _, resolved, score, cost, source, duration, came, gone, read, written, steps, failure_mode = row
+    _, _, resolved, score, cost, source, duration, fresh, output, read, written, steps, failure_mode = row
     pass_rate = 1.0 if success else 0.0
     # the judge's score within [0, 1] (R13, S2)
     impl_rate = None if score is None else 0.0 if score <= 0 else 1.0 if score >= 1 else score
@@ -190,8 +190,8 @@ def _scored(
             source,
             cost if success or cost is None else inf,  # cost / pass_rate (R14)
             duration,
-            came,
-            gone,
+            fresh,
+            output,
             read,
             written,
             steps,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from functools import cached_property
 from itertools import pairwise
 
@@ -24,25 +24,25 @@ class Attempts:
     """Some attempts, none of which changes any more.
 
     >>> attempts = Attempts.of([("a", True), ("b", False), ("a", False)])
-    >>> [(task, *divmod(held, ATTEMPT)) for task, held in attempts.counts.items()]
-    [('a', 2, 1), ('b', 1, 0)]
+    >>> attempts.by_task
+    {'a': 2, 'b': 1}
     """
 
-    __slots__ = ("_counts", "_pairs", "_stretches")
+    __slots__ = ("_counts", "_held", "_stretches")
 
     def __init__(
         self,
-        pairs: Sequence[tuple[Hashable, bool]] = (),
+        held: Sequence[tuple[Hashable, int]] = (),
         stretches: Sequence[tuple[_Column, int, int]] = (),
     ) -> None:
-        self._pairs = pairs
+        self._held = held
         self._stretches = stretches
         self._counts: dict[Hashable, int] | None = None
 
     @classmethod
-    def of(cls, attempts: Sequence[tuple[Hashable, bool]]) -> Attempts:
+    def of(cls, attempts: Iterable[tuple[Hashable, bool]]) -> Attempts:
         """Those: tasks, and whether they passed."""
-        return cls(attempts)
+        return cls([(task, _PASSED if passed else ATTEMPT) for task, passed in attempts])
 
     @classmethod
     def parts(
@@ -58,18 +58,24 @@ class Attempts:
         if len(parts) == 1:
             return parts[0]
         return cls(
-            [pair for part in parts for pair in part._pairs],
+            [held for part in parts for held in part._held],
             [stretch for part in parts for stretch in part._stretches],
         )
 
+    def items(self) -> Collection[tuple[Hashable, int]]:
+        """Tasks, and attempts * 2^32 + passes of each; the same task may come more than once."""
+        return self._by_task().items() if self._stretches else self._held
+
     @property
-    def counts(self) -> dict[Hashable, int]:
-        """Of each task with attempts: attempts * 2^32 + passes; to be read only."""
+    def by_task(self) -> dict[Hashable, int]:
+        """How many there are at each task."""
+        return {task: held // ATTEMPT for task, held in self._by_task().items()}
+
+    def _by_task(self) -> dict[Hashable, int]:
         if self._counts is None:
             counts = self._counts = {}
-            get = counts.get
-            for task, passed in self._pairs:
-                counts[task] = get(task, 0) + (_PASSED if passed else ATTEMPT)
+            for task, held in self._held:
+                counts[task] = counts.get(task, 0) + held
             columns: dict[_Column, list[tuple[int, int]]] = {}
             for column, first, end in self._stretches:
                 columns.setdefault(column, []).append((first, end))
@@ -86,7 +92,7 @@ class _Column:
         self._passed = passed
 
     def count(self, counts: dict[Hashable, int], stretches: Sequence[tuple[int, int]]) -> None:
-        """Add the attempts in some stretches to counts as `Attempts.counts` has them."""
+        """Add the attempts in some stretches to counts by task."""
         get = counts.get
         number = sum(end - first for first, end in stretches)
         if number < MANY or number * _SCATTERED < len(self._names):

@@ -14,8 +14,8 @@ from streamer.stats.digits import MANY, MOST_BITS, Digits
 from streamer.stats.errors import StatsError
 from streamer.stats.numbers import JsonNumber, json_number, quotient, root_of_quotient
 
-_PORTION = 1 << 16
-"""So many values are split in digits at once: 3 megabytes at most of them."""
+_PORTION = 4096
+"""So many values are split in digits at once; where they lie too far apart, so many go one by one."""
 
 _WHOLE = 2**53
 """Up to that, floats hold every integer."""
@@ -26,8 +26,8 @@ class ExactSum:
 
     Every finite float is an integer over a power of two, so both sums are exact, adding and removing are
     inverse to the last bit, and one correctly rounded division at the end gives the answer. The common
-    power is the greatest that any value has needed so far: it grows when a finer value comes and starts
-    again at 1 when the last value leaves.
+    power is the greatest that any value, or any column that values came with, has needed so far: it grows
+    when a finer one comes and starts again at 1 when the last value leaves.
 
     mean = S / n; variance = (n Q - S^2) / (n (n - ddof)); std_dev = its root, where S is the sum and Q the
     sum of squares. ddof 0 is the population's, 1 the sample's.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Iterable
 from math import comb, lcm
 from typing import Any
 
@@ -49,26 +49,23 @@ class PassAtK:
         """Count one attempt at a task in."""
         self._add(task, ATTEMPT + bool(passed))
 
-    def extend(self, attempts: Attempts | Sequence[tuple[Hashable, bool]]) -> None:
+    def extend(self, attempts: Attempts | Iterable[tuple[Hashable, bool]]) -> None:
         """Count several attempts in: tasks, and whether they passed."""
-        counts = _counted(attempts)
+        added = _held(attempts)
         if self._changed is not None:
-            if len(self._changed) + len(counts) <= len(self._tasks) // _RECOUNT_SHARE:
-                for task, held in counts.items():
+            if len(self._changed) + len(added) <= len(self._tasks) // _RECOUNT_SHARE:
+                for task, held in added:
                     self._add(task, held)
                 return
             self._changed = None
         tasks = self._tasks
-        if not tasks:
-            tasks.update(counts)
-            return
         get = tasks.get
-        for task, held in counts.items():
+        for task, held in added:
             tasks[task] = get(task, 0) + held
 
-    def withdraw(self, attempts: Attempts | Sequence[tuple[Hashable, bool]]) -> None:
-        """Undo one `extend`; raises StatsError if a task has no such attempts."""
-        for task, held in _counted(attempts).items():
+    def withdraw(self, attempts: Attempts | Iterable[tuple[Hashable, bool]]) -> None:
+        """Undo one `extend`; raises StatsError at the first task that has no such attempts."""
+        for task, held in _held(attempts):
             self._take(task, held)
 
     def remove(self, task: Hashable, passed: bool) -> None:
@@ -148,8 +145,8 @@ class PassAtK:
                 del counts[before]
 
 
-def _counted(attempts: Attempts | Sequence[tuple[Hashable, bool]]) -> dict[Hashable, int]:
-    return (attempts if isinstance(attempts, Attempts) else Attempts.of(attempts)).counts
+def _held(attempts: Attempts | Iterable[tuple[Hashable, bool]]) -> Collection[tuple[Hashable, int]]:
+    return (attempts if isinstance(attempts, Attempts) else Attempts.of(attempts)).items()
 
 
 def _estimate(k: int, counts: list[tuple[int, int, int]]) -> tuple[float | None, int]:

@@ -13,17 +13,13 @@ from numpy.typing import NDArray
 from streamer.stats.digits import MANY, Digits
 from streamer.stats.exact_sum import ExactSum
 
-WORTH_SPLITTING = 32
-"""From so many values of each part on, it is faster to do with a whole column what all parts need."""
-
 
 class Values:
     """Some values, none of which changes any more.
 
     Attributes:
-        kept: all but NaN, in the order given; -0.0 is left as it is.
-        size: how many those are.
-        finite: how many of them are finite.
+        size: how many there are but NaN.
+        finite: how many of those are finite.
         nans, infinite, negative_infinite: how many of each there are.
 
     >>> values = Values([0.5, float("nan"), float("inf"), 1.5])
@@ -33,25 +29,25 @@ class Values:
 
     __slots__ = (
         "_array",
+        "_kept",
         "_sums",
         "_zeros_and_ones",
         "finite",
         "infinite",
-        "kept",
         "nans",
         "negative_infinite",
         "size",
     )
 
     def __init__(self, values: Sequence[float]) -> None:
-        self.kept = values
+        self._kept: Sequence[float] | None = values
         self.nans = self.infinite = self.negative_infinite = 0
         self.size = self.finite = len(values)
         self._sums: ExactSum | None = None
         self._array: NDArray[np.float64] | None = None
         self._zeros_and_ones: tuple[int, int] | None = None
         if not isfinite(sum(values)):  # or their sum overflows
-            self.kept = kept = [value for value in values if value == value]
+            self._kept = kept = [value for value in values if value == value]
             self.size = len(kept)
             self.nans = len(values) - self.size
             self.infinite, self.negative_infinite = kept.count(inf), kept.count(-inf)
@@ -73,9 +69,6 @@ class Values:
             known = ~unknown
             places = np.concatenate(([0], known.cumsum()))
             column, bounds = column[known], places[list(bounds)].tolist()
-        if len(column) < WORTH_SPLITTING * len(bounds):
-            values = column.tolist()
-            return [Values(values[first:end]) for first, end in pairwise(bounds)]
         whole = _Column(column + 0.0)
         return [_Part(whole, first, end) for first, end in pairwise(bounds)]
 
@@ -89,6 +82,13 @@ class Values:
     def __len__(self) -> int:
         """How many there are, NaN included."""
         return self.size + self.nans
+
+    @property
+    def kept(self) -> Sequence[float]:
+        """All but NaN, in the order given; a zero may have lost its sign."""
+        if self._kept is None:
+            self._kept = self.array.tolist()
+        return self._kept
 
     @property
     def array(self) -> NDArray[np.float64]:
@@ -137,7 +137,7 @@ class _Part(Values):
 
     def __init__(self, whole: _Column, first: int, end: int) -> None:
         self._whole = (whole, first, end)
-        self._sums = self._zeros_and_ones = None
+        self._kept = self._sums = self._zeros_and_ones = None
         part = self._array = whole.values[first:end]
         self.nans = self.infinite = self.negative_infinite = 0
         self.size = self.finite = end - first
@@ -145,13 +145,6 @@ class _Part(Values):
             self.infinite = int(np.count_nonzero(part == inf))
             self.negative_infinite = int(np.count_nonzero(part == -inf))
             self.finite = self.size - self.infinite - self.negative_infinite
-
-    def __getattr__(self, name: str) -> Sequence[float]:
-        """`kept`, which few ask a part for."""
-        if name != "kept":
-            raise AttributeError(name)
-        self.kept = self.array.tolist()
-        return self.kept
 
     @property
     def zeros_and_ones(self) -> tuple[int, int]:

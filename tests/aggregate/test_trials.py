@@ -11,20 +11,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from schemas.plain import PlainTrial
-from streamer.aggregate import trials as trials_module
+from streamer.aggregate import trials as module
 from streamer.aggregate.slots import slot_key
 from streamer.aggregate.trials import Trials
 from streamer.fold import fold_records
 from streamer.pipeline import Pipeline, Record
 from streamer.score import PriceTable, grading_profile, measured, score_trial
-from streamer.stats import values as values_module
+from streamer.stats import PassAtK
 from tests.score.build import a_trial
-from tests.support.events import a_plan
+from tests.support.events import a_plan, a_retraction, folded, records
+from tests.support.events import a_trial as a_result
 from tests.worker.deployment import trial_events
 
 PRICES = PriceTable.default()
 PROFILES = [grading_profile(name) for name in (None, "scylla-2026", "specified@0.7:0.3", "specified@0:0")]
 TIMES = st.none() | st.sampled_from([datetime(2026, 1, 1, 0, minute, tzinfo=UTC) for minute in (0, 7)])
+
+SLOT = {"run_id", "task_id", "attempt", "agent", "model", "tier"}
+"""Fields that name the slot of a result."""
 
 COUNTS = st.none() | st.integers(0, 2**53)
 AMOUNTS = st.none() | st.floats(0, 1e15)
@@ -53,8 +57,7 @@ TRIALS = st.builds(
 @pytest.fixture(params=[0, 10**9], ids=["in columns", "in lists"])
 def _worth(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the size of the parts: as if they were large, or small."""
-    for module in (trials_module, values_module):
-        monkeypatch.setattr(module, "WORTH_SPLITTING", request.param)
+    monkeypatch.setattr(module, "WORTH_COLUMNS", request.param)
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
@@ -102,10 +105,13 @@ def _said(trials: Trials) -> dict[str, Any]:
         "finite": {metric: values.finite for metric, values in trials.values.items()},
         "sums": {metric: values.sums.summary() for metric, values in trials.values.items()},
     }
-    return said | {"attempts": trials.attempts.counts}
+    attempts = PassAtK()
+    attempts.extend(trials.attempts)
+    return said | {"attempts": (trials.attempts.by_task, attempts.summary())}
 
 
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.usefixtures("_worth")
 def test_trials_scored_together_are_taken_back_as_they_were_counted(seed: int) -> None:
     """Re-runs, retractions, another profile and a new baseline after many trials have come."""
     values = trial_events(400, runs=2, seed=seed)
@@ -119,3 +125,24 @@ def test_trials_scored_together_are_taken_back_as_they_were_counted(seed: int) -
             alone.cut(run_id)
     wanted = [change for run_id in sorted(alone.runs()) for change in alone.all_summaries(run_id)]
     assert [(c.key, c.digest) for c in together.summaries()] == [(c.key, c.digest) for c in wanted]
+
+
+@pytest.mark.usefixtures("_worth")
+def test_sub_trials_and_trials_of_their_own_are_taken_back_as_they_were_counted() -> None:
+    """Many at once in, the same many at once out: nothing is left of any group or total."""
+    sub_trials = [
+        a_result(task_id=f"t{n}", agent=agent, agent_index=index, resolved=n % 3 == 0, cost_usd=n / 7)
+        for n in range(40)
+        for index, agent in enumerate(("oracle", "alpha"), 1)
+    ]
+    own = [a_result(task_id=f"t{n % 9}", attempt=n, agent="nop", score=n / 40) for n in range(1, 41)]
+    pipeline, _ = folded(sub_trials + own, cuts=False)
+    run = pipeline.run("run-1")
+    assert (run.totals.trials, run.totals.slots, len(run.totals.tasks)) == (80, 120, 40)
+    gone = [a_retraction(**{k: v for k, v in e.items() if k in SLOT}) for e in own[:39] + sub_trials]
+    pipeline.fold(records(gone))
+    assert (run.totals.trials, run.totals.slots, dict(run.totals.tasks)) == (1, 1, {"t4": 1})
+    last = a_retraction(**{k: v for k, v in own[39].items() if k in SLOT})
+    pipeline.fold(records([last]))
+    assert (run.groups, run.totals.trials, len(run.totals.tasks)) == ({}, 0, 0)
+    assert {total.count for total in run.totals.sums.values()} == {0}

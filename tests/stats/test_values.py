@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from schemas.canonical import canonical_json
 from streamer.stats import Distribution, ExactSum, Shares, Values
-from streamer.stats import values as module
 from tests.stats import oracles
 
 numbers = st.one_of(st.sampled_from([0.0, -0.0, 1.0, float("inf"), float("-inf")]), st.floats())
@@ -62,16 +61,18 @@ def test_shares_say_what_a_distribution_of_the_same_values_says(values: list[flo
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.lists(numbers, max_size=40), min_size=1, max_size=6))
 def test_parts_of_a_column_are_the_values_of_each_part(portions: list[list[float]]) -> None:
-    """Split as a whole, or by part where the parts are small: their size never shows."""
     bounds = [0, *accumulate(map(len, portions))]
     column = np.array([value for values in portions for value in values], dtype=np.float64)
     wanted = [Values([value for value in values if value == value]) for values in portions]
-    for worth in (0, 10**9):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(module, "WORTH_SPLITTING", worth)
-            parts = Values.parts(column, bounds)
-        assert [_said(part) for part in parts] == [_said(values) for values in wanted]
-        assert _said(Values.together(parts)) == _said(Values.together(wanted))
+    parts = Values.parts(column, bounds)
+    assert [_said(part) for part in parts] == [_said(values) for values in wanted]
+    assert _said(Values.together(parts)) == _said(Values.together(wanted))
+
+
+def test_what_the_sums_of_parts_need_is_worked_out_for_the_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = Values.parts(np.array([0.25, 3.0, np.inf, 0.1, 0.2]), [0, 3, 5])
+    monkeypatch.setattr(ExactSum, "extend", None)  # which sums values that come alone
+    assert [part.sums.summary()["sum"] for part in parts] == [3.25, 0.30000000000000004]
 
 
 def test_a_part_of_a_column_that_lies_too_far_apart_is_summed_alone() -> None:
@@ -82,13 +83,7 @@ def test_a_part_of_a_column_that_lies_too_far_apart_is_summed_alone() -> None:
     assert Values.parts(column[:80], [0, 80])[0].sums.summary() == ExactSum.of(column[:80].tolist()).summary()
 
 
-def test_a_part_has_no_other_attribute_than_values_have() -> None:
-    (part,) = Values.parts(np.arange(100.0), [0, 100])
-    assert part.kept == list(range(100))
-    with pytest.raises(AttributeError, match="length"):
-        part.length  # type: ignore[attr-defined]  # noqa: B018
-
-
 def _said(values: Values) -> Any:
     counts = values.size, values.finite, values.nans, values.infinite, values.negative_infinite, len(values)
-    return counts, values.array.tolist(), list(values.kept), values.zeros_and_ones, values.sums.summary()
+    numbers = repr(values.array.tolist()), list(values.kept), values.zeros_and_ones  # -0.0 is "-0.0"
+    return counts, numbers, values.sums.summary()
