@@ -45,7 +45,7 @@ class Folding:
     def summaries(self) -> Iterator[SummaryChange]:
         """Every summary of every run; by run, agents and tiers by name, the run itself last."""
         for run_id in self.runs():
-            with _no_garbage_collection():
+            with _no_garbage_collection(set_aside=True):
                 changes = self.pipeline.all_summaries(run_id)
             yield from changes
 

@@ -23,7 +23,6 @@ from streamer.score import (
     deciding_sub_trial,
     grading_profile,
     measured,
-    score_measured,
     score_trial,
     score_trial_group,
 )
@@ -133,24 +132,17 @@ class ScoredSlots:
             self._settle_group(_group_of(key), key)
             return
         written = live and self.tracked and len(self.rescored) < _FRESH and len(slot.raw) <= _SMALL_BYTES
-        if isinstance(event, PlainTrial):
-            row = measured(key[1], event, self._prices)
-            if written:
-                self._write(key, slot, score_measured(row, self.profile), event)
-            elif self.tracked:
+        if not written and isinstance(event, PlainTrial):
+            if self.tracked:
                 self.rescored[key] = None
-            if self._counted.enter_measured(key, row):
+            if self._counted.enter_measured(key, measured(key[1], event, self._prices)):
                 self.settle()
             return
         scored = score_trial(event, self.profile, self._prices)
         self._enter(key, scored)
         if written and scored.formulacode is None:
-            self._write(key, slot, scored, event)
-
-    def _write(self, key: SlotKey, slot: Slot, scored: Scored, event: AnyTrial) -> None:
-        """Make a slot's scored trial, while all that it needs is at hand."""
-        print_ = fingerprint(event)
-        self.rescored[key] = scored_json(self.run_id, self.profile, key, slot, scored, print_)
+            print_ = fingerprint(event)
+            self.rescored[key] = scored_json(self.run_id, self.profile, key, slot, scored, print_)
 
     def change_slot(
         self, key: SlotKey, change: Callable[[Slot], bool], event: AnyTrial | None = None

@@ -82,8 +82,7 @@ class RunTotals:
             known = [percentage for percentage in percentages if percentage is not None]
             (self.speedup_percentage.extend if sign > 0 else self.speedup_percentage.withdraw)(known)
         attempts = Attempts.together([trials.attempts for trials in parts])
-        for task, number in attempts.by_task.items():
-            tally(self.tasks, task, sign * number)
+        attempts.tally(self.tasks, sign)
         if compared:
             (self.pass_at_k.extend if sign > 0 else self.pass_at_k.withdraw)(attempts)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, chain, pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,10 +38,8 @@ DISTRIBUTED = {
 SUMMED = ("cache_read_tokens", "cache_write_tokens", "trajectory_length")
 """Metrics of which only sum and count are kept."""
 
-T = TypeVar("T")
-
-WORTH_COLUMNS = 32
-"""From so many trials in a part on, it is faster to score and to sum them in columns, with other parts."""
+WORTH_COLUMNS = 64
+"""From so many trials a part on, on average, it is faster to score and to sum them in columns."""
 
 _VALUES = (*DISTRIBUTED.items(), *zip(SUMMED, SUMMED, strict=True))
 
@@ -83,7 +81,7 @@ class Trials(NamedTuple):
         costs, resolved = columns["cost_usd"], columns["resolved"]
         return cls(
             len(scores),
-            Attempts.of([(task, verdict is True) for task, verdict in zip(tasks, resolved, strict=True)]),
+            Attempts.of(zip(tasks, [verdict is True for verdict in resolved], strict=True)),
             resolved.count(True),
             resolved.count(None),
             sum(success for success, cost in zip(columns["success"], costs, strict=True) if cost is not None),
@@ -96,23 +94,8 @@ class Trials(NamedTuple):
     @classmethod
     def parts_of(cls, parts: Sequence[Sequence[tuple[SlotKey, Scored]]]) -> list[Trials]:
         """`of` each of several parts."""
-        return _each(parts, cls.of, cls._of_large)
-
-    @classmethod
-    def parts_of_measured(cls, parts: Sequence[Sequence[Measured]], profile: GradingProfile) -> list[Trials]:
-        """The columns of several parts that are scored here: what `parts_of` makes of their scores."""
-
-        def of(part: Sequence[Measured]) -> Trials:
-            scores = [score_measured(row, profile) for row in part]
-            return cls._of([row[0] for row in part], [row[1] for row in part], scores)
-
-        def of_large(large: Sequence[Sequence[Measured]]) -> list[Trials]:
-            return cls._parts(score_columns(list(chain.from_iterable(large)), profile), large, ())
-
-        return _each(parts, of, of_large)
-
-    @classmethod
-    def _of_large(cls, parts: Sequence[Sequence[tuple[SlotKey, Scored]]]) -> list[Trials]:
+        if not parts or sum(map(len, parts)) < WORTH_COLUMNS * len(parts):
+            return [cls.of(part) for part in parts]
         keys, scores = zip(*chain.from_iterable(parts), strict=True)
         columns: dict[str, Any] = dict(zip(Scored._fields, zip(*scores, strict=True), strict=True))
         for name in ("resolved", *DISTRIBUTED.values(), *SUMMED):
@@ -121,6 +104,20 @@ class Trials(NamedTuple):
         columns["task_id"], columns["subtest"] = [key[1] for key in keys], [key[6] for key in keys]
         pairs = [(score, score.formulacode) for score in scores]
         return cls._parts(columns, parts, pairs)
+
+    @classmethod
+    def parts_of_measured(cls, parts: Sequence[Sequence[Measured]], profile: GradingProfile) -> list[Trials]:
+        """The columns of several parts that are scored here: what `parts_of` makes of their scores."""
+        if parts and sum(map(len, parts)) >= WORTH_COLUMNS * len(parts):
+            return cls._parts(score_columns(list(chain.from_iterable(parts)), profile), parts, ())
+        return [
+            cls._of(
+                [row[0] for row in part],
+                [row[1] for row in part],
+                [score_measured(row, profile) for row in part],
+            )
+            for part in parts
+        ]
 
     @classmethod
     def _parts(
@@ -171,17 +168,6 @@ class Trials(NamedTuple):
             _chained(part.subtests for part in parts),
             FormulaCodeTrials(_chained(part.formulacode.pairs for part in parts)),
         )
-
-
-def _each(
-    parts: Sequence[Sequence[T]],
-    of_one: Callable[[Sequence[T]], Trials],
-    of_large: Callable[[Sequence[Sequence[T]]], list[Trials]],
-) -> list[Trials]:
-    """The columns of all parts: those of the large ones at once, of each other by itself."""
-    large = [part for part in parts if len(part) >= WORTH_COLUMNS]
-    found = iter(of_large(large) if large else ())
-    return [next(found) if len(part) >= WORTH_COLUMNS else of_one(part) for part in parts]
 
 
 def _known(column: Sequence[Any]) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -9,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.stats.digits import MANY
+from streamer.stats.digits import LARGE, MANY
 
 ATTEMPT = 1 << 32
 """One attempt, beside the passes: both counts of a task in one integer."""
@@ -23,9 +24,10 @@ _SCATTERED = 8
 class Attempts:
     """Some attempts, none of which changes any more.
 
-    >>> attempts = Attempts.of([("a", True), ("b", False), ("a", False)])
-    >>> attempts.by_task
-    {'a': 2, 'b': 1}
+    >>> tasks = Counter()
+    >>> Attempts.of([("a", True), ("b", False), ("a", False)]).tally(tasks, 1)
+    >>> tasks
+    Counter({'a': 2, 'b': 1})
     """
 
     __slots__ = ("_counts", "_held", "_stretches")
@@ -50,7 +52,12 @@ class Attempts:
     ) -> list[Attempts]:
         """The attempts in each part of a column; a part reaches from one bound to before the next."""
         column = _Column(tasks, passed)
-        return [cls((), [(column, first, end)]) for first, end in pairwise(bounds)]
+        return [
+            cls((), [(column, first, end)])
+            if end - first >= LARGE
+            else cls.of(zip(tasks[first:end], passed[first:end], strict=True))
+            for first, end in pairwise(bounds)
+        ]
 
     @classmethod
     def together(cls, parts: Sequence[Attempts]) -> Attempts:
@@ -64,14 +71,19 @@ class Attempts:
 
     def items(self) -> Collection[tuple[Hashable, int]]:
         """Tasks, and attempts * 2^32 + passes of each; the same task may come more than once."""
-        return self._by_task().items() if self._stretches else self._held
+        return self._counted().items() if self._stretches else self._held
 
-    @property
-    def by_task(self) -> dict[Hashable, int]:
-        """How many there are at each task."""
-        return {task: held // ATTEMPT for task, held in self._by_task().items()}
+    def tally(self, tasks: Counter[Hashable], sign: int) -> None:
+        """Count the attempts at each task (`sign` 1) or take them back (-1); nothing is kept at zero."""
+        if sign > 0 and not self._stretches:
+            tasks.update([task for task, _ in self._held])
+            return
+        for task, held in self.items():
+            tasks[task] += sign * (held // ATTEMPT)
+            if not tasks[task]:
+                del tasks[task]
 
-    def _by_task(self) -> dict[Hashable, int]:
+    def _counted(self) -> dict[Hashable, int]:
         if self._counts is None:
             counts = self._counts = {}
             for task, held in self._held:

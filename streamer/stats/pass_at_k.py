@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from math import comb, lcm
 from typing import Any
 
@@ -51,7 +51,7 @@ class PassAtK:
 
     def extend(self, attempts: Attempts | Iterable[tuple[Hashable, bool]]) -> None:
         """Count several attempts in: tasks, and whether they passed."""
-        added = _held(attempts)
+        added = (attempts if isinstance(attempts, Attempts) else Attempts.of(attempts)).items()
         if self._changed is not None:
             if len(self._changed) + len(added) <= len(self._tasks) // _RECOUNT_SHARE:
                 for task, held in added:
@@ -65,7 +65,8 @@ class PassAtK:
 
     def withdraw(self, attempts: Attempts | Iterable[tuple[Hashable, bool]]) -> None:
         """Undo one `extend`; raises StatsError at the first task that has no such attempts."""
-        for task, held in _held(attempts):
+        gone = attempts if isinstance(attempts, Attempts) else Attempts.of(attempts)
+        for task, held in gone.items():
             self._take(task, held)
 
     def remove(self, task: Hashable, passed: bool) -> None:
@@ -143,10 +144,6 @@ class PassAtK:
             counts[after] = counts.get(after, 0) + 1
             if not counts[before]:
                 del counts[before]
-
-
-def _held(attempts: Attempts | Iterable[tuple[Hashable, bool]]) -> Collection[tuple[Hashable, int]]:
-    return (attempts if isinstance(attempts, Attempts) else Attempts.of(attempts)).items()
 
 
 def _estimate(k: int, counts: list[tuple[int, int, int]]) -> tuple[float | None, int]:

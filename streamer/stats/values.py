@@ -10,7 +10,7 @@ from math import inf, isfinite, nan
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.stats.digits import MANY, Digits
+from streamer.stats.digits import LARGE, MANY, Digits
 from streamer.stats.exact_sum import ExactSum
 
 
@@ -18,8 +18,9 @@ class Values:
     """Some values, none of which changes any more.
 
     Attributes:
-        size: how many there are but NaN.
-        finite: how many of those are finite.
+        kept: all but NaN, in the order given; a zero may have lost its sign.
+        size: how many those are.
+        finite: how many of them are finite.
         nans, infinite, negative_infinite: how many of each there are.
 
     >>> values = Values([0.5, float("nan"), float("inf"), 1.5])
@@ -29,25 +30,25 @@ class Values:
 
     __slots__ = (
         "_array",
-        "_kept",
         "_sums",
         "_zeros_and_ones",
         "finite",
         "infinite",
+        "kept",
         "nans",
         "negative_infinite",
         "size",
     )
 
     def __init__(self, values: Sequence[float]) -> None:
-        self._kept: Sequence[float] | None = values
+        self.kept = values
         self.nans = self.infinite = self.negative_infinite = 0
         self.size = self.finite = len(values)
         self._sums: ExactSum | None = None
         self._array: NDArray[np.float64] | None = None
         self._zeros_and_ones: tuple[int, int] | None = None
         if not isfinite(sum(values)):  # or their sum overflows
-            self._kept = kept = [value for value in values if value == value]
+            self.kept = kept = [value for value in values if value == value]
             self.size = len(kept)
             self.nans = len(values) - self.size
             self.infinite, self.negative_infinite = kept.count(inf), kept.count(-inf)
@@ -70,7 +71,10 @@ class Values:
             places = np.concatenate(([0], known.cumsum()))
             column, bounds = column[known], places[list(bounds)].tolist()
         whole = _Column(column + 0.0)
-        return [_Part(whole, first, end) for first, end in pairwise(bounds)]
+        return [
+            _Part(whole, first, end) if end - first >= LARGE else Values(whole.listed[first:end])
+            for first, end in pairwise(bounds)
+        ]
 
     @classmethod
     def together(cls, parts: Sequence[Values]) -> Values:
@@ -82,13 +86,6 @@ class Values:
     def __len__(self) -> int:
         """How many there are, NaN included."""
         return self.size + self.nans
-
-    @property
-    def kept(self) -> Sequence[float]:
-        """All but NaN, in the order given; a zero may have lost its sign."""
-        if self._kept is None:
-            self._kept = self.array.tolist()
-        return self._kept
 
     @property
     def array(self) -> NDArray[np.float64]:
@@ -123,6 +120,12 @@ class _Column:
         self.is_finite = bool(np.isfinite(values).all())
 
     @cached_property
+    def listed(self) -> list[float]:
+        """They, as a list."""
+        listed: list[float] = self.values.tolist()
+        return listed
+
+    @cached_property
     def digits(self) -> Digits | None:
         """Those that are finite, and 0 for the others; None if they lie too far apart."""
         if self.is_finite:
@@ -133,11 +136,12 @@ class _Column:
 class _Part(Values):
     """The values in a part of a column."""
 
-    __slots__ = ("_whole",)
+    __slots__ = ("_listed", "_whole")
 
     def __init__(self, whole: _Column, first: int, end: int) -> None:
         self._whole = (whole, first, end)
-        self._kept = self._sums = self._zeros_and_ones = None
+        self._listed: list[float] | None = None
+        self._sums = self._zeros_and_ones = None
         part = self._array = whole.values[first:end]
         self.nans = self.infinite = self.negative_infinite = 0
         self.size = self.finite = end - first
@@ -145,6 +149,13 @@ class _Part(Values):
             self.infinite = int(np.count_nonzero(part == inf))
             self.negative_infinite = int(np.count_nonzero(part == -inf))
             self.finite = self.size - self.infinite - self.negative_infinite
+
+    @property
+    def kept(self) -> Sequence[float]:  # type: ignore[override]  # few ask a part for it
+        """As of any values."""
+        if self._listed is None:
+            self._listed = self.array.tolist()
+        return self._listed
 
     @property
     def zeros_and_ones(self) -> tuple[int, int]:

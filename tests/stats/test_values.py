@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from schemas.canonical import canonical_json
 from streamer.stats import Distribution, ExactSum, Shares, Values
+from streamer.stats import values as module
 from tests.stats import oracles
 
 numbers = st.one_of(st.sampled_from([0.0, -0.0, 1.0, float("inf"), float("-inf")]), st.floats())
@@ -59,17 +60,20 @@ def test_shares_say_what_a_distribution_of_the_same_values_says(values: list[flo
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.lists(numbers, max_size=40), min_size=1, max_size=6))
-def test_parts_of_a_column_are_the_values_of_each_part(portions: list[list[float]]) -> None:
+@given(st.lists(st.lists(numbers, max_size=40), min_size=1, max_size=6), st.sampled_from([0, 8, 32]))
+def test_parts_of_a_column_are_the_values_of_each_part(portions: list[list[float]], large: int) -> None:
     bounds = [0, *accumulate(map(len, portions))]
     column = np.array([value for values in portions for value in values], dtype=np.float64)
     wanted = [Values([value for value in values if value == value]) for values in portions]
-    parts = Values.parts(column, bounds)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "LARGE", large)
+        parts = Values.parts(column, bounds)
     assert [_said(part) for part in parts] == [_said(values) for values in wanted]
     assert _said(Values.together(parts)) == _said(Values.together(wanted))
 
 
 def test_what_the_sums_of_parts_need_is_worked_out_for_the_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LARGE", 2)
     parts = Values.parts(np.array([0.25, 3.0, np.inf, 0.1, 0.2]), [0, 3, 5])
     monkeypatch.setattr(ExactSum, "extend", None)  # which sums values that come alone
     assert [part.sums.summary()["sum"] for part in parts] == [3.25, 0.30000000000000004]
