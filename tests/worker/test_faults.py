@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -112,9 +113,12 @@ def overtaken_in_a_batch(on_kafka: Deployment, first: WorkerProcess, exit_code: 
     on_kafka.publish(trial_events(500, runs=16))
     first.wait_until(lambda: "pages written" in first.output, "pages are written")
     first.signal(signal.SIGSTOP)
+    stopped = time.monotonic()
     second = on_kafka.worker().start()
     on_kafka.publish(trial_events(500, runs=16, seed=2))
     on_kafka.wait_until_equal(second)
+    # its session began with its last heartbeat, so the second can be current before a whole one has passed
+    time.sleep(max(0.0, stopped + on_kafka.session + 0.5 - time.monotonic()))
     first.signal(signal.SIGCONT)
     if exit_code is None:
         seen = len(on_kafka.records("run-summaries"))
