@@ -17,7 +17,7 @@ from tests.faults.bed import ENGINES, Bed
 from tests.faults.real import RealRuns
 from tests.faults.run import Injected, Run, available, schedule
 from tests.faults.table import read_results, table
-from tests.support.data import DATA
+from tests.support.data import shared_data
 
 
 def main() -> int:
@@ -48,17 +48,14 @@ def _run(given: argparse.Namespace, directory: Path, before: list[Injected], out
 
     options = {"workers": given.workers, "module": given.module}
     with Bed(given.engine, directory, seed=given.seed, **options) as bed:
-        real = RealRuns(DATA, given.seed) if DATA.is_dir() else None
-        if real is None:
-            print("SKIPPED LOUDLY: the real data folder ../shared/data is not beside this checkout")
-        else:
-            bed.extra = real.messages(bed)
+        real = RealRuns(shared_data(), given.seed)
+        bed.extra = real.messages(bed)
         run = Run(bed, on_result=note)
         run.episodes(schedule(missing, given.seed + len(before)), began + given.minutes * 60)
         bed.publisher.send(bed.extra)
         outcome = run.checker.compare()
         print("at the end:", "equal" if outcome.good else outcome)
-        checked = real.check(bed) if real else 0
+        checked = real.check(bed)
         print(f"{checked} real runs have the numbers that their harnesses' own code computed")
         ends = Counter(bed.fleet.ended)
         told = {

@@ -18,7 +18,7 @@ from streamer.sources.convert import ConvertReport, convert
 from streamer.sources.simulate import simulate_run
 from tests.schemas.recording import EVENTS, RECORDED
 from tests.sources.harbor import unpack_jobs
-from tests.support.data import DATA
+from tests.support.data import shared_data
 from tests.support.simulated import simulate
 
 START = datetime(2026, 1, 2, tzinfo=UTC)
@@ -41,8 +41,9 @@ def events() -> list[bytes]:
 def _real_events() -> list[bytes]:
     """Events of the real runs that are small enough."""
     options = ConvertOptions()
-    paths = [DATA / "scylla" / "dryrun", *sorted((DATA / "terminal_bench" / "runs").glob("*"))[:2]]
-    converted = convert([path for path in paths if path.is_dir()], options, ConvertReport())
+    data = shared_data()
+    paths = [data / "scylla" / "dryrun", *sorted((data / "terminal_bench" / "runs").glob("*"))[:2]]
+    converted = convert(paths, options, ConvertReport())
     return [canonical_json(event) for event in islice(converted, REAL_EVENTS)]
 
 
@@ -56,14 +57,12 @@ def run_directories(layout: str, folder: Path) -> list[Path]:
 def _real(layout: str, folder: Path) -> list[Path]:
     if layout == "harbor":
         return [unpack_jobs(folder / "unpacked-jobs") / "kinds"]
-    if not DATA.is_dir():
-        return []
     if layout == "terminal-bench":
-        return sorted((DATA / "terminal_bench" / "runs").iterdir())[:2]
+        return sorted((shared_data() / "terminal_bench" / "runs").iterdir())[:2]
     if layout == "scylla":
-        return [DATA / "scylla" / "dryrun"]
+        return [shared_data() / "scylla" / "dryrun"]
     unpacked = folder / "unpacked-fc-eval"
-    with tarfile.open(DATA / "formulacode" / "runs.tar.gz") as archive:
+    with tarfile.open(shared_data() / "formulacode" / "runs.tar.gz") as archive:
         archive.extractall(unpacked, filter="data")
     return sorted(path.parent for path in unpacked.rglob("fc.lock"))[:3]
 
@@ -125,9 +124,7 @@ def formulacode_logs() -> list[bytes]:
 
 
 def _real_logs() -> list[bytes]:
-    path = DATA / "formulacode" / "cases.jsonl.gz"
-    if not path.is_file():
-        return []
+    path = shared_data() / "formulacode" / "cases.jsonl.gz"
     with gzip.open(path) as lines:
         inputs = [json.loads(line)["input"] for line in lines if b"FORMULACODE_" in line]
     texts = [
@@ -137,7 +134,9 @@ def _real_logs() -> list[bytes]:
 
 
 def _real_files(pattern: str, most: int) -> list[bytes]:
-    found = (path for path in sorted(DATA.rglob(pattern)) if 0 < path.stat().st_size <= LARGEST_BYTES)
+    found = (
+        path for path in sorted(shared_data().rglob(pattern)) if 0 < path.stat().st_size <= LARGEST_BYTES
+    )
     return [path.read_bytes() for path in islice(found, most)]
 
 
