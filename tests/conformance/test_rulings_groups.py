@@ -1,0 +1,367 @@
+"""The rulings on grades, costs, modes and pass@k, example by example, through the whole pipeline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.events import Event, a_plan, a_trial, summarised
+from tests.support.formulacode_trials import published
+
+Json = dict[str, Any]
+AGENT, RUN = "agent_model run-1|terminus:gpt-5", "run run-1"
+FINISHED = {"type": "run_finished", "run_id": "run-1"}
+
+
+def passes(count: int, of: int, **fields: Any) -> list[Event]:
+    """So many trials, of which the first pass."""
+    return [a_trial(task_id=f"t{n}", resolved=n < count, **fields) for n in range(of)]
+
+
+def summary(*events: Event, key: str = AGENT) -> Json:
+    held: Json = summarised(events)[key]
+    return held
+
+
+def grading(*events: Event, key: str = AGENT) -> tuple[Any, ...]:
+    held = summary(*events, key=key)
+    return held["grade"], held["grade_basis"], held["grade_provisional"]
+
+
+def statistics(*events: Event, of: str) -> Json:
+    held: Json = summary(*events)["statistics"][of]
+    return held
+
+
+# R13: grades
+
+
+@pytest.mark.parametrize(
+    ("percent", "letter"),
+    [(100, "A"), (95, "A"), (94, "B"), (85, "B"), (75, "C"), (65, "D"), (64, "F"), (51, "F"), (49, "F")],
+)
+def test_r13_without_a_judge_the_grade_is_that_of_the_mean_pass_rate(percent: int, letter: str) -> None:
+    """65 % is D; 51 % and 49 % are both F, where the median makes A and F of them."""
+    held = summary(*passes(percent, 100))
+    assert (held["grade"], held["grade_basis"]) == (letter, "mean_pass_rate")
+    assert held["grade_score"] == percent / 100
+    assert held["grade_provisional"] is False
+
+
+def test_r13_a_tier_without_a_judge_is_graded_likewise() -> None:
+    events = passes(65, 100, tier="T0")
+    for key in ("tier run-1|T0", "tier run-1|T0|terminus:gpt-5"):
+        assert grading(*events, key=key) == ("D", "mean_pass_rate", False)
+
+
+def test_r13_without_a_judge_there_is_no_composite() -> None:
+    held = summary(*passes(3, 4))
+    assert held["statistics"]["composite_score"]["count"] == 0
+    assert held["statistics"]["composite_score"]["median"] is None
+    assert held["coverage"]["composite_score"] == 0
+    assert "composite_basis" not in held
+    (scored,) = published(a_trial()).scored.values()
+    assert (scored["composite_score"], scored["grade"]) == (None, None)
+
+
+def test_r13_with_a_judge_the_grade_is_that_of_the_median_composite() -> None:
+    """(1 + 0.5) / 2, (1 + 0.9) / 2, (1 + 1) / 2: the median is 0.95."""
+    held = summary(*(a_trial(task_id=f"t{score}", score=score) for score in (0.5, 0.9, 1.0)))
+    assert (held["grade"], held["grade_score"]) == ("A", 0.95)
+    assert (held["grade_basis"], held["grade_provisional"]) == ("composite_median", False)
+
+
+def test_r13_a_partly_judged_group_is_provisional_and_says_how_many_are_judged() -> None:
+    held = summary(*passes(3, 3), a_trial(task_id="judged", score=0.5))
+    assert (held["grade"], held["grade_score"], held["grade_basis"]) == ("C", 0.75, "composite_median")
+    assert held["grade_provisional"] is True
+    assert (held["coverage"]["composite_score"], held["trials"]) == (1, 4)
+
+
+def test_r13_the_end_of_the_run_ends_the_waiting_for_a_judge() -> None:
+    events = [*passes(3, 3), a_trial(task_id="judged", score=0.5)]
+    assert grading(*events) == ("C", "composite_median", True)
+    assert grading(*events, FINISHED) == ("C", "composite_median", False)
+
+
+def test_r13_the_plan_says_beforehand_that_trials_will_be_judged() -> None:
+    plan = a_plan(judged=True)
+    held = summary(plan, *passes(3, 3))
+    assert (held["grade"], held["grade_score"]) == (None, None)
+    assert (held["grade_basis"], held["grade_provisional"]) == ("composite_median", True)
+    first = [plan, *passes(3, 3), a_trial(task_id="judged", score=0.5)]
+    assert grading(*first) == ("C", "composite_median", True)
+
+
+def test_r13_the_plan_says_beforehand_that_no_trial_will_be_judged() -> None:
+    events = [a_plan(judged=False), *passes(3, 3), a_trial(task_id="judged", score=0.5)]
+    assert grading(*events) == ("A", "mean_pass_rate", False)
+
+
+def test_r13_a_plan_that_says_nothing_of_judges_leaves_it_as_seen() -> None:
+    assert grading(a_plan(), *passes(2, 2)) == ("A", "mean_pass_rate", False)
+    judged = a_trial(task_id="judged", score=0.5)
+    assert grading(a_plan(judged=None), *passes(2, 2), judged) == ("C", "composite_median", True)
+
+
+def test_r13_a_plan_that_comes_late_settles_the_basis_too() -> None:
+    events = [*passes(2, 2), a_trial(task_id="judged", score=0.5)]
+    for judged in (True, False):
+        plan = a_plan(judged=judged)
+        assert grading(*events, plan) == grading(plan, *events)
+
+
+def test_r13_a_judge_of_one_tier_is_no_judge_of_another() -> None:
+    events = [a_trial(tier="T0", score=0.5), a_trial(tier="T1")]
+    found = summarised(events)
+    assert found["tier run-1|T0"]["grade_basis"] == "composite_median"
+    assert found["tier run-1|T1"]["grade_basis"] == "mean_pass_rate"
+
+
+def test_r13_a_grade_change_names_the_number_and_its_basis() -> None:
+    stream = published(a_trial(resolved=False))
+    stream.fold(a_trial(resolved=True, revision=1))
+    (news,) = [item for item in stream.news if item["type"] == "grade_change"]
+    assert (news["from_grade"], news["to_grade"]) == ("F", "A")
+    assert (news["grade_score"], news["grade_basis"]) == (1.0, "mean_pass_rate")
+    assert news["grade_provisional"] is False
+    assert "median_composite" not in news
+
+
+def test_r13_grades_of_the_later_profile_are_of_the_same_number() -> None:
+    held = summary(a_plan(grading_profile="scylla-2026"), *passes(65, 100))
+    assert (held["grade"], held["grade_basis"]) == ("B", "mean_pass_rate")
+
+
+# R23: uplift
+
+
+def test_r23_uplift_is_of_the_mean_pass_rates_where_nobody_judges() -> None:
+    """0.75 against 0.5; the medians are both 0.5 and 1."""
+    events = [*passes(2, 4, tier="T0"), *passes(3, 4, tier="T1")]
+    held = summary(*events, key="tier run-1|T1")
+    assert (held["tier_uplift"], held["tier_delta"]) == (0.5, 0.25)
+
+
+def test_r23_uplift_is_of_the_median_composites_where_there_is_a_judge() -> None:
+    events = [a_trial(tier="T0", score=0.5), a_trial(tier="T1", score=0.8)]
+    held = summary(*events, key="tier run-1|T1")
+    assert held["tier_uplift"] == pytest.approx((0.9 - 0.75) / 0.75)
+    assert held["tier_delta"] == pytest.approx(0.15)
+
+
+def test_r23_two_bases_are_never_compared() -> None:
+    held = summary(a_trial(tier="T0", score=0.5), a_trial(tier="T1"), key="tier run-1|T1")
+    assert (held["tier_uplift"], held["tier_delta"]) == (None, None)
+
+
+def test_r23_a_baseline_of_zero_has_a_difference_and_no_uplift() -> None:
+    events = [*passes(0, 2, tier="T0"), *passes(1, 2, tier="T1")]
+    held = summary(*events, key="tier run-1|T1")
+    assert (held["tier_uplift"], held["tier_delta"]) == (None, 0.5)
+    across = summary(*events, key=RUN)["cross_tier"]
+    assert (across["tier_uplift"], across["tier_delta"]) == ({"T1": None}, {"T1": 0.5})
+
+
+# R14: cost of pass
+
+
+def test_r14_a_failed_trial_costs_infinity_per_pass_whether_its_cost_is_known_or_not() -> None:
+    failed = [a_trial(task_id="known", resolved=False, cost_usd=1.0), a_trial(task_id="t2", resolved=False)]
+    assert statistics(*failed, of="cost_of_pass") == {
+        "median": "Infinity",
+        "mean": "Infinity",
+        "mode": "Infinity",
+        "min": "Infinity",
+        "max": "Infinity",
+        "std_dev": None,
+        "count": 2,
+    }
+    for event in failed:
+        (scored,) = published(event).scored.values()
+        assert scored["cost_of_pass"] == "Infinity"
+
+
+def test_r14_a_pass_at_an_unknown_cost_has_none() -> None:
+    assert statistics(a_trial(), of="cost_of_pass")["count"] == 0
+    (scored,) = published(a_trial()).scored.values()
+    assert scored["cost_of_pass"] is None
+
+
+def test_r14_infinite_values_stand_in_median_min_max_and_mode() -> None:
+    """1, 3, Infinity, Infinity: of the middle two one is infinite."""
+    events = [a_trial(task_id=f"t{cost}", cost_usd=cost) for cost in (1.0, 3.0)] + passes(0, 2)
+    held = statistics(*events, of="cost_of_pass")
+    assert (held["min"], held["max"], held["count"]) == (1.0, "Infinity", 4)
+    assert (held["median"], held["mode"]) == ("Infinity", "Infinity")
+    assert (held["mean"], held["std_dev"]) == ("Infinity", None)
+    assert statistics(*events[:3], of="cost_of_pass")["median"] == 3.0
+
+
+def test_r14_the_cost_per_pass_of_a_group_is_over_trials_with_a_known_cost() -> None:
+    """$2 and $4 for one pass; the pass at an unknown cost is not counted."""
+    events = [
+        a_trial(cost_usd=2.0),
+        a_trial(task_id="t2", cost_usd=4.0, resolved=False),
+        a_trial(task_id="t3"),
+    ]
+    assert summary(*events)["cost_of_pass"] == 6.0
+
+
+def test_r14_no_pass_at_all_is_infinite_known_cost_or_not() -> None:
+    assert summary(a_trial(resolved=False))["cost_of_pass"] == "Infinity"
+    assert summary(a_trial(resolved=False, cost_usd=1.0))["cost_of_pass"] == "Infinity"
+
+
+def test_r14_passes_at_unknown_costs_alone_are_unknown() -> None:
+    assert summary(a_trial())["cost_of_pass"] is None
+    failed = a_trial(task_id="t2", resolved=False, cost_usd=1.0)
+    assert summary(a_trial(), failed)["cost_of_pass"] is None
+
+
+# R15: mode
+
+
+def test_r15_the_mode_compares_values_exactly_as_they_are() -> None:
+    """Rounded to six decimals the first two would be one value, and the mode (S4)."""
+    costs = (0.1234561, 0.1234562, 0.5, 0.5)
+    events = [a_trial(task_id=f"t{n}", cost_usd=cost) for n, cost in enumerate(costs)]
+    assert statistics(*events, of="cost_usd")["mode"] == 0.5
+    assert statistics(*events[:2], of="cost_usd")["mode"] == 0.1234561
+
+
+def test_r15_ties_go_to_the_smallest_value() -> None:
+    costs = (0.3, 0.2, 0.3, 0.2, 0.1)
+    events = [a_trial(task_id=f"t{n}", cost_usd=cost) for n, cost in enumerate(costs)]
+    assert statistics(*events, of="cost_usd")["mode"] == 0.2
+
+
+def test_r15_the_mode_is_never_below_the_minimum_or_above_the_maximum() -> None:
+    held = statistics(a_trial(cost_usd=0.00920315), of="cost_usd")
+    assert held["mode"] == held["min"] == held["max"] == 0.00920315
+
+
+# R2: unknown costs
+
+
+@pytest.mark.parametrize("tokens", [{}, {"input_tokens": 0, "output_tokens": 0}])
+def test_r2_tokens_that_nobody_counted_cost_an_unknown_sum(tokens: Json) -> None:
+    (scored,) = published(a_trial(**tokens)).scored.values()
+    assert (scored["cost_usd"], scored["cost_source"]) == (None, None)
+    assert summary(a_trial(**tokens))["total_cost"] is None
+
+
+def test_r2_a_model_without_a_price_never_costs_nothing() -> None:
+    counted = {"input_tokens": 10, "output_tokens": 10}
+    (scored,) = published(a_trial(model="nobody/sells-this", **counted)).scored.values()
+    assert (scored["cost_usd"], scored["cost_source"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("model", "cost"),
+    [
+        ("Claude Opus 4.5", 90.0),
+        ("Claude Sonnet 4", 18.0),
+        ("GPT-4o", 20.0),
+        ("claude-opus-4-5-20251101", 90.0),
+    ],
+)
+def test_r2_the_specifications_prices_have_its_names(model: str, cost: float) -> None:
+    """A million tokens in and a million out."""
+    counted = {"input_tokens": 10**6, "output_tokens": 10**6}
+    (scored,) = published(a_trial(model=model, **counted)).scored.values()
+    assert (scored["cost_usd"], scored["cost_source"]) == (pytest.approx(cost), "estimated")
+
+
+def test_r2_a_reported_cost_of_zero_is_a_cost() -> None:
+    (scored,) = published(a_trial(cost_usd=0.0, input_tokens=10, output_tokens=10)).scored.values()
+    assert (scored["cost_usd"], scored["cost_source"]) == (0.0, "reported")
+
+
+# R11: pass@k
+
+
+def test_r11_no_pass_at_k_over_a_mixture_of_agents() -> None:
+    """256 agents with one attempt each are no 256 attempts: "pass@256 100 %" is gone."""
+    agents = [a_trial(agent=f"agent-{n}", resolved=n == 0) for n in range(256)]
+    found = summarised(agents)
+    assert found[RUN]["pass_at_k"] is None
+    assert found["agent_model run-1|agent-0:gpt-5"]["pass_at_k"]["1"]["value"] == 1.0
+    assert list(found["agent_model run-1|agent-0:gpt-5"]["pass_at_k"]) == ["1"]
+
+
+def test_r11_no_pass_at_k_over_a_mixture_of_tiers() -> None:
+    found = summarised([a_trial(tier="T0"), a_trial(tier="T1", resolved=False)])
+    assert found[RUN]["pass_at_k"] is None
+    assert found[AGENT]["pass_at_k"] is None
+    assert found["tier run-1|T0|terminus:gpt-5"]["pass_at_k"]["1"]["value"] == 1.0
+
+
+def test_r11_no_pass_at_k_over_the_agents_of_one_tier() -> None:
+    found = summarised([a_trial(tier="T0"), a_trial(tier="T0", agent="other")])
+    assert found["tier run-1|T0"]["pass_at_k"] is None
+    assert found["tier run-1|T0|terminus:gpt-5"]["pass_at_k"]["1"]["value"] == 1.0
+
+
+def test_r11_pass_at_k_of_trial_groups_stands() -> None:
+    """R10: a trial of several agents is one trial."""
+    events = [
+        a_trial(agent=agent, agent_index=index, attempt=attempt, resolved=attempt == index)
+        for index, agent in ((1, "alpha"), (2, "beta"))
+        for attempt in (1, 2)
+    ]
+    found = summarised(events)[RUN]["pass_at_k"]
+    assert {k: held["value"] for k, held in found.items()} == {"1": 0.5, "2": 1.0}
+
+
+def test_r11_baselines_make_no_mixture() -> None:
+    """R4: the run's pass@k leaves them out."""
+    found = summarised(
+        [a_trial(), a_trial(agent="oracle", model="oracle"), a_trial(agent="nop", model="nop")]
+    )
+    assert found[RUN]["pass_at_k"]["1"]["value"] == 1.0
+
+
+def test_r11_a_second_agent_takes_pass_at_k_away_and_its_retraction_gives_it_back() -> None:
+    stream = published(a_trial(), a_trial(agent="other"))
+    assert stream.summaries[RUN]["pass_at_k"] is None
+    gone = {"type": "trial_retracted", "run_id": "run-1", "task_id": "task-1", "model": "gpt-5"}
+    stream.fold(gone | {"agent": "other", "revision": 0})
+    assert stream.summaries[RUN]["pass_at_k"]["1"]["value"] == 1.0
+
+
+def test_r11_the_accuracy_of_a_run_of_several_agents_stays() -> None:
+    assert summary(a_trial(), a_trial(agent="other", resolved=False), key=RUN)["accuracy"] == 0.5
+
+
+# R19: accuracy without infrastructure failures
+
+OUTAGE = a_trial(task_id="outage", resolved=None, failure_mode="no_such_host")
+
+
+def test_r19_infrastructure_failures_count_as_failures_and_a_second_number_leaves_them_out() -> None:
+    plan = a_plan(infrastructure_failures=["no_such_host"])
+    events = [plan, *passes(1, 2), OUTAGE]
+    for key in (AGENT, RUN):
+        held = summary(*events, key=key)
+        assert held["accuracy"] == pytest.approx(1 / 3)
+        assert (held["accuracy_excluding_infrastructure"], held["infrastructure_failures"]) == (0.5, 1)
+
+
+def test_r19_without_infrastructure_failures_the_two_numbers_are_one() -> None:
+    held = summary(a_plan(infrastructure_failures=[]), *passes(1, 2), OUTAGE)
+    assert (held["infrastructure_failures"], held["trials"]) == (0, 3)
+    assert held["accuracy_excluding_infrastructure"] == held["accuracy"]
+
+
+def test_r19_nothing_but_infrastructure_failures_leaves_no_second_number() -> None:
+    held = summary(a_plan(infrastructure_failures=["no_such_host"]), OUTAGE)
+    assert (held["accuracy"], held["accuracy_excluding_infrastructure"]) == (0.0, None)
+    assert held["infrastructure_failures"] == 1
+
+
+def test_r19_a_timeout_of_the_agent_is_no_infrastructure_failure() -> None:
+    """The documented table decides where the plan names no failure mode."""
+    timeout = a_trial(resolved=None, failure_mode="agent_timeout")
+    assert summary(timeout)["infrastructure_failures"] == 0
