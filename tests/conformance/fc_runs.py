@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.conformance.formulacode_rules import Json, SubTrial, reported
+from tests.conformance.formulacode_rules import Json, SubTrial
 from tests.support.data import shared_data
 
 DOLLARS_PER_TOKEN = {"gpt-5": (1.25e-6, 1e-5), "gpt-5-2025-08-07": (1.25e-6, 1e-5)}
@@ -58,13 +58,14 @@ def trials(run: Path, agents: list[Json], multi: bool) -> list[Trial]:
 def _trial(run: Path, entry: Json, agents: list[Json], multi: bool) -> Trial:
     home = run / entry["task_id"] / entry["trial_name"].partition(".agent-")[0]
     subs = []
+    keys = [f"{agent['agent_name']}:{agent['model_name']}" for agent in agents]
     for index, agent in enumerate(agents, 1):
         name = f"{home.name}.agent-{index}-{agent['agent_name']}" if multi else home.name
         own = _read(home.parent / name)
         written = own if own is not None else {"is_resolved": None, "total_cost": None}
         metrics = {} if own is None else raw_metrics(home.parent / name, own)
         written = {"is_resolved": written["is_resolved"], "total_cost": cost(agent["model_name"], written)}
-        subs.append(SubTrial(index, agent["agent_name"], reported(agent["model_name"]), written, metrics))
+        subs.append(SubTrial(index, keys[index - 1], keys, written, metrics))
     return Trial(home.name, entry["task_id"], _read(home) or entry, subs)
 
 
@@ -109,7 +110,8 @@ def raw_metrics(directory: Path, written: Json) -> Json:
     if isinstance(broken, int | float):
         metrics |= {"snapshot_status": "failed" if broken > 0 else "passed", "snapshot_pass_to_fail": broken}
     if isinstance(result, dict):
-        metrics["per_benchmark_speedups_by_agent"] = result.get("per_benchmark_speedups_by_agent")
+        kept_of_result = ("per_benchmark_speedups_by_agent", "last_agent")
+        metrics |= {name: result[name] for name in kept_of_result if name in result}
     return metrics
 
 
