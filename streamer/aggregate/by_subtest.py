@@ -47,7 +47,7 @@ def _groups(run: RunState) -> dict[SubtestId, GroupState]:
     groups = {group_id: GroupState() for group_id in trials}
     for group_id, group in groups.items():
         group.count([Trials.of(trials[group_id])])
-        group.owners.update(key[3:6] for key, _ in trials[group_id] if run.slots[key].agent_index is None)
+        group.owners.update(key[3:6] for key, _ in trials[group_id])
         group.superseded, group.conflicts = marks[group_id]
     return groups
 

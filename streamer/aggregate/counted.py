@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 
 from streamer.aggregate.group import GroupState, Owner
@@ -82,34 +81,29 @@ class CountedTrials:
     def _count(
         self, cells: Iterable[tuple[Cell, Trials]], sign: int, is_baseline: Callable[[str], bool]
     ) -> set[GroupId]:
-        parts: dict[GroupId, list[Trials]] = {}
-        own: dict[GroupId, Counter[Owner]] = {}
+        parts: dict[GroupId, list[tuple[Owner, Trials]]] = {}
         everything = []
         for (agent, model, tier, single), trials in cells:
             everything.append(trials)
+            owner = (agent, model, tier)
             if single:
-                compared = not is_baseline(agent)
-                self.totals.count_trials(trials, sign, agent, compared=compared)
-                if compared:
-                    tally(self.totals.owners, (agent, model, tier), sign * trials.number)
+                self.totals.count_trials(trials, sign, owner, compared=not is_baseline(agent))
             for group_id in group_ids(agent, model, tier, is_baseline):
-                parts.setdefault(group_id, []).append(trials)
-                if single:
-                    own.setdefault(group_id, Counter())[(agent, model, tier)] += trials.number
+                parts.setdefault(group_id, []).append((owner, trials))
         for trials in _portions(everything):
             self.totals.count_spent(trials, sign)
-        for group_id, trials_of in parts.items():
-            self._count_in(group_id, trials_of, own.get(group_id, Counter()), sign)
+        for group_id, owned in parts.items():
+            self._count_in(group_id, owned, sign)
         return set(parts)
 
-    def _count_in(self, group_id: GroupId, parts: list[Trials], own: Counter[Owner], sign: int) -> None:
+    def _count_in(self, group_id: GroupId, owned: list[tuple[Owner, Trials]], sign: int) -> None:
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = GroupState()
             group.superseded, group.conflicts = self._marks.get(group_id, (0, 0))
-        group.count(_portions(parts), sign)
-        for owner, number in own.items():
-            tally(group.owners, owner, sign * number)
+        group.count(_portions([trials for _, trials in owned]), sign)
+        for owner, trials in owned:
+            tally(group.owners, owner, sign * trials.number)
         if not group.trials:
             del self.groups[group_id]
 

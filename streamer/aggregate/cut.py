@@ -170,8 +170,7 @@ class Cutter:
         """FormulaCode's numbers of an agent:model; None in a run without any of its sections."""
         if not self.run.totals.with_formulacode:
             return None
-        missing = self._missing.get((agent, model)) or FormulaCodeSums()
-        return group.formulacode_body(nop=agent == NOP, missing=missing)
+        return group.formulacode_body(nop=agent == NOP, missing=self._missing.get((agent, model)))
 
     def _tier_body(self, group: GroupState, group_id: GroupId, planned: Denominators) -> dict[str, Any]:
         run, (tier, agent, model) = self.run, group_id

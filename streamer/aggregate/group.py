@@ -43,7 +43,7 @@ class GroupState:
     """State of one group. Counting trials in and out is inverse; `body` is what its summary says.
 
     Attributes:
-        owners: the trials of their own (R10) by agent, model and tier.
+        owners: the trials by agent, model and tier; pass@k stands where those are all the same (R11).
     """
 
     __slots__ = (
@@ -174,7 +174,7 @@ class GroupState:
             "grading_profile": profile.name,
         }
 
-    def formulacode_body(self, *, nop: bool, missing: FormulaCodeSums) -> dict[str, Any]:
+    def formulacode_body(self, *, nop: bool, missing: FormulaCodeSums | None = None) -> dict[str, Any]:
         """FormulaCode's numbers of an agent:model in a run in which any trial has a FormulaCode section.
 
         A trial that ended without any payload counts as a failure of an agent that changed nothing (R21).
@@ -183,6 +183,7 @@ class GroupState:
             nop: the agent is nop, which never counts as failed.
             missing: trials in which the agent was planned and has no sub-trial, once the run has finished.
         """
+        missing = missing or FormulaCodeSums()
         unmeasured = 0 if nop else self.trials - self.passes - self.formulacode.failures
         trials = self.trials + missing.trials
         body = self.formulacode.plus(missing, unmeasured).body(

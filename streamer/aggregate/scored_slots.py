@@ -17,7 +17,6 @@ from streamer.aggregate.scored_json import scored_json
 from streamer.aggregate.slots import GroupKey, Slot, SlotKey, event_of, fingerprint, slot_key
 from streamer.aggregate.totals import Outcome, RunTotals
 from streamer.score import (
-    NOP,
     PriceTable,
     Scored,
     ScoringRules,
@@ -227,12 +226,12 @@ class ScoredSlots:
         measured = scored.formulacode
         return Outcome(
             task_id=key[1],
+            tier=key[5],
             resolved=scored.resolved,
             failure_mode=scored.failure_mode,
             speedup_percentage=measured.speedup_percentage if measured else None,
             compared=not self.is_baseline(key[3]),
             infrastructure_failure=scored.infrastructure_failure,
-            unmeasured_failure=not scored.success and measured is None and key[3] != NOP,
         )
 
     def _swap(self, key: SlotKey, slot: Slot, scored: Scored | None) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 from streamer.aggregate.group import Owner, accuracies
 from streamer.aggregate.tally import json_count, tally, tally_all
 from streamer.aggregate.trials import Trials
-from streamer.score import NOP
 from streamer.stats import ExactSum, PassAtK, json_number
 
 
@@ -20,22 +19,25 @@ class Outcome:
 
     Attributes:
         task_id: the task.
+        tier: the prompt tier; None where there is none.
         resolved: the verdict, None without one (R19).
         failure_mode: of the sub-trial that decides.
         speedup_percentage: FormulaCode's, of the sub-trial that decides; None where not measured (F8).
         compared: False if only baselines took part; such a trial is left out of pass@k (R4).
         infrastructure_failure: it is unresolved because the infrastructure failed.
-        unmeasured_failure: the sub-trial that decides failed, and no section of the group is FormulaCode's.
     """
 
     task_id: str
+    tier: str | None
     resolved: bool | None
     failure_mode: str | None
     speedup_percentage: float | None
     compared: bool
     infrastructure_failure: bool
-    unmeasured_failure: bool
 
+
+SEVERAL = ("", "")
+"""Agent and model of a trial in which several took part; no agent has an empty name."""
 
 _SUMMED = {
     "cost_usd": "cost_usd",
@@ -51,7 +53,8 @@ class RunTotals:
     """What the run summary counts. Every `count_*` has its inverse.
 
     Attributes:
-        owners: trials of their own by agent, model and tier; without those of baselines.
+        owners: trials by agent, model and tier, those of several agents under :data:`SEVERAL`; without
+            those of baselines. pass@k stands where all are the same (R11).
         with_formulacode: slots that carry FormulaCode's sections, or whose trial group does.
     """
 
@@ -60,7 +63,6 @@ class RunTotals:
         self.resolved = 0
         self.no_verdict = 0
         self.infrastructure_failures = 0
-        self.unmeasured_failures = 0
         self.slots = 0
         self.with_formulacode = 0
         self.failure_modes: Counter[str] = Counter()
@@ -77,7 +79,6 @@ class RunTotals:
         self.resolved += sign * (outcome.resolved is True)
         self.no_verdict += sign * (outcome.resolved is None)
         self.infrastructure_failures += sign * outcome.infrastructure_failure
-        self.unmeasured_failures += sign * outcome.unmeasured_failure
         if outcome.failure_mode is not None:
             tally(self.failure_modes, outcome.failure_mode, sign)
         tally(self.tasks, outcome.task_id, sign)
@@ -85,23 +86,27 @@ class RunTotals:
             change = self.speedup_percentage.add if sign > 0 else self.speedup_percentage.remove
             change(outcome.speedup_percentage)
         if outcome.compared:
+            tally(self.owners, (*SEVERAL, outcome.tier), sign)
             count = self.pass_at_k.add if sign > 0 else self.pass_at_k.remove
             count(outcome.task_id, outcome.resolved is True)
 
-    def count_trials(self, trials: Trials, sign: int, agent: str, *, compared: bool) -> None:
-        """Count trials of their own of one agent, compared with others or a baseline; or take them back."""
+    def count_trials(self, trials: Trials, sign: int, owner: Owner, *, compared: bool) -> None:
+        """Count trials of their own of one agent:model in one tier, or take them back.
+
+        Args:
+            compared: the agent is no baseline.
+        """
         self.trials += sign * trials.number
         self.resolved += sign * trials.resolved
         self.no_verdict += sign * trials.no_verdict
         self.infrastructure_failures += sign * trials.infrastructure_failures
-        if agent != NOP:
-            self.unmeasured_failures += sign * trials.unmeasured_failures
         tally_all(self.failure_modes, trials.failure_modes, sign)
         percentages = [score.speedup_percentage for _, score in trials.formulacode.pairs]
         known = [percentage for percentage in percentages if percentage is not None]
         (self.speedup_percentage.extend if sign > 0 else self.speedup_percentage.withdraw)(known)
         trials.attempts.tally(self.tasks, sign)
         if compared:
+            tally(self.owners, owner, sign * trials.number)
             (self.pass_at_k.extend if sign > 0 else self.pass_at_k.withdraw)(trials.attempts)
 
     def count_spent(self, trials: Trials, sign: int) -> None:
@@ -132,16 +137,8 @@ class RunTotals:
                 for metric, name in _SUMMED.items()
                 if name != metric
             },
-            "mean_speedup_percentage": json_number(self._mean_speedup_percentage()),
+            "mean_speedup_percentage": json_number(self.speedup_percentage.mean()),
             "failure_modes": dict(self.failure_modes),
             "coverage": {metric: held.count for metric, held in self.sums.items()}
             | {metric: self.covered[metric] for metric in _COVERED},
         }
-
-    def _mean_speedup_percentage(self) -> float | None:
-        """Mean over the trials that measured it (F8), and 0 for each failure that measured nothing (R21)."""
-        total = ExactSum()
-        total.merge(self.speedup_percentage)
-        if self.with_formulacode:
-            total.extend([0.0] * self.unmeasured_failures)
-        return total.mean()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from schemas.canonical import canonical_json
 from schemas.summaries import SUMMARY
 from tests.support.events import a_plan, a_trial, folded, records, summarised

@@ -64,7 +64,8 @@ def formulacode_score(
         reverted: the agent failed, so it counts as one that changed nothing.
     """
     if reverted:
-        return _reverted(known_benchmarks(event, group), pytest_failed, snapshot_failed)
+        known = known_benchmarks(event, group)
+        return _reverted(known, pytest_failed, snapshot_failed, event.speedup_percentage)
     benchmarks = event.benchmarks
     claims = _claims(event.claimed) if not benchmarks else None
     percentage = event.speedup_percentage
@@ -96,13 +97,20 @@ def formulacode_score(
 
 def missing_score(group: Sequence[AnyTrial]) -> FormulaCodeScore:
     """Score of a planned agent that has no sub-trial in a trial: it changed nothing (R21)."""
-    return _reverted(known_benchmarks(None, group), pytest_failed=False, snapshot_failed=False)
+    return _reverted(known_benchmarks(None, group), False, False, None)
 
 
-def _reverted(known: Mapping[str, JsonValue], pytest_failed: bool, snapshot_failed: bool) -> FormulaCodeScore:
-    """Score of an agent that failed: 1.0 for each known benchmark; without any, unknown advantages (R21)."""
+def _reverted(
+    known: Mapping[str, JsonValue], pytest_failed: bool, snapshot_failed: bool, percentage: float | None
+) -> FormulaCodeScore:
+    """Score of an agent that failed: 1.0 for each known benchmark; without any, unknown advantages (R21).
+
+    Args:
+        percentage: what the old result format says; it stands where no benchmark is known (F8).
+    """
     if not known:
-        return FormulaCodeScore(pytest_failed, snapshot_failed, False, 1.0, None, False, 0, 0, 0.0)
+        percentage = 0.0 if percentage is None else percentage
+        return FormulaCodeScore(pytest_failed, snapshot_failed, False, 1.0, None, False, 0, 0, percentage)
     metrics = task_metrics(known, fallback=True)
     return FormulaCodeScore(
         pytest_failed,
