@@ -25,7 +25,7 @@ from schemas.identity import UNKNOWN
 EVENT_SCHEMA_VERSION = 1
 """Version of the event schema that this code writes; it reads every version up to this one."""
 
-SEMANTICS_VERSION = 1
+SEMANTICS_VERSION = 2
 """Raised whenever a formula or a ruling changes what a number means (semantics.md)."""
 
 MAX_ID_CHARACTERS = 512

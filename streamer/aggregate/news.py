@@ -35,7 +35,9 @@ def grade_change(change: SummaryChange, before: str | None, after: str | None) -
         "from_grade": before,
         "to_grade": after,
         "provisional": summary["provisional"],
-        "median_composite": summary["statistics"]["composite_score"]["median"],
+        "grade_basis": summary["grade_basis"],
+        "grade_score": summary["grade_score"],
+        "grade_provisional": summary["grade_provisional"],
     }
     return _sealed(change.run_id, content)
 
