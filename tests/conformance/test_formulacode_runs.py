@@ -116,9 +116,12 @@ SUB_TRIALS = {
 }
 """Run -> rulings -> how many sub-trials they make differ from fc-eval's; "" is those that are equal.
 
-Beside the rulings of test_formulacode_merge: B4, fc-eval stumbles over a log and drops all of it; D8, failing is relative to the oracle, from numbers before
-any fallback; R3, advantages are recomputed where fc-eval's single-agent path keeps the claimed ones; R8,
-cost and length count in runs of one agent too; R2, a cost of 0.0 beside tokens is unknown to fc-eval.
+Beside the rulings of test_formulacode_merge:
+B4: fc-eval stumbles over a log and drops all of it.
+D8: failing is relative to the oracle, from numbers before any fallback.
+R2: a cost of 0.0 beside tokens is unknown to fc-eval.
+R3: advantages are recomputed where fc-eval's single-agent path keeps the claimed ones.
+R8: cost and length count in runs of one agent too.
 """
 
 RUN_LEVEL = {

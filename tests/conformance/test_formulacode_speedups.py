@@ -100,9 +100,10 @@ def test_every_fallback_keeps_and_drops_the_same_benchmarks_as_fc_eval() -> None
             assert entry["fallback_to_baseline"] is True
             assert ours[name].agent == entry["agent/nop"] == 1.0
             assert ours[name].oracle == own[name], (case.id, name)
-            if own[name] is not None:
-                assert own[name] == entry["oracle/nop"]
-                assert ours[name].advantage == close_difference(entry["advantage"], own[name])
+            oracle = own[name]
+            if oracle is not None:
+                assert oracle == entry["oracle/nop"]
+                assert ours[name].advantage == close_difference(entry["advantage"], oracle)
 
 
 def own_oracles(case: Case) -> dict[str, float | None]:
@@ -111,8 +112,8 @@ def own_oracles(case: Case) -> dict[str, float | None]:
     for name, entry in case.input["per_benchmark_speedups"].items():
         if isinstance(entry, dict):
             value = entry.get("oracle/nop")
-            valid = isinstance(value, int | float) and math.isfinite(value) and value > 0
-            found[name] = float(value) if valid else None
+            number = float(value) if isinstance(value, int | float) else 0.0
+            found[name] = number if math.isfinite(number) and number > 0 else None
     return found
 
 
