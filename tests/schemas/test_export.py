@@ -93,7 +93,7 @@ def test_what_the_pipeline_publishes_is_accepted_by_schema_and_model() -> None:
 
 def test_a_published_message_reads_back_to_the_bytes_it_was_written_as() -> None:
     for message in PUBLISHED:
-        read = SUMMARY.validate_json(json.dumps(message))
+        read = SUMMARY.validate_json(json.dumps(message), extra="forbid")
         assert canonical_json(read.model_dump(mode="json")) == canonical_json(message)
 
 
