@@ -64,7 +64,11 @@ def _trial(run: Path, entry: Json, agents: list[Json], multi: bool) -> Trial:
         own = _read(home.parent / name)
         written = own if own is not None else {"is_resolved": None, "total_cost": None}
         metrics = {} if own is None else raw_metrics(home.parent / name, own)
-        written = {"is_resolved": written["is_resolved"], "total_cost": cost(agent["model_name"], written)}
+        written = {
+            "is_resolved": written["is_resolved"],
+            "failure_mode": written.get("failure_mode"),
+            "total_cost": cost(agent["model_name"], written),
+        }
         subs.append(SubTrial(index, keys[index - 1], keys, written, metrics))
     return Trial(home.name, entry["task_id"], _read(home) or entry, subs)
 

@@ -39,13 +39,17 @@ def rulings(sub: SubTrial, trial: list[SubTrial], want: Json, theirs: Json | Non
     found = []
     if any(loses_counts(other) for other in (sub, *trial) if other is sub or other.agent == "oracle"):
         found.append("R5")
-    if theirs is None or takes_other_numbers(sub, theirs):
+    raised = sub.written.get("failure_mode") == "parse_error" and (sub.has_tests or sub.has_snapshot)
+    if raised:
+        found.append("B4")
+    if takes_other_numbers(sub, theirs) if theirs is not None else not raised:
         found.append("R7")
     if theirs is not None and keeps_an_earlier_fallback(theirs):
         found.append("D8")
     if not sub.has_tests and not sub.has_snapshot:
         found.append("R20")
-    if sub.benchmarks is None or (want[MARK] and not is_as_c1(sub, want)):
+    changed_nothing = not want["success"] and sub.agent != "nop"
+    if sub.benchmarks is None or (changed_nothing and not is_as_c1(sub, want)):
         found.append("R21")
     if want["agent_advantage"] is None and want["num_benchmarks"]:
         found.append("R22")

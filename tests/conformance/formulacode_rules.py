@@ -111,15 +111,16 @@ def ruled(sub: SubTrial, trial: list[SubTrial]) -> Json:
     snapshot_failed = sub.has_snapshot and _snapshot_failed(sub.metrics)
     applies = sub.has_tests or sub.has_snapshot  # (R20)
     success = not (pytest_failed or snapshot_failed) if applies else sub.written["is_resolved"] is True
-    fallback = not success and sub.agent != "nop"  # (R21, R4)
+    failed = not success and sub.agent != "nop"  # (R21, R4)
+    known = known_oracles(sub, trial)
     return {
         "pytest_failed": pytest_failed,
         "snapshot_failed": snapshot_failed,
         "success": success,
-        "fallback_to_baseline": fallback,
+        "fallback_to_baseline": failed and bool(known),  # (C3)
         "task_cost_usd": sub.written["total_cost"],
         "trajectory_length": sub.trajectory_length,
-    } | (fallen_back(known_oracles(sub, trial)) if fallback else measured(sub.benchmarks))
+    } | (fallen_back(known) if failed else measured(sub.benchmarks))
 
 
 def known_oracles(sub: SubTrial, trial: list[SubTrial]) -> dict[str, float | None]:
