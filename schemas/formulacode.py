@@ -39,6 +39,7 @@ class FormulaCodeSummary(Message):
     )
     claimed: int = Field(ge=0, description="Trials whose advantages are only claimed by their log (R3).")
     missing: int = Field(
+        default=0,
         ge=0,
         description="Trials of the finished run in which the agent was planned and has no sub-trial; they "
         "count here as failures, and in no other number (R21).",

@@ -41,6 +41,7 @@ PassAtKs = Annotated[
 AccuracyExcludingInfrastructure = Annotated[
     float | None,
     Field(
+        default=None,
         ge=0,
         le=1,
         description="resolved / trials without those that the infrastructure failed; null: no other trials.",
@@ -48,7 +49,11 @@ AccuracyExcludingInfrastructure = Annotated[
 ]
 InfrastructureFailures = Annotated[
     int,
-    Field(ge=0, description="Trials that are unresolved because the infrastructure failed, not the agent."),
+    Field(
+        default=0,
+        ge=0,
+        description="Trials that are unresolved because the infrastructure failed, not the agent.",
+    ),
 ]
 FailureModes = Annotated[
     dict[str, int], Field(description="Failure mode to how many trials ended with it (R19).")
@@ -137,14 +142,19 @@ class Group(Published):
     failure_modes: FailureModes
     grade: Grade | None = Field(description="From `grade_score` by the profile's thresholds (R13).")
     grade_basis: GradeBasis | None = Field(
+        default=None,
         description="What the grade rests on: the median composite where there is a judge, else the mean "
-        "pass rate; null: no trials (R13)."
+        "pass rate; null: no trials (R13).",
     )
     grade_score: float | None = Field(
-        ge=0, le=1, description="The number that gives the grade; null while no judge has scored (R13)."
+        default=None,
+        ge=0,
+        le=1,
+        description="The number that gives the grade; null while no judge has scored (R13).",
     )
     grade_provisional: bool = Field(
-        description="True while trials of a judged group wait for their judge, until the run ends (R13)."
+        default=False,
+        description="True while trials of a judged group wait for their judge, until the run ends (R13).",
     )
     grading_profile: GradingProfile
     superseded: Superseded
@@ -275,11 +285,12 @@ class ScoredTrial(Message):
     resolved: bool | None = Field(description="The harness's verdict; null: no verdict (R19).")
     success: bool = Field(description="From tests and snapshot where present, else the verdict (R20).")
     verdict_source: Literal["reported", "derived"] | None = Field(
-        description="Whether the harness said it, or tests and snapshot did (R27); null: no verdict."
+        default=None,
+        description="Whether the harness said it, or tests and snapshot did (R27); null: no verdict.",
     )
     failure_mode: str | None = Field(description="Why it ended early, as the harness says.")
     infrastructure_failure: bool = Field(
-        description="It is unresolved because the infrastructure failed, not the agent."
+        default=False, description="It is unresolved because the infrastructure failed, not the agent."
     )
     pass_rate: float = Field(description="1 for a success, 0 otherwise (R20).")
     impl_rate: float | None = Field(description="The judge's score, 0 to 1; null: not judged (R13).")
@@ -317,9 +328,15 @@ class GradeChange(Message):
     from_grade: Grade | None = Field(description="Grade before; null: none.")
     to_grade: Grade | None = Field(description="Grade now; null: none.")
     provisional: bool = Field(description="True while planned trials are missing (R26).")
-    grade_basis: GradeBasis | None = Field(description="What the grade rests on now (R13); null: nothing.")
-    grade_score: float | None = Field(ge=0, le=1, description="The number that gives the grade now.")
-    grade_provisional: bool = Field(description="True while trials wait for their judge (R13).")
+    grade_basis: GradeBasis | None = Field(
+        default=None, description="What the grade rests on now (R13); null: nothing."
+    )
+    grade_score: float | None = Field(
+        default=None, ge=0, le=1, description="The number that gives the grade now."
+    )
+    grade_provisional: bool = Field(
+        default=False, description="True while trials wait for their judge (R13)."
+    )
 
 
 class Rescored(Message):

@@ -242,4 +242,4 @@ def test_totals_beyond_exact_integers_are_floats_and_stop_nothing() -> None:
     events = [a_trial(task_id=f"t{n}", input_tokens=2**53) for n in range(1100)]
     summary = summarised(events)[AGENT]
     assert summary["tokens"]["input"] == 1100 * 2.0**53
-    SUMMARY.validate_json(canonical_json(summary))
+    SUMMARY.validate_json(canonical_json(summary), extra="forbid")

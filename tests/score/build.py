@@ -53,5 +53,5 @@ def payload(**fields: Any) -> dict[str, Any]:
         cost_usd=scored.cost_usd,
         trajectory_length=scored.trajectory_length,
     )
-    FormulaCodePayload.model_validate(made)
+    FormulaCodePayload.model_validate(made, extra="forbid")
     return made
