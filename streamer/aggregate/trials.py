@@ -7,6 +7,7 @@ from itertools import accumulate, chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from streamer.aggregate.formulacode import FormulaCodeTrials
@@ -68,7 +69,7 @@ class Trials(NamedTuple):
     def of(cls, trials: Sequence[tuple[SlotKey, Scored]]) -> Trials:
         """The columns of at least one trial."""
         keys, scores = zip(*trials, strict=True)
-        columns: dict[str, Sequence[Any]] = dict(zip(Scored._fields, zip(*scores, strict=True), strict=True))
+        columns = _columns(scores)
         costs, resolved = columns["cost_usd"], columns["resolved"]
         tasks = [key[1] for key in keys]
         return cls(
@@ -90,7 +91,7 @@ class Trials(NamedTuple):
         if not parts or sum(map(len, parts)) < WORTH_COLUMNS * len(parts):
             return [cls.of(part) for part in parts]
         keys, scores = zip(*chain.from_iterable(parts), strict=True)
-        columns: dict[str, Any] = dict(zip(Scored._fields, zip(*scores, strict=True), strict=True))
+        columns = _columns(scores)
         for name in ("resolved", "infrastructure_failure", *DISTRIBUTED.values(), *SUMMED):
             columns[name] = _float_column(columns[name])
         pairs = [(score, score.formulacode) for score in scores]
@@ -134,6 +135,12 @@ class Trials(NamedTuple):
             _chained(part.subtests for part in parts),
             FormulaCodeTrials(_chained(part.formulacode.pairs for part in parts)),
         )
+
+
+def _columns(scores: Sequence[Scored]) -> dict[str, Any]:
+    """Attribute of a scored trial -> its values in all of them."""
+    rows = map(structs.astuple, scores)
+    return dict(zip(Scored.__struct_fields__, zip(*rows, strict=True), strict=True))
 
 
 def _float_column(values: Sequence[float | None]) -> NDArray[np.float64]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from msgspec import Struct
 
 from schemas.events import SnapshotCounts, TestCounts
 from schemas.plain import AnyTrial, PlainTrial
@@ -19,7 +21,7 @@ NO_FAILURE = frozenset({None, "", "unset", "none"})
 """Failure modes of a trial that did not fail to end (G6)."""
 
 
-class Scored(NamedTuple):
+class Scored(Struct, frozen=True, gc=False):
     """The numbers of one trial. None means unknown, never 0 (R1).
 
     Attributes:
