@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.conformance.formulacode_keys import BASELINES
 from tests.conformance.formulacode_rules import Json, SubTrial
 from tests.support.data import shared_data
 
@@ -50,9 +51,18 @@ def unpacked(folder: Path) -> Path:
 
 
 def trials(run: Path, agents: list[Json], multi: bool) -> list[Trial]:
-    """Every trial that the run-level file lists."""
+    """Every trial of the run-level file, but where it does not say how any agent ended (R28)."""
     listed = json.loads((run / "results.json").read_text())["results"]
-    return [_trial(run, entry, agents, multi) for entry in listed]
+    left_out = crashed_as_a_whole(run, agents)
+    found = [_trial(run, entry, agents, multi) for entry in listed]
+    return [trial for trial in found if trial.name not in left_out]
+
+
+def crashed_as_a_whole(run: Path, agents: list[Json]) -> set[str]:
+    """Trials of several agents that stand in the run-level file alone, without metrics (D16)."""
+    listed = json.loads((run / "results.json").read_text())["results"]
+    names = {entry["trial_name"] for entry in listed if not metrics_of(entry)} if len(agents) > 1 else set()
+    return {name for name in names if not any(run.glob(f"*/{name}*/results.json"))}
 
 
 def _trial(run: Path, entry: Json, agents: list[Json], multi: bool) -> Trial:
@@ -67,7 +77,7 @@ def _trial(run: Path, entry: Json, agents: list[Json], multi: bool) -> Trial:
         written = {
             "is_resolved": written["is_resolved"],
             "failure_mode": written.get("failure_mode"),
-            "total_cost": cost(agent["model_name"], written),
+            "total_cost": cost(agent, written),
         }
         subs.append(SubTrial(index, keys[index - 1], keys, written, metrics))
     return Trial(home.name, entry["task_id"], _read(home) or entry, subs)
@@ -83,13 +93,15 @@ def metrics_of(result: Json) -> Json:
     return held
 
 
-def cost(model: str, written: Json) -> float | None:
-    """As reported, but 0.0 beside tokens is unknown to fc-eval: tokens x price (R2)."""
+def cost(agent: Json, written: Json) -> float | None:
+    """As reported; fc-eval writes 0.0 for an unknown cost too, then it is tokens x price (R2)."""
     tokens = [written.get("total_input_tokens") or 0, written.get("total_output_tokens") or 0]
-    if written["total_cost"] or not any(tokens):
+    if written["total_cost"] or written["total_cost"] is None or agent["agent_name"] in BASELINES:
         reported_cost: float | None = written["total_cost"]
         return reported_cost
-    prices = DOLLARS_PER_TOKEN[model.removeprefix("openai/")]
+    if not any(tokens):
+        return None
+    prices = DOLLARS_PER_TOKEN[agent["model_name"].removeprefix("openai/")]
     return sum(count * price for count, price in zip(tokens, prices, strict=True))
 
 
