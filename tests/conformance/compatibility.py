@@ -31,14 +31,15 @@ The table counts the answers that differ, by ruling. One answer can differ for s
 IN_SHORT = """\
 In short:
 
-- **Crashes and timeouts.** fc-eval leaves them out. Here they are failures with the speedup 1.0, so success
-  rates fall and speedups move towards 1.0 (R21).
+- **Crashes and timeouts.** fc-eval leaves an agent's crash out of its summary. Here it is a failure with the
+  speedup 1.0, so success rates fall and speedups move towards 1.0 (R21).
 - **Oracles that fail tests.** fc-eval loses the speedups of an agent that fails no more tests than the
   oracle. Here it keeps them, so speedups are those that were measured (D8).
 - **Damaged logs.** fc-eval loses a whole log, or takes another agent's numbers. Here each agent keeps what
   its own log says (B4, R5, R7).
 - **Runs of one agent.** fc-eval's summaries show the cost 0 and the length 0. Here both count (R8).
-- **Unknown prices.** fc-eval shows $0. Here tokens x price counts where a price is known (R2).
+- **Unknown costs.** fc-eval shows $0. Here tokens x price counts where a price is known. Otherwise the cost
+  is null (R2).
 """
 
 DETAILS = """\
@@ -86,10 +87,11 @@ DIFFERENCES = (
     Difference(
         "R2",
         "an unknown cost is not $0",
-        "It writes 0.0 for every model without a price in its table, beside the tokens that were spent.",
-        "A cost of 0.0 beside tokens is unknown. It becomes tokens x price where a price is known "
-        "(`cost_source: estimated`), and null otherwise. Zero or absent tokens mean that they were not "
-        "counted, so the cost is null too. `streamer prices MODEL` prints the price.",
+        "It writes 0.0 for every model without a price in its table, beside the tokens that were spent. It "
+        "also writes 0.0 where it found no tokens.",
+        "A cost of 0.0 beside tokens becomes tokens x price where a price is known "
+        "(`cost_source: estimated`), and null otherwise. A cost of 0.0 beside zero tokens is null, except for nop and oracle. "
+        "`streamer prices MODEL` prints the price.",
         (("whole_run", "fc-multi-of-one", "total_cost"), ("whole_run", "fc-rough", "total_cost")),
     ),
     Difference(
@@ -244,10 +246,12 @@ DIFFERENCES = (
     Difference(
         "R28",
         "a run-level file is read agent by agent",
-        "Its run-level file repeats every trial, with the metrics of every agent in it.",
+        "Its run-level file repeats every trial, with the metrics of every agent in it. A trial of several "
+        "agents that crashed as a whole stands there alone, and counts as unresolved.",
         "Where per-trial files are missing, the run-level file's `agent_metrics_by_agent` gives the same "
-        "numbers. What that file does not say is reported and left out. The connector invents no crash.",
-        (),
+        "numbers. A trial of several agents that crashed as a whole is reported and left out: no file says "
+        "how any of its agents ended. The connector invents no crash.",
+        (("whole_run", NO_ORACLE, "accuracy"), ("whole_run", "fc-rough", "accuracy")),
     ),
     Difference(
         "B4",

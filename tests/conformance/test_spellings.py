@@ -131,6 +131,8 @@ def test_an_agent_never_takes_the_numbers_of_the_other_model_of_its_framework(
     assert rewrite(log, left)
     for file in (directory / "results.json", *(directory / trial).glob("*/results.json")):
         file.write_text(json.dumps(without(json.loads(file.read_text()), SONNET)))
+    own = log.parents[1] / "results.json"
+    own.write_text(own.read_text().replace(json.dumps(GPT_5), json.dumps(key)))
     assert own_key([key], key, SONNET, 2, CONFIGURED) is None
     lines, said = converted(directory)
     events = [event for event in map(json.loads, lines) if event.get("task_id") == trial]
