@@ -90,8 +90,8 @@ DIFFERENCES = (
         "It writes 0.0 for every model without a price in its table, beside the tokens that were spent. It "
         "also writes 0.0 where it found no tokens.",
         "A cost of 0.0 beside tokens becomes tokens x price where a price is known "
-        "(`cost_source: estimated`), and null otherwise. A cost of 0.0 beside zero tokens is null, except for "
-        "nop and oracle. `streamer prices MODEL` prints the price.",
+        "(`cost_source: estimated`), and null otherwise. A cost of 0.0 beside zero tokens is null, except "
+        "for nop and oracle. `streamer prices MODEL` prints the price.",
         (("whole_run", "fc-multi-of-one", "total_cost"), ("whole_run", "fc-rough", "total_cost")),
     ),
     Difference(

@@ -25,6 +25,7 @@ from tests.conformance import test_formulacode_run as run
 from tests.conformance import test_formulacode_runs as runs
 from tests.conformance.compatibility import Difference
 from tests.conformance.compatibility_shares import in_order, opening
+from tests.conformance.fc_run_differences import SUB_TRIALS
 from tests.conformance.fc_runs import trials, unpacked
 from tests.conformance.folds import folded, summaries
 from tests.conformance.formulacode_rules import sub_trials
@@ -182,14 +183,14 @@ def how_many() -> str:
     for held, found in merge.DIFFERS.items():
         in_merges.update(dict.fromkeys(held.split(), len(found.split())))
     in_runs: Counter[str] = Counter()
-    for counted in runs.SUB_TRIALS.values():
+    for counted in SUB_TRIALS.values():
         for held, number in counted.items():
             in_runs.update(dict.fromkeys(held.split(), number))
     fields = {
         held: sum(int(f.partition(":")[2]) for f in found.split()) for held, found in run.DIFFERS.items()
     }
-    equal = sum(counted.get("", 0) for counted in runs.SUB_TRIALS.values())
-    whole = sum(sum(counted.values()) for counted in runs.SUB_TRIALS.values())
+    equal = sum(counted.get("", 0) for counted in SUB_TRIALS.values())
+    whole = sum(sum(counted.values()) for counted in SUB_TRIALS.values())
     names = sorted({*in_merges, *in_runs, *fields}, key=in_order)
     rows = [f"| {n} | {in_merges[n]} | {in_runs[n]} | {fields.get(n, 0)} |" for n in names]
     return "\n".join(
