@@ -17,6 +17,7 @@ from streamer.aggregate.scored_json import scored_json
 from streamer.aggregate.slots import GroupKey, Slot, SlotKey, event_of, fingerprint, slot_key
 from streamer.aggregate.totals import Outcome, RunTotals
 from streamer.score import (
+    NOP,
     PriceTable,
     Scored,
     ScoringRules,
@@ -232,6 +233,8 @@ class ScoredSlots:
             speedup_percentage=measured.speedup_percentage if measured else None,
             compared=not self.is_baseline(key[3]),
             infrastructure_failure=scored.infrastructure_failure,
+            with_benchmarks=measured is not None and measured.num_benchmarks > 0,
+            unmeasured_failure=not scored.success and measured is None and key[3] != NOP,
         )
 
     def _swap(self, key: SlotKey, slot: Slot, scored: Scored | None) -> None:

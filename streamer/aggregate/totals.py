@@ -10,6 +10,7 @@ from typing import Any
 from streamer.aggregate.group import Owner, accuracies
 from streamer.aggregate.tally import json_count, tally, tally_all
 from streamer.aggregate.trials import Trials
+from streamer.score import NOP
 from streamer.stats import ExactSum, PassAtK, json_number
 
 
@@ -25,6 +26,8 @@ class Outcome:
         speedup_percentage: FormulaCode's, of the sub-trial that decides; None where not measured (F8).
         compared: False if only baselines took part; such a trial is left out of pass@k (R4).
         infrastructure_failure: it is unresolved because the infrastructure failed.
+        with_benchmarks: the sub-trial that decides counts with benchmarks.
+        unmeasured_failure: the sub-trial that decides failed, and no section of the group is FormulaCode's.
     """
 
     task_id: str
@@ -34,6 +37,8 @@ class Outcome:
     speedup_percentage: float | None
     compared: bool
     infrastructure_failure: bool
+    with_benchmarks: bool
+    unmeasured_failure: bool
 
 
 SEVERAL = ("", "")
@@ -63,6 +68,8 @@ class RunTotals:
         self.resolved = 0
         self.no_verdict = 0
         self.infrastructure_failures = 0
+        self.with_benchmarks = 0
+        self.unmeasured_failures = 0
         self.slots = 0
         self.with_formulacode = 0
         self.failure_modes: Counter[str] = Counter()
@@ -79,6 +86,8 @@ class RunTotals:
         self.resolved += sign * (outcome.resolved is True)
         self.no_verdict += sign * (outcome.resolved is None)
         self.infrastructure_failures += sign * outcome.infrastructure_failure
+        self.with_benchmarks += sign * outcome.with_benchmarks
+        self.unmeasured_failures += sign * outcome.unmeasured_failure
         if outcome.failure_mode is not None:
             tally(self.failure_modes, outcome.failure_mode, sign)
         tally(self.tasks, outcome.task_id, sign)
@@ -100,6 +109,9 @@ class RunTotals:
         self.resolved += sign * trials.resolved
         self.no_verdict += sign * trials.no_verdict
         self.infrastructure_failures += sign * trials.infrastructure_failures
+        if owner[0] != NOP:
+            self.unmeasured_failures += sign * trials.unmeasured_failures
+        self.with_benchmarks += sign * sum(score.num_benchmarks > 0 for _, score in trials.formulacode.pairs)
         tally_all(self.failure_modes, trials.failure_modes, sign)
         percentages = [score.speedup_percentage for _, score in trials.formulacode.pairs]
         known = [percentage for percentage in percentages if percentage is not None]
@@ -137,8 +149,20 @@ class RunTotals:
                 for metric, name in _SUMMED.items()
                 if name != metric
             },
-            "mean_speedup_percentage": json_number(self.speedup_percentage.mean()),
+            "mean_speedup_percentage": json_number(self._mean_speedup_percentage()),
             "failure_modes": dict(self.failure_modes),
             "coverage": {metric: held.count for metric, held in self.sums.items()}
             | {metric: self.covered[metric] for metric in _COVERED},
         }
+
+    def _mean_speedup_percentage(self) -> float | None:
+        """Mean over the trials that have one (F8).
+
+        Where benchmarks are measured, a failure that measured nothing counts with 0 %: its speedup is 1.0
+        (R21). Without any benchmarks the percentages are those of the old result format, as it has them.
+        """
+        total = ExactSum()
+        total.merge(self.speedup_percentage)
+        if self.with_benchmarks:
+            total.extend([0.0] * self.unmeasured_failures)
+        return total.mean()

@@ -65,6 +65,12 @@ class Trials(NamedTuple):
     subtests: list[str]
     formulacode: FormulaCodeTrials
 
+    @property
+    def unmeasured_failures(self) -> int:
+        """How many failed and have no FormulaCode section, nor has their trial group (R21)."""
+        failures, _ = self.values["pass_rate"].zeros_and_ones
+        return failures - self.formulacode.failures
+
     @classmethod
     def of(cls, trials: Sequence[tuple[SlotKey, Scored]]) -> Trials:
         """The columns of at least one trial."""
