@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from schemas.metrics import BoardMetric
 from streamer.cli.printing import dollars, percent, print_line, print_table, shown
 from streamer.cli.tables_formulacode import print_formulacode
+from streamer.client.lifecycle import state_of
 from streamer.report.tables import (
     Table,
     about,
@@ -32,6 +34,7 @@ Summary = Mapping[str, Any]
 
 def print_run(
     summaries: Iterable[Summary],
+    now: datetime,
     subtests: Sequence[Summary] = (),
     fallbacks: Sequence[Summary] | None = None,
 ) -> None:
@@ -39,6 +42,7 @@ def print_run(
 
     Args:
         summaries: the run's.
+        now: the time at which its state is told.
         subtests: its tiers broken down.
         fallbacks: scored trials that fell back to baseline; None where the trials are not at hand.
     """
@@ -47,7 +51,7 @@ def print_run(
         by_type.setdefault(summary["type"], []).append(summary)
     run = next(iter(by_type.get("run_summary", ())), None)
     if run:
-        print_header(run)
+        print_header(run, now)
     agents = sorted(by_type.get("agent_model_summary", ()), key=best_first)
     print_agents(agents)
     print_formulacode(run, agents, fallbacks)
@@ -55,9 +59,9 @@ def print_run(
     print_subtests(subtests)
 
 
-def print_header(run: Summary) -> None:
+def print_header(run: Summary, now: datetime) -> None:
     """The run itself: what it is, how far it is, what came out."""
-    print_line(" · ".join([f"Run {run['display_name'] or run['run_id']}", *about(run)]))
+    print_line(" · ".join([f"Run {run['display_name'] or run['run_id']}", *about(run, state_of(run, now))]))
     for line in head_lines(run):
         print_line(f"  {line}")
     print_line()
@@ -79,12 +83,12 @@ def print_subtests(subtests: Iterable[Summary]) -> None:
     _print(subtests_table(subtests))
 
 
-def print_runs(runs: Sequence[Summary]) -> None:
-    """Several runs, one line each, in the given order."""
-    columns = ("run", "benchmark", "status", "trials", "accuracy", "cost", "agents", "tiers", "last event")
+def print_runs(runs: Sequence[Summary], now: datetime) -> None:
+    """Several runs, one line each, in the given order; `now`: the time at which their states are told."""
+    columns = ("run", "benchmark", "state", "trials", "accuracy", "cost", "agents", "tiers", "last event")
     rows = (
         [
-            *(run["run_id"], run["benchmark"], run["status"] or "running", _done(run)),
+            *(run["run_id"], run["benchmark"], state_of(run, now), _done(run)),
             *(percent(run["accuracy"]), dollars(run["total_cost"]), run["agent_models"], run["tiers"]),
             run["last_event_at"],
         ]
@@ -110,7 +114,7 @@ def print_leaderboard(metric: BoardMetric, rows: Sequence[LeaderboardRow]) -> No
         [
             *(row.rank, row.agent_model, row.run, json_number(row.value), row.trials),
             f"{row.grade} (prov.)" if row.provisional and row.grade else row.grade,
-            "incomplete" if row.provisional else "complete",
+            row.state,
         ]
         for row in rows
     )

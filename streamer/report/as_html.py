@@ -16,6 +16,7 @@ from string import Template
 
 from schemas.canonical import canonical_json
 from schemas.summaries import RunSummary
+from streamer.client.lifecycle import State
 from streamer.client.pace import pace_of
 from streamer.report.bundle import OURS, script
 from streamer.report.data import Json, RunData
@@ -55,7 +56,7 @@ def as_html(data: RunData) -> bytes:
         style=style,
         theme=theme,
         heading=_name(title),
-        facts="".join(f"<span>{_name(fact)}</span>" for fact in _facts(run)),
+        facts="".join(f"<span>{_name(fact)}</span>" for fact in _facts(run, data.state)),
         tiles="".join(_tiles(run)),
         agents=_card(agents_table(data.agents)),
         tiers="".join(map(_card, tiers_tables(data.tiers) if data.tiers else ())),
@@ -68,9 +69,9 @@ def as_html(data: RunData) -> bytes:
     return page.encode()
 
 
-def _facts(run: Json) -> list[str]:
+def _facts(run: Json, state: State) -> list[str]:
     labels = (f"{key}={value}" for key, value in run["labels"].items())
-    return [run["run_id"], *about(run), *labels]
+    return [run["run_id"], *about(run, state), *labels]
 
 
 def _tiles(run: Json) -> Iterable[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from streamer.client.lifecycle import State, state_and_status
 from streamer.text import UNSEEN, dollars, percent, ratio, shown
 
 Summary = Mapping[str, Any]
@@ -83,10 +84,10 @@ def failures_table(run: Summary) -> Table:
     return Table("How the trials ended", ("failure mode", "trials", "share"), rows)
 
 
-def about(run: Summary) -> list[str]:
-    """What a run says of itself: harness, benchmark, version, status; what is not known is left out."""
-    told = (run["harness"], run["benchmark"], run["benchmark_version"], run["status"])
-    return [str(value) for value in told if value]
+def about(run: Summary, state: State) -> list[str]:
+    """Harness, benchmark, version and state of a run; what is not known is left out."""
+    known = (run["harness"], run["benchmark"], run["benchmark_version"])
+    return [*(str(value) for value in known if value), state_and_status(state, run["status"])]
 
 
 def head_lines(run: Summary) -> list[str]:

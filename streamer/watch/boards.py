@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.metrics import BOARD_METRICS
 from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
+from streamer.client.lifecycle import State
 from streamer.client.pace import finite, share_of
 from streamer.text import UNSEEN, dollars, percent, ratio, shown, visible
 from streamer.watch.columns import Column
@@ -36,7 +37,13 @@ _OUTCOMES = {
     "fell_back": ("fell back", FAIR),
     "no_verdict": ("no verdict", FAIR),
 }
-_STATES = {"running": "cyan", "waiting": FAIR, "stalled": BAD}
+_STATE_STYLES: dict[State, str] = {
+    "running": "cyan",
+    "stalled": BAD,
+    "finished": FAIR,
+    "complete": GOOD,
+    "unfinished": FAIR,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +52,11 @@ class RunLine:
 
     Attributes:
         run: its summary.
-        state: `running`, `waiting`, `stalled`, `complete`, or what its harness said.
+        state: see `streamer.client.lifecycle`.
     """
 
     run: RunSummary
-    state: str
+    state: State
 
 
 def run_columns(now: datetime) -> list[Column[RunLine]]:
@@ -74,7 +81,7 @@ def run_columns(now: datetime) -> list[Column[RunLine]]:
         Column(
             "state",
             "state",
-            lambda line: visible(line.state),
+            lambda line: line.state,
             rank=1,
             least=9,
             left=True,
@@ -231,9 +238,9 @@ def agent_name(agent: AgentModelSummary) -> str:
     return visible(agent.agent_model) + (" (baseline)" if agent.baseline else "")
 
 
-def state_style(state: str) -> str:
+def state_style(state: State) -> str:
     """Style of a run's state."""
-    return _STATES.get(state, GOOD)
+    return _STATE_STYLES[state]
 
 
 def grade_style(grade: str | None) -> str:

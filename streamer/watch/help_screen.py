@@ -16,8 +16,9 @@ s      sort by the next column         r    turn the order around
 /      filter                          Tab  next table; arrow keys scroll it
 ?      this page                       q    quit
 
-State  running, waiting (no trial yet), complete (all planned trials are
-       in), stalled (nothing for 10 minutes), or what the harness said
+State  complete: all planned trials are in; finished: the harness ended it;
+       running; without an event for 10 minutes: stalled if trials are
+       planned, unfinished if not
 *      grade: planned trials are missing; pass@k: some tasks lack attempts
 –      not known; columns that nobody knows, or that do not fit, are left out
 

@@ -37,6 +37,7 @@ export class Leaders {
       { id: this.chosen.metric, title: metric.title, number: true, cell: (row) => metric.write(row.value) },
       { id: "grade", title: "Grade", cell: (row) => grade(row.grade, row.provisional) },
       { id: "trials", title: "Trials", number: true, cell: (row) => count(row.trials) },
+      { id: "state", title: "State of the run", cell: (row) => h("span", { class: `badge state-${row.state}` }, row.state) },
       { id: "run", title: "Run", cell: (row) => h("a", { href: runLink(row.run) }, name(row.run)) },
     ];
   }

@@ -7,7 +7,7 @@ import { closeDrawer, openTrial } from "./drawer.js";
 import { card, h, name } from "./dom.js";
 import { UNKNOWN, ago, count, duration, number, percent, usd } from "./format.js";
 import { Live } from "./live.js";
-import { progress, runLink, status } from "./runs.js";
+import { progress, runLink, stateBadge } from "./runs.js";
 import { runPath } from "./api.js";
 import { Tiers } from "./tiers.js";
 import { Trials } from "./trials.js";
@@ -95,7 +95,7 @@ export class Run {
     document.title = `${run.display_name ?? run.run_id} · streamer`;
     const facts = [["", run.run_id], ["", run.harness], ["", run.benchmark], ...Object.entries(run.labels)].filter(([, value]) => value);
     this.head.replaceChildren(
-      h("div", { class: "line" }, h("h1", {}, name(run.display_name ?? run.run_id)), status(run), run.provisional ? h("span", { class: "badge warn" }, "provisional") : null),
+      h("div", { class: "line" }, h("h1", {}, name(run.display_name ?? run.run_id)), stateBadge(run), run.provisional ? h("span", { class: "badge warn" }, "provisional") : null),
       h("div", { class: "line note" }, ...facts.map(([key, value]) => h("span", {}, name(key ? `${key}=${value}` : value))), h("span", {}, "last event ", ago(run.last_event_at))),
     );
     this.tiles.replaceChildren(...tiles(run));
