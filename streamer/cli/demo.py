@@ -151,7 +151,7 @@ def _print_boards(reader: StateReader, summaries: list[Summary]) -> None:
             within = [s for s in summaries if s["run_id"] == run["run_id"]]
             shown = [s for s in within if not (s["type"] == "tier_summary" and s["agent_model"])]
             print_run(shown, now)
-    print_leaderboard(BOARD_METRICS["accuracy"], reader.leaderboard("accuracy"))
+    print_leaderboard(BOARD_METRICS["pass_rate"], reader.leaderboard("pass_rate"))
 
 
 def _print_rejections(settings: Settings) -> None:

@@ -137,7 +137,7 @@ def trials(
 
 
 @command.command()
-@click.option("--metric", type=click.Choice(list(BOARD_METRICS)), default="accuracy", show_default=True)
+@click.option("--metric", type=click.Choice(list(BOARD_METRICS)), default="pass_rate", show_default=True)
 @click.option("--run", "run_id", metavar="RUN", help="Only this run; across all runs otherwise.")
 @click.option("--benchmark", help="Only runs of this benchmark.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Only runs with this label.")

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from schemas.metrics import BoardMetric
-from streamer.cli.printing import dollars, percent, print_line, print_table, shown
+from streamer.cli.printing import dollars, print_line, print_table, shown
 from streamer.cli.tables_formulacode import print_formulacode
 from streamer.client.lifecycle import state_of
+from streamer.client.outcomes import accuracy, basis, best_first, grade
 from streamer.report.tables import (
     Table,
     about,
     agents_table,
-    best_first,
     head_lines,
-    pass_at_k,
     progress,
     subtests_table,
     tiers_tables,
@@ -27,7 +27,7 @@ from streamer.stats import json_number
 if TYPE_CHECKING:
     from streamer.client.reading import LeaderboardRow
 
-__all__ = ["pass_at_k", "progress"]
+__all__ = ["progress"]
 
 Summary = Mapping[str, Any]
 
@@ -68,7 +68,7 @@ def print_header(run: Summary, now: datetime) -> None:
 
 
 def print_agents(agents: Iterable[Summary]) -> None:
-    """The agents of a run, best median composite first, baselines last."""
+    """The agents of a run, the highest pass rate first, baselines last."""
     _print(agents_table(agents))
 
 
@@ -85,11 +85,11 @@ def print_subtests(subtests: Iterable[Summary]) -> None:
 
 def print_runs(runs: Sequence[Summary], now: datetime) -> None:
     """Several runs, one line each, in the given order; `now`: the time at which their states are told."""
-    columns = ("run", "benchmark", "state", "trials", "accuracy", "cost", "agents", "tiers", "last event")
+    columns = ("run", "benchmark", "state", "trials", "all trials", "cost", "agents", "tiers", "last event")
     rows = (
         [
             *(run["run_id"], run["benchmark"], state_of(run, now), _done(run)),
-            *(percent(run["accuracy"]), dollars(run["total_cost"]), run["agent_models"], run["tiers"]),
+            *(accuracy(run), dollars(run["total_cost"]), run["agent_models"], run["tiers"]),
             run["last_event_at"],
         ]
         for run in runs
@@ -113,19 +113,18 @@ def print_leaderboard(metric: BoardMetric, rows: Sequence[LeaderboardRow]) -> No
     lines = (
         [
             *(row.rank, row.agent_model, row.run, json_number(row.value), row.trials),
-            f"{row.grade} (prov.)" if row.provisional and row.grade else row.grade,
-            row.state,
+            *(grade(asdict(row)), basis(asdict(row)), row.state),
         ]
         for row in rows
     )
-    columns = ("", "agent:model", "run", metric.name, "trials", "grade", "run state")
+    columns = ("", "agent:model", "run", metric.name, "trials", "grade", "rests on", "run state")
     print_table(f"{metric.name}{unit}: {order} first", columns, lines, names=3)
     if not rows:
         print_line(f"Nobody on the board of {metric.name}.")
 
 
 def _print(table: Table) -> None:
-    print_table(table.title, table.columns, table.rows, names=table.names)
+    print_table(table.title, table.columns, table.rows, names=table.names, note=table.note)
 
 
 def _done(run: Summary) -> str:

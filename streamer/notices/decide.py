@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from schemas.summaries import RunSummary
+from streamer.client import outcomes
 from streamer.client.lifecycle import is_over, state_and_status, state_of
-from streamer.notices.notice import Json, Notice, board, graded, group_name, named, run_name, standing
+from streamer.notices.notice import Json, Notice, board, group_name, named, run_name, standing
 from streamer.text import dollars
 
 ADOPTED, PENDING, TOLD = "adopted", "pending", "told"
@@ -195,9 +196,10 @@ def _group(memory: RunMemory, group: Json) -> list[Notice]:
     unsent = memory.told.get(key) == PENDING  # decided by a process that ended before it was delivered
     if last is None or (last == grade and not unsent):
         return []
-    moved = f"{last} → {graded(group)}" if last != grade else graded(group)
-    median = group["statistics"]["composite_score"]["median"]
-    body = f"Median composite {median}, {group['trials']:,} trials, cost {dollars(group['total_cost'])}"
+    words = outcomes.grade(group)
+    moved = f"{last} → {words}" if last != grade else words
+    grounds = outcomes.grade_with_basis(group)
+    body = f"Grade {grounds}, {group['trials']:,} trials, cost {dollars(group['total_cost'])}"
     about = run_name(memory.run) if memory.run else named(group["run_id"])
     notice = memory.once(key, about, f"{group_name(group)}: grade {moved}", body, group["run_id"])
     return [notice] if notice else []

@@ -17,6 +17,7 @@ from string import Template
 from schemas.canonical import canonical_json
 from schemas.summaries import RunSummary
 from streamer.client.lifecycle import State
+from streamer.client.outcomes import accuracy, accuracy_name
 from streamer.client.pace import pace_of
 from streamer.report.bundle import OURS, script
 from streamer.report.data import Json, RunData
@@ -82,7 +83,8 @@ def _tiles(run: Json) -> Iterable[str]:
     share = "no plan known" if pace.share is None else f"{percent(pace.share)} of the plan"
     resolved = f"{shown(run['resolved'])} resolved of {shown(run['trials'])}"
     yield _tile("Progress", counted, share)
-    yield _tile("Accuracy", percent(run["accuracy"]), resolved)
+    excluded = "" if not run["infrastructure_failures"] else f"; {accuracy(run)}"
+    yield _tile(accuracy_name(run).capitalize(), percent(run["accuracy"]), resolved + excluded)
     yield _tile("Cost", dollars(run["total_cost"]), rate)
     yield _tile("Tasks", shown(run["tasks"]), f"{shown(run['no_verdict'])} trials without a verdict")
 
@@ -112,7 +114,7 @@ def _more(data: RunData) -> Iterable[str]:
 
 
 def _card(table: Table, note: str = "") -> str:
-    title = escape(table.title)
+    title, note = escape(table.title), note or table.note
     heads = "".join(
         f'<th scope="col"{_number(at, table)}>{escape(head)}</th>' for at, head in enumerate(table.columns)
     )

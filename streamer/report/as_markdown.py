@@ -50,6 +50,7 @@ def _table(table: Table) -> list[str]:
         _line(list(table.columns)),
         _line(borders),
         *(_line([_cell(value, at < table.names) for at, value in enumerate(row)]) for row in table.rows),
+        *(["", text(table.note)] if table.note else []),
         "",
     ]
 

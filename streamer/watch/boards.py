@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from schemas.metrics import BOARD_METRICS
 from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.client.lifecycle import State
+from streamer.client.outcomes import basis, marked_grade
 from streamer.client.pace import finite, share_of
 from streamer.text import UNSEEN, dollars, percent, ratio, shown, visible
 from streamer.watch.columns import Column
-from streamer.watch.words import age, graded, largest_k, of_planned, share_of_pass, span
+from streamer.watch.words import age, largest_k, of_planned, share_of_pass, span
 from streamer.web.models import TrialRow
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ def run_columns(now: datetime) -> list[Column[RunLine]]:
         ),
         Column("progress", "progress", lambda line: percent(share(line)), 2, value=share),
         Column("trials", "trials", _run_trials, 3, value=lambda line: line.run.progress.done),
-        Column("accuracy", "accuracy", _run_accuracy, 4, value=lambda line: line.run.accuracy),
+        Column("accuracy", "all trials", _run_accuracy, 4, value=lambda line: line.run.accuracy),
+        Column("infrastructure", "w/o infra", lambda line: _without_infrastructure(line.run), 10),
         Column("cost", "cost", _run_cost, 5, value=lambda line: finite(line.run.total_cost)),
         Column("agents", "agents", lambda line: shown(line.run.agent_models), 8),
         Column("tiers", "tiers", lambda line: shown(line.run.tiers or None), 9),
@@ -201,7 +203,7 @@ def trial_columns(trials: Sequence[TrialRow], head: str) -> list[Column[TrialRow
         Column(
             "grade",
             "grade",
-            lambda trial: graded(trial.grade, False),
+            lambda trial: trial.grade or UNSEEN,
             rank=10,
             left=True,
             style=lambda trial: grade_style(trial.grade),
@@ -253,12 +255,13 @@ def _outcome_columns() -> list[Column[Any]]:
         Column(
             "grade",
             "grade",
-            lambda group: graded(group.grade, group.provisional),
+            marked_grade,
             rank=1,
             value=lambda group: -GRADES.index(group.grade) if group.grade else None,
             left=True,
             style=lambda group: grade_style(group.grade),
         ),
+        Column("basis", "rests on", basis, rank=7, left=True),
         Column(
             "trials",
             "trials",
@@ -272,10 +275,18 @@ def _outcome_columns() -> list[Column[Any]]:
 
 def _other_columns() -> list[Column[Any]]:
     return [
-        _metric("composite_score", "composite", 7, shown),
+        _metric("composite_score", "composite", 8, shown),
         _metric("accuracy", "accuracy", 10, percent),
+        Column("infrastructure", "w/o infra", _without_infrastructure, 10),
         _metric("mean_cost", "mean cost", 11, dollars),
     ]
+
+
+def _without_infrastructure(group: Any) -> str:
+    """Accuracy without infrastructure failures, and how many those are; a dash where there were none."""
+    if not group.infrastructure_failures:
+        return UNSEEN
+    return f"{percent(group.accuracy_excluding_infrastructure)} ({group.infrastructure_failures:,})"
 
 
 def _metric(name: str, head: str, rank: int, text: Callable[[Any], str]) -> Column[Any]:

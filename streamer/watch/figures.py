@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from schemas.summaries import RunSummary
 from streamer.client.lifecycle import State, state_and_status
+from streamer.client.outcomes import accuracy, accuracy_name
 from streamer.client.pace import Pace
 from streamer.text import dollars, percent, visible
 from streamer.watch.boards import name_of
@@ -34,8 +35,10 @@ def progress_line(run: RunSummary, pace: Pace, width: int) -> str:
 
 def outcome_line(run: RunSummary, width: int) -> str:
     """Accuracy and pass@k, of the latter the first and the last; and as much more as fits."""
-    parts = [f"accuracy {percent(run.accuracy)}"]
-    if "1" in run.pass_at_k:
+    parts = [f"{accuracy_name(run)} {accuracy(run)}"]
+    if run.pass_at_k is None:
+        parts.append("pass@k by agent only")
+    elif "1" in run.pass_at_k:
         parts.append(f"pass@1 {share_of_pass(run.pass_at_k, '1')}")
     if most := largest_k(run.pass_at_k):
         parts.append(f"pass@{most} {share_of_pass(run.pass_at_k, most)}")

@@ -20,14 +20,19 @@ State  complete: all planned trials are in; finished: the harness ended it;
        running; without an event for 10 minutes: stalled if trials are
        planned, unfinished if not
 *      grade: planned trials are missing; pass@k: some tasks lack attempts
+?      grade: trials wait for their judge
 –      not known; columns that nobody knows, or that do not fit, are left out
 
 pass rate  share of successes (tests, else verdict)
-accuracy   share of trials that the harness calls resolved
-composite  median of the mean of pass rate and judge's score; makes the grade
+accuracy   share of trials that the harness calls resolved; of a run of
+           several agents: all trials, and pass@k by agent only
+w/o infra  accuracy without infrastructure failures, and how many those are
+composite  median of the mean of pass rate and judge's score
+rests on   the composite gives the grade where there is a judge, else the
+           pass rate
 cost/pass  known cost per pass in USD; inf: no pass
 speedup    FormulaCode's mean over trials; advantage: over the human solution
-uplift     median composite over the baseline tier's, minus 1
+uplift     what the grade rests on over the baseline tier's, minus 1
 left, per hour, in all: the pace since the start, in event time, carried on
 
 In scripts: streamer query run RUN --json, streamer subscribe run

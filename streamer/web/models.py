@@ -225,7 +225,7 @@ class TiersQuery(Query):
 class LeaderboardQuery(Query):
     """Of a leaderboard."""
 
-    metric: MetricName = Field(default="accuracy", description="METRIC of docs/redis.md.")
+    metric: MetricName = Field(default="pass_rate", description="METRIC of docs/redis.md.")
     run: str | None = Field(default=None, description="Only this run.")
     benchmark: str | None = Field(default=None, description="Only runs of this benchmark.")
     label: list[str] = Field(default=[], description="Only runs with this label, KEY=VALUE; repeatable.")

@@ -72,7 +72,7 @@ async def test_a_run_is_told_from_start_to_end_once_and_a_restart_tells_nothing_
             await asyncio.to_thread(receiver.expect, "Nightly (run-1) started")
             for number in range(2, 4):
                 await feed.take([a_trial(task_id=f"task-{number}", cost_usd=0.4)])
-            grade = "Nightly (run-1) terminus:gpt-5: grade F → A"
+            grade = "Nightly (run-1) terminus:gpt-5: grade F → D"
             budget = "Nightly (run-1) is over its budget of $2.0000"
             await asyncio.to_thread(receiver.expect, "Nightly (run-1) started", grade, budget)
         told = receiver.titles
@@ -81,7 +81,7 @@ async def test_a_run_is_told_from_start_to_end_once_and_a_restart_tells_nothing_
             await asyncio.to_thread(receiver.expect, *told, "Nightly (run-1) finished (completed)")
             body = receiver.taken[-1][1]
             assert "2 of 3 resolved" in body
-            assert "terminus:gpt-5: grade A" in body
+            assert "terminus:gpt-5: grade D" in body
         with notifying(environment, tmp_path / "third.log", *arguments):
             await until_followed(settings)
             await feed.take([a_plan(run_id="other"), finished("other")])

@@ -1,7 +1,7 @@
 // All runs, the latest first, as they change.
 
 import { card, h, name, visible } from "./dom.js";
-import { ago, count, percent, usd } from "./format.js";
+import { accuracy, ago, count, usd } from "./format.js";
 import { Live } from "./live.js";
 import { Table } from "./table.js";
 
@@ -54,7 +54,7 @@ const COLUMNS = [
   },
   { id: "state", title: "State", value: (run) => run.state, cell: stateBadge },
   { id: "progress", title: "Progress", number: true, high: true, value: (run) => run.progress.done, cell: progress },
-  { id: "accuracy", title: "Accuracy", number: true, high: true, value: (run) => run.accuracy, cell: (run) => percent(run.accuracy) },
+  { id: "accuracy", title: "All trials", hint: "Accuracy over all trials of the run, whatever the agent", number: true, high: true, value: (run) => run.accuracy, cell: accuracy },
   { id: "cost", title: "Cost", number: true, high: true, value: (run) => (run.total_cost === null ? null : Number(run.total_cost)), cell: (run) => usd(run.total_cost) },
   { id: "agents", title: "Agents", number: true, high: true, value: (run) => run.agent_models, cell: (run) => count(run.agent_models) },
   { id: "tiers", title: "Tiers", number: true, high: true, value: (run) => run.tiers, cell: (run) => count(run.tiers) },
