@@ -17,19 +17,17 @@ s      sort by the next column         r    turn the order around
 ?      this page                       q    quit
 
 State  complete: all planned trials are in; finished: the harness ended it;
-       running; without an event for 10 minutes: stalled if trials are
-       planned, unfinished if not
+       running; silent for 10 minutes: stalled, or unfinished without a plan
 *      grade: planned trials are missing; pass@k: some tasks lack attempts
 ?      grade: trials wait for their judge
 –      not known; columns that nobody knows, or that do not fit, are left out
 
 pass rate  share of successes (tests, else verdict)
-accuracy   share of trials that the harness calls resolved; of a run of
-           several agents: all trials, and pass@k by agent only
+accuracy   share of trials that the harness calls resolved
+all trials accuracy of a run of several agents; pass@k is by agent only then
 w/o infra  accuracy without infrastructure failures, and how many those are
 composite  median of the mean of pass rate and judge's score
-rests on   the composite gives the grade where there is a judge, else the
-           pass rate
+rests on   what gives the grade: composite, or without a judge pass rate
 cost/pass  known cost per pass in USD; inf: no pass
 speedup    FormulaCode's mean over trials; advantage: over the human solution
 uplift     what the grade rests on over the baseline tier's, minus 1
