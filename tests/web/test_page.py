@@ -246,9 +246,8 @@ def test_without_a_judge_nothing_shows_a_composite_and_grades_rest_on_the_pass_r
         options = select.locator("option").all_text_contents()
         assert "Pass rate" in options
         assert "Composite" not in options
-    tiles = page.locator(".tiles")
-    expect(tiles).to_contain_text("All trials")
-    expect(tiles).to_contain_text("each agent has its own")
+    for words in ("All trials", "each agent has its own"):
+        expect(page.locator(".tiles")).to_contain_text(words)
     page.get_by_role("link", name="Tiers", exact=True).click()
     tiers = page.get_by_role("region", name="Tiers of this run")
     expect(tiers).to_contain_text("pass rate")
@@ -261,8 +260,7 @@ def test_without_a_judge_nothing_shows_a_composite_and_grades_rest_on_the_pass_r
     listed.get_by_role("button", name="task-0").first.click()
     drawer = page.get_by_role("dialog")
     expect(drawer).to_contain_text("Pass rate")
-    expect(drawer).not_to_contain_text("Composite")
-    expect(drawer).not_to_contain_text("still awaited")
+    expect(drawer).not_to_contain_text(re.compile("Composite|still awaited"))
 
 
 @pytest.mark.parametrize(
@@ -282,8 +280,7 @@ def test_the_page_names_the_state_of_a_run_as_the_command_line_does(
     at = (datetime.now(UTC) - age).isoformat()
     plan = {"tasks": planned, "attempts": 1} if planned else {}
     events = [a_plan(run_id=run, revision=1, started_at=at, **plan), a_trial(run_id=run, finished_at=at)]
-    if ended:
-        events.append({"type": "run_finished", "run_id": run, "status": "completed", "finished_at": at})
+    events += [{"type": "run_finished", "run_id": run, "status": "completed", "finished_at": at}] * ended
     publish(stack, [json.dumps(event).encode() for event in events])
     page.goto(web.url)
     line = page.get_by_role("row").filter(has=page.get_by_role("link", name=run))
