@@ -138,7 +138,7 @@ def own_key(keys: Iterable[str], subject: Subject, last_agent: str | None = None
     ):
         if fits:
             return fits[0] if len(fits) == 1 else None
-    others_spelled = frozenset().union(*map(_spellings, others)) - spelled
+    others_spelled = frozenset().union(*map(_spellings, others))
     labelled = [key for key in known if _has_label(key, subject) and not _is_another(key, others_spelled)]
     if last_agent in labelled:
         return last_agent

@@ -58,6 +58,9 @@ class Merged:
         result: the trial, as in its results.json or in the run-level file.
         roster: the agents of the trial.
         last: position of the agent that ran last, by the trial's name (D2); None if it names none.
+
+    Attributes:
+        entries: key to metrics of the agents that the harness merged; empty if it merged none.
     """
 
     def __init__(self, result: Mapping[str, Any], roster: Roster, last: int | None) -> None:
@@ -66,7 +69,7 @@ class Merged:
         self._last = last
         self._metrics = part(result, METRICS)
         entries = part(self._metrics, ENTRIES)
-        self._entries = {key_for_reporting(key): entry for key, entry in entries.items()}
+        self.entries = {key_for_reporting(key): entry for key, entry in entries.items()}
         improvements = self._metrics.get("improvements_dict")
         self._written = read_result(improvements, []) if improvements is not None else Result()
         logged = part(part(self._metrics, "improvements_dict"), _BY_AGENT)
@@ -77,9 +80,9 @@ class Merged:
     def share(self, position: int) -> Share | None:
         """What is known of the agent at a position; None where the merge lost it, or has nothing."""
         key = self._filed[position]
-        if self._owners[key] != position or not isinstance(self._entries.get(key), dict):
+        if self._owners[key] != position or not isinstance(self.entries.get(key), dict):
             return None
-        entry = self._entries[key]
+        entry = self.entries[key]
         tests, snapshot = part(entry, "pytest_summary"), part(entry, "snapshot_summary")
         share = Share(self._counted(position, entry), Payload(self._roster.agents[position].key))
         if _was_tested(tests, snapshot):

@@ -223,8 +223,10 @@ class RunReading:
             measured = share.measured | share.payload.fields
             yield self._found(file, own, agent, ending, measured, from_run_file, partial=True)
         if lost or not agents:
+            who = ", ".join(lost) or "agents that no file names"
             ended = shown(result.get("failure_mode"))
-            yield Remark(file, LEFT_OUT, f"{', '.join(lost) or 'agents that no file names'} ({ended})")
+            why = "written over in the merge" if merged.entries else f"the trial ended: {ended}"
+            yield Remark(file, LEFT_OUT, f"{who} ({why})")
 
     def _measured(
         self,
