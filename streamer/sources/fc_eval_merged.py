@@ -19,6 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import JsonValue
+
 from streamer.sources.agent_keys import BASELINES, Agent, Subject, key_for_reporting, own_key
 from streamer.sources.costs import reported_cost
 from streamer.sources.fc_eval_layout import METRICS
@@ -136,13 +138,14 @@ class Merged:
     def _measured_before(self, subject: Subject, benchmarks: Benchmarks) -> Benchmarks | None:
         """The last agent's benchmarks from the flat copy that the fallback leaves alone.
 
-        The copy may hold values of earlier agents too. It counts if it gives the speedup that the
-        harness computed before the fallback (B14).
+        Where the agent's own entries lack a ratio, the copy holds an earlier agent's. An oracle value is
+        one of these if the fallback had to put 1.0 for it. The copy counts if it then gives the speedup
+        that the harness computed before the fallback (B14).
         """
         flat = self._written.flat_benchmarks
         if flat is None or not is_last_agent(self._written, subject):
             return None
-        own = {name: flat.get(name) for name in benchmarks}
+        own = {name: _own_ratios(flat.get(name), fallen_back) for name, fallen_back in benchmarks.items()}
         speedup = self._metrics.get("task_speedup")
         same = isinstance(speedup, float) and math.isclose(_speedup(own), speedup, rel_tol=_SAME)
         return own if same else None
@@ -200,6 +203,13 @@ def _is_marked(entry: Any) -> bool:
 
 def _has_ratio(entry: Any) -> bool:
     return isinstance(entry, dict) and "agent/nop" in entry
+
+
+def _own_ratios(entry: JsonValue, fallen_back: JsonValue) -> JsonValue:
+    if not isinstance(entry, dict) or not isinstance(fallen_back, dict):
+        return entry
+    is_strange = fallen_back.get("oracle/nop") == 1.0 != entry.get("oracle/nop")
+    return {name: value for name, value in entry.items() if not (is_strange and name == "oracle/nop")}
 
 
 def _without_fallback(benchmarks: Benchmarks, *, is_nop: bool) -> Benchmarks:
