@@ -24,7 +24,14 @@ from pydantic import JsonValue
 from streamer.sources.agent_keys import BASELINES, Agent, Subject, key_for_reporting, own_key
 from streamer.sources.costs import reported_cost
 from streamer.sources.fc_eval_layout import METRICS
-from streamer.sources.fc_eval_payload import FALLBACK_MARK, RATIOS, Benchmarks, Payload, slim
+from streamer.sources.fc_eval_payload import (
+    FALLBACK_MARK,
+    RATIOS,
+    Benchmarks,
+    Payload,
+    slim,
+    trajectory_length,
+)
 from streamer.sources.fc_eval_roster import Roster
 from streamer.sources.files import known, part
 from streamer.sources.formulacode_blocks import Result, Section, read_result, read_snapshot, read_tests
@@ -105,7 +112,7 @@ class Merged:
         tokens = {name: self._result.get(f"total_{name}") if alone else None for name in _TOKENS}
         return {
             "cost_usd": reported_cost({"total_cost": entry.get("task_cost_usd")}, agent.label),
-            "trajectory_length": entry.get("trajectory_length"),
+            "trajectory_length": trajectory_length(entry),
             **{name: count or None for name, count in tokens.items()},
         }
 

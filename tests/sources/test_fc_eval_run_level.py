@@ -294,3 +294,19 @@ def test_wrong_types_in_a_merged_result_leave_out_what_they_are_about(
     (run / "results.json").write_text(json.dumps(content))
     events, _ = converted(run)
     assert {e["agent"] for e in trials_of(events)} <= {"nop", "oracle", "terminus-2"}
+
+
+def test_a_lone_agent_whose_fellows_are_not_known_yet_is_not_charged_with_the_trials_crash(
+    runs: Path, tmp_path: Path
+) -> None:
+    """Without a configuration, and with one sub-trial written so far."""
+    run = run_level_only(runs / "fc-rough", tmp_path)
+    content = json.loads((run / "results.json").read_bytes())
+    crashes = [result for result in content["results"] if result["parser_extra_metrics"] is None]
+    (run / "results.json").write_text(json.dumps(content | {"results": crashes}))
+    (sub_trial,) = (runs / "fc-rough" / "astropy_astropy_rou1").glob("*.agent-1-nop")
+    shutil.copytree(sub_trial, run / "astropy_astropy_rou1" / sub_trial.name)
+    events, report = converted(run)
+    assert [(e["agent"], e["failure_mode"]) for e in trials_of(events)] == [("nop", "unset")]
+    (remarks,) = report.remarks.values()
+    assert "unknown_agent_error" in str(remarks)
