@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from streamer.sources.simulate import simulate_run
-from tests.sources.builders import Event, converted, plan_of, trials_of
+from tests.sources.builders import Event, converted, plan_of, trials_of, write_json
 from tests.sources.fc_eval_runs import agents_of, run_level_only
 from tests.support.events import summarised
 
@@ -310,3 +310,35 @@ def test_a_lone_agent_whose_fellows_are_not_known_yet_is_not_charged_with_the_tr
     assert [(e["agent"], e["failure_mode"]) for e in trials_of(events)] == [("nop", "unset")]
     (remarks,) = report.remarks.values()
     assert "unknown_agent_error" in str(remarks)
+
+
+DATED = {"m.f": {"agent/nop": 2.0, "oracle/nop": 3.0}}
+
+
+@pytest.mark.parametrize(
+    ("logged", "last_agent", "expected"),
+    [
+        ({"t:a-0807": DATED}, "t:a-0807", {}),
+        ({"t:a-0807": DATED, "t:b-0901": DATED}, "t:b-0901", {2: DATED}),
+        ({"agent-1-t:m-a": DATED}, "agent-1-t:m-a", {1: DATED}),
+        ({"agent-1-t:m-a": DATED, "agent-2-t:b-0901": DATED}, "agent-2-t:b-0901", {1: DATED, 2: DATED}),
+    ],
+)
+def test_in_merged_logs_a_key_that_two_agents_would_take_is_neithers(
+    tmp_path: Path, logged: Event, last_agent: str, expected: Mapping[int, Event]
+) -> None:
+    """R7: two models of one framework, whose logs name models that the configuration does not have."""
+    agents = [{"agent_name": "t", "model_name": model} for model in ("m/a", "m/b")]
+    entry = {"pytest_summary": {"passed": 1, "status": "passed"}, "snapshot_summary": {"status": "passed"}}
+    keys = ["t:m/a", "t:m/b"] if "t:a-0807" not in logged else list(logged)
+    metrics = {
+        "improvements_dict": {"last_agent": last_agent, "per_benchmark_speedups_by_agent": logged},
+        "agent_metrics_by_agent": dict.fromkeys(keys, entry),
+    }
+    result = {"task_id": "t1", "trial_name": "t1.1-of-1.run1.agent-2-t", "parser_extra_metrics": metrics}
+    run = tmp_path / "run1"
+    write_json(run / "fc.lock", {"run_spec": {"agent_mode": "multi", "agents": agents}})
+    write_json(run / "results.json", {"results": [result], "n_resolved": 0})
+    events = trials_of(converted(run)[0])
+    held = {event["agent_index"]: event["benchmarks"] for event in events if "benchmarks" in event}
+    assert held == expected
