@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +57,11 @@ def _print_json(folding: Folding, by: str | None) -> None:
 
 
 def _print_tables(folding: Folding, by: str | None) -> None:
+    now = datetime.now(UTC)
     for run_id in folding.runs():
         summaries = [change.summary or {} for change in folding.pipeline.all_summaries(run_id)]
         subtests = by_subtest(folding.pipeline.run(run_id)) if by else []
-        print_run(summaries, subtests, _fallbacks(folding, run_id, summaries))
+        print_run(summaries, now, subtests, _fallbacks(folding, run_id, summaries))
     if not folding.runs():
         print_line("No results.")
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
@@ -95,9 +96,13 @@ class AsyncStateReader:
         benchmark: str | None = None,
         labels: Mapping[str, str] | None = None,
         limit: int | None = None,
+        now: datetime | None = None,
     ) -> list[LeaderboardRow]:
         """As StateReader.leaderboard."""
-        return await self._answer(self._questions.leaderboard(metric, run, benchmark, labels or {}, limit))
+        question = self._questions.leaderboard(
+            metric, run, benchmark, labels or {}, limit, now or datetime.now(UTC)
+        )
+        return await self._answer(question)
 
     async def history(self, run_id: str, *, limit: int | None = None) -> list[HistoryEntry]:
         """Emissions of a run, oldest first; `limit`: the latest so many."""

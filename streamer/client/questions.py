@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from schemas.identity import decode_id
 from schemas.metrics import BOARD_METRICS, BoardMetric, board_values
 from schemas.summaries import AgentModelSummary, Published, RunSummary, TierSummary
+from streamer.client.lifecycle import State, state_of
 from streamer.client.reading import (
     HistoryEntry,
     LeaderboardRow,
@@ -86,6 +87,7 @@ class Questions:
         benchmark: str | None,
         labels: Mapping[str, str],
         limit: int | None,
+        now: datetime,
     ) -> Asking[list[LeaderboardRow]]:
         """Agent:models by a metric, best first."""
         if metric not in BOARD_METRICS:
@@ -95,7 +97,11 @@ class Questions:
             yield from self._require_benchmark(benchmark)
         keys = [self._names.of_run(run_id, f"agent_model:{label}") for run_id, label in places]
         found = yield from self._summaries(AgentModelSummary, keys)
-        return ranked(BOARD_METRICS[metric], [summary for summary in found if summary])[:limit]
+        runs = sorted({run_id for run_id, _ in places})
+        summaries = yield from self._summaries(RunSummary, map(self._names.run, runs))
+        states = {run.run_id: state_of(run, now) for run in summaries if run}
+        standing = [summary for summary in found if summary and summary.run_id in states]
+        return ranked(BOARD_METRICS[metric], standing, states)[:limit]
 
     def history(self, run_id: str, limit: int | None) -> Asking[list[HistoryEntry]]:
         """Emissions of a run, oldest first; `limit`: the latest so many."""
@@ -166,8 +172,16 @@ def in_round_trips(commands: Sequence[Command]) -> Asking[list[Any]]:
     return replies
 
 
-def ranked(metric: BoardMetric, summaries: Sequence[AgentModelSummary]) -> list[LeaderboardRow]:
-    """Rows of a board, best first in the direction of the metric, complete ones before provisional ones."""
+def ranked(
+    metric: BoardMetric, summaries: Sequence[AgentModelSummary], states: Mapping[str, State]
+) -> list[LeaderboardRow]:
+    """Rows of a board, best first in the direction of the metric, provisional ones last.
+
+    Args:
+        metric: of the board.
+        summaries: who may stand on it.
+        states: run id to the state of the run.
+    """
     sign = -1.0 if metric.higher_is_better else 1.0
     values = [(board_values(summary.model_dump(mode="json"))[metric.name], summary) for summary in summaries]
     known = [(value, summary) for value, summary in values if value is not None]
@@ -183,7 +197,10 @@ def ranked(metric: BoardMetric, summaries: Sequence[AgentModelSummary]) -> list[
                 agent_model=summary.agent_model,
                 value=value,
                 provisional=summary.provisional,
+                state=states[summary.run_id],
                 grade=summary.grade,
+                grade_basis=summary.grade_basis,
+                grade_provisional=summary.grade_provisional,
                 trials=summary.trials,
             )
         )

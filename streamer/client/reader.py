@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
@@ -86,6 +87,7 @@ class StateReader:
         benchmark: str | None = None,
         labels: Mapping[str, str] | None = None,
         limit: int | None = None,
+        now: datetime | None = None,
     ) -> list[LeaderboardRow]:
         """Agent:models by a metric, best first; baselines are left out, provisional ones come last.
 
@@ -95,8 +97,10 @@ class StateReader:
             benchmark: only runs of this benchmark; UnknownBenchmark if no run names it.
             labels: only runs that have all of these labels.
             limit: at most so many rows; None: all.
+            now: the time at which the runs' states are told; None: the wall clock.
         """
-        return self._answer(self._questions.leaderboard(metric, run, benchmark, labels or {}, limit))
+        moment = now or datetime.now(UTC)
+        return self._answer(self._questions.leaderboard(metric, run, benchmark, labels or {}, limit, moment))
 
     def history(self, run_id: str, *, limit: int | None = None) -> list[HistoryEntry]:
         """Emissions of a run, oldest first; `limit`: the latest so many."""

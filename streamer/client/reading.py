@@ -11,6 +11,7 @@ from typing import Any
 from redis.exceptions import AuthenticationError, AuthorizationError, ResponseError
 
 from schemas.metrics import BOARD_METRICS
+from streamer.client.lifecycle import State
 
 STALE_AFTER = timedelta(seconds=30)
 """A worker whose last heartbeat is older than this is gone, or stuck."""
@@ -26,7 +27,10 @@ class LeaderboardRow:
         agent_model: label `agent:model`.
         value: in the unit of the metric; may be inf.
         provisional: planned trials are missing; such rows come after all others.
+        state: of the run, one of the words of docs/viewer.md.
         grade: S, A to F, or None.
+        grade_basis: what the grade rests on: composite_median, mean_pass_rate, or None.
+        grade_provisional: trials of a judged agent wait for their judge.
         trials: how many trials the value rests on.
     """
 
@@ -35,7 +39,10 @@ class LeaderboardRow:
     agent_model: str
     value: float
     provisional: bool
+    state: State
     grade: str | None
+    grade_basis: str | None
+    grade_provisional: bool
     trials: int
 
 

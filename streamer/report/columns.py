@@ -65,7 +65,7 @@ COLUMNS: tuple[Column, ...] = (
     *_of_trial("text", "tier", "subtest"),
     Column("outcome", "text"),
     *_of_trial("boolean", "resolved", "success"),
-    *_of_trial("text", "failure_mode"),
+    *_of_trial("text", "verdict_source", "failure_mode"),
     *_of_trial("number", "pass_rate", "impl_rate", "composite_score", unit="0 to 1"),
     *_of_trial("text", "grade"),
     *_of_trial("number", "cost_usd", unit="USD"),

@@ -6,11 +6,12 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import BaseModel
 
-from schemas.summaries import AgentModelSummary, RunSummary, ScoredTrial, TierSummary
+from schemas.summaries import AgentModelSummary, ScoredTrial, TierSummary
 from streamer.client.async_reader import AsyncStateReader
 from streamer.client.reading import HistoryEntry
 from streamer.settings import Settings
@@ -28,6 +29,7 @@ from streamer.web.models import (
     LeaderboardRow,
     NoQuery,
     Query,
+    RunNow,
     TiersQuery,
     TrialPage,
     TrialRow,
@@ -96,12 +98,14 @@ class Operation:
     answer: Callable[..., Awaitable[Answer]]
 
 
-async def _runs(web: Web, query: NoQuery) -> list[RunSummary]:
-    return await web.reader.runs()
+async def _runs(web: Web, query: NoQuery) -> list[RunNow]:
+    found = await web.reader.runs()
+    now = datetime.now(UTC)
+    return [RunNow.of(run, now) for run in found]
 
 
-async def _run(web: Web, query: NoQuery, run: str) -> RunSummary:
-    return await web.reader.run(run)
+async def _run(web: Web, query: NoQuery, run: str) -> RunNow:
+    return RunNow.of(await web.reader.run(run), datetime.now(UTC))
 
 
 async def _agents(web: Web, query: NoQuery, run: str) -> list[AgentModelSummary]:
@@ -167,8 +171,8 @@ def _label(text: str) -> tuple[str, str]:
 
 
 OPERATIONS = (
-    Operation("/api/runs", "All runs, the latest first.", NoQuery, RunSummary, True, _runs),
-    Operation("/api/runs/{run}", "One run.", NoQuery, RunSummary, False, _run),
+    Operation("/api/runs", "All runs, the latest first.", NoQuery, RunNow, True, _runs),
+    Operation("/api/runs/{run}", "One run.", NoQuery, RunNow, False, _run),
     Operation(
         "/api/runs/{run}/agents",
         "The agent:models of a run, baselines too, by label.",

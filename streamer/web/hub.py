@@ -23,6 +23,9 @@ RETRY_SECONDS = 2.0
 PACE_SECONDS = 0.25
 """A viewer is told at most four times a second."""
 
+STATES_SECONDS = 5.0
+"""How often runs are looked through for those that have fallen silent. Nobody is asked for it."""
+
 HEARTBEAT_SECONDS = 15.0
 """A comment on a silent stream, so that proxies keep it and a viewer that is gone is noticed."""
 
@@ -91,6 +94,13 @@ class Hub:
             finally:
                 self._subscriptions = 0
             await asyncio.sleep(RETRY_SECONDS)
+
+    async def watch_states(self) -> None:
+        """Tell the viewers of runs that have stalled or are left unfinished, until cancelled."""
+        while True:
+            await asyncio.sleep(STATES_SECONDS)
+            for room in self._rooms.values():
+                room.tell_states()
 
     def close(self) -> None:
         """End all streams."""

@@ -301,7 +301,7 @@ async def test_waiting_in_vain_says_where_the_run_is(reader: AsyncStateReader, w
     with pytest.raises(NotReached, match=r"'r1' did not get there within 0\.2 s: there is no such run yet"):
         await reader.wait_for("r1", timeout_seconds=0.2)
     await worker.write(a_run_change(version=1, progress={"done": 1, "planned": 2_000}))
-    with pytest.raises(NotReached, match=r"1 of 2,000 slots filled, status None") as caught:
+    with pytest.raises(NotReached, match=r"1 of 2,000 slots filled, stalled") as caught:
         await reader.wait_for("r1", timeout_seconds=1)
     assert isinstance(caught.value, TimeoutError)
     assert caught.value.last is not None
