@@ -138,11 +138,10 @@ def own_key(keys: Iterable[str], subject: Subject, last_agent: str | None = None
     ):
         if fits:
             return fits[0] if len(fits) == 1 else None
-    others_spelled = frozenset().union(*map(_spellings, others)) - spelled
-    labelled = [key for key in known if _has_label(key, subject) and not _is_another(key, others_spelled)]
-    if last_agent in labelled:
-        return last_agent
-    return labelled[0] if len(labelled) == 1 else None
+    others_spelled = frozenset().union(*map(_spellings, others))
+    labelled = [key for key in known if _has_label(key, subject)]
+    guess = last_agent if last_agent in labelled else labelled[0] if len(labelled) == 1 else None
+    return None if guess is None or _is_another(guess, subject.position, others_spelled) else guess
 
 
 def _spellings(key: str) -> frozenset[str]:
@@ -161,14 +160,16 @@ def _is_spelled(key: str, subject: Subject, spelled: frozenset[str]) -> bool:
 
 
 def _has_label(key: str, subject: Subject) -> bool:
-    """Whether a key has the agent's label, and no other position in front of it."""
-    label = _label(subject.key)
-    return label in (_label(key), _label(_without(subject.position, key)))
+    """Whether a key has the agent's label, perhaps with a position in front of it."""
+    return _label(subject.key) in (_label(key), _label(_POSITION.sub("", key)))
 
 
-def _is_another(key: str, others: Collection[str]) -> bool:
-    """Whether a key is one of others in any spelling, whatever position it carries."""
-    return not (_spellings(key) | _spellings(_POSITION.sub("", key, count=1))).isdisjoint(others)
+def _is_another(key: str, position: int, others: Collection[str]) -> bool:
+    """Whether a key carries another position, or is one of others in any spelling."""
+    match = _POSITION.match(key)
+    if match and int(match[1]) != position:
+        return True
+    return not (_spellings(key) | _spellings(_POSITION.sub("", key))).isdisjoint(others)
 
 
 def _without(position: int, key: str) -> str:
