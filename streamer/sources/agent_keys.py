@@ -12,11 +12,8 @@ from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 from schemas.identity import UNKNOWN
-from streamer.score.model_names import model_for_reporting
+from streamer.score.model_names import baseline_model, model_for_reporting
 from streamer.sources.files import text
-
-BASELINES = ("nop", "oracle")
-"""Agents that use no model: one changes nothing, the other applies the reference solution (R10)."""
 
 _NOT_IN_FILE_NAMES = re.compile(r"[^A-Za-z0-9\n .]")
 _POSITION = re.compile(r"\Aagent-([0-9]{1,9})-(?=[^:])")
@@ -54,7 +51,7 @@ def model_of(label: str, model: str | None) -> str | None:
     >>> model_of("oracle", "Oracle"), model_of("oracle", "openai/gpt-5"), model_of("Oracle", "oracle")
     ('oracle', 'openai/gpt-5', 'oracle')
     """
-    return label if label in BASELINES and model is not None and model.lower() == label else model
+    return None if model is None else baseline_model(label, model)
 
 
 def agent_of_key(key: Any) -> Agent | None:

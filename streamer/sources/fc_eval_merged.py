@@ -22,7 +22,8 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from streamer.sources.agent_keys import BASELINES, Agent, key_for_reporting, own_key
+from streamer.score import BASELINE_LABELS
+from streamer.sources.agent_keys import Agent, key_for_reporting, own_key
 from streamer.sources.costs import reported_cost
 from streamer.sources.fc_eval_layout import METRICS
 from streamer.sources.fc_eval_payload import (
@@ -111,7 +112,7 @@ class Merged:
         agents = self._roster.agents
         agent = agents[position]
         others = (other.label for place, other in agents.items() if place != position)
-        alone = agent.label not in BASELINES and all(label in BASELINES for label in others)
+        alone = agent.label not in BASELINE_LABELS and all(label in BASELINE_LABELS for label in others)
         tokens = {name: self._result.get(f"total_{name}") if alone else None for name in _TOKENS}
         return {
             "cost_usd": reported_cost({"total_cost": entry.get("task_cost_usd")}, agent.label),
