@@ -59,12 +59,11 @@ def runs(as_json: bool, settings: Settings) -> None:
 def run(run_id: str, as_json: bool, settings: Settings) -> None:
     """One run: its summary; as tables also its agents and tiers."""
     with StateReader(settings) as reader:
-        summary = reader.run(run_id)
         if as_json:
-            _print_json(_dumped([summary]))
+            _print_json(_dumped([reader.run(run_id)]))
         else:
-            groups = [*reader.agents(run_id), *reader.tiers(run_id, within=True)]
-            print_run(_dumped([summary, *groups]))
+            found = reader.snapshot(run_id)
+            print_run(_dumped([found.run, *found.agents, *found.tiers]))
 
 
 @command.command()

@@ -16,7 +16,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.client.questions import Asking, Command, Questions
 from streamer.client.reader import TIMEOUT_SECONDS, reachable
-from streamer.client.reading import HistoryEntry, LeaderboardRow, RedisUnavailable, WorkerStatus
+from streamer.client.reading import HistoryEntry, LeaderboardRow, RedisUnavailable, RunSnapshot, WorkerStatus
 from streamer.client.waiting import NotReached, Predicate, finished
 from streamer.client.watching import StateUpdate, Watch
 from streamer.settings import Settings
@@ -78,6 +78,10 @@ class AsyncStateReader:
     async def run(self, run_id: str) -> RunSummary:
         """One run; UnknownRun if Redis has none of this id."""
         return await self._answer(self._questions.run(run_id))
+
+    async def snapshot(self, run_id: str) -> RunSnapshot:
+        """A run with its agents and tiers, all from one moment; calls one after the other are not."""
+        return await self._answer(self._questions.snapshot(run_id))
 
     async def agents(self, run_id: str) -> list[AgentModelSummary]:
         """Every agent:model of a run, baselines too, by label."""

@@ -19,6 +19,7 @@ from streamer.client.reading import (
     HistoryEntry,
     LeaderboardRow,
     RedisUnavailable,
+    RunSnapshot,
     UnknownRun,
     WorkerStatus,
 )
@@ -69,6 +70,10 @@ class StateReader:
     def run(self, run_id: str) -> RunSummary:
         """One run; UnknownRun if Redis has none of this id."""
         return self._answer(self._questions.run(run_id))
+
+    def snapshot(self, run_id: str) -> RunSnapshot:
+        """A run with its agents and tiers, all from one moment; calls one after the other are not."""
+        return self._answer(self._questions.snapshot(run_id))
 
     def agents(self, run_id: str) -> list[AgentModelSummary]:
         """Every agent:model of a run, baselines too, by label."""

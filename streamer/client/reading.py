@@ -11,9 +11,25 @@ from typing import Any
 from redis.exceptions import AuthenticationError, AuthorizationError, ResponseError
 
 from schemas.metrics import BOARD_METRICS
+from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 
 STALE_AFTER = timedelta(seconds=30)
 """A worker whose last heartbeat is older than this is gone, or stuck."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSnapshot:
+    """Everything of a run, all from one moment.
+
+    Attributes:
+        run: the run itself.
+        agents: every agent:model, baselines too, by label.
+        tiers: each tier, by name, followed by the agent:models within it.
+    """
+
+    run: RunSummary
+    agents: list[AgentModelSummary]
+    tiers: list[TierSummary]
 
 
 @dataclass(frozen=True, slots=True)

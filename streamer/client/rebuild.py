@@ -176,7 +176,7 @@ class Switch:
 
     async def _remove_from_redis(self, runs: Iterable[str], epoch: int) -> None:
         """As a worker would, with the news that they are gone."""
-        sink = RedisSink.from_settings(self._settings, current=lambda: ())
+        sink = RedisSink.from_settings(self._settings)
         await sink.write([Cut(run_id, summaries=[_deletion(run_id, epoch)]) for run_id in runs])
         await sink.close()
         if sink.unsent:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import faust
 from faust.types import TP
 
+from streamer.aggregate.changes import SummaryChange
 from streamer.score import PriceTable
 from streamer.settings import Settings
 from streamer.sinks.names import Names
@@ -77,7 +79,8 @@ def build(settings: Settings, pulse: Pulse, state: Path | None = None) -> Worker
     app.transport = batch_transport(app, settings, names.trial_events)
     tables = Tables(app, names, settings.partitions, in_directory(state))
     output = Output(settings, pulse, tables.written)
-    sink = RedisSink.from_settings(settings, current=lambda: processor.summaries())
+    owner = _Owner()
+    sink = RedisSink.from_settings(settings, owner)
     publisher, meter = Publisher(names, tables), Meter(settings.partitions)
     if settings.metrics_address is not None:
         meter.watch(app)
@@ -93,6 +96,7 @@ def build(settings: Settings, pulse: Pulse, state: Path | None = None) -> Worker
         idle=IdleRuns(settings, tables, publisher),
         meter=meter,
     )
+    owner.processor = processor
     rebuild = Rebuild(
         app,
         settings,
@@ -116,6 +120,20 @@ def build(settings: Settings, pulse: Pulse, state: Path | None = None) -> Worker
         meter=meter,
     )
     return Worker(app, output, sink, processor, housekeeping, meter)
+
+
+class _Owner:
+    """The processor as the sink's owner of runs: it is made after the sink."""
+
+    processor: Processor
+
+    def run_ids(self) -> Iterator[str]:
+        """As the processor says."""
+        return self.processor.run_ids()
+
+    def summaries(self, run_id: str) -> list[SummaryChange]:
+        """As the processor says."""
+        return self.processor.summaries(run_id)
 
 
 def _waiting(app: faust.App, tp: TP, next_offset: int) -> int:

@@ -122,7 +122,7 @@ class Emission:
         await self._output.write(self._publisher.of_summaries(partition.number, orphans))
         partition.caught_up = True  # its summaries are published; where Redis is away, it gets them later
         self._idle.recovered(partition)
-        await self._sink.reconcile(self._idle.summaries(partition))
+        await self._sink.reconcile(partition.run_ids())
         await self.publish_scored(partition, later)
         await self._mark(partition)
         await self._settle([partition.debt.cancel()])

@@ -82,6 +82,10 @@ class Partition:
         """Events in the log that are not folded, as far as known; >= 0."""
         return max(self.end, self.catch_up_to, self.position) - self.position
 
+    def run_ids(self) -> list[str]:
+        """Every run, open or closed."""
+        return [*self.pipeline.runs(), *self.closed]
+
     def deleted(self, run_id: str, version: int) -> SummaryChange:
         """Tombstone of a run that was deleted."""
         return SummaryChange(

@@ -21,6 +21,7 @@ import faust
 
 from streamer.aggregate.changes import SummaryChange
 from streamer.pipeline import Folded
+from streamer.sinks.partitioner import partition_of
 from streamer.sinks.redis import RedisSink
 from streamer.worker.alive import Pulse
 from streamer.worker.batches import Batch
@@ -147,11 +148,16 @@ class Processor:
                 if not (partition.caught_up or partition.abandoned) and partition.passed:
                     await self._emission.publish_recovered(partition)
 
-    def summaries(self) -> Iterator[SummaryChange]:
-        """Everything this worker owns and has caught up with, as it stands."""
-        for partition in list(self.partitions.values()):
+    def run_ids(self) -> Iterator[str]:
+        """Every run of the partitions that this worker owns and has caught up with."""
+        for partition in self._held():
             if partition.caught_up:
-                yield from self.idle.summaries(partition)
+                yield from partition.run_ids()
+
+    def summaries(self, run_id: str) -> list[SummaryChange]:
+        """Everything of such a run as published; nothing of any other run."""
+        partition = self.partitions.get(partition_of(run_id, self._count))
+        return self.idle.summaries(partition, run_id) if partition and partition.caught_up else []
 
     def is_due(self) -> bool:
         """Whether it is time to publish, in view of the backlog."""

@@ -17,6 +17,7 @@ from streamer.sinks.names import Names
 from streamer.sinks.redis import RedisSink
 from tests.sinks.hostile import HOSTILE, IDS
 from tests.support.builders import a_cut, a_run_change, a_tier_change, an_agent_model_change
+from tests.support.owning import Owning
 
 NAMES = Names("team")
 SLOTS = 16384
@@ -67,13 +68,15 @@ async def test_write_reconcile_and_delete_work_alike_on_every_server(url: str) -
             a_run_change(run, version=1, benchmark="b"),
         )
     ]
-    sink = RedisSink(url, names=NAMES, current=lambda: changes)
+    owner = Owning(changes)
+    sink = RedisSink(url, names=NAMES, owner=owner)
     await sink.write([a_cut(*[change for change in changes if change.run_id == run]) for run in runs])
     await sink.write([a_cut(a_run_change(runs[0], version=0, benchmark="c"))])
-    await sink.write([a_cut(a_run_change(runs[1], version=2, deleted=True))])
+    owner.put(deletion := a_run_change(runs[1], version=2, deleted=True))
+    await sink.write([a_cut(deletion)])
     with sync_client(url, {}, 5.0) as client:
         client.delete(NAMES.run(runs[2]))
-        await sink.reconcile(changes[6:])
+        await sink.reconcile(runs[2:])
         boards = client.zrange(NAMES.benchmark_board("b", "accuracy"), 0, -1)
         assert boards == [f"{run}|claude:opus".encode() for run in runs if run != runs[1]]
         assert not client.exists(NAMES.benchmark_board("c", "accuracy"))
