@@ -64,7 +64,7 @@ class Verdict:
 
 @dataclass(slots=True)
 class _Log:
-    """The log folded: by run, summaries by key suffix ({} for a deleted run), and digests of scored trials."""
+    """The log folded, by run: summaries by key suffix ({} of a deleted run), digests of scored trials."""
 
     runs: dict[str, dict[str, SummaryChange]] = field(default_factory=dict)
     scored: dict[str, dict[bytes, str]] = field(default_factory=dict)

@@ -134,12 +134,15 @@ class Housekeeping:
         """The last offsets of a log may hold no event (removed, markers): only the consumer passes them."""
         consumer = consumer_of(self._app)
         position = await consumer.position(tp)
-        if position is None or consumer.handed.waiting(tp):
+        if position is None or consumer.pending(tp):
             self._positions.pop(tp.partition, None)
         elif position != self._positions.get(tp.partition):
             self._positions[tp.partition] = position
         elif position > partition.position or (not partition.caught_up and position >= partition.catch_up_to):
             async with self._processor.lock:
                 if self._processor.partitions.get(tp.partition) is partition:
+                    if consumer.pending(tp):
+                        return
                     partition.position = max(partition.position, position)
+                    consumer.handed.note_gap(tp, position)
                     await self._processor.publish_passed()

@@ -22,7 +22,8 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 from yarl import URL
 
-from streamer.settings import Settings
+from streamer.settings import READ_COMMITTED, Settings
+from streamer.sinks.ends import stable_end
 from streamer.worker.batches import Batch, HandedBatches
 from streamer.worker.ends import true_ends
 from streamer.worker.limits import (
@@ -34,7 +35,7 @@ from streamer.worker.limits import (
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
-    """Faust's consumer thread; Faust fixes fetch_max_wait_ms, this does not."""
+    """Faust's consumer thread, with a fetch_max_wait_ms of ours, and without what transactions abort."""
 
     logger = logging.getLogger("faust.streamer")
     transport: Transport
@@ -42,7 +43,12 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     def _create_worker_consumer(self, transport: Any) -> AIOKafkaConsumer:
         consumer = super()._create_worker_consumer(transport)
         consumer._fetch_max_wait_ms = self.transport.fetch_wait_ms
+        consumer._isolation_level = READ_COMMITTED
         return consumer
+
+    def highwater(self, tp: TP) -> Any:
+        """Where a partition ends, open transactions left out; None before a fetch."""
+        return stable_end(self._ensure_consumer(), TopicPartition(tp.topic, tp.partition))
 
 
 class Consumer(driver.Consumer):
@@ -168,6 +174,10 @@ class Consumer(driver.Consumer):
         if fresh:
             await self._thread.seek_to_beginning(*fresh)
         self._fetched.clear()
+
+    def pending(self, tp: TP) -> bool:
+        """True if events of the partition are fetched and not folded."""
+        return tp in self._fetched or self.handed.waiting(tp)
 
     async def committed(self, tp: TP) -> int | None:
         """The group's committed offset of a partition, None if there is none."""
