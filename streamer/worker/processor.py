@@ -286,8 +286,8 @@ class Processor:
 
     def _aside(self, partition: Partition, folded: Folded) -> list[Out]:
         """Rejections, and records that go to another partition."""
-        forwards, rejections = forward(folded.misplaced, self._count)
-        return forwards + self._publisher.of_rejections(partition.number, folded.rejections + rejections)
+        rejections = self._publisher.of_rejections(partition.number, folded.rejections)
+        return forward(folded.misplaced, self._count) + rejections
 
 
 def portions(records: list[Any], silent_to: int) -> Iterator[list[Any]]:

@@ -29,6 +29,7 @@ from streamer.worker.output import Output
 from streamer.worker.partition import Partition
 from streamer.worker.processor import Processor
 from streamer.worker.tables import Tables, rebalances
+from streamer.worker.topics import check_topics
 from streamer.worker.transport import consumer_of
 
 log = logging.getLogger(__name__)
@@ -106,6 +107,7 @@ class Rebuild:
     async def _rebuild(self, rebalance: int) -> None:
         self._rebuilds += 1
         self._check_recovered()
+        await check_topics(self._settings)
         mine = sorted(tp.partition for tp in self._app.assignor.assigned_actives() if tp.topic == self._topic)
         ends = cast(TableManager, self._app.tables).recovery.active_highwaters
         self._output.known_to({(tp.topic, tp.partition): last + 1 for tp, last in ends.items()})
