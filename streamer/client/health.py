@@ -19,6 +19,7 @@ from streamer.settings import Settings
 from streamer.sinks.connect import address
 from streamer.sinks.names import Names
 from streamer.sinks.partition_counts import ours, read_partition_counts, what_differs
+from streamer.sinks.retention import read_retention, what_is_finite
 
 BROKER_AWAY = (KafkaError, OSError, TimeoutError)
 
@@ -84,6 +85,8 @@ def _ask_broker(settings: Settings, health: Health) -> None:
         health.topics = {n: existing[n] for t in TOPICS if (n := names.topic(t.name)) in existing}
         health.problems += _topic_problems(health.topics, names)
         health.partitions = asyncio.run(read_lags(settings))
+        finite = what_is_finite(names.trial_events, asyncio.run(read_retention(settings)))
+        health.problems += [finite] if finite else []
     except TopicMissing:
         pass  # is among the problems already
     except BROKER_AWAY as error:
@@ -122,6 +125,7 @@ def _worker_problems(health: Health, now: datetime) -> list[str]:
     for worker in live:
         if unsent := worker.status.get("unsent"):
             problems.append(f"worker {worker.worker_id} has {unsent:,} keys that Redis does not have yet")
+        problems += worker.status.get("log_faults", ())
     return problems
 
 

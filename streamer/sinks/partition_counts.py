@@ -61,7 +61,7 @@ def what_differs(counts: Mapping[str, int], configured: int | None = None) -> st
         return (
             f"{grown} has {most} partitions, other topics have {others}: partitions were added, and Kafka "
             f"takes none away. Stop all workers, set STREAMER_PARTITIONS={most} everywhere, run `streamer "
-            "rebuild --switch`, which gives every topic as many and folds the log again, then start the workers"
+            "rebuild --switch`, which gives every topic as many and folds the log again; then start them"
         )
     if configured is not None and found - {configured}:
         count = found.pop()

@@ -29,6 +29,7 @@ from streamer.worker.limits import (
     MAX_POLL_RECORDS,
 )
 from streamer.worker.local_state import instance_of
+from streamer.worker.log_faults import LogFaults
 from streamer.worker.meter import Meter
 from streamer.worker.output import Output
 from streamer.worker.processor import Processor
@@ -95,6 +96,7 @@ def build(settings: Settings, pulse: Pulse, state: Path | None = None) -> Worker
         waiting=lambda number, offset: _waiting(app, TP(names.trial_events, number), offset),
         idle=IdleRuns(settings, tables, publisher),
         meter=meter,
+        faults=(faults := LogFaults(app, settings, tables, output)),
     )
     owner.processor = processor
     rebuild = Rebuild(
@@ -118,6 +120,7 @@ def build(settings: Settings, pulse: Pulse, state: Path | None = None) -> Worker
         others=ForeignRecords(app, settings, tables, processor, output),
         worker_id=writer,
         meter=meter,
+        faults=faults,
     )
     return Worker(app, output, sink, processor, housekeeping, meter)
 

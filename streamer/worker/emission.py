@@ -109,7 +109,7 @@ class Emission:
                 current[run_id] = list(cut.summaries)
                 if run_id not in partition.marked:
                     cut.summaries = [c for c in cut.summaries if self._publisher.differs(c)]
-                if not cut.summaries and run_id not in partition.marked:
+                if not cut.summaries and run_id not in partition.marked and not partition.refill:
                     partition.pipeline.forget_scored(run_id)
                 elif run_id in partition.marked and partition.mark is None:
                     later.append(run_id)

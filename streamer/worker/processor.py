@@ -27,6 +27,7 @@ from streamer.worker.alive import Pulse
 from streamer.worker.batches import Batch
 from streamer.worker.emission import Emission, payable
 from streamer.worker.idle import IdleRuns
+from streamer.worker.log_faults import LogFaults
 from streamer.worker.meter import Meter
 from streamer.worker.output import Out, Output
 from streamer.worker.pace import Pace
@@ -81,6 +82,7 @@ class Processor:
         waiting: Callable[[int, int], int],
         idle: IdleRuns,
         meter: Meter,
+        faults: LogFaults,
     ) -> None:
         self.partitions: dict[int, Partition] = {}
         self.ownership = 0
@@ -95,6 +97,7 @@ class Processor:
         self._waiting = waiting
         self.idle = idle
         self._meter = meter
+        self._faults = faults
         self._emission = Emission(
             tables=tables,
             publisher=publisher,
@@ -211,6 +214,7 @@ class Processor:
         began = time.perf_counter()
         for batch in batches:
             partition = self.partitions[batch.partition]
+            await self._faults.before(partition, batch.records[0].offset)
             folded = await self._fold(partition, batch.records)
             touched.setdefault(partition.number, set()).update(folded.touched)
             asides += self._aside(partition, folded)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 from streamer.aggregate.changes import Cut, SummaryChange
 from streamer.pipeline import Pipeline
@@ -14,6 +14,7 @@ from streamer.worker.alive import Pulse
 from streamer.worker.app import faust_app
 from streamer.worker.batches import Batch
 from streamer.worker.idle import IdleRuns
+from streamer.worker.log_faults import LogFaults
 from streamer.worker.meter import Meter
 from streamer.worker.output import Out
 from streamer.worker.partition import Partition
@@ -90,6 +91,7 @@ class Bench:
             "sink": self.sink,
             "pulse": Pulse(60),
             "meter": Meter(1),
+            "faults": LogFaults(cast(Any, None), Settings(embedded=True), tables, cast(Any, self.broker)),
             "waiting": lambda number, offset: 100_000 if self.behind else 0,
         }
         app: Any = self.app
