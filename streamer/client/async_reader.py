@@ -53,6 +53,7 @@ class AsyncStateReader:
         self._settings = settings = settings or Settings()
         self._timeout = timeout_seconds
         self._address = address(settings.redis)
+        self._unheard: str | None = settings.redis  # the URL, until Redis has answered once
         self._names = Names(settings.namespace)
         self._questions = Questions(self._names)
         with reachable(self._address):
@@ -186,7 +187,7 @@ class AsyncStateReader:
         options = self._settings.redis_options()
         client = listening_client(self._settings.redis, options, self._timeout)
         async with client, client.pubsub(ignore_subscribe_messages=True) as pubsub:
-            with reachable(self._address):
+            with reachable(self._address, self._unheard):
                 await pubsub.subscribe(self._names.updates)
             yield Listener(pubsub, self._timeout)
 
@@ -199,13 +200,16 @@ class AsyncStateReader:
             return cast(T, end.value)
 
     async def _replies(self, commands: list[Command]) -> list[Any]:
-        with reachable(self._address):
+        with reachable(self._address, self._unheard):
             if len(commands) == 1:
-                return [await self._client.execute_command(*commands[0])]  # type: ignore[no-untyped-call]
-            pipe = self._client.pipeline(transaction=False)
-            for command in commands:
-                pipe.execute_command(*command)
-            return await pipe.execute()
+                replies = [await self._client.execute_command(*commands[0])]  # type: ignore[no-untyped-call]
+            else:
+                pipe = self._client.pipeline(transaction=False)
+                for command in commands:
+                    pipe.execute_command(*command)
+                replies = await pipe.execute()
+        self._unheard = None
+        return replies
 
 
 class Listener:

@@ -46,9 +46,9 @@ class StateReader:
 
     def __init__(self, settings: Settings | None = None, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         settings = settings or Settings()
-        self._address = address(settings.redis)
+        self._address, self._url = address(settings.redis), settings.redis
         self._questions = Questions(Names(settings.namespace))
-        with reachable(self._address):
+        with reachable(self._address, self._url):
             self._client = sync_client(settings.redis, settings.redis_options(), timeout_seconds)
 
     def __enter__(self) -> Self:
@@ -153,7 +153,7 @@ class StateReader:
             return cast(T, end.value)
 
     def _replies(self, commands: list[Command]) -> list[Any]:
-        with reachable(self._address):
+        with reachable(self._address, self._url):
             if len(commands) == 1:
                 return [self._client.execute_command(*commands[0])]  # type: ignore[no-untyped-call]
             pipe = self._client.pipeline(transaction=False)
@@ -163,9 +163,9 @@ class StateReader:
 
 
 @contextmanager
-def reachable(where: str) -> Iterator[None]:
-    """Turns what redis-py raises into RedisUnavailable."""
+def reachable(where: str, url: str | None = None) -> Iterator[None]:
+    """Turns what redis-py raises into RedisUnavailable; `url`: see there."""
     try:
         yield
     except (RedisError, RedisClusterException, OSError) as error:
-        raise RedisUnavailable(where, error) from error
+        raise RedisUnavailable(where, error, url) from error

@@ -12,6 +12,7 @@ from redis.exceptions import AuthenticationError, AuthorizationError, ResponseEr
 
 from schemas.metrics import BOARD_METRICS
 from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
+from streamer.sinks.connect import other_protocol
 
 STALE_AFTER = timedelta(seconds=30)
 """A worker whose last heartbeat is older than this is gone, or stuck."""
@@ -97,11 +98,20 @@ class ReaderError(Exception):
 
 
 class RedisUnavailable(ReaderError):
-    """Redis does not answer, or refuses."""
+    """Redis does not answer, or refuses.
 
-    def __init__(self, address: str, error: Exception) -> None:
-        reason = str(error) or type(error).__name__
-        if isinstance(error, AuthenticationError | AuthorizationError | ResponseError):
+    Args:
+        address: of Redis, fit for printing.
+        error: what redis-py raised.
+        url: of Redis, to find out whether one side speaks TLS and the other does not; never printed.
+    """
+
+    def __init__(self, address: str, error: Exception, url: str | None = None) -> None:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        refuses = isinstance(error, AuthenticationError | AuthorizationError | ResponseError)
+        if url and not refuses and (wrong := other_protocol(url)):
+            said = f"{wrong}, in --redis or STREAMER_REDIS"
+        elif refuses:
             said = (
                 f"refuses ({reason}). Check the user in STREAMER_REDIS, its password "
                 "(STREAMER_REDIS_PASSWORD or ..._PASSWORD_FILE) and what it may do"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 import socket
@@ -14,6 +15,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from streamer.settings import Settings
+from streamer.sinks.connect import check_protocol
 from streamer.web.answers import Web
 from streamer.web.app import create_app
 from streamer.web.connections import IDLE_SECONDS, MOST_PER_ADDRESS, Connections, LimitedProtocol
@@ -76,11 +78,13 @@ def run_server(
 
     Raises:
         ServeError: it cannot start like that.
+        BadRedisUrl: the server speaks TLS and the URL does not say so, or the other way round.
     """
     if token is not None and len(token) < MIN_TOKEN_CHARACTERS:
         raise TokenTooShort
     if token is None and not is_loopback(host):
         raise TokenNeeded(host)
+    asyncio.run(check_protocol(settings.redis, settings.redis_options()))
     with listening(host, port) as listener:
         web = Web(settings)
         app = create_app(web, token=token, host_names=[host, *host_names])
