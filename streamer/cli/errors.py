@@ -21,7 +21,7 @@ PIPE_CLOSED = 141
 """Ended because nobody reads the output any more, as shells report it."""
 
 _OURS = ("streamer", "schemas")
-_ABOUT_SETTINGS = {"BadRedisUrl", "PriceTableError"}
+_ABOUT_SETTINGS = {"BadRedisUrl", "OtherProtocol", "PriceTableError"}
 """Errors of ours about what the user gave. By name: importing their modules would load the clients."""
 _START = "Start one (streamer up, or docker compose up)"
 

@@ -15,7 +15,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.client.questions import Asking, Command, Questions
-from streamer.client.reader import TIMEOUT_SECONDS, reachable
+from streamer.client.reader import TIMEOUT_SECONDS, reachable, refuse_plaintext
 from streamer.client.reading import HistoryEntry, LeaderboardRow, RedisUnavailable, RunSnapshot, WorkerStatus
 from streamer.client.waiting import NotReached, Predicate, finished
 from streamer.client.watching import StateUpdate, Watch
@@ -56,7 +56,8 @@ class AsyncStateReader:
         self._unheard: str | None = settings.redis  # the URL, until Redis has answered once
         self._names = Names(settings.namespace)
         self._questions = Questions(self._names)
-        with reachable(self._address):
+        with reachable(self._address, self._unheard):
+            refuse_plaintext(settings.redis)
             options = settings.redis_options()
             self._client = async_client(settings.redis, options, timeout_seconds, retries=1)
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisClusterException, RedisError
 
 from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
@@ -25,7 +26,7 @@ from streamer.client.reading import (
 )
 from streamer.client.waiting import NotReached, Predicate, finished
 from streamer.settings import Settings
-from streamer.sinks.connect import address, sync_client
+from streamer.sinks.connect import address, other_protocol, sync_client
 from streamer.sinks.names import Names
 
 TIMEOUT_SECONDS = 5.0
@@ -49,6 +50,7 @@ class StateReader:
         self._address, self._url = address(settings.redis), settings.redis
         self._questions = Questions(Names(settings.namespace))
         with reachable(self._address, self._url):
+            refuse_plaintext(settings.redis)
             self._client = sync_client(settings.redis, settings.redis_options(), timeout_seconds)
 
     def __enter__(self) -> Self:
@@ -160,6 +162,16 @@ class StateReader:
             for command in commands:
                 pipe.execute_command(*command)  # type: ignore[no-untyped-call]
             return pipe.execute()
+
+
+def refuse_plaintext(url: str) -> None:
+    """Where the URL says TLS and the server does not speak it, redis-py would wait long: fail at once.
+
+    Raises:
+        redis.exceptions.ConnectionError: which `reachable` explains.
+    """
+    if url.startswith("rediss:") and other_protocol(url):
+        raise RedisConnectionError("no TLS")
 
 
 @contextmanager

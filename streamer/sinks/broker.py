@@ -46,19 +46,23 @@ async def telling_refusals(settings: Settings) -> AsyncIterator[None]:
             not speak TLS and we do.
     """
     if settings.security_protocol.endswith("SSL"):
-        await _refuse_other_protocol(settings)  # a client would wait long for an answer in TLS
+        await refuse_other_protocol(settings)  # a client would wait long for an answer in TLS
     try:
         yield
     except KafkaConnectionError:
-        await _refuse_other_protocol(settings)
+        await refuse_other_protocol(settings)
         for server in settings.bootstrap.split(","):
             if reason := await _reason(settings, server.strip()):
                 raise BrokerRefuses(reason) from None
         raise
 
 
-async def _refuse_other_protocol(settings: Settings) -> None:
-    """BrokerRefuses where we use TLS and a server does not, or the other way round."""
+async def refuse_other_protocol(settings: Settings) -> None:
+    """Make sure that we and the brokers agree about TLS; one that is away is no error.
+
+    Raises:
+        BrokerRefuses: they do not.
+    """
     tls = settings.security_protocol.endswith("SSL")
     for server in settings.bootstrap.split(","):
         host, _, port = server.strip().rpartition(":")

@@ -40,6 +40,13 @@ class BadRedisUrl(ValueError):
         )
 
 
+class OtherProtocol(BadRedisUrl):
+    """The URL says TLS and the server does not speak it, or the other way round."""
+
+    def __init__(self, url: str, wrong: str) -> None:
+        Exception.__init__(self, f"Redis at {address(url)} {wrong}, in --redis or STREAMER_REDIS")
+
+
 def split_url(url: str) -> tuple[str, bool]:
     """The URL without our own parameter, and whether it names a cluster."""
     parts = _split(url)
@@ -72,14 +79,14 @@ async def check_protocol(url: str, options: Mapping[str, Any]) -> None:
     """Whether the URL and the server agree about TLS; a server that is away is no error.
 
     Raises:
-        BadRedisUrl: they do not.
+        OtherProtocol: they do not.
     """
     client = async_client(url, options, FIRST_ANSWER_SECONDS)
     try:
         await client.ping()
     except (RedisError, RedisClusterException, OSError):
         if wrong := await asyncio.to_thread(other_protocol, url):
-            raise BadRedisUrl(f"Redis at {address(url)} {wrong}") from None
+            raise OtherProtocol(url, wrong) from None
     finally:
         await client.aclose()
 

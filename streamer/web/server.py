@@ -78,7 +78,7 @@ def run_server(
 
     Raises:
         ServeError: it cannot start like that.
-        BadRedisUrl: the server speaks TLS and the URL does not say so, or the other way round.
+        OtherProtocol: Redis speaks TLS and the URL does not say so, or the other way round.
     """
     if token is not None and len(token) < MIN_TOKEN_CHARACTERS:
         raise TokenTooShort
