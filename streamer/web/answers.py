@@ -28,6 +28,7 @@ from streamer.web.models import (
     LeaderboardRow,
     NoQuery,
     Query,
+    RunSnapshot,
     TiersQuery,
     TrialPage,
     TrialRow,
@@ -104,6 +105,11 @@ async def _run(web: Web, query: NoQuery, run: str) -> RunSummary:
     return await web.reader.run(run)
 
 
+async def _snapshot(web: Web, query: NoQuery, run: str) -> RunSnapshot:
+    found = await web.reader.snapshot(run)
+    return RunSnapshot(run=found.run, agents=found.agents, tiers=found.tiers)
+
+
 async def _agents(web: Web, query: NoQuery, run: str) -> list[AgentModelSummary]:
     return await web.reader.agents(run)
 
@@ -169,6 +175,14 @@ def _label(text: str) -> tuple[str, str]:
 OPERATIONS = (
     Operation("/api/runs", "All runs, the latest first.", NoQuery, RunSummary, True, _runs),
     Operation("/api/runs/{run}", "One run.", NoQuery, RunSummary, False, _run),
+    Operation(
+        "/api/runs/{run}/snapshot",
+        "One run with its agent:models and tiers, all from one moment.",
+        NoQuery,
+        RunSnapshot,
+        False,
+        _snapshot,
+    ),
     Operation(
         "/api/runs/{run}/agents",
         "The agent:models of a run, baselines too, by label.",

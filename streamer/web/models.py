@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from schemas.base import Instant, Message, Number
 from schemas.metrics import BOARD_METRICS
-from schemas.summaries import AgentModelSummary, Grade, TierSummary
+from schemas.summaries import AgentModelSummary, Grade, RunSummary, TierSummary
 
 MAX_PAGE = 500
 MAX_POINTS = 2000
@@ -144,6 +144,14 @@ class Difference(Message):
         description="Two-sided exact sign test over the tasks that differ; of pass rates with one trial per "
         "task and side: McNemar's exact test. 1: nothing differs.",
     )
+
+
+class RunSnapshot(Message):
+    """Everything of a run, all from one moment."""
+
+    run: RunSummary = Field(description="The run.")
+    agents: list[AgentModelSummary] = Field(description="Its agent:models, baselines too, by label.")
+    tiers: list[TierSummary] = Field(description="Its tiers, each followed by the agent:models within it.")
 
 
 class Comparison(Message):

@@ -4,35 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import random
-import threading
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import orjson
 import pytest
-import redis
 
-from streamer.client.reader import StateReader
-from streamer.client.reading import ReaderError
 from streamer.pipeline import Pipeline, Record
-from streamer.settings import Settings
 from streamer.sinks.names import Names
 from streamer.sinks.redis import RedisSink
 from tests.sinks.conftest import MakeSink
 from tests.support.eventually import eventually
+from tests.support.polling import Poller
 from tests.support.servers import RedisServer
 
 NAMES = Names()
 AGENTS, TIERS, RUNS = 6, 3, 3
-SNAPSHOT = """
-local found = { redis.call('GET', KEYS[1] .. 'run') or '' }
-for _, label in ipairs(redis.call('SMEMBERS', KEYS[1] .. 'agent_models')) do
-  table.insert(found, redis.call('GET', KEYS[1] .. 'agent_model:' .. label) or '')
-end
-return found
-"""
-"""Reads a run in one step, by nothing but its keys."""
 
 
 class Folding:
@@ -72,61 +59,9 @@ class Folding:
         )
 
 
-class Poller(threading.Thread):
-    """Reads runs atomically as fast as it can; notes every torn one."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(daemon=True)
-        self.polls, self.empty, self.torn = 0, 0, list[str]()
-        self._client = redis.Redis.from_url(url)
-        self._reader = StateReader(Settings(redis=url))
-        self._ended = threading.Event()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        self.join()
-        self._client.close()
-        self._reader.close()
-
-    def run(self) -> None:
-        number = 0
-        while not self._ended.is_set():
-            run_id = f"run {number % RUNS}"
-            number += 1
-            try:
-                self._by_keys(run_id)
-                self._by_reader(run_id)
-            except (redis.RedisError, ReaderError):
-                self.empty += 1
-
-    def _by_keys(self, run_id: str) -> None:
-        prefix = NAMES.of_run(run_id, "")
-        run, *agents = self._client.eval(SNAPSHOT, 1, prefix)
-        if run or agents:
-            trials = [orjson.loads(agent)["trials"] if agent else None for agent in agents]
-            self._check(orjson.loads(run or b"{}").get("trials"), trials)
-
-    def _by_reader(self, run_id: str) -> None:
-        found = self._reader.snapshot(run_id)
-        self._check(found.run.trials, [agent.trials for agent in found.agents])
-        self._check(found.run.trials, [tier.trials for tier in found.tiers if tier.agent_model is None])
-        self._check(found.run.trials, [tier.trials for tier in found.tiers if tier.agent_model is not None])
-
-    def _check(self, done: int | None, parts: list[int | None]) -> None:
-        self.polls += 1
-        if done is None or None in parts or sum(part or 0 for part in parts) != done:
-            self.torn.append(f"{done} != sum of {parts}")
-
-
 @pytest.fixture
 def poller(redis_server: RedisServer) -> Iterator[Poller]:
-    with Poller(redis_server.url) as poller:
+    with Poller(redis_server.url, [f"run {number}" for number in range(RUNS)]) as poller:
         yield poller
 
 
