@@ -23,7 +23,7 @@ from streamer.worker.coverage import mark_key
 from streamer.worker.output import Output
 from streamer.worker.partition import Partition
 from streamer.worker.tables import Tables
-from streamer.worker.topics import check_topics, plan
+from streamer.worker.topics import check_counts, plan
 from streamer.worker.transport import consumer_of
 
 log = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ class LogFaults:
         counts = await read_partition_counts(self._settings)
         if missing := [topic.name for topic in plan(self._settings) if topic.name not in counts]:
             raise TopicDeleted(missing)
-        await check_topics(self._settings)
+        check_counts(counts, self._settings)
         finite = what_is_finite(self._names.trial_events, await read_retention(self._settings))
         if finite and finite != self.finite:
             log.error("%s", finite)

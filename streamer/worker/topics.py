@@ -90,7 +90,7 @@ async def ensure_topics(settings: Settings) -> None:
         found = {topic.name: await _partition_count(admin, topic.name) for topic in wanted}
     finally:
         await admin.close()
-    _check(found, settings)
+    check_counts(found, settings)
 
 
 async def check_topics(settings: Settings) -> None:
@@ -100,10 +100,11 @@ async def check_topics(settings: Settings) -> None:
         TopicMismatch: partitions were added.
         aiokafka.errors.KafkaError: the broker cannot be reached, or refuses.
     """
-    _check(await read_partition_counts(settings), settings)
+    check_counts(await read_partition_counts(settings), settings)
 
 
-def _check(counts: Mapping[str, int], settings: Settings) -> None:
+def check_counts(counts: Mapping[str, int], settings: Settings) -> None:
+    """The same of counts that were just read; raises TopicMismatch."""
     if wrong := what_differs(ours(counts, Names(settings.namespace)), settings.partitions):
         raise TopicMismatch(wrong)
 
