@@ -203,7 +203,10 @@ class Consumer(driver.Consumer):
         found = await self._thread.call_thread(coordinator.fetch_committed_offsets, [place])
         if place not in found or found[place].offset < 0:
             return Committed(None, by_others=False)
-        return Committed(found[place].offset, by_others=found[place].metadata != BY_WORKER)
+        told = (
+            found[place].metadata == BY_WORKER or self.transport.settings.embedded
+        )  # which keeps no metadata
+        return Committed(found[place].offset, by_others=not told)
 
     async def highwaters(self, *partitions: Any) -> Mapping[Any, int]:
         """Ends of the partitions; on the embedded broker those that a fetch says (see `ends`)."""
