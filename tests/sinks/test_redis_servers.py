@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 import redis
 
+from streamer.client.async_reader import AsyncStateReader
+from streamer.client.reader import StateReader
 from streamer.embedded.probe import free_port
 from streamer.embedded.processes import Child
 from streamer.embedded.valkey import Valkey
+from streamer.settings import Settings
 from streamer.sinks.connect import sync_client
 from streamer.sinks.names import Names
 from streamer.sinks.redis import RedisSink
@@ -82,6 +85,15 @@ async def test_write_reconcile_and_delete_work_alike_on_every_server(url: str) -
         assert not client.exists(NAMES.benchmark_board("c", "accuracy"))
         assert client.get(NAMES.run(runs[2])) == changes[8].value
         assert client.xlen(NAMES.history(runs[2])) == 3
+    settings = Settings(redis=url, namespace="team")
+    with StateReader(settings) as reader:
+        snapshot = reader.snapshot(runs[2])
+    async with AsyncStateReader(settings) as following:
+        assert await following.snapshot(runs[2]) == snapshot
+        updates = following.updates(runs[2])
+        assert {(await anext(updates)).kind for _ in range(3)} == {"run", "agent_model", "tier"}
+        await updates.aclose()  # type: ignore[attr-defined]
+    assert (snapshot.run.run_id, len(snapshot.agents), len(snapshot.tiers)) == (runs[2], 1, 1)
     assert sink.unsent == 0
     await sink.close()
 
