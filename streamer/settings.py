@@ -25,6 +25,8 @@ from pydantic_settings import (
 from streamer.discovery import discovered_settings
 
 DEFAULT_CONFIG_FILE = "streamer.toml"
+READ_COMMITTED = "read_committed"
+"""Isolation level of every consumer."""
 
 
 class DiscoverySource(InitSettingsSource):
@@ -182,6 +184,10 @@ class Settings(BaseSettings):
             options["sasl_plain_password"] = _secret(self.sasl_password, self.sasl_password_file)
             logging.getLogger("aiokafka.conn").addFilter(_without_credentials)
         return options
+
+    def consumer_options(self) -> dict[str, Any]:
+        """Arguments for any aiokafka consumer: what an aborted transaction wrote is never read."""
+        return self.kafka_options() | {"isolation_level": READ_COMMITTED}
 
     @property
     def codec(self) -> str | None:

@@ -136,8 +136,8 @@ def _look_until(due: float, view: View) -> None:
 def _summaries(reader: StateReader) -> Iterator[Summary]:
     """Everything in Redis, by run."""
     for run in sorted(reader.runs(), key=lambda run: run.run_id):
-        groups = (*reader.agents(run.run_id), *reader.tiers(run.run_id, within=True))
-        for summary in (run, *groups):
+        found = reader.snapshot(run.run_id)
+        for summary in (found.run, *found.agents, *found.tiers):
             yield summary.model_dump(mode="json")
 
 

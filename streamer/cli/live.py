@@ -105,7 +105,9 @@ def _watch(
             stop.set()
         outcome = following.result()
         for run in reader.runs():
-            groups = (run, *reader.agents(run.run_id), *reader.tiers(run.run_id))
+            found = reader.snapshot(run.run_id)
+            tiers = [tier for tier in found.tiers if tier.agent_model is None]
+            groups = (found.run, *found.agents, *tiers)
             print_run((summary.model_dump(mode="json") for summary in groups), datetime.now(UTC))
         return outcome
 

@@ -62,13 +62,12 @@ def runs(as_json: bool, settings: Settings) -> None:
 def run(run_id: str, as_json: bool, settings: Settings) -> None:
     """One run: its summary; as tables also its agents and tiers."""
     with StateReader(settings) as reader:
-        summary = reader.run(run_id)
         now = datetime.now(UTC)
         if as_json:
-            _print_json([with_state(summary, now)])
+            _print_json([with_state(reader.run(run_id), now)])
         else:
-            groups = [*reader.agents(run_id), *reader.tiers(run_id, within=True)]
-            print_run(_dumped([summary, *groups]), now)
+            found = reader.snapshot(run_id)
+            print_run(_dumped([found.run, *found.agents, *found.tiers]), now)
 
 
 @command.command()

@@ -13,9 +13,10 @@ from schemas.canonical import canonical_json
 from streamer.cli.errors import FOUND_WRONG, UNVERIFIABLE, explain
 from streamer.cli.options import json_option, price_table, with_settings
 from streamer.cli.printing import UNSEEN, print_json, print_line, print_table, say
+from streamer.client.differences import Difference
 from streamer.client.log import TopicMissing, TopicUnreadable
 from streamer.client.reading import ReaderError
-from streamer.client.verify import Difference, Verdict, Verification
+from streamer.client.verify import Verdict, Verification
 from streamer.settings import Settings
 
 DIGEST_CHARACTERS = 12
@@ -28,7 +29,11 @@ CANNOT = (KafkaError, RedisError, ReaderError, TopicMissing, TopicUnreadable, Ti
 @click.command()
 @click.argument("run", required=False)
 @click.option("--all", "every", is_flag=True, help="Verify every run in the log or in Redis.")
-@click.option("--topics", is_flag=True, help="Compare the summaries in the topics, too.")
+@click.option(
+    "--topics",
+    is_flag=True,
+    help="Compare the topics too: summaries, byte by byte with Redis, and trials.",
+)
 @click.option(
     "--wait",
     type=click.FloatRange(min=0),

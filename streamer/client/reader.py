@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisClusterException, RedisError
 
 from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
@@ -20,12 +21,13 @@ from streamer.client.reading import (
     HistoryEntry,
     LeaderboardRow,
     RedisUnavailable,
+    RunSnapshot,
     UnknownRun,
     WorkerStatus,
 )
 from streamer.client.waiting import NotReached, Predicate, finished
 from streamer.settings import Settings
-from streamer.sinks.connect import address, sync_client
+from streamer.sinks.connect import address, other_protocol, sync_client
 from streamer.sinks.names import Names
 
 TIMEOUT_SECONDS = 5.0
@@ -46,9 +48,10 @@ class StateReader:
 
     def __init__(self, settings: Settings | None = None, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         settings = settings or Settings()
-        self._address = address(settings.redis)
+        self._address, self._url = address(settings.redis), settings.redis
         self._questions = Questions(Names(settings.namespace))
-        with reachable(self._address):
+        with reachable(self._address, self._url):
+            refuse_plaintext(settings.redis)
             self._client = sync_client(settings.redis, settings.redis_options(), timeout_seconds)
 
     def __enter__(self) -> Self:
@@ -70,6 +73,10 @@ class StateReader:
     def run(self, run_id: str) -> RunSummary:
         """One run; UnknownRun if Redis has none of this id."""
         return self._answer(self._questions.run(run_id))
+
+    def snapshot(self, run_id: str) -> RunSnapshot:
+        """A run with its agents and tiers, all from one moment; calls one after the other are not."""
+        return self._answer(self._questions.snapshot(run_id))
 
     def agents(self, run_id: str) -> list[AgentModelSummary]:
         """Every agent:model of a run, baselines too, by label."""
@@ -152,7 +159,7 @@ class StateReader:
             return cast(T, end.value)
 
     def _replies(self, commands: list[Command]) -> list[Any]:
-        with reachable(self._address):
+        with reachable(self._address, self._url):
             if len(commands) == 1:
                 return [self._client.execute_command(*commands[0])]  # type: ignore[no-untyped-call]
             pipe = self._client.pipeline(transaction=False)
@@ -161,10 +168,20 @@ class StateReader:
             return pipe.execute()
 
 
+def refuse_plaintext(url: str) -> None:
+    """Where the URL says TLS and the server does not speak it, redis-py would wait long: fail at once.
+
+    Raises:
+        redis.exceptions.ConnectionError: which `reachable` explains.
+    """
+    if url.startswith("rediss:") and other_protocol(url):
+        raise RedisConnectionError("no TLS")
+
+
 @contextmanager
-def reachable(where: str) -> Iterator[None]:
-    """Turns what redis-py raises into RedisUnavailable."""
+def reachable(where: str, url: str | None = None) -> Iterator[None]:
+    """Turns what redis-py raises into RedisUnavailable; `url`: see there."""
     try:
         yield
     except (RedisError, RedisClusterException, OSError) as error:
-        raise RedisUnavailable(where, error) from error
+        raise RedisUnavailable(where, error, url) from error

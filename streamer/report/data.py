@@ -88,18 +88,17 @@ def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool =
         NotInLog, TopicMissing, TopicUnreadable, aiokafka.errors.KafkaError: see `scored_trials`.
     """
     with StateReader(settings) as reader:
-        run = reader.run(run_id)
-        agents, tiers = reader.agents(run_id), reader.tiers(run_id, within=True)
+        snapshot = reader.snapshot(run_id)
         history = reader.history(run_id)
     listed = None
     if trials:
-        filled = run.progress.done > 0
+        filled = snapshot.run.progress.done > 0
         listed = [orjson.loads(value) for value in scored_trials(settings, run_id)] if filled else []
     return RunData(
-        run=run.model_dump(mode="json"),
-        state=state_of(run, now),
-        agents=[agent.model_dump(mode="json") for agent in agents],
-        tiers=[tier.model_dump(mode="json") for tier in tiers],
+        run=snapshot.run.model_dump(mode="json"),
+        state=state_of(snapshot.run, now),
+        agents=[agent.model_dump(mode="json") for agent in snapshot.agents],
+        tiers=[tier.model_dump(mode="json") for tier in snapshot.tiers],
         trials=listed,
         history=_points(history),
     )

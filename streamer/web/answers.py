@@ -30,6 +30,7 @@ from streamer.web.models import (
     NoQuery,
     Query,
     RunNow,
+    RunSnapshot,
     TiersQuery,
     TrialPage,
     TrialRow,
@@ -108,6 +109,11 @@ async def _run(web: Web, query: NoQuery, run: str) -> RunNow:
     return RunNow.of(await web.reader.run(run), datetime.now(UTC))
 
 
+async def _snapshot(web: Web, query: NoQuery, run: str) -> RunSnapshot:
+    found = await web.reader.snapshot(run)
+    return RunSnapshot(run=found.run, agents=found.agents, tiers=found.tiers)
+
+
 async def _agents(web: Web, query: NoQuery, run: str) -> list[AgentModelSummary]:
     return await web.reader.agents(run)
 
@@ -173,6 +179,14 @@ def _label(text: str) -> tuple[str, str]:
 OPERATIONS = (
     Operation("/api/runs", "All runs, the latest first.", NoQuery, RunNow, True, _runs),
     Operation("/api/runs/{run}", "One run.", NoQuery, RunNow, False, _run),
+    Operation(
+        "/api/runs/{run}/snapshot",
+        "One run with its agent:models and tiers, all from one moment.",
+        NoQuery,
+        RunSnapshot,
+        False,
+        _snapshot,
+    ),
     Operation(
         "/api/runs/{run}/agents",
         "The agent:models of a run, baselines too, by label.",

@@ -164,9 +164,8 @@ class Hub:
             if run_id is None:
                 found += await self._reader.runs()
             else:
-                found.append(await self._reader.run(run_id))
-                found += await self._reader.agents(run_id)
-                found += await self._reader.tiers(run_id, within=True)
+                snapshot = await self._reader.snapshot(run_id)
+                found += [snapshot.run, *snapshot.agents, *snapshot.tiers]
             room.fill(found)
         finally:
             del self._filling[run_id]

@@ -166,6 +166,14 @@ class Difference(Message):
     )
 
 
+class RunSnapshot(Message):
+    """Everything of a run, all from one moment."""
+
+    run: RunSummary = Field(description="The run.")
+    agents: list[AgentModelSummary] = Field(description="Its agent:models, baselines too, by label.")
+    tiers: list[TierSummary] = Field(description="Its tiers, each followed by the agent:models within it.")
+
+
 class Comparison(Message):
     """Two runs, or two agents, on the tasks that both have done."""
 

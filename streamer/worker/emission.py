@@ -109,7 +109,7 @@ class Emission:
                 current[run_id] = list(cut.summaries)
                 if run_id not in partition.marked:
                     cut.summaries = [c for c in cut.summaries if self._publisher.differs(c)]
-                if not cut.summaries and run_id not in partition.marked:
+                if not cut.summaries and run_id not in partition.marked and not partition.refill:
                     partition.pipeline.forget_scored(run_id)
                 elif run_id in partition.marked and partition.mark is None:
                     later.append(run_id)
@@ -122,7 +122,7 @@ class Emission:
         await self._output.write(self._publisher.of_summaries(partition.number, orphans))
         partition.caught_up = True  # its summaries are published; where Redis is away, it gets them later
         self._idle.recovered(partition)
-        await self._sink.reconcile(self._idle.summaries(partition))
+        await self._sink.reconcile(partition.run_ids())
         await self.publish_scored(partition, later)
         await self._mark(partition)
         await self._settle([partition.debt.cancel()])

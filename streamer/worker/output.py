@@ -32,6 +32,13 @@ class Out(NamedTuple):
     headers: list[tuple[str, bytes]] = NO_HEADERS
 
 
+class TopicMadeAgain(RuntimeError):
+    """A topic was deleted and created again while the worker wrote to it."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"topic {topic} was deleted and made again. The worker ends; the next one fills it")
+
+
 Written = Callable[[str, int, int, Sequence[Out]], None]
 """Told of records that were acknowledged: topic, partition, offset of the first, records."""
 
@@ -46,12 +53,14 @@ class Output:
     def __init__(self, settings: Settings, pulse: Pulse, written: Written) -> None:
         self._pulse = pulse
         self._written = written
+        self._idempotent = not settings.embedded
+        self._written_to: dict[tuple[str, int], int] = {}
         self._ends: dict[tuple[str, int], int] = {}
         self._foreign: dict[tuple[str, int], list[tuple[int, int]]] = {}
         self._producer = AIOKafkaProducer(
             **settings.kafka_options(),
             acks="all",
-            enable_idempotence=not settings.embedded,
+            enable_idempotence=self._idempotent,
             compression_type=settings.codec,
             max_batch_size=SEND_BATCH_BYTES,
             max_request_size=MAX_MESSAGE_BYTES,
@@ -97,6 +106,10 @@ class Output:
             self._written(topic, partition, place.offset, records[start:stop])
         self._note(topic, partition, min(place.offset for place in places), len(records))
 
+    def written_to(self, topic: str, partition: int) -> int:
+        """The offset after the last record that was written here, 0 if none was."""
+        return self._written_to.get((topic, partition), 0)
+
     def known_to(self, ends: Mapping[tuple[str, int], int]) -> None:
         """Where topics and partitions end that were just read; what others append later is foreign."""
         self._ends, self._foreign = dict(ends), {}
@@ -115,6 +128,9 @@ class Output:
 
     def _note(self, topic: str, partition: int, first: int, count: int) -> None:
         place = (topic, partition)
+        if self._idempotent and 0 <= first < self.written_to(topic, partition):
+            raise TopicMadeAgain(topic)
+        self._written_to[place] = max(self.written_to(topic, partition), first + count)
         if place in self._ends:
             if first > self._ends[place]:
                 self.note_foreign(topic, partition, self._ends[place], first)

@@ -14,6 +14,9 @@ from streamer.sinks.names import Names
 from streamer.worker.output import Out
 from streamer.worker.tables import Tables
 
+DECIDING = ("digest", "epoch", "superseded", "conflicts")
+"""Fields by which a summary counts as another one; `state_version` and `last_event_at` alone do not."""
+
 
 class Publisher:
     """Turns changes into records; keeps the tables of summaries up to date with them."""
@@ -33,8 +36,8 @@ class Publisher:
         return [Out(self._names.scored_trials, partition, _raw(s.key), s.value) for s in changes]
 
     def of_summaries(self, partition: int, changes: Iterable[SummaryChange]) -> list[Out]:
-        """Records of summaries, which the tables hold from now on."""
-        return [self._tables.summaries[c.kind].put(partition, c.key, c.value) for c in changes]
+        """Records of summaries, which count as published from now on."""
+        return [self._tables.summaries[c.kind].publish(partition, c.key, c.value) for c in changes]
 
     def stored(self, kind: SummaryKind, key: str, run_id: str, value: bytes) -> SummaryChange:
         """A summary as a table holds it."""
@@ -59,12 +62,12 @@ class Publisher:
         return [Out(self._names.trial_rejections, partition, r.key, r.value) for r in rejections]
 
     def differs(self, change: SummaryChange) -> bool:
-        """True if the table does not say what this summary says."""
+        """True if the table does not say what this summary says, but for when it was last touched."""
         value = self._tables.summaries[change.kind].get(change.key)
-        if value is None:
-            return change.value is not None
+        if value is None or change.summary is None:
+            return value is not change.value
         known = orjson.loads(value)
-        return (known["digest"], known["epoch"]) != (change.digest, change.epoch)
+        return any(known.get(name) != change.summary[name] for name in DECIDING)
 
     def orphans(
         self, partition: int, current: dict[str, list[SummaryChange]], epoch: int

@@ -67,7 +67,7 @@ def fill(settings: Settings, folding: Folding) -> None:
     ]
 
     async def write() -> None:
-        sink = RedisSink.from_settings(settings, current=list)
+        sink = RedisSink.from_settings(settings)
         await sink.write(cuts)
         await sink.close()
         admin = AIOKafkaAdminClient(**settings.kafka_options())

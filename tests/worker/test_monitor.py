@@ -33,6 +33,9 @@ STATUS: dict[str, Any] = {
     "unsent": 3,
     "open_runs": 2,
     "closed_runs": 1,
+    "events_lost": 0,
+    "offsets_moved": [],
+    "retention": None,
 }
 
 
