@@ -13,8 +13,8 @@ import orjson
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from schemas.base import MAX_BENCHMARKS_PER_TRIAL, MAX_RECORD_BYTES
 from schemas.events import EVENT, AnyEvent, TrialResult
+from schemas.limits import MAX_BENCHMARK_NAME_CHARACTERS, MAX_BENCHMARKS_PER_TRIAL, MAX_RECORD_BYTES
 
 _SHOWN_CHARACTERS = 80
 _LARGE_BYTES = 2048
@@ -96,7 +96,9 @@ def _is_plain(benchmarks: object) -> bool:
     """Whether these are names with dictionaries of floats, none of which can have been a huge integer."""
     if not isinstance(benchmarks, dict) or len(benchmarks) > MAX_BENCHMARKS_PER_TRIAL:
         return False
-    for entry in benchmarks.values():
+    for name, entry in benchmarks.items():
+        if len(name) > MAX_BENCHMARK_NAME_CHARACTERS:
+            return False
         if entry.__class__ is not dict:
             return False
         for number in entry.values():

@@ -75,8 +75,9 @@ class RunState(ScoredSlots):
         return self._last_event_at
 
     def happened_at(self, at: int) -> None:
-        """An event was folded whose time this is, microseconds."""
-        self._last_event_at = max(self._last_event_at, at)
+        """An event was folded whose time this is, microseconds; outside 2000 to 2200 it has none."""
+        if at > self._last_event_at and _EARLIEST_TIME <= at * 1000 < _LATEST_TIME:
+            self._last_event_at = at
 
     def apply(self, event: AnyEvent | PlainTrial, raw: bytes, offset: int, timestamp_ms: int = -1) -> Effect:
         """Fold one event.
@@ -219,6 +220,6 @@ def event_time(event: AnyEvent | PlainTrial, timestamp_ms: int) -> int:
         moment = known.get("finished_at") or known.get("started_at")
     if moment is not None:
         return microseconds(moment)
-    if _EARLIEST_TIME <= event.revision <= _LATEST_TIME:
+    if _EARLIEST_TIME <= event.revision < _LATEST_TIME:
         return event.revision // 1000
     return NO_TIME if timestamp_ms < 0 else timestamp_ms * 1000

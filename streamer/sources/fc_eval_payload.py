@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 from pydantic import JsonValue
 
-from schemas.base import MAX_RECORD_BYTES
+from schemas.limits import MAX_RECORD_BYTES
 from streamer.sources.fc_eval_layout import METRICS, POST_TEST_PANE
 from streamer.sources.files import is_file, known, part
 from streamer.sources.formulacode_blocks import Result, Section, read_result, read_snapshot, read_tests

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from schemas.base import MAX_RECORD_BYTES
+from schemas.limits import MAX_RECORD_BYTES
 from schemas.events import EVENT
 
 SLOT = frozenset({"type", "run_id", "shard", "task_id", "attempt", "agent", "model", "tier", "subtest"})
