@@ -29,6 +29,9 @@ _CODES = {
     "finite_number": "not_finite",
 }
 
+DAMAGED = frozenset({"empty", "not_json", "not_an_object"})
+"""Codes of what never was an event of any version."""
+
 _validate: Callable[[bytes], AnyEvent] = EVENT.validator.validate_json
 
 

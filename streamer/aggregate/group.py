@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 from streamer.aggregate.formulacode import FormulaCodeState
 from streamer.aggregate.slots import SlotKey
 from streamer.aggregate.tally import json_count, tally_all
 from streamer.aggregate.trials import COMPOSITE, DISTRIBUTED, SUMMED, Trials
-from streamer.score import GradingProfile, Scored, cost_of_pass
+from streamer.score import GradingProfile, Scored
 from streamer.stats import Attempts, Distribution, ExactSum, PassAtK, Shares, json_number
 
 
@@ -90,9 +91,11 @@ class GroupState:
         return self.distributions["impl_rate"].count > 0
 
     def cost_of_pass(self) -> float | None:
-        """Known cost per pass, USD: infinite without a pass, None without a known cost (R14)."""
+        """Known cost per pass, USD, rounded once: infinite without a pass, None without a known cost (R14)."""
         cost = self.distributions["cost_usd"]
-        return cost_of_pass(cost.total(), self.passes_with_cost) if cost.count else None
+        if not cost.count:
+            return None
+        return cost.total_over(self.passes_with_cost) if self.passes_with_cost else inf
 
     def body(
         self,
@@ -118,7 +121,7 @@ class GroupState:
             "pass_at_k": self.pass_at_k.summary(planned_attempts, planned_tasks),
             "total_cost": json_number(total_cost),
             "mean_cost": statistics["cost_usd"]["mean"],
-            "cost_of_pass": json_number(cost_of_pass(total_cost, self.passes_with_cost)),
+            "cost_of_pass": json_number(self.cost_of_pass()),
             "tokens": self.tokens(),
             "mean_trajectory_length": json_number(self.sums["trajectory_length"].mean()),
             "statistics": statistics,
