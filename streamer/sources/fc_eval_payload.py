@@ -19,7 +19,7 @@ from pydantic import JsonValue
 
 from schemas.limits import MAX_RECORD_BYTES
 from streamer.sources.fc_eval_layout import METRICS, POST_TEST_PANE
-from streamer.sources.files import is_file, known, part
+from streamer.sources.files import FileError, is_file, known, part, read_bytes
 from streamer.sources.formulacode_blocks import Result, Section, read_result, read_snapshot, read_tests
 from streamer.sources.formulacode_log import (
     ParsedLog,
@@ -56,7 +56,7 @@ def sections_of(
     """
     metrics = part(result, METRICS)
     if "tests" not in metrics and "improvements_dict" not in metrics:
-        log = _pane_log(directory) if result.get("failure_mode") == PARSE_ERROR else None
+        log = _pane_log(directory, problems) if result.get("failure_mode") == PARSE_ERROR else None
         return _slim(sections_for(log, label)) if log else {}
     improvements = metrics.get("improvements_dict")
     written = read_result(improvements, []) if improvements is not None else None
@@ -64,7 +64,7 @@ def sections_of(
     whole = (
         written is not None and not overwritten and {"tests_dict", "snapshot_dict"} <= known(metrics).keys()
     )
-    log = None if whole else _pane_log(directory)
+    log = None if whole else _pane_log(directory, problems)
     if written is None:
         written = log.result if log else None
     elif overwritten:
@@ -99,14 +99,15 @@ def trajectory_length(result: Mapping[str, Any]) -> int | None:
         return None
 
 
-def _pane_log(directory: Path | None) -> ParsedLog | None:
+def _pane_log(directory: Path | None, problems: list[str]) -> ParsedLog | None:
     """The log as the terminal showed it after the tests; None if there is none to read."""
     pane = directory / POST_TEST_PANE if directory else None
     if pane is None or not is_file(pane):
         return None
     try:
-        return parse_log(pane.read_bytes().decode("utf-8", "replace"))
-    except OSError:
+        return parse_log(read_bytes(pane).decode("utf-8", "replace"))
+    except FileError as error:
+        problems.append(f"{POST_TEST_PANE}: {error}")
         return None
 
 
