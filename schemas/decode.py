@@ -48,6 +48,18 @@ class Reason:
     message: str
 
 
+class Unread(bytes):
+    """Empty bytes in the place of a value that could not be read, with the reason."""
+
+    reason: Reason
+
+    def __new__(cls, reason: Reason) -> Unread:
+        """Args: reason: of the rejection that the record becomes."""
+        unread = super().__new__(cls)
+        unread.reason = reason
+        return unread
+
+
 def decode(value: bytes | None) -> AnyEvent | Reason:
     """The event in `value`, or the reason for its rejection.
 
@@ -57,6 +69,8 @@ def decode(value: bytes | None) -> AnyEvent | Reason:
     'not_an_object'
     """
     if value is None or not value:
+        if isinstance(value, Unread):
+            return value.reason
         return Reason(
             "empty", "The record has no value; an event is one JSON object. Publish events with a value."
         )

@@ -29,9 +29,9 @@ from schemas.base import (
 from schemas.canonical import canonical_json
 from schemas.identity import UNKNOWN
 from schemas.limits import (
+    MAX_AGENT_MODEL_CHARACTERS,
     MAX_AGENT_MODELS,
     MAX_BASELINES,
-    MAX_AGENT_MODEL_CHARACTERS,
     MAX_LABEL_VALUE_CHARACTERS,
     MAX_LABELS,
     MAX_PLANNED_ATTEMPTS,
@@ -91,7 +91,9 @@ class SnapshotCounts(Message):
     )
     skipped: SignedCount | None = Field(default=None, description="Snapshots not compared.")
     total: SignedCount | None = Field(default=None, description="Snapshots in all.")
-    pass_to_fail: SignedAmount | None = Field(default=None, description="Tests that passed before and fail now.")
+    pass_to_fail: SignedAmount | None = Field(
+        default=None, description="Tests that passed before and fail now."
+    )
 
 
 class TrialResult(Event):
@@ -129,8 +131,12 @@ class TrialResult(Event):
     cache_write_tokens: Count | None = Field(default=None, description="Input tokens written to a cache.")
     cost_usd: Amount | None = Field(default=None, description="Reported cost in US dollars (R2).")
     duration_seconds: Amount | None = Field(default=None, description="Wall time in seconds.")
-    started_at: EventTime = Field(default=None, description="Start, RFC 3339 with zone; outside 2000 to 2200: missing.")
-    finished_at: EventTime = Field(default=None, description="End, RFC 3339 with zone; outside 2000 to 2200: missing.")
+    started_at: EventTime = Field(
+        default=None, description="Start, RFC 3339 with zone; outside 2000 to 2200: missing."
+    )
+    finished_at: EventTime = Field(
+        default=None, description="End, RFC 3339 with zone; outside 2000 to 2200: missing."
+    )
     trajectory_length: Count | None = Field(default=None, description="Interactions of the agent.")
     tests: TestCounts | None = Field(default=None, description="Test suite; null: does not apply (R20).")
     snapshot: SnapshotCounts | None = Field(
@@ -139,7 +145,9 @@ class TrialResult(Event):
     claimed: Claims | None = Field(
         default=None, description="Advantages and counts that a log states without speedups (R3)."
     )
-    speedup_percentage: SignedAmount | None = Field(default=None, description="Old result format (B9), in percent.")
+    speedup_percentage: SignedAmount | None = Field(
+        default=None, description="Old result format (B9), in percent."
+    )
     benchmarks: Benchmarks | None = Field(
         default=None,
         description='Name to {"agent/nop": x, "oracle/nop": y} or {"agent_s", "nop_s", "oracle_s"}, seconds; '
@@ -156,7 +164,9 @@ class RunStarted(Event):
     type: Literal["run_started"] = Field(description="Which event this is: the plan of a run.")
     revision: Revision = Field(default=0, description="Grows with every correction of the plan.")
     harness: ShortText | None = Field(default=None, description="Which harness runs it.")
-    started_at: EventTime = Field(default=None, description="Start of the run; outside 2000 to 2200: missing.")
+    started_at: EventTime = Field(
+        default=None, description="Start of the run; outside 2000 to 2200: missing."
+    )
     tasks: TaskIds | TaskCount | None = Field(default=None, description="Task ids, or how many there are.")
     attempts: int | None = Field(
         default=None, ge=1, le=MAX_PLANNED_ATTEMPTS, description="Attempts per task (and subtest)."

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from schemas.base import SEMANTICS_VERSION
 from schemas.canonical import canonical_json
-from schemas.decode import Reason, decode
+from schemas.decode import Reason, Unread, decode
 from schemas.events import AnyEvent, RunStarted, missing_times
 from schemas.identity import encode_id
 from schemas.limits import YEAR_AFTER_LAST
@@ -304,7 +304,7 @@ class Pipeline:
 def reject(record: LogRecord, reason: Reason, run_id: str | None = None) -> Rejected:
     """The rejection of a record, with its bytes."""
     value = record.value or b""
-    kept = value if len(value) <= MAX_KEPT_BYTES else None
+    kept = value if len(value) <= MAX_KEPT_BYTES and not isinstance(record.value, Unread) else None
     rejection = {
         "type": "rejection",
         "code": reason.code,

@@ -91,7 +91,7 @@ class GroupState:
         return self.distributions["impl_rate"].count > 0
 
     def cost_of_pass(self) -> float | None:
-        """Known cost per pass, USD, rounded once: infinite without a pass, None without a known cost (R14)."""
+        """Known cost per pass in USD, rounded once: infinite without a pass, None without a cost (R14)."""
         cost = self.distributions["cost_usd"]
         if not cost.count:
             return None

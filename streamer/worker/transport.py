@@ -16,13 +16,14 @@ from contextlib import suppress
 from typing import Any, cast
 
 import faust
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.errors import IllegalStateError
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 from yarl import URL
 
 from streamer.settings import Settings
+from streamer.sinks.consumer import AIOKafkaConsumer
 from streamer.worker.batches import Batch, HandedBatches
 from streamer.worker.ends import true_ends
 from streamer.worker.limits import (

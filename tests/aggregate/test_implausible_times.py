@@ -14,7 +14,12 @@ from streamer.score import PriceTable
 from tests.support.events import a_plan, a_trial, folded, summarised
 
 RUN, AGENT = "run run-1", "agent_model run-1|terminus:gpt-5"
-OUTSIDE = ["1970-01-01T00:00:00Z", "1999-12-31T23:59:59.999999Z", "2200-01-01T00:00:00Z", "9999-12-31T23:59:59Z"]
+OUTSIDE = [
+    "1970-01-01T00:00:00Z",
+    "1999-12-31T23:59:59.999999Z",
+    "2200-01-01T00:00:00Z",
+    "9999-12-31T23:59:59Z",
+]
 WITHIN = ["2000-01-01T00:00:00Z", "2199-12-31T23:59:59.999999Z", "2000-01-01T01:00:00+01:00"]
 
 
@@ -62,7 +67,7 @@ def test_a_plausible_time_counts(text: str) -> None:
 def test_an_implausible_time_of_a_plan_is_missing() -> None:
     plan = a_plan(started_at="0001-01-01T00:00:00Z", tasks=3)
     end = {"type": "run_finished", "run_id": "run-1", "finished_at": "3026-01-01T00:00:00Z"}
-    pipeline, result = folded([plan, end])
+    _, result = folded([plan, end])
     assert (result.counted, result.missing_times) == (2, 2)
     run = summarised([plan, end])[RUN]
     assert (run["started_at"], run["finished_at"], run["status"]) == (None, None, "finished")
@@ -96,7 +101,10 @@ def test_a_state_page_of_an_earlier_version_with_a_time_beyond_the_calendar_is_r
 
 
 def test_what_was_folded_and_what_is_read_from_its_page_agree() -> None:
-    events = [a_trial(finished_at="1970-01-01T00:00:00Z"), a_trial(revision=1, started_at="9999-01-01T00:00:00Z")]
+    events = [
+        a_trial(finished_at="1970-01-01T00:00:00Z"),
+        a_trial(revision=1, started_at="9999-01-01T00:00:00Z"),
+    ]
     pipeline, _ = folded(events, writer="w")
     again = Pipeline(writer="v")
     for write in pipeline.page_writes("run-1"):

@@ -35,7 +35,9 @@ def converted_within(most_bytes: int, run: Path) -> tuple[list[str], str]:
     return tasks, ended.stderr.decode()
 
 
-def test_a_sparse_agent_log_of_6_gb_costs_its_trial_nothing_but_what_it_would_have_said(tmp_path: Path) -> None:
+def test_a_sparse_agent_log_of_6_gb_costs_its_trial_nothing_but_what_it_would_have_said(
+    tmp_path: Path,
+) -> None:
     run, trial = a_run_with_two_trials(tmp_path)
     sparse(trial / "agent-logs" / "trajectory.json")
     tasks, said = converted_within(GIB, run)
@@ -73,7 +75,7 @@ def test_a_file_one_byte_beyond_the_limit_is_not_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["agent-logs/trajectory.json", "sessions/agent.cast", "results.json"])
 def test_a_directory_with_a_sparse_file_of_6_gb_is_followed(tmp_path: Path, name: str) -> None:
-    run, trial = a_run_with_two_trials(tmp_path)
+    _, trial = a_run_with_two_trials(tmp_path)
     sparse(trial / name)
     whole = {"t2"} if name == "results.json" else {"t1", "t2"}
     with followed(tmp_path) as following:

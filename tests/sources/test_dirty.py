@@ -204,13 +204,17 @@ LONG = "the same beginning of a name " * 12
 
 
 def test_long_names_are_cut_so_that_two_never_become_one(tmp_path: Path) -> None:
-    results = [a_result(task_id=f"t{n}", trial_name=f"t{n}.1-of-1.run1", failure_mode=LONG + str(n)) for n in (1, 2)]
+    results = [
+        a_result(task_id=f"t{n}", trial_name=f"t{n}.1-of-1.run1", failure_mode=LONG + str(n)) for n in (1, 2)
+    ]
     events, report = converted(a_run(tmp_path / "run1", results))
     first, second = (trial["failure_mode"] for trial in trials_of(events))
     assert len(first) == len(second) == MAX_NAME_CHARACTERS
     assert first != second
     assert first.startswith(LONG[:115] + "~")
-    assert [(name, "longer than 128" in reason) for _, name, reason in report.cut] == [("failure_mode", True)] * 2
+    assert [(name, "longer than 128" in reason) for _, name, reason in report.cut] == [
+        ("failure_mode", True)
+    ] * 2
     assert (report.left_out, report.unreadable) == ([], [])
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from schemas.limits import MAX_BENCHMARKS_PER_TRIAL
 from schemas.events import TrialResult
+from schemas.limits import MAX_BENCHMARKS_PER_TRIAL
 from streamer.score.formulacode.task_metrics import task_metrics
 
 ADVANTAGES = ("agent_advantage", *(f"agent_advantage_level{level}" for level in (1, 2, 3, 4)))
