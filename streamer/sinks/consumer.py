@@ -123,6 +123,10 @@ class _Batches:
 class _PartitionRecords(fetcher.PartitionRecords):  # type: ignore[misc]
     """aiokafka's reading of a fetched partition, which goes on behind a batch that it cannot unpack."""
 
+    next_fetch_offset: int
+    _records: Any
+    _tp: Any
+
     def _unpack_records(self) -> Iterator[Any]:
         batches = self._records = _Batches(self._records)
         while batches.has_next():
@@ -166,6 +170,8 @@ class _PartitionRecords(fetcher.PartitionRecords):  # type: ignore[misc]
 
 class _FetchResult(fetcher.FetchResult):  # type: ignore[misc]
     """aiokafka's records of one partition, of which one call hands on a bounded number of bytes."""
+
+    _partition_records: Any
 
     def getall(self, max_records: int | None = None) -> list[Any]:
         if not self.check_assignment(self._topic_partition) or not self.has_more():

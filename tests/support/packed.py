@@ -47,7 +47,10 @@ def packed(codec: str, pieces: Iterable[bytes]) -> bytes:
     if codec == "gzip":
         packer = zlib.compressobj(6, wbits=31)
         return b"".join(map(packer.compress, pieces)) + packer.flush()
-    streaming = (cramjam.lz4 if codec == "lz4" else cramjam.zstd).Compressor()
+    if codec == "lz4":
+        streaming = cramjam.lz4.Compressor(content_checksum=False, block_linked=False)  # as Kafka reads it
+    else:
+        streaming = cramjam.zstd.Compressor()
     for piece in pieces:
         streaming.compress(piece)
     return bytes(streaming.finish())

@@ -36,14 +36,15 @@ def rejections(deployment: Deployment) -> list[Event]:
     return [orjson.loads(record.value) for record in deployment.records("trial-rejections")]
 
 
-@pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
+@pytest.mark.parametrize(("codec", "mebibytes"), [("gzip", 1000), ("lz4", 900), ("zstd", 1000)])
 def test_a_record_of_1000_mib_is_a_rejection_and_the_worker_goes_on(
-    codec: str, deployment: Deployment
+    codec: str, mebibytes: int, deployment: Deployment
 ) -> None:
+    """Packed by lz4, 1,000 MiB exceed the 4 MiB that a broker takes."""
     worker = deployment.worker().start()
     deployment.publish(trial_events(100))
     for partition in range(deployment.partitions):
-        bomb = a_bomb(codec, 1000 * MIB)
+        bomb = a_bomb(codec, mebibytes * MIB)
         send_batches(deployment.bootstrap, deployment.names.trial_events, partition, [(bomb, 1)])
     deployment.publish(trial_events(200)[100:])
     deployment.wait_until_equal(worker)
