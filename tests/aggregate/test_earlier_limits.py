@@ -79,7 +79,9 @@ def test_a_page_with_what_never_was_an_event_is_an_error(damage: bytes) -> None:
 def test_a_run_whose_id_has_300_characters_is_read_as_ever() -> None:
     """A run is no key inside a summary: its id may have 512 characters."""
     run_id = "r" * 300
-    pipeline, result = folded([a_trial(run_id=run_id), a_plan(run_id=run_id, tasks=3, attempts=1)], writer="w")
+    pipeline, result = folded(
+        [a_trial(run_id=run_id), a_plan(run_id=run_id, tasks=3, attempts=1)], writer="w"
+    )
     assert (result.counted, result.rejections) == (2, [])
     again = Pipeline(writer="v")
     for write in pipeline.page_writes(run_id):
