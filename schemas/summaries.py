@@ -38,8 +38,8 @@ PassAtKs = Annotated[
 FailureModes = Annotated[
     dict[str, int],
     Field(
-        description="Failure mode to how many trials ended with it (R19): the 100 most frequent, ties by name, "
-        "and all others as `other`."
+        description="Failure mode to how many trials ended with it (R19): the 100 most frequent, ties by "
+        "name, and all others as `other`."
     ),
 ]
 Coverage = Annotated[dict[str, int], Field(description="Metric to how many trials had it (R1).")]
