@@ -61,3 +61,7 @@ MAX_CLAIMS = 1_000
 FIRST_YEAR = 2000
 YEAR_AFTER_LAST = 2200
 """A time outside, in UTC, comes from a wrong clock or a wrong unit: it is missing, and counted so."""
+
+EARLIEST_MICROSECONDS = 946_684_800 * 10**6
+LATEST_MICROSECONDS = 7_258_118_400 * 10**6
+"""The beginnings of those two years, Unix time."""

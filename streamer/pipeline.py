@@ -10,7 +10,6 @@ from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Protocol
 
 from msgspec import Struct
@@ -20,7 +19,7 @@ from schemas.canonical import canonical_json
 from schemas.decode import Reason, Unread, decode
 from schemas.events import AnyEvent, RunStarted, missing_times
 from schemas.identity import encode_id
-from schemas.limits import YEAR_AFTER_LAST
+from schemas.limits import LATEST_MICROSECONDS
 from schemas.plain import PlainTrial, plain_trial
 from streamer.aggregate.changes import Cut, PageWrite, ScoredChange, SummaryChange, SummaryKind
 from streamer.aggregate.cut import Cutter
@@ -33,7 +32,7 @@ from streamer.score import PriceTable, UnknownProfile, grading_profile
 NO_TIMESTAMP = -1
 """Timestamp of a record that has none."""
 
-_LATEST_TIMESTAMP = int(datetime(YEAR_AFTER_LAST, 1, 1, tzinfo=UTC).timestamp() * 1000)
+_LATEST_TIMESTAMP = LATEST_MICROSECONDS // 1000
 """Later ones are microseconds, say, and no time of an event."""
 
 MAX_KEPT_BYTES = 2 * 1024 * 1024

@@ -14,6 +14,7 @@ from schemas.events import (
     TrialResult,
     TrialRetracted,
 )
+from schemas.limits import EARLIEST_MICROSECONDS, LATEST_MICROSECONDS
 from schemas.plain import AnyTrial, PlainTrial
 from streamer.aggregate.plan import Plan
 from streamer.aggregate.scored_slots import ScoredSlots
@@ -33,7 +34,7 @@ from streamer.score import (
 _REDERIVING = frozenset({"grading_profile", "baselines"})
 """Plan fields that change scores or who is compared."""
 
-_EARLIEST_TIME, _LATEST_TIME = 946_684_800 * 10**9, 7_258_118_400 * 10**9
+_EARLIEST_TIME, _LATEST_TIME = EARLIEST_MICROSECONDS * 1000, LATEST_MICROSECONDS * 1000
 """Revisions between 2000 and 2200 in ns are taken for times of writing."""
 
 
@@ -76,7 +77,7 @@ class RunState(ScoredSlots):
 
     def happened_at(self, at: int) -> None:
         """An event was folded whose time this is, microseconds; outside 2000 to 2200 it has none."""
-        if at > self._last_event_at and _EARLIEST_TIME <= at * 1000 < _LATEST_TIME:
+        if at > self._last_event_at and EARLIEST_MICROSECONDS <= at < LATEST_MICROSECONDS:
             self._last_event_at = at
 
     def apply(self, event: AnyEvent | PlainTrial, raw: bytes, offset: int, timestamp_ms: int = -1) -> Effect:

@@ -8,6 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from tests.support.cli import streamer
 from tests.support.events import Event, a_plan, a_trial
 from tests.support.packed import MIB, a_batch, a_bomb, send_batches
 from tests.support.worker_process import WorkerProcess
@@ -106,6 +107,25 @@ def test_the_poison_of_its_run_is_rejected_and_all_runs_are_current(deployment: 
     again = deployment.worker().start()
     deployment.publish([json.dumps(a_trial(run_id="plan", task_id="later")).encode()])
     deployment.wait_until_equal(again, seconds=240)
+
+
+def test_the_commands_work_on_a_log_with_an_impossible_plan(on_embedded: Deployment) -> None:
+    worker = on_embedded.worker().start()
+    events = [
+        a_plan(run_id="plan", tasks=2**53, attempts=4096),
+        a_trial(run_id="plan"),
+        a_trial(run_id="other"),
+    ]
+    on_embedded.publish([json.dumps(event).encode() for event in events])
+    on_embedded.wait_until_equal(worker)
+    environment = {f"STREAMER_{name.upper()}": str(value) for name, value in on_embedded._settings().items()}
+    verified = streamer("verify", "--all", environment=environment)
+    assert verified.returncode == 0, verified.stderr
+    rebuilt = streamer("rebuild", environment=environment)
+    assert b"Traceback" not in rebuilt.stderr
+    assert rebuilt.returncode == 0, rebuilt.stderr
+    deleted = streamer("delete", "plan", "--yes", environment=environment)
+    assert b"plan: deleted, and gone from Redis" in deleted.stderr
 
 
 @pytest.mark.parametrize("timestamp", [1_767_225_600_000_000, 253_402_300_800_000])
