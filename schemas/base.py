@@ -21,18 +21,26 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from schemas.identity import UNKNOWN
+from schemas.limits import (
+    FIRST_YEAR,
+    MAX_AMOUNT,
+    MAX_BENCHMARK_NAME_CHARACTERS,
+    MAX_BENCHMARKS_PER_TRIAL,
+    MAX_CLAIMS,
+    MAX_COUNT,
+    MAX_ID_CHARACTERS,
+    MAX_NAME_CHARACTERS,
+    MAX_ORDINAL,
+    MAX_REVISION,
+    MAX_TEXT_CHARACTERS,
+    YEAR_AFTER_LAST,
+)
 
 EVENT_SCHEMA_VERSION = 1
 """Version of the event schema that this code writes; it reads every version up to this one."""
 
 SEMANTICS_VERSION = 2
 """Raised whenever a formula or a ruling changes what a number means (semantics.md)."""
-
-MAX_ID_CHARACTERS = 512
-MAX_RECORD_BYTES = 1024 * 1024
-MAX_BENCHMARKS_PER_TRIAL = 10_000
-MAX_COUNT = 2**53
-"""Largest count (tokens, steps) accepted: the largest integer that every JSON reader keeps exact."""
 
 NO_CONTROL_CHARACTERS = r"^[^\p{Cc}]*$"
 RFC_3339 = (
@@ -45,20 +53,37 @@ _is_rfc_3339 = re.compile(RFC_3339.removesuffix("$")).fullmatch
 Id = Annotated[
     str,
     StringConstraints(min_length=1, max_length=MAX_ID_CHARACTERS, pattern=NO_CONTROL_CHARACTERS),
-    Field(description="1 to 512 characters, no control characters."),
+    Field(description=f"1 to {MAX_ID_CHARACTERS} characters, no control characters."),
 ]
+Key = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=MAX_NAME_CHARACTERS, pattern=NO_CONTROL_CHARACTERS),
+    Field(description=f"1 to {MAX_NAME_CHARACTERS} characters, no control characters."),
+]
+"""An id that is a key inside a summary, or a group of its own."""
+
+ShortText = Annotated[str, StringConstraints(max_length=MAX_NAME_CHARACTERS)]
+"""Free text that is a key inside a summary."""
+
+Text = Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARACTERS)]
+"""Text for people."""
+
 Shard = Annotated[str, StringConstraints(max_length=MAX_ID_CHARACTERS, pattern=NO_CONTROL_CHARACTERS)]
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 SignedCount = Annotated[int, Field(ge=-MAX_COUNT, le=MAX_COUNT)]
-Total = int | float
-"""A total of counts: whole up to 2**53, a float beyond, where JSON readers would not keep it whole."""
 """A count as a harness wrote it, nonsense included: what a negative one means is for scoring to say."""
 
-Revision = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
+Total = int | float
+"""A total of counts: whole up to 2**53, a float beyond, where JSON readers would not keep it whole."""
+
+Ordinal = Annotated[int, Field(ge=1, le=MAX_ORDINAL)]
+Amount = Annotated[float, Field(ge=0, le=MAX_AMOUNT)]
+SignedAmount = Annotated[float, Field(ge=-MAX_AMOUNT, le=MAX_AMOUNT)]
+Revision = Annotated[int, Field(ge=-MAX_REVISION - 1, le=MAX_REVISION)]
 
 Name = Annotated[
-    Id,
-    BeforeValidator(lambda value: UNKNOWN if value is None else value, json_schema_input_type=Id | None),
+    Key,
+    BeforeValidator(lambda value: UNKNOWN if value is None else value, json_schema_input_type=Key | None),
 ]
 """An agent or a model; null is "unknown" (D4)."""
 
@@ -107,6 +132,27 @@ Instant = Annotated[
 """A point in time: RFC 3339 with a zone, kept in UTC, so that equal instants are equal content (R17)."""
 
 
+def is_plausible(moment: datetime) -> bool:
+    """Whether a time in UTC lies in the years 2000 to 2199: another comes from a wrong clock or unit.
+
+    >>> is_plausible(datetime(1970, 1, 1, tzinfo=UTC)), is_plausible(datetime(2026, 1, 1, tzinfo=UTC))
+    (False, True)
+    """
+    return FIRST_YEAR <= moment.year < YEAR_AFTER_LAST
+
+
+def _if_plausible(moment: datetime | None) -> datetime | None:
+    return moment if moment is None or is_plausible(moment) else None
+
+
+EventTime = Annotated[
+    Instant | None,
+    AfterValidator(_if_plausible),
+    Field(description="RFC 3339 with zone; outside 2000 to 2200 it is missing, and counted so."),
+]
+"""When something happened, as a harness says; None also where its clock is wrong."""
+
+
 def _is_safe(value: JsonValue) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)
@@ -131,10 +177,13 @@ def _only_safe_numbers(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 _SafeNumbers = AfterValidator(_only_safe_numbers)
-JsonObject = Annotated[dict[str, JsonValue], _SafeNumbers]
+Claims = Annotated[dict[ShortText, JsonValue], Field(max_length=MAX_CLAIMS), _SafeNumbers]
 """Free JSON by name; its numbers are finite and fit 64 bits (JsonValue alone lets NaN through)."""
 
-Benchmarks = Annotated[dict[str, JsonValue], Field(max_length=MAX_BENCHMARKS_PER_TRIAL), _SafeNumbers]
+BenchmarkName = Annotated[str, StringConstraints(max_length=MAX_BENCHMARK_NAME_CHARACTERS)]
+Benchmarks = Annotated[
+    dict[BenchmarkName, JsonValue], Field(max_length=MAX_BENCHMARKS_PER_TRIAL), _SafeNumbers
+]
 """Free JSON by benchmark name, 10,000 entries at most."""
 
 

@@ -13,8 +13,8 @@ import orjson
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from schemas.base import MAX_BENCHMARKS_PER_TRIAL, MAX_RECORD_BYTES
 from schemas.events import EVENT, AnyEvent, TrialResult
+from schemas.limits import MAX_BENCHMARK_NAME_CHARACTERS, MAX_BENCHMARKS_PER_TRIAL, MAX_RECORD_BYTES
 
 _SHOWN_CHARACTERS = 80
 _LARGE_BYTES = 2048
@@ -28,6 +28,9 @@ _CODES = {
     "missing": "missing_field",
     "finite_number": "not_finite",
 }
+
+DAMAGED = frozenset({"empty", "not_json", "not_an_object"})
+"""Codes of what never was an event of any version."""
 
 _validate: Callable[[bytes], AnyEvent] = EVENT.validator.validate_json
 
@@ -45,6 +48,18 @@ class Reason:
     message: str
 
 
+class Unread(bytes):
+    """Empty bytes in the place of a value that could not be read, with the reason."""
+
+    reason: Reason
+
+    def __new__(cls, reason: Reason) -> Unread:
+        """Args: reason: of the rejection that the record becomes."""
+        unread = super().__new__(cls)
+        unread.reason = reason
+        return unread
+
+
 def decode(value: bytes | None) -> AnyEvent | Reason:
     """The event in `value`, or the reason for its rejection.
 
@@ -54,6 +69,8 @@ def decode(value: bytes | None) -> AnyEvent | Reason:
     'not_an_object'
     """
     if value is None or not value:
+        if isinstance(value, Unread):
+            return value.reason
         return Reason(
             "empty", "The record has no value; an event is one JSON object. Publish events with a value."
         )
@@ -96,7 +113,9 @@ def _is_plain(benchmarks: object) -> bool:
     """Whether these are names with dictionaries of floats, none of which can have been a huge integer."""
     if not isinstance(benchmarks, dict) or len(benchmarks) > MAX_BENCHMARKS_PER_TRIAL:
         return False
-    for entry in benchmarks.values():
+    for name, entry in benchmarks.items():
+        if len(name) > MAX_BENCHMARK_NAME_CHARACTERS:
+            return False
         if entry.__class__ is not dict:
             return False
         for number in entry.values():

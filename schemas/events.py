@@ -5,28 +5,56 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import ConfigDict, Discriminator, Field, TypeAdapter
+from pydantic import ConfigDict, Discriminator, Field, StringConstraints, TypeAdapter
 
 from schemas.base import (
+    NO_CONTROL_CHARACTERS,
+    Amount,
     Benchmarks,
+    Claims,
     Count,
+    EventTime,
     Id,
-    Instant,
-    JsonObject,
+    Key,
     Message,
     Name,
+    Ordinal,
     Revision,
     Shard,
+    ShortText,
+    SignedAmount,
     SignedCount,
+    Text,
 )
 from schemas.canonical import canonical_json
 from schemas.identity import UNKNOWN
+from schemas.limits import (
+    MAX_AGENT_MODEL_CHARACTERS,
+    MAX_AGENT_MODELS,
+    MAX_BASELINES,
+    MAX_INFRASTRUCTURE_FAILURES,
+    MAX_LABEL_VALUE_CHARACTERS,
+    MAX_LABELS,
+    MAX_PLANNED_ATTEMPTS,
+    MAX_SUBTESTS,
+    MAX_TASKS,
+    MAX_TIERS,
+)
 
 SchemaVersion = Annotated[
     Literal[1], Field(description="Version of the event schema; an unknown one is rejected.")
 ]
 SectionStatus = Literal["ok", "failed", "missing", "unparsable"]
 SnapshotStatus = Literal["passed", "failed", "missing", "unparsable"]
+
+TaskIds = Annotated[list[Id], Field(max_length=MAX_TASKS)]
+TaskCount = Annotated[int, Field(ge=0, le=MAX_TASKS)]
+SubtestCount = Annotated[int, Field(ge=0, le=MAX_SUBTESTS)]
+PlannedLabel = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=MAX_AGENT_MODEL_CHARACTERS, pattern=NO_CONTROL_CHARACTERS),
+]
+LabelValue = Annotated[str, StringConstraints(max_length=MAX_LABEL_VALUE_CHARACTERS)]
 
 
 class Event(Message):
@@ -64,7 +92,9 @@ class SnapshotCounts(Message):
     )
     skipped: SignedCount | None = Field(default=None, description="Snapshots not compared.")
     total: SignedCount | None = Field(default=None, description="Snapshots in all.")
-    pass_to_fail: float | None = Field(default=None, description="Tests that passed before and fail now.")
+    pass_to_fail: SignedAmount | None = Field(
+        default=None, description="Tests that passed before and fail now."
+    )
 
 
 class TrialResult(Event):
@@ -73,46 +103,52 @@ class TrialResult(Event):
     type: Literal["trial_result"] = Field(description="Which event this is: one finished trial.")
     shard: Shard = Field(default="", description='Original run inside a pooled one; "" otherwise.')
     task_id: Id = Field(description="The problem.")
-    attempt: int = Field(default=1, ge=1, le=2**31, description="n-th repeat of the task, from 1.")
+    attempt: Ordinal = Field(default=1, description="n-th repeat of the task, from 1.")
     agent: Name = Field(default=UNKNOWN, description='The LLM agent under test; null is "unknown" (D4).')
     model: Name = Field(
         default=UNKNOWN, description="The model behind the agent; normalised for reporting (E10)."
     )
-    agent_index: int | None = Field(
-        default=None, ge=1, le=2**31, description="Position in a multi-agent trial, from 1 (R10)."
+    agent_index: Ordinal | None = Field(
+        default=None, description="Position in a multi-agent trial, from 1 (R10)."
     )
-    tier: Id | None = Field(default=None, description="Prompt tier, T0 to T6; null where there is none.")
-    subtest: Id | None = Field(default=None, description="Variant inside the tier.")
+    tier: Key | None = Field(default=None, description="Prompt tier, T0 to T6; null where there is none.")
+    subtest: Key | None = Field(default=None, description="Variant inside the tier.")
     revision: Revision = Field(
         default=0, description="Grows with every correction: Unix ns of writing, or 0."
     )
-    trial_id: str | None = Field(default=None, description="The harness's own id of the trial.")
-    trial_name: str | None = Field(default=None, description="The harness's own name of the trial.")
-    harness: str | None = Field(default=None, description="Which harness wrote the result.")
+    trial_id: Text | None = Field(default=None, description="The harness's own id of the trial.")
+    trial_name: Text | None = Field(default=None, description="The harness's own name of the trial.")
+    harness: ShortText | None = Field(default=None, description="Which harness wrote the result.")
     resolved: bool | None = Field(default=None, description="The harness's verdict; null: no verdict (R19).")
-    failure_mode: str | None = Field(
+    failure_mode: ShortText | None = Field(
         default=None, description='Why it ended early; "unset" if it did not (G6).'
     )
-    score: float | None = Field(
+    score: SignedAmount | None = Field(
         default=None, description="The judge's weighted score, clamped to [0, 1] (R13)."
     )
     input_tokens: Count | None = Field(default=None, description="Fresh input tokens.")
     output_tokens: Count | None = Field(default=None, description="Output tokens.")
     cache_read_tokens: Count | None = Field(default=None, description="Input tokens read from a cache.")
     cache_write_tokens: Count | None = Field(default=None, description="Input tokens written to a cache.")
-    cost_usd: float | None = Field(default=None, ge=0, description="Reported cost in US dollars (R2).")
-    duration_seconds: float | None = Field(default=None, ge=0, description="Wall time in seconds.")
-    started_at: Instant | None = Field(default=None, description="Start, RFC 3339 with zone.")
-    finished_at: Instant | None = Field(default=None, description="End, RFC 3339 with zone.")
+    cost_usd: Amount | None = Field(default=None, description="Reported cost in US dollars (R2).")
+    duration_seconds: Amount | None = Field(default=None, description="Wall time in seconds.")
+    started_at: EventTime = Field(
+        default=None, description="Start, RFC 3339 with zone; outside 2000 to 2200: missing."
+    )
+    finished_at: EventTime = Field(
+        default=None, description="End, RFC 3339 with zone; outside 2000 to 2200: missing."
+    )
     trajectory_length: Count | None = Field(default=None, description="Interactions of the agent.")
     tests: TestCounts | None = Field(default=None, description="Test suite; null: does not apply (R20).")
     snapshot: SnapshotCounts | None = Field(
         default=None, description="Snapshots; null: does not apply (R20)."
     )
-    claimed: JsonObject | None = Field(
+    claimed: Claims | None = Field(
         default=None, description="Advantages and counts that a log states without speedups (R3)."
     )
-    speedup_percentage: float | None = Field(default=None, description="Old result format (B9), in percent.")
+    speedup_percentage: SignedAmount | None = Field(
+        default=None, description="Old result format (B9), in percent."
+    )
     benchmarks: Benchmarks | None = Field(
         default=None,
         description='Name to {"agent/nop": x, "oracle/nop": y} or {"agent_s", "nop_s", "oracle_s"}, seconds; '
@@ -128,36 +164,47 @@ class RunStarted(Event):
 
     type: Literal["run_started"] = Field(description="Which event this is: the plan of a run.")
     revision: Revision = Field(default=0, description="Grows with every correction of the plan.")
-    harness: str | None = Field(default=None, description="Which harness runs it.")
-    started_at: Instant | None = Field(default=None, description="Start of the run.")
-    tasks: list[Id] | Count | None = Field(default=None, description="Task ids, or how many there are.")
-    attempts: int | None = Field(default=None, ge=1, le=2**31, description="Attempts per task (and subtest).")
-    agent_models: list[Id] | None = Field(default=None, description="Planned agent:model labels.")
-    tiers: list[Id] | None = Field(default=None, description="Planned tiers.")
-    subtests: dict[Id, Count] | None = Field(default=None, description="Planned subtests of each tier.")
-    baseline_tier: Id | None = Field(
+    harness: ShortText | None = Field(default=None, description="Which harness runs it.")
+    started_at: EventTime = Field(
+        default=None, description="Start of the run; outside 2000 to 2200: missing."
+    )
+    tasks: TaskIds | TaskCount | None = Field(default=None, description="Task ids, or how many there are.")
+    attempts: int | None = Field(
+        default=None, ge=1, le=MAX_PLANNED_ATTEMPTS, description="Attempts per task (and subtest)."
+    )
+    agent_models: list[PlannedLabel] | None = Field(
+        default=None, max_length=MAX_AGENT_MODELS, description="Planned agent:model labels."
+    )
+    tiers: list[Key] | None = Field(default=None, max_length=MAX_TIERS, description="Planned tiers.")
+    subtests: dict[Key, SubtestCount] | None = Field(
+        default=None, max_length=MAX_TIERS, description="Planned subtests of each tier."
+    )
+    baseline_tier: Key | None = Field(
         default=None, description="Tier that uplift is measured from; T0 if unset."
     )
-    baselines: list[Id] | None = Field(
-        default=None, description="Baseline agents; nop and oracle if unset (R10)."
+    baselines: list[Key] | None = Field(
+        default=None, max_length=MAX_BASELINES, description="Baseline agents; nop and oracle if unset (R10)."
     )
     judged: bool | None = Field(
         default=None,
         description="Whether trials get a judge's score, so that the grade rests on the composite from the "
         "start; null: as seen (R13).",
     )
-    infrastructure_failures: list[Id] | None = Field(
+    infrastructure_failures: list[Key] | None = Field(
         default=None,
+        max_length=MAX_INFRASTRUCTURE_FAILURES,
         description="Failure modes that are the infrastructure's, in place of the table per harness.",
     )
-    grading_profile: Id | None = Field(
+    grading_profile: Key | None = Field(
         default=None, description="`specified` or `scylla-2026` (R12), optionally with @PASS:IMPL weights."
     )
-    project: str | None = Field(default=None, description="Project the run belongs to.")
-    benchmark: Id | None = Field(default=None, description="Benchmark; names the board across runs.")
-    benchmark_version: str | None = Field(default=None, description="Version of the benchmark.")
-    display_name: str | None = Field(default=None, description="Name for people.")
-    labels: dict[Id, str] | None = Field(default=None, description="Free labels of the run.")
+    project: Text | None = Field(default=None, description="Project the run belongs to.")
+    benchmark: Key | None = Field(default=None, description="Benchmark; names the board across runs.")
+    benchmark_version: Text | None = Field(default=None, description="Version of the benchmark.")
+    display_name: Text | None = Field(default=None, description="Name for people.")
+    labels: dict[Key, LabelValue] | None = Field(
+        default=None, max_length=MAX_LABELS, description="Free labels of the run."
+    )
 
 
 class RunFinished(Event):
@@ -165,8 +212,8 @@ class RunFinished(Event):
 
     type: Literal["run_finished"] = Field(description="Which event this is: a run is over.")
     revision: Revision = Field(default=0, description="Grows with every correction.")
-    finished_at: Instant | None = Field(default=None, description="End of the run.")
-    status: str | None = Field(default=None, description="What the harness calls the outcome.")
+    finished_at: EventTime = Field(default=None, description="End of the run; outside 2000 to 2200: missing.")
+    status: Text | None = Field(default=None, description="What the harness calls the outcome.")
 
 
 class TrialRetracted(Event):
@@ -175,13 +222,13 @@ class TrialRetracted(Event):
     type: Literal["trial_retracted"] = Field(description="Which event this is: a slot is emptied.")
     shard: Shard = Field(default="", description='Original run inside a pooled one; "" otherwise.')
     task_id: Id = Field(description="The problem, as in the result.")
-    attempt: int = Field(default=1, ge=1, le=2**31, description="n-th repeat of the task, from 1.")
+    attempt: Ordinal = Field(default=1, description="n-th repeat of the task, from 1.")
     agent: Name = Field(default=UNKNOWN, description="The LLM agent, as in the result.")
     model: Name = Field(default=UNKNOWN, description="The model, as in the result.")
-    tier: Id | None = Field(default=None, description="Prompt tier, as in the result.")
-    subtest: Id | None = Field(default=None, description="Variant inside the tier, as in the result.")
+    tier: Key | None = Field(default=None, description="Prompt tier, as in the result.")
+    subtest: Key | None = Field(default=None, description="Variant inside the tier, as in the result.")
     revision: Revision = Field(description="The floor: results up to this revision are withdrawn.")
-    reason: str | None = Field(default=None, description="Why, for people.")
+    reason: Text | None = Field(default=None, description="Why, for people.")
 
 
 class RunDeleted(Event):
@@ -191,6 +238,7 @@ class RunDeleted(Event):
     revision: Revision = Field(description="Events of the run up to this revision are ignored.")
 
 
+_TIMES = ("started_at", "finished_at")
 AnyEvent = TrialResult | RunStarted | RunFinished | TrialRetracted | RunDeleted
 EVENT: TypeAdapter[AnyEvent] = TypeAdapter(Annotated[AnyEvent, Discriminator("type")])
 """Validator of one event; `EVENT.validate_json(record.value)`."""
@@ -233,3 +281,18 @@ def event_content(event: Event) -> dict[str, Any]:
     """
     content: dict[str, Any] = orjson.loads(canonical_json(known_content(event)))
     return content
+
+
+def missing_times(event: Event, raw: bytes) -> int:
+    """How many times the record states that the event does not have: they lie outside 2000 to 2200.
+
+    >>> raw = b'{"type": "run_finished", "run_id": "r", "finished_at": "1970-01-01T00:00:00Z"}'
+    >>> missing_times(EVENT.validate_json(raw), raw)
+    1
+    """
+    known = event.__dict__
+    empty = [name for name in _TIMES if name in event.model_fields_set and known.get(name, "") is None]
+    if not empty:
+        return 0
+    stated = orjson.loads(raw)
+    return sum(stated.get(name) is not None for name in empty)

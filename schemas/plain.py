@@ -15,13 +15,24 @@ import msgspec
 import orjson
 from msgspec import Meta, Struct
 
-from schemas.base import MAX_COUNT, MAX_ID_CHARACTERS
+from schemas.base import is_plausible
 from schemas.canonical import PLAIN, canonical_json, encode_plain
 from schemas.events import TrialResult
 from schemas.identity import UNKNOWN
+from schemas.limits import (
+    MAX_COUNT,
+    MAX_ID_CHARACTERS,
+    MAX_NAME_CHARACTERS,
+    MAX_ORDINAL,
+    MAX_REVISION,
+    MAX_TEXT_CHARACTERS,
+)
 
 _Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID_CHARACTERS)]
-_Ordinal = Annotated[int, Meta(ge=1, le=2**31)]
+_Key = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARACTERS)]
+_ShortText = Annotated[str, Meta(max_length=MAX_NAME_CHARACTERS)]
+_Text = Annotated[str, Meta(max_length=MAX_TEXT_CHARACTERS)]
+_Ordinal = Annotated[int, Meta(ge=1, le=MAX_ORDINAL)]
 _Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 _Amount = Annotated[float, Meta(ge=0, le=PLAIN)]
 _Score = Annotated[float, Meta(ge=-PLAIN, le=PLAIN)]
@@ -48,7 +59,7 @@ class PlainTrial(Struct, forbid_unknown_fields=True, gc=False, kw_only=True, omi
     The fields are in the order of canonical JSON.
     """
 
-    agent: _Id = UNKNOWN
+    agent: _Key = UNKNOWN
     agent_index: None = None
     attempt: _Ordinal = 1
     benchmarks: None = None
@@ -57,14 +68,14 @@ class PlainTrial(Struct, forbid_unknown_fields=True, gc=False, kw_only=True, omi
     claimed: None = None
     cost_usd: _Amount | None = None
     duration_seconds: _Amount | None = None
-    failure_mode: str | None = None
+    failure_mode: _ShortText | None = None
     finished_at: Any = None
-    harness: str | None = None
+    harness: _ShortText | None = None
     input_tokens: _Count | None = None
-    model: _Id = UNKNOWN
+    model: _Key = UNKNOWN
     output_tokens: _Count | None = None
     resolved: bool | None = None
-    revision: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] = 0
+    revision: Annotated[int, Meta(ge=-MAX_REVISION - 1, le=MAX_REVISION)] = 0
     run_id: _Id
     schema_version: Literal[1] = 1
     score: _Score | None = None
@@ -72,13 +83,13 @@ class PlainTrial(Struct, forbid_unknown_fields=True, gc=False, kw_only=True, omi
     snapshot: None = None
     speedup_percentage: None = None
     started_at: Any = None
-    subtest: _Id | None = None
+    subtest: _Key | None = None
     task_id: _Id
     tests: None = None
-    tier: _Id | None = None
+    tier: _Key | None = None
     trajectory_length: _Count | None = None
-    trial_id: str | None = None
-    trial_name: str | None = None
+    trial_id: _Text | None = None
+    trial_name: _Text | None = None
     type: Literal["trial_result"]
 
     def canonical_content(self, model: str) -> bytes:
@@ -145,9 +156,12 @@ def plain_trial(value: bytes | None, *, for_score: bool = False) -> PlainTrial |
 
 
 def _moment(text: Any) -> datetime:
-    """The time in a text; raises ValueError if it is not the usual one."""
+    """The time in a text; raises ValueError if it is not the usual one, or not plausible."""
     if text.__class__ is not str or text[_SEPARATORS] not in _SEPARATED:
         raise ValueError
     if len(text) not in (_LENGTHS_OFFSET if text[-6:] == "+00:00" else _LENGTHS_Z if text[-1] == "Z" else ()):
         raise ValueError
-    return _from_iso(text)
+    moment = _from_iso(text)
+    if not is_plausible(moment):
+        raise ValueError
+    return moment

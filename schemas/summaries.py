@@ -56,7 +56,11 @@ InfrastructureFailures = Annotated[
     ),
 ]
 FailureModes = Annotated[
-    dict[str, int], Field(description="Failure mode to how many trials ended with it (R19).")
+    dict[str, int],
+    Field(
+        description="Failure mode to how many trials ended with it (R19): the 100 most frequent, ties by "
+        "name, and all others as `other`."
+    ),
 ]
 Coverage = Annotated[dict[str, int], Field(description="Metric to how many trials had it (R1).")]
 Trials = Annotated[int, Field(ge=0, description="Slots filled.")]
@@ -243,7 +247,8 @@ class RunSummary(Published):
     pass_at_k: PassAtKs
     total_cost: Number | None = Field(description="Sum of the known costs in USD, >= 0; null: none known.")
     cost_by_agent_model: dict[str, Number | None] = Field(
-        description="Label to the sum of its known costs in USD; null: none known."
+        description="Label to the sum of its known costs in USD; null: none known. Of more agents than fit: "
+        "the dearest, and the sum of the others as `other`."
     )
     tokens: Tokens = Field(description="Token totals.")
     mean_speedup_percentage: Number | None = Field(

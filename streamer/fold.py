@@ -112,5 +112,13 @@ def _no_garbage_collection(*, set_aside: bool = False) -> Iterator[None]:
 
 
 def _add(total: Folded, folded: Folded) -> None:
-    for name in ("records", "counted", "duplicates", "superseded", "ignored", "unknown_fields"):
+    for name in (
+        "records",
+        "counted",
+        "duplicates",
+        "superseded",
+        "ignored",
+        "unknown_fields",
+        "missing_times",
+    ):
         setattr(total, name, getattr(total, name) + getattr(folded, name))

@@ -16,9 +16,10 @@ from msgspec import Struct
 
 from schemas.base import SEMANTICS_VERSION
 from schemas.canonical import canonical_json
-from schemas.decode import Reason, decode
-from schemas.events import AnyEvent, RunStarted
+from schemas.decode import Reason, Unread, decode
+from schemas.events import AnyEvent, RunStarted, missing_times
 from schemas.identity import encode_id
+from schemas.limits import LATEST_MICROSECONDS
 from schemas.plain import PlainTrial, plain_trial
 from streamer.aggregate.changes import Cut, PageWrite, ScoredChange, SummaryChange, SummaryKind
 from streamer.aggregate.cut import Cutter
@@ -30,6 +31,9 @@ from streamer.score import PriceTable, UnknownProfile, grading_profile
 
 NO_TIMESTAMP = -1
 """Timestamp of a record that has none."""
+
+_LATEST_TIMESTAMP = LATEST_MICROSECONDS // 1000
+"""Later ones are microseconds, say, and no time of an event."""
 
 MAX_KEPT_BYTES = 2 * 1024 * 1024
 """A rejected record larger than this is reported without its bytes: they would not fit a message."""
@@ -76,7 +80,11 @@ class Rejected:
 
 @dataclass(slots=True)
 class Folded:
-    """What a batch of records did."""
+    """What a batch of records did.
+
+    Attributes:
+        missing_times: times of events and of records that lie outside 2000 to 2200 and count as missing.
+    """
 
     touched: set[str] = field(default_factory=set)
     rejections: list[Rejected] = field(default_factory=list)
@@ -88,6 +96,7 @@ class Folded:
     superseded: int = 0
     ignored: int = 0
     unknown_fields: int = 0
+    missing_times: int = 0
 
 
 class Pipeline:
@@ -135,14 +144,11 @@ class Pipeline:
             seen += 1
             if offset > self.as_of:
                 self.as_of = offset
-            event: AnyEvent | PlainTrial | None = plain_trial(value)
+            if record.timestamp > _LATEST_TIMESTAMP:
+                folded.missing_times += 1
+            event: AnyEvent | PlainTrial | None = plain_trial(value) or self._readable(record, folded)
             if event is None:
-                read = self._readable(record)
-                if isinstance(read, Reason):
-                    folded.rejections.append(reject(record, read))
-                    continue
-                folded.unknown_fields += len(read.__pydantic_extra__ or ())
-                event = read
+                continue
             run_id = event.run_id
             run = runs.get(run_id)
             if run is None:
@@ -278,20 +284,26 @@ class Pipeline:
                 self._books[run_id] = PageBook(run, self._writer)
         return run
 
-    def _readable(self, record: LogRecord) -> AnyEvent | Reason:
-        event = decode(record.value)
-        if type(event) is RunStarted and event.grading_profile is not None:
+    def _readable(self, record: LogRecord, folded: Folded) -> AnyEvent | None:
+        """The event of an unusual record, None if it was rejected."""
+        read = decode(record.value)
+        if type(read) is RunStarted and read.grading_profile is not None:
             try:
-                grading_profile(event.grading_profile)
+                grading_profile(read.grading_profile)
             except UnknownProfile as error:
-                return Reason("unknown_grading_profile", str(error))
-        return event
+                read = Reason("unknown_grading_profile", str(error))
+        if isinstance(read, Reason):
+            folded.rejections.append(reject(record, read))
+            return None
+        folded.unknown_fields += len(read.__pydantic_extra__ or ())
+        folded.missing_times += missing_times(read, record.value or b"")
+        return read
 
 
 def reject(record: LogRecord, reason: Reason, run_id: str | None = None) -> Rejected:
     """The rejection of a record, with its bytes."""
     value = record.value or b""
-    kept = value if len(value) <= MAX_KEPT_BYTES else None
+    kept = value if len(value) <= MAX_KEPT_BYTES and not isinstance(record.value, Unread) else None
     rejection = {
         "type": "rejection",
         "code": reason.code,

@@ -11,6 +11,7 @@ from streamer.aggregate.denominators import Denominators
 from streamer.aggregate.group import GroupState
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.slots import SlotKey
+from streamer.aggregate.summary_limits import within_limits
 from streamer.aggregate.trials import Trials
 from streamer.score import Scored
 from streamer.stats import json_number
@@ -57,7 +58,8 @@ def _body(run: RunState, group: GroupState, group_id: SubtestId, planned: Denomi
     baseline_tier = run.plan.baseline_tier
     baseline = run.groups.get((baseline_tier, agent, model)) if tier != baseline_tier else None
     count = planned.subtest(pooled=agent is None)
-    return group.body(run.rules.profile, planned.of_group(count)) | {
+    body = group.body(run.rules.profile, planned.of_group(count))
+    return within_limits(body) | {
         "type": "subtest_summary",
         "run_id": run.run_id,
         "semantics_version": SEMANTICS_VERSION,

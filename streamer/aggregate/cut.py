@@ -19,6 +19,7 @@ from streamer.aggregate.news import grade_change, rescored
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.scored import scored_changes
 from streamer.aggregate.slots import microseconds, rfc3339
+from streamer.aggregate.summary_limits import costs_by_agent_model, within_limits
 from streamer.score import NOP
 from streamer.stats import json_number
 
@@ -137,6 +138,7 @@ class Cutter:
             return SummaryChange(
                 kind, run.run_id, tier, agent, model, key, None, None, self.epoch, version, ""
             )
+        body = within_limits(body)
         body |= {"type": f"{kind}_summary", "run_id": run.run_id, "semantics_version": SEMANTICS_VERSION}
         digested = canonical_json(body)
         digest = sha256_hex(digested)
@@ -203,10 +205,12 @@ class Cutter:
             "started_at": _instant(plan.get("started_at")),
             "finished_at": _instant(finished.finished_at) if finished else None,
             "grading_profile": run.rules.profile.name,
-            "cost_by_agent_model": {
-                agent_model_label(agent or "", model or ""): _cost(group)
-                for (_, agent, model), group in agents.items()
-            },
+            "cost_by_agent_model": costs_by_agent_model(
+                {
+                    agent_model_label(agent or "", model or ""): group
+                    for (_, agent, model), group in agents.items()
+                }
+            ),
             "agent_models": len(agents),
             "tiers": len(tiers),
             "cross_tier": cross_tier(tiers, plan.baseline_tier, run.rules.profile.ddof, plan.judged),
@@ -264,11 +268,6 @@ def _mark(change: SummaryChange) -> tuple[str, int, int] | None:
 def _order(group_id: GroupId) -> tuple[bool, str, str, str]:
     """Agents and tiers by name, the run last."""
     return (group_id == RUN, group_id[0] or "", group_id[1] or "", group_id[2] or "")
-
-
-def _cost(group: GroupState) -> float | str | None:
-    cost = group.distributions["cost_usd"]
-    return json_number(cost.total()) if cost.count else None
 
 
 def _instant(moment: datetime | None) -> str | None:

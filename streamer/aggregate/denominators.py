@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from math import prod
+
+from schemas.limits import MAX_COUNT
 from streamer.aggregate.group import GroupPlan
 from streamer.aggregate.plan import RUNS_PER_TIER
 from streamer.aggregate.run_state import RunState
@@ -11,7 +14,8 @@ class Denominators:
     """Planned trials of each group of a run, from its plan and, where that is silent, from what was seen.
 
     A tiered run whose plan says nothing is held to the specification's 10 runs per tier (R26); an
-    untiered one has no denominator (None).
+    untiered one has no denominator (None). A plan beyond 2**53 trials is held to 2**53: the tiers and
+    agents that were seen are factors, too, and have no limit.
     """
 
     def __init__(self, run: RunState) -> None:
@@ -37,24 +41,24 @@ class Denominators:
 
     def agent_model_in_tier(self, tier: str) -> int | None:
         """One agent:model within one tier."""
-        return RUNS_PER_TIER if self._each is None else self._each * self._subtests(tier)
+        return RUNS_PER_TIER if self._each is None else _product(self._each, self._subtests(tier))
 
     def tier(self, tier: str) -> int | None:
         """One tier, pooled over the agents that are compared."""
         if self._each is None:
             return RUNS_PER_TIER
-        return self._each * self._subtests(tier) * self._compared()
+        return _product(self._each, self._subtests(tier), self._compared())
 
     def subtest(self, *, pooled: bool) -> int | None:
         """One subtest of a tier, of one agent:model or pooled; None where the plan is silent."""
         if self._each is None:
             return None
-        return self._each * (self._compared() if pooled else 1)
+        return _product(self._each, self._compared() if pooled else 1)
 
     def agent_model(self, agent: str | None, model: str | None) -> int | None:
         """One agent:model over the whole run."""
         if self._each is not None:
-            return self._each * self._places()
+            return _product(self._each, self._places())
         tiers = sum(1 for tier, *owner in self._run.groups if tier is not None and owner == [agent, model])
         return RUNS_PER_TIER * tiers or None
 
@@ -62,7 +66,7 @@ class Denominators:
         """All slots of the run, those of baselines included; None where the plan does not say."""
         if self._each is None or not self._planned():
             return None
-        return self._each * self._places() * len(self._planned())
+        return _product(self._each, self._places(), len(self._planned()))
 
     def _planned(self) -> set[tuple[str, str]]:
         if self.labels:
@@ -78,3 +82,7 @@ class Denominators:
     def _subtests(self, tier: str) -> int:
         pooled = self._run.groups.get((tier, None, None))
         return self._run.plan.subtests(tier, len(pooled.subtests) if pooled else 0)
+
+
+def _product(*factors: int) -> int:
+    return min(prod(factors), MAX_COUNT)

@@ -134,11 +134,11 @@ class GroupState:
         return self.distributions["pass_rate"].mean() if basis else None
 
     def cost_of_pass(self) -> float | None:
-        """Known cost per pass, USD (R14); None of no trial, and where no pass has a known cost."""
+        """Known cost per pass in USD, rounded once (R14); None of no trial."""
         if not self.trials:
             return None
-        cost = self.distributions["cost_usd"]
-        return cost_of_pass(cost.total() if cost.count else None, self.passes, self.passes_with_cost)
+        paid = self.passes_with_cost
+        return cost_of_pass(self.distributions["cost_usd"].total_over(paid) if paid else None, self.passes)
 
     def body(self, profile: GradingProfile, plan: GroupPlan) -> dict[str, Any]:
         """Everything that the summaries of all groups have in common."""

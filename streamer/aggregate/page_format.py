@@ -15,9 +15,10 @@ from typing import Any
 import orjson
 from cramjam import lz4
 
+from schemas.decode import decode
 from schemas.identity import decode_id, encode_id
-from schemas.plain import plain_trial
-from streamer.aggregate.slots import SlotKey, event_of, slot_key
+from schemas.plain import AnyTrial, plain_trial
+from streamer.aggregate.slots import SlotKey, slot_key
 
 RUN_PAGE = 0
 PAGE_VERSION = 2
@@ -71,7 +72,8 @@ def slots_on(value: bytes) -> list[SlotKey]:
     header, body = opened(value)
     entries = header.get("slots", ())
     raws = (raw for raw in cut(body, map(length_of, entries)) if raw)
-    keys = [slot_key(plain_trial(raw, for_score=True) or event_of(raw)) for raw in raws]
+    events = (plain_trial(raw, for_score=True) or decode(raw) for raw in raws)
+    keys = [slot_key(event) for event in events if isinstance(event, AnyTrial)]
     return keys + [key_of(entry) for entry in entries if not isinstance(entry, int)]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 from cramjam import DecompressionError
 
-from schemas.decode import Reason, decode
+from schemas.decode import DAMAGED, Reason, decode
 from schemas.events import RunDeleted, RunFinished, RunStarted
 from schemas.plain import AnyTrial, plain_trial
 from streamer.aggregate.changes import PageWrite
@@ -211,7 +211,8 @@ def slot_bytes(slot: Slot) -> int:
 def join_page(run: RunState, key: str, value: bytes) -> int:
     """Join a page of any writer into the run; the number of slots it held.
 
-    Idempotent and commutative. Raises :class:`PageError` for a page this version cannot read.
+    Idempotent and commutative. An event that an earlier version accepted, and this one does not, is left
+    out. Raises :class:`PageError` for a page this version cannot read.
     """
     try:
         header, body = opened(value)
@@ -251,7 +252,9 @@ def _join_event(run: RunState, key: str, raw: bytes) -> Slot | None:
     """Join an event; the slot in which it stands now, None if it stands in none."""
     event = plain_trial(raw) or decode(raw)
     if isinstance(event, Reason):
-        raise PageError(f"state page {key} holds an event that does not decode: {event.message}")
+        if event.code in DAMAGED:
+            raise PageError(f"state page {key} holds an event that does not decode: {event.message}")
+        return None  # an earlier version accepted it; the log's copy is a rejection since
     if isinstance(event, RunDeleted):
         raise PageError(f"state page {key} holds a run_deleted event; deletions belong in the page header.")
     if run.deleted_to is not None and event.revision <= run.deleted_to:

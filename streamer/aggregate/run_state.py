@@ -14,6 +14,7 @@ from schemas.events import (
     TrialResult,
     TrialRetracted,
 )
+from schemas.limits import EARLIEST_MICROSECONDS, LATEST_MICROSECONDS
 from schemas.plain import AnyTrial, PlainTrial
 from streamer.aggregate.plan import Plan
 from streamer.aggregate.scored_slots import ScoredSlots
@@ -28,7 +29,7 @@ from streamer.aggregate.slots import (
 )
 from streamer.score import PriceTable
 
-_EARLIEST_TIME, _LATEST_TIME = 946_684_800 * 10**9, 7_258_118_400 * 10**9
+_EARLIEST_TIME, _LATEST_TIME = EARLIEST_MICROSECONDS * 1000, LATEST_MICROSECONDS * 1000
 """Revisions between 2000 and 2200 in ns are taken for times of writing."""
 
 
@@ -70,8 +71,9 @@ class RunState(ScoredSlots):
         return self._last_event_at
 
     def happened_at(self, at: int) -> None:
-        """An event was folded whose time this is, microseconds."""
-        self._last_event_at = max(self._last_event_at, at)
+        """An event was folded whose time this is, microseconds; outside 2000 to 2200 it has none."""
+        if at > self._last_event_at and EARLIEST_MICROSECONDS <= at < LATEST_MICROSECONDS:
+            self._last_event_at = at
 
     def apply(self, event: AnyEvent | PlainTrial, raw: bytes, offset: int, timestamp_ms: int = -1) -> Effect:
         """Fold one event.
@@ -213,6 +215,6 @@ def event_time(event: AnyEvent | PlainTrial, timestamp_ms: int) -> int:
         moment = known.get("finished_at") or known.get("started_at")
     if moment is not None:
         return microseconds(moment)
-    if _EARLIEST_TIME <= event.revision <= _LATEST_TIME:
+    if _EARLIEST_TIME <= event.revision < _LATEST_TIME:
         return event.revision // 1000
     return NO_TIME if timestamp_ms < 0 else timestamp_ms * 1000

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TypeVar
 
-from schemas.base import MAX_COUNT
+from schemas.limits import MAX_COUNT
 
 T = TypeVar("T")
 

@@ -79,6 +79,7 @@ def lines_of(report: ConvertReport) -> list[str]:
     """The report for people: what was left out and why, then the counts."""
     lines = [f"note: {note}" for note in (*report.notes, *report.remarks.values())]
     lines += [f"{path}: {name} left out: {reason}" for path, name, reason in report.left_out]
+    lines += [f"{path}: {name} cut: {reason}" for path, name, reason in report.cut]
     lines += [f"{path}: {reason}" for path, reason in report.unreadable]
     if not report.runs:
         lines.append("no run of a known harness found; give the directory of a run, or one above it")

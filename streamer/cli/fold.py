@@ -88,4 +88,5 @@ def _counts(folding: Folding) -> str:
         f"{counts.records} events: {counts.counted} counted, {counts.duplicates} duplicates, "
         f"{counts.superseded} superseded on arrival, {counts.ignored} ignored, {folding.rejected} rejected, "
         f"{counts.unknown_fields} unknown fields"
+        + (f", {counts.missing_times} times outside 2000 to 2200" if counts.missing_times else "")
     )

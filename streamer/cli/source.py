@@ -14,10 +14,14 @@ from typing import IO, TYPE_CHECKING, cast
 import click
 import orjson
 
+from schemas.limits import MAX_RECORD_BYTES
 from streamer.cli.printing import say
 
 if TYPE_CHECKING:
     from streamer.pipeline import Rejected
+
+MAX_LINE_BYTES = 64 * 1024 * 1024
+"""A file with a longer line holds no events, of which each has 1 MiB at most; so much is held at once."""
 
 _GZIP = b"\x1f\x8b"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
@@ -34,7 +38,7 @@ def open_lines(file: Path) -> Iterator[Iterable[bytes]]:
 
     Raises:
         click.UsageError: the file is UTF-16.
-        click.ClickException: it is gzip and damaged.
+        click.ClickException: it is gzip and damaged, or has a line of more than 64 MiB.
     """
     if str(file) == "-" and sys.stdin.isatty():
         say("reading events from the terminal, one JSON object per line; Ctrl-D ends them")
@@ -47,7 +51,7 @@ def open_lines(file: Path) -> Iterator[Iterable[bytes]]:
             raise click.UsageError(
                 f"{file} is UTF-16; events are UTF-8 (in PowerShell: Out-File -Encoding utf8)"
             )
-        yield _unpacked(file, stream) if start == _GZIP else stream
+        yield _unpacked(file, stream) if start == _GZIP else _lines(file, stream)
 
 
 def report_rejected(rejected: Rejected) -> None:
@@ -59,6 +63,19 @@ def report_rejected(rejected: Rejected) -> None:
 def _unpacked(file: Path, stream: IO[bytes]) -> Iterator[bytes]:
     try:
         with gzip.GzipFile(fileobj=stream) as unpacked:
-            yield from unpacked
+            yield from _lines(file, unpacked)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise click.ClickException(f"{file} is damaged gzip: {error}") from error
+
+
+def _lines(file: Path, stream: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
+    """The lines, none of which is read further than it may be long: a gzip file may unpack to anything."""
+    number = 0
+    while line := stream.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        if len(line) > MAX_LINE_BYTES:
+            raise click.ClickException(
+                f"{file}: line {number} has more than {MAX_LINE_BYTES:,} bytes; events are lines of at most "
+                f"{MAX_RECORD_BYTES:,}. Nothing from there on was read."
+            )
+        yield line

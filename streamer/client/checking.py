@@ -12,9 +12,9 @@ from typing import Any
 
 import orjson
 
-from schemas.base import MAX_BENCHMARKS_PER_TRIAL, MAX_RECORD_BYTES
 from schemas.canonical import canonical_json
 from schemas.decode import Reason, decode
+from schemas.limits import MAX_BENCHMARKS_PER_TRIAL, MAX_RECORD_BYTES
 from streamer.client.publish import Outgoing
 from streamer.client.taking import Held, Taken, written
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
 from streamer.client.log import partitions_of
 from streamer.settings import Settings
+from streamer.sinks.consumer import AIOKafkaConsumer
 from streamer.sinks.ends import stable_end
 from streamer.sinks.names import Names
 

@@ -11,11 +11,12 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Iterator
 from typing import Any, TypeAlias
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
 from streamer.settings import Settings
 from streamer.sinks.broker import telling_refusals
+from streamer.sinks.consumer import AIOKafkaConsumer
 from streamer.sinks.ends import stable_end
 from streamer.sinks.partitioner import partition_of
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
 from schemas.identity import decode_id
 from streamer.client.log import partitions_of
 from streamer.settings import Settings
+from streamer.sinks.consumer import AIOKafkaConsumer
 from streamer.sinks.ends import stable_end
 from streamer.sinks.names import Names
 

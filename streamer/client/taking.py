@@ -11,10 +11,10 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from schemas.base import MAX_RECORD_BYTES
 from schemas.canonical import canonical_json
 from schemas.decode import Reason, decode
 from schemas.events import Event, TrialResult
+from schemas.limits import MAX_RECORD_BYTES
 from streamer.client.outbound import AnEvent, InvalidEvent
 
 COPIED_BENCHMARKS = 64

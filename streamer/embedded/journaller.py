@@ -13,13 +13,14 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from streamer.embedded.errors import EmbeddedError
 from streamer.embedded.frames import Entry
 from streamer.embedded.journal import Journal
 from streamer.settings import Settings
+from streamer.sinks.consumer import AIOKafkaConsumer
 from streamer.sinks.names import Names
 
 FETCH_WAIT_MS = 10

@@ -5,21 +5,15 @@ from __future__ import annotations
 import math
 
 
-def cost_of_pass(total_cost: float | None, passes: float, passes_with_cost: float) -> float | None:
-    """Cost of one pass in USD (R14): known cost / passes among the trials with known cost.
-
-    No pass at all: Infinity, whatever is known of the cost. Passes, but none at a known cost: None.
+def cost_of_pass(cost_per_pass: float | None, passes: int) -> float | None:
+    """Cost of one pass in USD: Infinity without a pass, whatever is known of the cost (R14).
 
     Args:
-        total_cost: sum of the known costs, of failed trials too; None: none is known.
-        passes: how many trials passed.
-        passes_with_cost: how many of those have a known cost.
+        cost_per_pass: the known costs, failed trials' included, over the passes among the trials with a
+            known cost; None: no pass has a known cost.
+        passes: how many trials passed, at a known cost or not.
 
-    >>> cost_of_pass(4.0, 8, 8), cost_of_pass(4.0, 0, 0), cost_of_pass(None, 0, 0), cost_of_pass(4.0, 1, 0)
-    (0.5, inf, inf, None)
+    >>> cost_of_pass(0.5, 8), cost_of_pass(None, 8), cost_of_pass(None, 0)
+    (0.5, None, inf)
     """
-    if not passes > 0:
-        return math.inf
-    if total_cost is None or not passes_with_cost > 0:
-        return None
-    return total_cost / passes_with_cost
+    return cost_per_pass if passes else math.inf

@@ -130,7 +130,7 @@ def _scored(
         composite=None if impl_rate is None else rules.profile.composite(pass_rate, impl_rate),
         cost_usd=cost,
         cost_source=cost_source,
-        cost_of_pass=cost_of_pass(cost, int(success), int(success and cost is not None)),
+        cost_of_pass=cost_of_pass(cost, int(success)),
         duration_seconds=_elapsed(event) if event.duration_seconds is None else event.duration_seconds,
         input_tokens=event.input_tokens,
         output_tokens=event.output_tokens,

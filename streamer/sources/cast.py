@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from streamer.sources.files import FileError, is_file
+from streamer.sources.files import FileError, check_size, is_file
 
 EVENT_PARTS = 3
 """An event is at least [time, kind, data]."""
+
+MAX_RECORDING_BYTES = 1024 * 1024 * 1024
+"""Larger recordings are not read: it would take minutes."""
+
+MAX_LINE_CHARACTERS = 16 * 1024 * 1024
+"""A recording with a longer line is none. Lines are read one by one, so this bounds the memory."""
 
 
 def cast_length(file: Path) -> int:
@@ -17,7 +24,7 @@ def cast_length(file: Path) -> int:
 
     The first line is the header, whatever it holds; blank and broken lines do not count. Lines end where
     `str.splitlines` ends them, as in the harness: also at a raw U+2028. Raises FileError where there is
-    no header yet, or no UTF-8.
+    no header yet, or no UTF-8, or where it is too large.
     """
     if not is_file(file):
         raise FileError("not a regular file")
@@ -34,7 +41,10 @@ def cast_length(file: Path) -> int:
 
 def _lines(file: Path) -> Iterator[str]:
     with file.open(encoding="utf-8", newline="\n") as blocks:
-        for block in blocks:
+        check_size(os.fstat(blocks.fileno()).st_size, MAX_RECORDING_BYTES)
+        while block := blocks.readline(MAX_LINE_CHARACTERS):
+            if len(block) == MAX_LINE_CHARACTERS:
+                raise FileError(f"has a line of {len(block):,} characters or more, as no recording has")
             yield from block.splitlines()
 
 

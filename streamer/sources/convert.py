@@ -11,6 +11,7 @@ Decisions, for all harnesses alike:
   (H5) adds nothing.
 - A trial that lies deeper in a run than the harness writes, names another run and is no duplicate
   is left aside and reported: it belongs to a run that was not converted.
+- A name that is too long is cut and reported (:mod:`streamer.sources.names`).
 - A field that does not fit the schema is left out and reported; a file that cannot be read is reported.
 """
 
@@ -26,6 +27,7 @@ from streamer.sources.base import ConvertOptions, Found, Unreadable
 from streamer.sources.discover import Run, discover
 from streamer.sources.files import known
 from streamer.sources.fit import SLOT, fit_event
+from streamer.sources.names import with_short_names
 from streamer.sources.pool import pooled_finished, pooled_started
 from streamer.sources.registry import sources_for
 from streamer.sources.remarks import Remark, Remarks
@@ -64,6 +66,7 @@ class ConvertReport:
         unreadable: (path, reason) of each file, or entry of a file, that gave nothing.
         left_out: (path, field, reason) of each value that does not fit the schema.
         remarks: (id of a run, what) to what its files leave open.
+        cut: (path, field, reason) of each name that was too long and is sent cut.
         explanations: one for each trial result sent, in their order.
         notes: what the user should know besides.
     """
@@ -75,6 +78,7 @@ class ConvertReport:
     unreadable: list[tuple[Path, str]] = field(default_factory=list)
     left_out: list[tuple[Path, str, str]] = field(default_factory=list)
     remarks: dict[tuple[str, str], Remarks] = field(default_factory=dict)
+    cut: list[tuple[Path, str, str]] = field(default_factory=list)
     explanations: list[Explanation] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -238,6 +242,8 @@ class _Conversion:
         return {**event, "run_id": self._options.run_id, "shard": shard}
 
     def _fit(self, path: Path, event: dict[str, Any]) -> dict[str, Any] | None:
+        event, cut = with_short_names(event)
+        self._report.cut.extend((path, name, reason) for name, reason in cut.items())
         fitted, misfits = fit_event(event)
         if fitted is None:
             reasons = "; ".join(f"{name} {reason}" for name, reason in misfits.items())
@@ -253,7 +259,7 @@ class _Conversion:
         """
         if event is None or found.own:
             own = {**found.event, **found.own}
-            event = fit_event(self._addressed(run, known(own)))[0] or {}
+            event = fit_event(with_short_names(self._addressed(run, known(own)))[0])[0] or {}
         ignored = {"revision"} | (_WHERE if "trial_id" in event else frozenset())
         return sha256_hex(canonical_json({k: value for k, value in event.items() if k not in ignored}))
 

@@ -17,12 +17,12 @@ from typing import Any
 import orjson
 from pydantic import JsonValue
 
-from schemas.base import MAX_RECORD_BYTES
 from schemas.decode import shown
+from schemas.limits import MAX_RECORD_BYTES
 from streamer.sources.agent_keys import Subject
 from streamer.sources.base import Unreadable
 from streamer.sources.fc_eval_layout import METRICS, POST_TEST_PANE
-from streamer.sources.files import is_file, known, part
+from streamer.sources.files import FileError, is_file, known, part, read_bytes
 from streamer.sources.formulacode_blocks import Result, Section, read_result, read_snapshot, read_tests
 from streamer.sources.formulacode_log import (
     ParsedLog,
@@ -87,7 +87,7 @@ def payload_of(result: Mapping[str, Any], directory: Path | None, subject: Subje
     payload = Payload(subject.key)
     metrics = part(result, METRICS)
     if "tests" not in metrics and "improvements_dict" not in metrics:
-        log = _pane_log(directory) if result.get("failure_mode") == PARSE_ERROR else None
+        log = _pane_log(directory, payload.problems) if result.get("failure_mode") == PARSE_ERROR else None
         return _filled(payload, log.tests, log.snapshot, log.result, subject) if log else payload
     improvements = metrics.get("improvements_dict")
     written = read_result(improvements, []) if improvements is not None else None
@@ -95,7 +95,7 @@ def payload_of(result: Mapping[str, Any], directory: Path | None, subject: Subje
     whole = (
         written is not None and not overwritten and {"tests_dict", "snapshot_dict"} <= known(metrics).keys()
     )
-    log = None if whole else _pane_log(directory)
+    log = None if whole else _pane_log(directory, payload.problems)
     if written is None:
         written = log.result if log else None
     elif overwritten:
@@ -132,14 +132,15 @@ def trajectory_length(metrics: Mapping[str, Any]) -> int | None:
         return None
 
 
-def _pane_log(directory: Path | None) -> ParsedLog | None:
+def _pane_log(directory: Path | None, problems: list[str]) -> ParsedLog | None:
     """The log as the terminal showed it after the tests; None if there is none to read."""
     pane = directory / POST_TEST_PANE if directory else None
     if pane is None or not is_file(pane):
         return None
     try:
-        return parse_log(pane.read_bytes().decode("utf-8", "replace"))
-    except OSError:
+        return parse_log(read_bytes(pane).decode("utf-8", "replace"))
+    except FileError as error:
+        problems.append(f"{POST_TEST_PANE}: {error}")
         return None
 
 

@@ -19,6 +19,11 @@ VANISHED = "no longer there when it was read"
 """What is said of a file or directory that was moved or deleted after it was found."""
 
 
+MAX_FILE_BYTES = 64 * 1024 * 1024
+"""Larger files are not read: agents under test can write some of them. As JSON of nothing but brackets,
+so many bytes take 1.4 GB of memory while they are read."""
+
+
 class FileError(Exception):
     """A file cannot be read; the text says why and is meant for the user."""
 
@@ -38,16 +43,33 @@ def exists(path: Path) -> bool:
     return os.path.exists(path)
 
 
-def read_json(path: Path) -> Any:
-    """Content of a JSON file. Raises FileError; NaN and Infinity pass as floats."""
+def read_bytes(path: Path) -> bytes:
+    """Content of a regular file of at most :data:`MAX_FILE_BYTES`. Raises FileError."""
     try:
-        if not is_file(path):
+        if not is_file(path):  # reading a pipe would wait for ever
             raise FileError("not a regular file" if os.path.lexists(path) else VANISHED)
-        return json.loads(path.read_bytes())
+        with path.open("rb") as opened:
+            check_size(os.fstat(opened.fileno()).st_size, MAX_FILE_BYTES)
+            content = opened.read(MAX_FILE_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise FileError(VANISHED) from error
     except OSError as error:
         raise FileError(f"cannot be read: {error.strerror or error}") from error
+    check_size(len(content), MAX_FILE_BYTES)
+    return content
+
+
+def check_size(found: int, allowed: int) -> None:
+    """Raises FileError if a file is larger than allowed."""
+    if found > allowed:
+        raise FileError(f"too large: {found:,} bytes; {allowed:,} are allowed, and nothing of it was read")
+
+
+def read_json(path: Path) -> Any:
+    """Content of a JSON file. Raises FileError; NaN and Infinity pass as floats."""
+    content = read_bytes(path)
+    try:
+        return json.loads(content)
     except RecursionError as error:
         raise FileError("not usable JSON: nested too deeply") from error
     except ValueError as error:

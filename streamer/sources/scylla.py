@@ -24,6 +24,7 @@ from streamer.sources.files import (
     known,
     mtime_ns,
     part,
+    read_bytes,
     read_object,
     read_optional,
     subdirectories,
@@ -191,11 +192,9 @@ def _failure_mode(exit_code: Any) -> str | None:
 def _model_of(trial: Path) -> str | None:
     """The model that agent/MODEL.md names."""
     file = trial / "agent" / "MODEL.md"
-    if not is_file(file):  # reading a pipe would wait for ever
-        return None
     try:
-        match = _MODEL.search(file.read_text("utf-8", "replace"))
-    except OSError:
+        match = _MODEL.search(read_bytes(file).decode("utf-8", "replace"))
+    except FileError:
         return None
     return match[1] if match else None
 

@@ -69,6 +69,11 @@ class Distribution:
         """Values held, infinite ones included, NaN not."""
         return len(self._ordered if self._few is None else self._few)
 
+    @property
+    def finite(self) -> ExactSum:
+        """The exact sums of the finite values, to be read only."""
+        return self._finite if self._few is None else ExactSum.of([v for v in self._few if isfinite(v)])
+
     def add(self, value: float) -> None:
         """Count a value in."""
         self.extend((value,))
@@ -129,6 +134,11 @@ class Distribution:
             else:
                 self._total = numbers_of_few(self._few, 0)[1]
         return self._total
+
+    def total_over(self, parts: int) -> float:
+        """The exact sum over a positive count, rounded once (R18); infinite or NaN with infinite values."""
+        infinite = self._infinities() if self._few is None else sum(v for v in self._few if not isfinite(v))
+        return self.finite.total_over(parts) + infinite
 
     def mean(self) -> float | None:
         """The mean, correctly rounded; None of nothing; infinite or NaN with infinite values."""

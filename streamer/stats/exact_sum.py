@@ -163,6 +163,15 @@ class ExactSum:
         """The sum, correctly rounded; 0.0 of nothing; infinite beyond the range of floats."""
         return quotient(self._sum, 1 << self._shift)
 
+    def total_over(self, parts: int) -> float:
+        """The exact sum over a positive count, rounded once (R18); infinite beyond the range of floats.
+
+        >>> costs = ExactSum.of([0.1, 0.2, 0.3, 0.7, 0.9])
+        >>> costs.total_over(5), costs.total() / 5
+        (0.44, 0.44000000000000006)
+        """
+        return quotient(self._sum, parts << self._shift)
+
     def mean(self) -> float | None:
         """The arithmetic mean, correctly rounded; None of nothing (R16)."""
         return quotient(self._sum, self.count << self._shift) if self.count else None

@@ -67,6 +67,10 @@ class Shares:
         """The sum."""
         return float(self.ones)
 
+    def total_over(self, parts: int) -> float:
+        """The sum over a positive count."""
+        return self.ones / parts
+
     def mean(self) -> float | None:
         """The share of ones, correctly rounded; None of nothing."""
         return quotient(self.ones, self.count) if self.count else None

@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import orjson
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
 from schemas.identity import encode_id
 from streamer.client.log import FETCH_BYTES, ConsumerRecord, partitions_of
 from streamer.client.subscribe import EMBEDDED_FETCH_WAIT_MS, FETCH_WAIT_MS, Version
 from streamer.settings import Settings
+from streamer.sinks.consumer import AIOKafkaConsumer
 from streamer.sinks.names import Names
 from streamer.sinks.partitioner import partition_of
 from streamer.web.models import TrialRow

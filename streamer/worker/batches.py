@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
+from streamer.worker.limits import USUAL_RECORD_BYTES
+
 
 @dataclass(eq=False, slots=True)
 class Batch:
@@ -53,7 +55,7 @@ class HandedBatches:
 
     >>> from types import SimpleNamespace as Record
     >>> handed = HandedBatches()
-    >>> first, second = (Batch("t", 0, [Record(offset=n)]) for n in (0, 7))
+    >>> first, second = (Batch("t", 0, [Record(offset=n, value=b"")]) for n in (0, 7))
     >>> handed.note("t0", first), handed.note("t0", second), handed.undone
     (None, None, 2)
     >>> second.finish(); handed.end_of_done("t0") is None
@@ -69,7 +71,7 @@ class HandedBatches:
 
     @property
     def undone(self) -> int:
-        """Records handed on and not folded: those that take memory."""
+        """Records handed on and not folded, a large one counted as several: they take memory."""
         return sum(item.count for items in self._by_tp.values() for item in _unfolded(items))
 
     def waiting(self, tp: Any) -> bool:
@@ -82,7 +84,7 @@ class HandedBatches:
 
     def note(self, tp: Any, batch: Batch) -> None:
         """Remember a batch that is being handed on."""
-        self._by_tp.setdefault(tp, deque()).append(_Handed(batch, batch.last_offset, len(batch.records)))
+        self._by_tp.setdefault(tp, deque()).append(_Handed(batch, batch.last_offset, _weight(batch.records)))
 
     def note_gap(self, tp: Any, end: int) -> None:
         """No event lies between what was handed on and the offset `end`: it is done when that is."""
@@ -106,3 +108,9 @@ class HandedBatches:
 def _unfolded(items: deque[_Handed]) -> Iterator[_Handed]:
     """The last of them: batches of a partition are folded in order, and many may wait to be done."""
     return takewhile(lambda item: not item.batch.folded, reversed(items))
+
+
+def _weight(records: list[Any]) -> int:
+    """How many records of the usual size take so much memory; at least as many as there are."""
+    size = sum(len(record.value or b"") for record in records)
+    return max(len(records), size // USUAL_RECORD_BYTES)

@@ -10,9 +10,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
 from streamer.settings import Settings
+from streamer.sinks.consumer import AIOKafkaConsumer
 from streamer.worker.limits import EMBEDDED_FETCH_WAIT_MS, MAX_MESSAGE_BYTES
 
 DEADLINE_SECONDS = 60.0

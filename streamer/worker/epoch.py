@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
 from streamer.settings import Settings
+from streamer.sinks.consumer import AIOKafkaConsumer
 from streamer.sinks.meta import EPOCH_KEY, epoch_value, greatest_epoch
 from streamer.sinks.names import Names
 from streamer.worker.ends import true_ends

@@ -17,6 +17,9 @@ PAGES_PER_TURN = 50
 MAX_UNDONE_RECORDS = 8_000
 """Handed on but not done: beyond this the transport stops fetching, which bounds the memory."""
 
+USUAL_RECORD_BYTES = 4 * 1024
+"""A larger record counts as several of those not done, which so take 32 MB at most, and one batch more."""
+
 FETCH_WAIT_MS = 500
 """How long a broker may hold an empty fetch. Apache Kafka answers at once when data come."""
 

@@ -58,6 +58,11 @@ class Meter:
             "streamer_events", "Records folded, by what they did.", ["effect"], registry=self.registry
         )
         self._rejections = Counter("streamer_rejections", "Records rejected.", registry=self.registry)
+        self._missing_times = Counter(
+            "streamer_missing_times",
+            "Times outside 2000 to 2200, which count as missing.",
+            registry=self.registry,
+        )
         self._forwarded = Counter(
             "streamer_forwarded", "Records that lay in a wrong partition.", registry=self.registry
         )
@@ -85,6 +90,7 @@ class Meter:
             if count := getattr(folded, effect):
                 self._events.labels(effect).inc(count)
         self._rejections.inc(len(folded.rejections))
+        self._missing_times.inc(folded.missing_times)
         self._forwarded.inc(len(folded.misplaced))
 
     def fold_took(self, seconds: float) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 from faust.types import TP
 
 from streamer.settings import Settings
+from streamer.sinks.consumer import AIOKafkaConsumer
 from streamer.worker.limits import MAX_MESSAGE_BYTES
 
 WAIT_MS = 200

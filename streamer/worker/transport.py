@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
 import faust
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.errors import IllegalStateError
 from aiokafka.structs import OffsetAndMetadata
 from faust.transport.drivers import aiokafka as driver
@@ -24,6 +24,7 @@ from faust.types import TP, ConsumerMessage
 from yarl import URL
 
 from streamer.settings import READ_COMMITTED, Settings
+from streamer.sinks.consumer import AIOKafkaConsumer
 from streamer.sinks.ends import stable_end
 from streamer.worker.batches import Batch, HandedBatches
 from streamer.worker.ends import true_ends

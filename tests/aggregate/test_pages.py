@@ -25,7 +25,7 @@ def test_a_burst_rewrites_few_pages_and_a_trickle_one() -> None:
 
 def test_a_page_is_at_most_16_kib_and_a_larger_slot_has_its_own() -> None:
     small = [a_trial(task_id=f"t{n}", trial_name="x" * 900) for n in range(40)]
-    large = a_trial(task_id="large", trial_name="y" * 50_000)
+    large = a_trial(task_id="large", padding="y" * 50_000)
     pipeline, _ = folded([*small[:20], large, *small[20:]], writer="w")
     pages = [
         json.loads((write.value or b"").split(b"\n")[0])["slots"] for write in pipeline.page_writes("run-1")
@@ -64,7 +64,7 @@ def test_a_page_of_the_first_version_is_still_read() -> None:
 def test_a_slot_that_grows_leaves_its_page() -> None:
     pipeline, _ = folded([a_trial(task_id=f"t{n}") for n in range(5)], writer="w")
     first = {write.key: write.value for write in pipeline.page_writes("run-1")}
-    pipeline.fold(records([a_trial(task_id="t2", revision=1, trial_name="z" * 20_000)]))
+    pipeline.fold(records([a_trial(task_id="t2", revision=1, padding="z" * 20_000)]))
     later = {write.key: write.value for write in pipeline.page_writes("run-1")}
     assert set(later) == {"run-1/w/1", "run-1/w/2"}
     recovered = Pipeline(writer="v")

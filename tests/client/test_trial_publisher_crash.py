@@ -114,7 +114,7 @@ def test_garbage_between_events_keeps_none_of_them_back(settings: Settings, tmp_
 
 
 def test_a_spill_larger_than_what_is_read_at_once_is_sent_whole(settings: Settings, tmp_path: Path) -> None:
-    padded = (record(number, trial_name="x" * 700_000).value for number in range(7))
+    padded = (record(number, padding="x" * 700_000).value for number in range(7))
     a_left_file(tmp_path, b"\n".join(padded) + b"\n")
     with TrialPublisher(settings, spill_dir=tmp_path) as publisher:
         assert publisher.flush(FLUSH_SECONDS)

@@ -51,7 +51,9 @@ def the_long_way(value: bytes) -> Any:
 @settings(max_examples=400, deadline=None)
 @given(st.dictionaries(st.text(max_size=5), entries, max_size=6) | st.sampled_from([None, [], 1.0]), others)
 def test_large_events_decode_as_if_they_were_small(benchmarks: object, fields: dict[str, Any]) -> None:
-    value = json.dumps(SLOT | fields | {"benchmarks": benchmarks, "trial_name": "x" * 2048}).encode()
+    value = json.dumps(
+        SLOT | fields | {"benchmarks": benchmarks, "trial_name": "x" * 1024, "trial_id": "x" * 1024}
+    ).encode()
     event, expected = decode(value), the_long_way(value)
     if isinstance(event, Reason):
         assert expected is Reason

@@ -103,9 +103,9 @@ def test_composites() -> None:
 
 def test_costs_of_pass() -> None:
     for case in functions("cost_of_pass"):
-        assert cost_of_pass(case["cost"], case["pass_rate"], case["pass_rate"]) == approx(case["expected"]), (
-            case["id"]
-        )
+        rate = case["pass_rate"]
+        per_pass = case["cost"] / rate if rate > 0 else None
+        assert cost_of_pass(per_pass, rate > 0) == approx(case["expected"]), case["id"]
 
 
 def test_cost_deltas() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 from math import inf, nan
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.stats import ExactSum, StatsError
+from streamer.stats import Distribution, ExactSum, StatsError
 from streamer.stats.numbers import quotient, root_of_quotient
 from tests.stats import oracles
 
@@ -67,6 +68,21 @@ def test_the_smallest_floats_keep_their_deviation() -> None:
     # 0 and 2u: mean u, deviation u, with u = 2^-1074; the variance u^2 is below all floats
     tiny = sum_of(0.0, 1e-323)
     assert (tiny.mean(), tiny.std_dev(), tiny.variance()) == (5e-324, 5e-324, 0.0)
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=80), st.integers(1, 10**6))
+def test_a_sum_over_a_count_is_the_exact_ratio_rounded_once(values: list[float], parts: int) -> None:
+    ratio = sum(map(Fraction, values), Fraction(0)) / parts
+    expected = quotient(ratio.numerator, ratio.denominator)
+    held = Distribution()
+    held.extend(values)
+    assert ExactSum.of(values).total_over(parts) == held.total_over(parts) == expected
+
+
+def test_a_sum_over_a_count_is_infinite_with_an_infinite_value() -> None:
+    held = Distribution()
+    held.extend([1.0, inf])
+    assert held.total_over(3) == inf
 
 
 def test_no_result_is_a_negative_zero() -> None:

@@ -26,7 +26,7 @@ HOSTILE = (
     "[link=https://example.org]link[/link]",
     "abc\u202edef",
     "<script>alert(1)</script>",
-    "x" * 512,
+    "x" * 128,
 )
 
 

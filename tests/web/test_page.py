@@ -127,7 +127,7 @@ HOSTILE = {
     "\u05e9\u05dc\u05d5\u05dd": "\u05e9\u05dc\u05d5\u05dd",
     "zero\u200bwidth": "zero\\u200bwidth",
     "'\"`${1}&amp;": "'\"`${1}&amp;",
-    "long-" + "x" * 507: "long-" + "x" * 507,
+    "long-" + "x" * 123: "long-" + "x" * 123,
 }
 
 

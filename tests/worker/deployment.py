@@ -49,7 +49,8 @@ def trial_events(count: int, *, runs: int = 6, seed: int = 1, padding: int = 0) 
                 "score": round(rng.random(), 3),
                 "cost_usd": round(rng.random(), 5),
                 "input_tokens": rng.randrange(10**6),
-                "trial_name": "x" * padding,
+                "trial_name": "",
+                **({"padding": "x" * padding} if padding else {}),
             }
         events.append(orjson.dumps(event))
     return events

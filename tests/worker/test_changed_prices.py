@@ -17,7 +17,7 @@ def trial(task: str) -> bytes:
     """A trial whose cost nobody reported: 1,000 tokens in, 100 out."""
     event: dict[str, Any] = {"type": "trial_result", "run_id": "r", "task_id": task, "agent": "a"}
     tokens = {"model": "gpt-4o", "input_tokens": 1000, "output_tokens": 100}
-    return orjson.dumps(event | tokens | {"resolved": True, "trial_name": task * 200})
+    return orjson.dumps(event | tokens | {"resolved": True, "trial_name": task * 140})
 
 
 def costs(deployment: Deployment) -> dict[str, float]:

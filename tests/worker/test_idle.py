@@ -98,14 +98,16 @@ async def test_nothing_is_closed_while_the_partition_catches_up_or_owes_summarie
 
 async def test_after_a_recovery_runs_count_as_idle_since_their_last_event_happened() -> None:
     bench = Bench(caught_up=False)
-    bench.seconds, finished = 1_000.0, {"old": "1970-01-01T00:01:00Z", "young": "1970-01-01T00:16:00Z"}
+    midnight = 1_767_225_600.0
+    bench.seconds = midnight + 1_000.0
+    finished = {"old": "2026-01-01T00:01:00Z", "young": "2026-01-01T00:16:00Z"}
     events = [
         {"type": "trial_result", "run_id": run, "task_id": "t", "finished_at": at}
         for run, at in finished.items()
     ]
     bench.partition.pipeline.fold(Record(orjson.dumps(event), n) for n, event in enumerate(events))
     await bench.processor.publish_passed()
-    assert bench.partition.heard == {"old": 60.0, "young": 960.0}
+    assert bench.partition.heard == {"old": midnight + 60.0, "young": midnight + 960.0}
     assert bench.processor.idle.close_due(bench.partition) == 1
     assert list(bench.partition.closed) == ["old"]
     bench.seconds += IDLE

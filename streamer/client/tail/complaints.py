@@ -82,6 +82,7 @@ def _complaints(report: ConvertReport) -> dict[Complaint, str]:
     lines = (
         *((None, f"note: {note}") for note in report.notes),
         *((path, f"{path}: {name} left out: {reason}") for path, name, reason in report.left_out),
+        *((path, f"{path}: {name} cut: {reason}") for path, name, reason in report.cut),
         *(_complaint(path, reason) for path, reason in report.unreadable),
     )
     remarks = {(None, remarks.about): f"note: {remarks}" for remarks in report.remarks.values()}

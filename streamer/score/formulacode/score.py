@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from schemas.base import MAX_BENCHMARKS_PER_TRIAL
+from schemas.limits import MAX_BENCHMARKS_PER_TRIAL
 from schemas.plain import AnyTrial
 from streamer.score.formulacode.reverted import known_benchmarks
 from streamer.score.formulacode.task_metrics import task_metrics

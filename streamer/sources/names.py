@@ -1,0 +1,69 @@
+"""Names too long for an event, cut so that two of them never become one.
+
+A name (agent, model, tier, failure mode, ...) has 128 characters at most. Of a longer one the first 115
+stay, followed by `~` and 12 hexadecimal digits of the SHA-256 of the whole name. The rule depends on the
+name alone, so the same name is cut alike in a trial, in its plan and in every later conversion.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schemas.canonical import sha256_hex
+from schemas.identity import agent_model_label, decode_id
+from schemas.limits import MAX_AGENT_MODEL_CHARACTERS, MAX_NAME_CHARACTERS
+
+_DIGEST_CHARACTERS = 12
+_KEPT = MAX_NAME_CHARACTERS - len("~") - _DIGEST_CHARACTERS
+
+NAMES = frozenset(
+    {"agent", "model", "tier", "subtest", "failure_mode", "harness", "benchmark", "baseline_tier"}
+    | {"tiers", "baselines", "subtests"}
+)
+"""Fields that hold names: one, a list of them, or what belongs to each of them."""
+
+
+def with_short_names(event: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The event with its long names cut, and field to what was cut.
+
+    >>> event, cut = with_short_names({"agent": "a" * 300, "tier": "T0"})
+    >>> len(event["agent"]), event["tier"], list(cut)
+    (128, 'T0', ['agent'])
+    """
+    short = {name: _shortened(value) for name, value in event.items() if name in NAMES}
+    if isinstance(labels := event.get("agent_models"), list):
+        short["agent_models"] = [_short_label(label) for label in labels]
+    if isinstance(labels := event.get("labels"), dict):
+        short["labels"] = {_short(key): value for key, value in labels.items()}
+    cut = {
+        name: f"longer than {MAX_NAME_CHARACTERS} characters; a digest of the whole name is at its end"
+        for name, value in short.items()
+        if value != event[name]
+    }
+    return event | {name: short[name] for name in cut}, cut
+
+
+def _shortened(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_short(item) for item in value]
+    if isinstance(value, dict):
+        return {_short(key): item for key, item in value.items()}
+    return _short(value)
+
+
+def _short(name: Any) -> Any:
+    """The name, cut if it is too long; what is no text stays as it is."""
+    if not isinstance(name, str) or len(name) <= MAX_NAME_CHARACTERS:
+        return name
+    return f"{name[:_KEPT]}~{sha256_hex(name.encode(errors='surrogatepass'))[:_DIGEST_CHARACTERS]}"
+
+
+def _short_label(label: Any) -> Any:
+    """A planned `agent:model`, its two names cut as those of the trials are."""
+    if not isinstance(label, str) or len(label) <= MAX_NAME_CHARACTERS:
+        return label
+    agent, _, model = label.partition(":")
+    whole = decode_id(agent)
+    if max(len(whole), len(model)) <= MAX_NAME_CHARACTERS and len(label) <= MAX_AGENT_MODEL_CHARACTERS:
+        return label
+    return agent_model_label(_short(whole), _short(model))
