@@ -18,10 +18,11 @@ from streamer.client.reader import StateReader
 from streamer.client.reading import ReaderError, WorkerStatus
 from streamer.settings import Settings
 from streamer.sinks.broker import telling_refusals
-from streamer.sinks.connect import address
+from streamer.sinks.connect import address, sync_client
 from streamer.sinks.names import Names
 
 REQUEST_MS = 15_000
+REDIS_SECONDS = 5.0
 SINGLE = "streamer-meta"
 """The one topic that has one partition whatever the others have."""
 
@@ -100,6 +101,10 @@ def _ask_redis(settings: Settings, health: Health) -> None:
         with StateReader(settings) as reader:
             health.workers = reader.workers()
         health.redis_answers = True
+        with sync_client(settings.redis, settings.redis_options(), REDIS_SECONDS) as client:
+            problem = client.get(Names(settings.namespace).stack_problem)
+        if isinstance(problem, bytes):
+            health.problems.append(problem.decode())
     except ReaderError as error:
         health.problems.append(str(error))
 
