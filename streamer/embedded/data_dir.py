@@ -39,17 +39,11 @@ class DataDir:
         """
         epoch = self._last_epoch() + 1
         partial = self._state.with_suffix(".partial")
-        try:
-            with open(partial, "w") as file:
-                json.dump({"epoch": epoch}, file)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(self._state)
-        except OSError as error:
-            raise EmbeddedError(
-                f"The data directory {self.path} cannot be written ({error.strerror}). Make room on that "
-                "disk, then start again. Nothing that was acknowledged is lost."
-            ) from error
+        with open(partial, "w") as file:
+            json.dump({"epoch": epoch}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(self._state)
         return epoch
 
     def usual_port(self, server: str) -> int:

@@ -78,12 +78,10 @@ class DurableBroker:
 
     def check(self) -> None:
         """Raise EmbeddedError if it has ended."""
-        try:
-            self._broker.check()
-        except ServerFailed as error:
-            raise EmbeddedError(
-                f"{error} What it acknowledged is in the journal: start `streamer up` again."
-            ) from None
+        broker = self._broker.child
+        if not broker.alive:
+            what = f"ended ({broker.exit_code}). All that was acknowledged is kept: start `streamer up` again"
+            raise ServerFailed(broker.name, what, broker.log)
         if not self._thread.is_alive():
             raise EmbeddedError(f"The embedded broker cannot go on: {self._failure!r}.") from self._failure
 
@@ -106,16 +104,21 @@ class DurableBroker:
     async def _serve(self) -> None:
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
         self._stop = lambda: loop.call_soon_threadsafe(stop.set)
-        topic, partitions = Names(self._settings.namespace).trial_events, self._settings.partitions
         broker = await Connection.open(self._broker.port)
+        try:
+            await self._serve_until(stop, broker)
+        finally:
+            broker.close()
+
+    async def _serve_until(self, stop: asyncio.Event, broker: Connection) -> None:
+        topic, partitions = Names(self._settings.namespace).trial_events, self._settings.partitions
         await broker.create_topic(topic, partitions)
         self.loaded = await load(topic, partitions, self._journalled(), broker, self._settings.compression)
         log = EventLog(topic, self._journal, broker, self._trouble)
         proxy = Proxy(log, partitions, self._broker.port, self._forwarder)
         server = await asyncio.start_server(proxy.serve, sock=self._listener, limit=BUFFER_BYTES)
         self._ready.set()
-        running = asyncio.ensure_future(log.run())
-        stopping = asyncio.ensure_future(stop.wait())
+        running, stopping = asyncio.ensure_future(log.run()), asyncio.ensure_future(stop.wait())
         await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
         server.close()
         if running.done():

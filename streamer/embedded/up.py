@@ -103,6 +103,9 @@ def run_up(
     except EmbeddedError as error:
         echo(str(error))
         return 1
+    except OSError as error:
+        echo(f"`up` cannot go on: {error}. Make room on that disk, or look at the permissions, and start again.")
+        return 1
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -13,9 +14,12 @@ import pytest
 import redis
 from aiokafka import AIOKafkaProducer
 
+from streamer.client.health import read_health
 from streamer.embedded.probe import kafka_answers, redis_answers
+from streamer.settings import Settings
+from tests.embedded.full_disk import small_disk
 from tests.embedded.stack import IDLE_WORKER, Stack, launch, running, runs
-from tests.embedded.writers import held
+from tests.embedded.writers import Writers, held
 from tests.support.worker_process import wait_for
 
 PARTITIONS = 4
@@ -91,7 +95,7 @@ def test_the_death_of_the_broker_ends_up_with_a_clear_error_and_the_journal_surv
         os.kill(stack.pid_of("tansu"), signal.SIGKILL)
         assert stack.process.wait(30) == 1
         assert "The embedded broker ended (-9)" in stack.printed
-        assert "is in the journal: start `streamer up` again" in stack.printed
+        assert "All that was acknowledged is kept: start `streamer up` again" in stack.printed
         assert not stack.discovery.exists()
     with running(tmp_path, partitions=PARTITIONS) as stack:
         assert numbers(stack, 100) == list(range(100))
@@ -105,6 +109,40 @@ def test_a_taken_port_is_one_line_within_seconds(tmp_path: Path, option: str) ->
         assert stack.process.wait(10) == 1
     (line,) = stack.printed.splitlines()
     assert line.startswith(f"Port {port} of 127.0.0.1 cannot be used (Address already in use).")
+
+
+def test_a_full_disk_is_one_line_and_a_problem_in_status_until_there_is_room(tmp_path: Path) -> None:
+    with (
+        small_disk(tmp_path / "data", 4 * 1024 * 1024) as disk,
+        running(tmp_path, partitions=PARTITIONS, namespace="full") as stack,
+    ):
+        found = stack.found
+        settings = Settings(**{name: found[name] for name in ("bootstrap", "redis", "namespace", "partitions")})
+        told = "cannot be written (No space left on device): no event is acknowledged."
+        with contextlib.suppress(OSError), (disk / "ballast").open("wb") as ballast:
+            while ballast.write(bytes(4096)):
+                ballast.flush()
+        writers = Writers(found["bootstrap"], topic="full.trial-events").start(0)
+        wait_for(lambda: any(told in problem for problem in read_health(settings).problems), "the problem")
+        refused = len(writers.acknowledged)
+        (disk / "ballast").unlink()
+        writers.go_on_for(100)
+        wait_for(lambda: not any(told in p for p in read_health(settings).problems), "the end of the problem")
+        writers.end()
+        assert refused == 0
+        assert stack.printed.count(told) == 1
+        assert stack.printed.count("The journal can be written again") == 1
+        assert stack.end(signal.SIGTERM) == 0
+        assert "all that was acknowledged is kept" in stack.printed
+
+
+def test_a_start_on_a_full_disk_says_so(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "data", 4096) as disk:
+        (disk / "ballast").write_bytes(b"full")
+        stack = launch(tmp_path)
+        assert stack.process.wait(30) == 1
+        assert "No space left on device" in stack.printed
+        assert len(stack.printed.splitlines()) == 1
 
 
 def test_a_worker_and_a_redis_that_die_are_started_again(tmp_path: Path) -> None:

@@ -24,17 +24,18 @@ Place = tuple[int, int]
 class Writers:
     """Several producers in a thread of their own; `acknowledged` notes where each event lies."""
 
-    def __init__(self, bootstrap: str, count: int = 4, name: str = "w") -> None:
+    def __init__(self, bootstrap: str, *, count: int = 4, name: str = "w", topic: str = TOPIC) -> None:
         self.acknowledged: dict[bytes, Place] = {}
         self._bootstrap = bootstrap
+        self._topic = topic
         self._names = [f"{name}{number}" for number in range(count)]
         self._ending = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._all()), daemon=True)
 
-    def start(self) -> Writers:
-        """Begin to write; returns when the first hundred events are acknowledged."""
+    def start(self, acknowledged: int = 100) -> Writers:
+        """Begin to write; returns when so many events are acknowledged."""
         self._thread.start()
-        wait_for(lambda: len(self.acknowledged) >= 100, "the first hundred acknowledgements")
+        self.go_on_for(acknowledged)
         return self
 
     def go_on_for(self, events: int) -> None:
@@ -74,7 +75,7 @@ class Writers:
     async def _send(self, producer: AIOKafkaProducer, name: str, numbers: Iterator[int]) -> None:
         while True:
             value = f"{name}-{next(numbers)}".encode()
-            sent = await producer.send_and_wait(TOPIC, value, key=value)
+            sent = await producer.send_and_wait(self._topic, value, key=value)
             self.acknowledged[value] = (sent.partition, sent.offset)
 
 
