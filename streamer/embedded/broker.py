@@ -32,10 +32,6 @@ class Broker:
         self, port: int | None = None, *, advertised: int | None = None, log: Path | None = None
     ) -> None:
         self.port = port or free_port()
-        self.loaded = 0
-        """Events it held at the start: none."""
-        self.problem: str | None = None
-        """Why it takes no events now: it always does."""
         self.child = Child(
             "The embedded broker",
             [

@@ -33,14 +33,14 @@ class DurableBroker:
 
     Args:
         settings: namespace, partitions and compression; the bootstrap says where to listen.
-        journal: folder of the journal.
+        journal: folder of the journal; None: keep nothing.
         log: the broker's log.
         forwarder: client id of the worker (see `proxy`).
         echo: takes lines for the user, from another thread too.
     """
 
     def __init__(
-        self, settings: Settings, journal: Path, log: Path, forwarder: str, echo: Callable[[str], None]
+        self, settings: Settings, journal: Path | None, log: Path, forwarder: str, echo: Callable[[str], None]
     ) -> None:
         self.port = int(settings.bootstrap.rpartition(":")[2])
         self.loaded = 0
@@ -48,7 +48,7 @@ class DurableBroker:
         self.problem: str | None = None
         """Why it takes no events now; None while all is well."""
         self._settings = settings
-        self._journal = Journal(journal)
+        self._journal = None if journal is None else Journal(journal)
         self._directory = journal
         self._forwarder = forwarder
         self._echo = echo
@@ -99,7 +99,8 @@ class DurableBroker:
         except Exception as error:
             self._failure = error
         finally:
-            self._journal.close()
+            if self._journal is not None:
+                self._journal.close()
 
     async def _serve(self) -> None:
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
@@ -133,7 +134,7 @@ class DurableBroker:
                 said = time.monotonic()
                 self._echo(f"Loading the journal: {done / 2**20:,.0f} of {total / 2**20:,.0f} MiB.")
 
-        return self._journal.read(self._echo, progress)
+        return iter(()) if self._journal is None else self._journal.read(self._echo, progress)
 
     def _trouble(self, error: OSError | None) -> None:
         if error is None:

@@ -38,12 +38,12 @@ class EventLog:
 
     Args:
         topic: its name; it must exist.
-        journal: read to its end.
+        journal: read to its end; None: nothing is kept.
         broker: a connection that nothing else uses.
         trouble: told of the disk's troubles.
     """
 
-    def __init__(self, topic: str, journal: Journal, broker: Connection, trouble: Trouble) -> None:
+    def __init__(self, topic: str, journal: Journal | None, broker: Connection, trouble: Trouble) -> None:
         self.topic = topic
         self._journal = journal
         self._broker = broker
@@ -63,17 +63,18 @@ class EventLog:
             group = [await self._waiting.get()]
             while not self._waiting.empty():
                 group.append(self._waiting.get_nowait())
-            kept = [waiting for waiting in group if waiting.keep]
-            if kept and not await self._journalled(kept):
-                group = [waiting for waiting in group if not waiting.keep]
+            if self._journal is not None:
+                kept = [waiting for waiting in group if waiting.keep]
+                if kept and not await self._journalled(kept, self._journal):
+                    group = [waiting for waiting in group if not waiting.keep]
             if group:
                 await self._append(group)
 
-    async def _journalled(self, group: list[_Waiting]) -> bool:
+    async def _journalled(self, group: list[_Waiting], journal: Journal) -> bool:
         """True if the journal has them; otherwise they are answered."""
         batches = [(waiting.partition, *waiting.batch) for waiting in group]
         try:
-            await asyncio.to_thread(self._journal.write, batches)
+            await asyncio.to_thread(journal.write, batches)
         except OSError as error:
             self._tell(error)
             for waiting in group:

@@ -23,7 +23,7 @@ from typing import Any, cast
 import redis
 
 from streamer.discovery import discovery_path, read_discovery, remove_discovery, write_discovery
-from streamer.embedded.broker import Broker, broker_binary
+from streamer.embedded.broker import broker_binary
 from streamer.embedded.data_dir import DataDir, default_data_dir
 from streamer.embedded.durable import DurableBroker
 from streamer.embedded.environment import child_environment
@@ -104,7 +104,7 @@ def run_up(
         echo(str(error))
         return 1
     except OSError as error:
-        echo(f"`up` cannot go on: {error}. Make room on that disk, or look at the permissions, and start again.")
+        echo(f"`up` cannot go on: {error}. Check that disk and its permissions, then start again.")
         return 1
     return 0
 
@@ -155,11 +155,8 @@ class Up:
         environment = child_environment(self._settings)
         logs = directory.logs
         forwarder = f"worker-{secrets.token_hex(8)}"
-        self._broker = (
-            Broker(port, log=logs / "broker.log")
-            if ephemeral
-            else DurableBroker(self._settings, directory.journal, logs / "broker.log", forwarder, echo)
-        )
+        journal = None if ephemeral else directory.journal
+        self._broker = DurableBroker(self._settings, journal, logs / "broker.log", forwarder, echo)
         environment_of_worker = environment | {"STREAMER_CLIENT_ID": forwarder}
         self._worker = Child("The worker", worker, log=logs / "worker.log", env=environment_of_worker)
         self._keepers = [

@@ -24,7 +24,9 @@ if __name__ == "__main__":
     with socket.create_connection((redis.hostname, redis.port)) as connection:
         key = Names(os.environ["STREAMER_NAMESPACE"]).workers
         at = datetime.now(UTC).isoformat()
-        report = json.dumps({"at": at, "partitions": [0], "catching_up": [], "lag": {}}, separators=(",", ":"))
+        report = json.dumps(
+            {"at": at, "partitions": [0], "catching_up": [], "lag": {}}, separators=(",", ":")
+        )
         connection.sendall(f"HSET {key} stand-in '{report}'\r\n".encode())
         connection.recv(64)
     signal.pause()

@@ -108,7 +108,9 @@ def test_a_write_that_the_disk_refuses_leaves_nothing_and_the_next_one_works(tmp
             with pytest.raises(OSError, match="No space left") as refused:
                 journal.write([(0, 1, os.urandom(2 * 1024 * 1024))])
             assert refused.value.errno == errno.ENOSPC
-        ballast.write_bytes(bytes(1024 * 1024 - sum(p.stat().st_size for p in journal.segments()) - 200 * 1024))
+        ballast.write_bytes(
+            bytes(1024 * 1024 - sum(p.stat().st_size for p in journal.segments()) - 200 * 1024)
+        )
         big = os.urandom(300 * 1024)
         with pytest.raises(OSError, match="No space left"):
             journal.write([(0, 1, big)])

@@ -15,7 +15,7 @@ from typing import Any
 import confluent_kafka
 import cramjam
 import pytest
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
@@ -78,9 +78,10 @@ def changed(records: bytearray, layout: str, at: int, number: int, *, checksum: 
 
 def packed(codec: int, data: bytes) -> bytes:
     """A batch of one record that unpacks to these bytes."""
-    return changed(bytearray(batch()[:61] + data), ">i", 8, 49 + len(data))[:21] + changed(
-        bytearray(batch()[:61] + data), ">h", 21, codec
-    )[21:]
+    return (
+        changed(bytearray(batch()[:61] + data), ">i", 8, 49 + len(data))[:21]
+        + changed(bytearray(batch()[:61] + data), ">h", 21, codec)[21:]
+    )
 
 
 def sealed(records: bytes) -> bytes:
@@ -151,7 +152,9 @@ def test_events_come_back_with_offset_time_key_and_headers(tmp_path: Path, codec
         consumer.assign([confluent_kafka.TopicPartition(TOPIC, n, 0) for n in range(PARTITIONS)])
         found = consumer.consume(30, timeout=30)
         consumer.close()
-        return sorted((m.partition(), m.offset(), m.timestamp(), m.key(), m.value(), m.headers()) for m in found)
+        return sorted(
+            (m.partition(), m.offset(), m.timestamp(), m.key(), m.value(), m.headers()) for m in found
+        )
 
     with durable(tmp_path) as broker:
         asyncio.run(publish(broker))
@@ -204,6 +207,26 @@ def test_topics_beside_the_events_pass_through_in_the_same_request(tmp_path: Pat
         assert broker.loaded == 8
 
 
+async def test_a_reader_skips_nothing_while_many_write_to_one_partition(tmp_path: Path) -> None:
+    async def write(broker: DurableBroker) -> None:
+        async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap) as producer:
+            for _ in range(500):
+                await producer.send_and_wait(TOPIC, b"v" * 5_000, partition=0)
+
+    with durable(tmp_path) as broker:
+        writing = [asyncio.ensure_future(write(broker)) for _ in range(8)]
+        offsets: list[int] = []
+        consumer: Any = AIOKafkaConsumer(bootstrap_servers=broker.bootstrap, fetch_max_wait_ms=10)
+        async with consumer, asyncio.timeout(120):
+            consumer.assign([TopicPartition(TOPIC, 0)])
+            await consumer.seek_to_beginning()
+            while len(offsets) < 4_000 and (not offsets or offsets[-1] < 3_999):
+                for records in (await consumer.getmany(timeout_ms=100)).values():
+                    offsets += [record.offset for record in records]
+        await asyncio.gather(*writing)
+    assert offsets == list(range(4_000))
+
+
 def test_only_the_workers_copies_are_not_kept_whatever_headers_a_client_sets(tmp_path: Path) -> None:
     forwarded = [("streamer-forwarded", b"0:0")]
     with durable(tmp_path) as broker:
@@ -253,7 +276,9 @@ def test_a_batch_that_no_consumer_could_read_is_refused_and_harms_nobody(tmp_pat
         assert values(broker, 1) == {(0, 0): b"good"}
 
 
-@pytest.mark.parametrize("frame", [b"\x00\x00", struct.pack(">hhih", 0, 99, 1, -1), struct.pack(">hhih", 0, 7, 1, 9)])
+@pytest.mark.parametrize(
+    "frame", [b"\x00\x00", struct.pack(">hhih", 0, 99, 1, -1), struct.pack(">hhih", 0, 7, 1, 9)]
+)
 def test_a_request_that_cannot_be_read_ends_its_connection_alone(tmp_path: Path, frame: bytes) -> None:
     async def ask(broker: DurableBroker) -> None:
         connection = await Connection.open(broker.port)

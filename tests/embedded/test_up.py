@@ -117,7 +117,9 @@ def test_a_full_disk_is_one_line_and_a_problem_in_status_until_there_is_room(tmp
         running(tmp_path, partitions=PARTITIONS, namespace="full") as stack,
     ):
         found = stack.found
-        settings = Settings(**{name: found[name] for name in ("bootstrap", "redis", "namespace", "partitions")})
+        settings = Settings(
+            **{name: found[name] for name in ("bootstrap", "redis", "namespace", "partitions")}
+        )
         told = "cannot be written (No space left on device): no event is acknowledged."
         with contextlib.suppress(OSError), (disk / "ballast").open("wb") as ballast:
             while ballast.write(bytes(4096)):

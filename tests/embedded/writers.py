@@ -61,7 +61,10 @@ class Writers:
         numbers = itertools.count()
         while True:  # a producer that has lost its broker for long is replaced
             producer = AIOKafkaProducer(
-                bootstrap_servers=self._bootstrap, acks="all", request_timeout_ms=2_000, metadata_max_age_ms=1_000
+                bootstrap_servers=self._bootstrap,
+                acks="all",
+                request_timeout_ms=2_000,
+                metadata_max_age_ms=1_000,
             )
             try:
                 await producer.start()
