@@ -19,7 +19,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from benchmarks.common import events, table
 from benchmarks.embedded_server import EmbeddedServer
-from streamer.embedded.batches import CODECS
+from streamer.embedded.batches import CODECS, accepted
 from streamer.embedded.journal import Journal
 
 PARTITIONS = 8
@@ -57,13 +57,13 @@ def measured(folder: Path, megabytes: int, codec: str, count: int) -> tuple[str,
 
 
 def batches(codec: str, count: int) -> Iterator[bytes]:
-    """Record batches of trial events, so many in each."""
+    """Record batches of trial events, so many in each, as `up` keeps them."""
     lines = list(events(DISTINCT))
     for first in range(0, DISTINCT, count):
         builder = DefaultRecordBatchBuilder(2, CODECS[codec], 0, -1, -1, -1, 2**30)
         for offset, line in enumerate(lines[first : first + count]):
             builder.append(offset, 1_700_000_000_000 + offset, b"run", line, [])
-        yield bytes(builder.build())
+        yield accepted(bytes(builder.build())).data
 
 
 def fill(directory: Path, size: int, parts: list[bytes], count: int) -> int:

@@ -15,7 +15,7 @@ from tests.embedded.writers import Writers, missing
 from tests.support.worker_process import wait_for
 
 PARTITIONS = 4
-TURNS = 3
+TURNS = 2
 
 
 def orderly(*numbers: signal.Signals) -> Callable[[Stack], None]:

@@ -17,11 +17,20 @@ import cramjam
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
 from streamer.embedded import event_log, journal
-from streamer.embedded.batches import CORRUPT, INVALID, MAX_UNPACKED_BYTES, TOO_LARGE, UNSUPPORTED_FORMAT
+from streamer.embedded.batches import (
+    CODECS,
+    CORRUPT,
+    INVALID,
+    MAX_UNPACKED_BYTES,
+    TOO_LARGE,
+    UNSUPPORTED_FORMAT,
+    accepted,
+    unpacked,
+)
 from streamer.embedded.durable import DurableBroker
 from streamer.embedded.errors import EmbeddedError
 from streamer.embedded.kafka_wire import PRODUCE, Connection, Produce, Request, read_answers
@@ -274,6 +283,19 @@ def test_a_batch_that_no_consumer_could_read_is_refused_and_harms_nobody(tmp_pat
         broker.check()
     with durable(tmp_path) as broker:
         assert values(broker, 1) == {(0, 0): b"good"}
+
+
+@pytest.mark.parametrize("codec", CODECS.values())
+def test_what_compression_hardly_makes_smaller_is_kept_unpacked(codec: int) -> None:
+    single = bytes(batch(codec=codec, value=os.urandom(500)))
+    many = bytes(batch(100, codec=codec, value=b"the same words in each of them" * 20))
+    assert DefaultRecordBatch(accepted(single).data).compression_type == 0
+    assert DefaultRecordBatch(accepted(many).data).compression_type == codec
+    for given in (single, many):
+        kept = accepted(given).data
+        assert DefaultRecordBatch(kept).validate_crc()
+        assert accepted(kept).data == kept
+        assert [(r.offset, r.value) for r in unpacked(kept)] == [(r.offset, r.value) for r in unpacked(given)]
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ class Publishing:
 
 def test_a_harness_that_publishes_through_every_end_finds_all_of_it_and_verify_equal(tmp_path: Path) -> None:
     harness: Publishing | None = None
-    for end in (kill_up, interrupt_up, stop_the_machine, kill_up):
+    for end in (interrupt_up, stop_the_machine):
         with running(tmp_path, worker=REAL_WORKER, **SETTINGS) as stack:
             if harness is None:
                 harness = Publishing(deployment_on(stack, []).settings, tmp_path / "spill")
