@@ -84,7 +84,7 @@ def run_up(
                 path = data_dir or settings.data_dir or default_data_dir()
             directory = DataDir(path.absolute())
             stack.enter_context(locked(directory.lock, "The data directory"))
-            for chosen in (port, redis_port):
+            for chosen in (port, redis_port, web_port):
                 if chosen is not None:
                     claimed_port(chosen).close()
             ports = (

@@ -26,7 +26,7 @@ sys.exit(run_up(
     Settings(**given["settings"]),
     data_dir=Path(given["data_dir"]), ephemeral=given["ephemeral"],
     echo=lambda line: print(line, flush=True), worker=given["worker"] or WORKER,
-    port=given["port"], redis_port=given["redis_port"],
+    **given["ports"],
 ))
 """
 
@@ -106,15 +106,14 @@ def launch(
     *,
     ephemeral: bool = False,
     worker: list[str] | None = None,
-    port: int | None = None,
-    redis_port: int | None = None,
+    ports: dict[str, int] | None = None,
     **settings: Any,
 ) -> Stack:
     """Start it, without waiting; the discovery file and the output lie beside the data directory.
 
     Args:
         worker: command line of the worker; [] for the real one, None for a stand-in.
-        port, redis_port: where to listen; None: a free port.
+        ports: where to listen, by the name of the argument; a free port where none is given.
     """
     discovery, output = directory / "running.json", directory / "output.txt"
     discovery.unlink(missing_ok=True)
@@ -123,8 +122,7 @@ def launch(
         "data_dir": str(directory / "data"),
         "ephemeral": ephemeral,
         "worker": IDLE_WORKER if worker is None else worker,
-        "port": port,
-        "redis_port": redis_port,
+        "ports": ports or {},
     }
     environment = os.environ | {"STREAMER_DISCOVERY": str(discovery)}
     with output.open("wb") as file:

@@ -101,11 +101,11 @@ def test_the_death_of_the_broker_ends_up_with_a_clear_error_and_the_journal_surv
         assert numbers(stack, 100) == list(range(100))
 
 
-@pytest.mark.parametrize("option", ["port", "redis_port"])
+@pytest.mark.parametrize("option", ["port", "redis_port", "web_port"])
 def test_a_taken_port_is_one_line_within_seconds(tmp_path: Path, option: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        stack = launch(tmp_path, **{option: port})
+        stack = launch(tmp_path, ports={option: port})
         assert stack.process.wait(10) == 1
     (line,) = stack.printed.splitlines()
     assert line.startswith(f"Port {port} of 127.0.0.1 cannot be used (Address already in use).")
