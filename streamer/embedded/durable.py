@@ -80,7 +80,8 @@ class DurableBroker:
         """Raise EmbeddedError if it has ended."""
         broker = self._broker.child
         if not broker.alive:
-            what = f"ended ({broker.exit_code}). All that was acknowledged is kept: start `streamer up` again"
+            kept = "Nothing is kept" if self._journal is None else "All that was acknowledged is kept"
+            what = f"ended ({broker.exit_code}). {kept}: start `streamer up` again"
             raise ServerFailed(broker.name, what, broker.log)
         if not self._thread.is_alive():
             raise EmbeddedError(f"The embedded broker cannot go on: {self._failure!r}.") from self._failure
@@ -99,6 +100,7 @@ class DurableBroker:
         except Exception as error:
             self._failure = error
         finally:
+            self._listener.close()
             if self._journal is not None:
                 self._journal.close()
 
