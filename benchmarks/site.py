@@ -22,8 +22,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 
+from benchmarks.embedded_server import NAMESPACE, EmbeddedServer
 from benchmarks.machine import SERVERS, on_cores
-from streamer.embedded.broker import Broker
 from streamer.settings import Settings
 from streamer.sinks.names import Names
 from streamer.sinks.partitioner import partition_of
@@ -72,7 +72,8 @@ def a_site(engine: str = "kafka") -> Iterator[Site]:
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         directory = Path(folder)
         server = RedisServer(directory)
-        broker: Any = KafkaServer(directory) if engine == "kafka" else Broker()
+        kafka = engine == "kafka"
+        broker: Any = KafkaServer(directory) if kafka else EmbeddedServer(directory, PARTITIONS)
         try:
             with on_cores(SERVERS):
                 server.start()
@@ -81,7 +82,7 @@ def a_site(engine: str = "kafka") -> Iterator[Site]:
                 directory,
                 broker.bootstrap,
                 server.url,
-                engine == "embedded",
+                not kafka,
                 broker.child.pid,
                 server.child.pid,
             )
@@ -92,14 +93,18 @@ def a_site(engine: str = "kafka") -> Iterator[Site]:
 
 @dataclass
 class Deployment:
-    """A namespace of its own on a site; `more` are further settings of its workers."""
+    """A namespace of its own on a site; `more` are further settings of its workers.
+
+    The embedded broker keeps the events of one namespace alone.
+    """
 
     site: Site
     partitions: int = PARTITIONS
     more: dict[str, Any] = field(default_factory=dict)
-    namespace: str = field(default_factory=lambda: f"b{uuid.uuid4().hex[:8]}")
+    namespace: str = ""
 
     def __post_init__(self) -> None:
+        self.namespace = NAMESPACE if self.site.embedded else f"b{uuid.uuid4().hex[:8]}"
         asyncio.run(ensure_topics(self.settings))
 
     @property
@@ -129,7 +134,8 @@ class Deployment:
         return self
 
     def __exit__(self, *error: object) -> None:
-        asyncio.run(self._delete([topic.name for topic in plan(self.settings)]))
+        if not self.site.embedded:
+            asyncio.run(self._delete([topic.name for topic in plan(self.settings)]))
 
     def load(self, lines: Iterable[bytes]) -> Wanted:
         """Publish events as a backlog, each to the partition of its run."""

@@ -69,6 +69,9 @@ class Settings(BaseSettings):
     )
     replication: int = Field(default=1, ge=1, le=32, description="Replicas of each topic that is created.")
     embedded: bool = Field(default=False, description="True against the embedded broker (its facts differ).")
+    client_id: str | None = Field(
+        default=None, min_length=1, description="Name that Kafka knows these clients by; null: the library's."
+    )
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
         default="PLAINTEXT", description="How Kafka is spoken to."
     )
@@ -178,6 +181,8 @@ class Settings(BaseSettings):
             "security_protocol": self.security_protocol,
             "ssl_context": self.ssl_context(),
         }
+        if self.client_id is not None:
+            options["client_id"] = self.client_id
         if self.security_protocol.startswith("SASL"):
             options["sasl_mechanism"] = self.sasl_mechanism
             options["sasl_plain_username"] = self.sasl_username

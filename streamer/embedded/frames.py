@@ -1,98 +1,151 @@
-"""One journalled record as bytes: length, CRC-32, then partition, timestamp, key and value.
+"""The journal's file format: Kafka record batches in frames with checksums.
 
-    frame = length u32 | crc u32 | body          length: bytes of the body; crc: of the length and the body
+    file  = MAGIC | frame | frame ...
+    frame = MARK | partition u32 | first u64 | events u32 | length u32 | body crc u32 | head crc u32 | body
+
+All numbers are big-endian, both checksums CRC-32. The body is one record batch, as its producer packed it.
+`first` numbers the first event of the frame among all events of its partition: a gap shows how many events
+damage has cost. Behind damage, reading goes on at the next MARK that begins a good frame.
+
+Files of the version before begin with MAGIC_1 and hold one record per frame:
+
+    frame = length u32 | crc u32 | body
     body  = partition u32 | timestamp i64 | key length i32 | value length i32 | key | value
 
-All big-endian; a length of -1 means null. A file of frames starts with MAGIC.
-
->>> entry = Entry(partition=3, timestamp_ms=1, key=b"run-1", value=None)
->>> list(read_frames(MAGIC + encode(entry))) == [entry]
+>>> frame = Frame(partition=3, first=7, events=1, batch=b"batch")
+>>> list(read_frames(MAGIC + encode(frame))) == [frame]
 True
->>> list(read_frames(MAGIC + encode(entry)[:-1]))
-[Damage(at=8, size=32)]
+>>> list(read_frames(MAGIC + encode(frame)[:-1]))
+[Damage(at=8, size=36, torn=True, head=None)]
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-MAGIC = b"STRJRNL1"
+from streamer.embedded.batches import one_record
 
-_HEADER = struct.Struct(">II")
-_BODY = struct.Struct(">Iqii")
-_LENGTH = struct.Struct(">I")
+MAGIC = b"STRJRNL2"
+MAGIC_1 = b"STRJRNL1"
+MARK = b"\xf1\xa6\x1e\x0b"
+
+_HEAD = struct.Struct(">4sIQIII")
+_CRC = struct.Struct(">I")
+HEAD_BYTES = _HEAD.size + _CRC.size
+
+_HEAD_1 = struct.Struct(">II")
+_BODY_1 = struct.Struct(">Iqii")
+LONGEST_1 = 64 * 1024 * 1024
+"""No frame of version 1 is longer: a greater length is damage."""
 
 
-class Entry(NamedTuple):
-    """One record of the event topic. `timestamp_ms` is Unix milliseconds, -1 if it had none."""
+class Head(NamedTuple):
+    """What a frame says about its body."""
 
     partition: int
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
+    first: int
+    events: int
+
+
+class Frame(NamedTuple):
+    """Some events of one partition. `first` is None in files of version 1, which do not number them."""
+
+    partition: int
+    first: int | None
+    events: int
+    batch: bytes
 
 
 class Damage(NamedTuple):
-    """Bytes that are no frame: from position `at` of the file on, `size` bytes."""
+    """Bytes that are no frame: `size` of them, from position `at` of the file on.
+
+    `torn`: a frame begins there, and the file ends before the frame does; its writer was interrupted.
+    `head`: of a frame whose body alone is damaged, else None.
+    """
 
     at: int
     size: int
+    torn: bool
+    head: Head | None
 
 
-def encode(entry: Entry) -> bytes:
-    """One entry as a frame."""
-    key, value = entry.key or b"", entry.value or b""
-    key_length = -1 if entry.key is None else len(key)
-    value_length = -1 if entry.value is None else len(value)
-    head = _BODY.pack(entry.partition, entry.timestamp_ms, key_length, value_length)
-    body = b"".join((head, key, value))
-    return _HEADER.pack(len(body), _crc(body)) + body
+Decode = Callable[[bytes, int], tuple[Frame | Damage, int]]
+"""What begins at a position, and where to look for the next frame. The damage's size is not known yet."""
 
 
-def read_frames(data: bytes) -> Iterator[Entry | Damage]:
-    """Entries of a file in order. A damaged frame is stepped over if a good one follows it.
+def encode(frame: Frame) -> bytes:
+    """One numbered frame as bytes."""
+    body_crc = zlib.crc32(frame.batch)
+    head = _HEAD.pack(MARK, frame.partition, frame.first, frame.events, len(frame.batch), body_crc)
+    return b"".join((head, _CRC.pack(zlib.crc32(head)), frame.batch))
 
-    What follows a damaged frame is only found through its length: if no good frame begins there, the rest
-    of the file is one Damage. A file without MAGIC is all damage; an empty one holds nothing.
-    """
-    if not data.startswith(MAGIC):
-        if data:
-            yield Damage(0, len(data))
-        return
-    at = len(MAGIC)
+
+def read_frames(data: bytes) -> Iterator[Frame | Damage]:
+    """Frames of a file in order, of either version, and the damage between them."""
+    version_1 = data.startswith(MAGIC_1) or not (data.startswith(MAGIC) or MARK in data)
+    decode, begin = (_decode_1, _any_place) if version_1 else (_decode, _next_mark)
+    at = len(MAGIC) if data.startswith((MAGIC, MAGIC_1)) else 0
     while at < len(data):
-        entry, end = _decode(data, at)
-        if entry is not None:
-            yield entry
-        elif end is not None and _decode(data, end)[0] is not None:
-            yield Damage(at, end - at)
-        else:
-            yield Damage(at, len(data) - at)
-            return
-        at = end if end is not None else len(data)
+        found, end = decode(data, at)
+        if isinstance(found, Damage):
+            end = _next_frame(data, end, decode, begin)
+            found = found._replace(size=end - at, torn=found.torn and end == len(data))
+        yield found
+        at = end
 
 
-def _crc(body: bytes) -> int:
-    return zlib.crc32(body, zlib.crc32(_LENGTH.pack(len(body))))
+def _next_frame(data: bytes, at: int, decode: Decode, begin: Callable[[bytes, int], int]) -> int:
+    """Where the next good frame begins; the end of the data if none does."""
+    at = begin(data, at)
+    while at < len(data) and isinstance(decode(data, at)[0], Damage):
+        at = begin(data, at + 1)
+    return at
 
 
-def _decode(data: bytes, at: int) -> tuple[Entry | None, int | None]:
-    """The frame at a position (None: no good frame) and where it says it ends (None: beyond the data)."""
-    start = at + _HEADER.size
-    if start > len(data):
-        return None, None
-    length, crc = _HEADER.unpack_from(data, at)
-    end = start + length
-    if end > len(data) or length < _BODY.size:
-        return None, None
-    body = data[start:end]
-    if _crc(body) != crc:
-        return None, end
-    partition, timestamp, key_length, value_length = _BODY.unpack_from(body)
-    split = _BODY.size + max(key_length, 0)
-    key = body[_BODY.size : split] if key_length >= 0 else None
+def _next_mark(data: bytes, at: int) -> int:
+    found = data.find(MARK, at)
+    return len(data) if found < 0 else found
+
+
+def _any_place(data: bytes, at: int) -> int:
+    return min(at, len(data))
+
+
+def _decode(data: bytes, at: int) -> tuple[Frame | Damage, int]:
+    body = at + HEAD_BYTES
+    if body > len(data):
+        begins = MARK.startswith(data[at : at + len(MARK)])
+        return Damage(at, 0, begins, None), at + 1
+    mark, partition, first, events, length, body_crc = _HEAD.unpack_from(data, at)
+    (head_crc,) = _CRC.unpack_from(data, at + _HEAD.size)
+    if mark != MARK or head_crc != zlib.crc32(data[at : at + _HEAD.size]):
+        return Damage(at, 0, False, None), at + 1
+    end = body + length
+    if end > len(data):
+        return Damage(at, 0, True, None), at + 1
+    batch = data[body:end]
+    if body_crc != zlib.crc32(batch):
+        return Damage(at, 0, False, Head(partition, first, events)), end
+    return Frame(partition, first, events, batch), end
+
+
+def _decode_1(data: bytes, at: int) -> tuple[Frame | Damage, int]:
+    begin = at + _HEAD_1.size
+    if begin > len(data):
+        return Damage(at, 0, True, None), at + 1
+    length, crc = _HEAD_1.unpack_from(data, at)
+    if not _BODY_1.size <= length <= LONGEST_1:
+        return Damage(at, 0, False, None), at + 1
+    if begin + length > len(data):
+        return Damage(at, 0, True, None), at + 1
+    body = data[begin : begin + length]
+    if crc != zlib.crc32(body, zlib.crc32(data[at : at + 4])):
+        return Damage(at, 0, False, None), at + 1
+    partition, timestamp, key_length, value_length = _BODY_1.unpack_from(body)
+    split = _BODY_1.size + max(key_length, 0)
+    key = body[_BODY_1.size : split] if key_length >= 0 else None
     value = body[split:] if value_length >= 0 else None
-    return Entry(partition, timestamp, key, value), end
+    return Frame(partition, None, 1, one_record(timestamp, key, value)), begin + length

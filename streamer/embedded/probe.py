@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 import struct
 
+from streamer.embedded.errors import EmbeddedError
+
 TIMEOUT_SECONDS = 1.0
 METADATA = 3
 NO_CONTROLLER = -1
@@ -26,6 +28,26 @@ def port_is_free(port: int) -> bool:
         except (OSError, OverflowError):
             return False
         return True
+
+
+def claimed_port(port: int) -> socket.socket:
+    """A socket bound to this loopback port, to listen on later.
+
+    Raises:
+        EmbeddedError: another program has the port.
+    """
+    # Named as TCP: else asyncio does not send small responses at once (TCP_NODELAY).
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("127.0.0.1", port))
+    except OSError as error:
+        listener.close()
+        raise EmbeddedError(
+            f"Port {port} of 127.0.0.1 cannot be used ({error.strerror}). End the program that has it, or "
+            "choose another port (--port, --redis-port, --web-port)."
+        ) from None
+    return listener
 
 
 def kafka_answers(port: int) -> bool:

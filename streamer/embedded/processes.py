@@ -7,9 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO
 
 from streamer.embedded import guard
 from streamer.embedded.errors import ServerFailed
@@ -55,14 +54,11 @@ class Child:
         """Start the program; output is appended to the log, or dropped without one."""
         if self.alive:
             raise RuntimeError(f"{self.name} already runs as process {self.pid}; stop it first")
-        with open(self.log or os.devnull, "ab") as output:
-            self._process = self._spawn(output)
-
-    def _spawn(self, output: IO[bytes]) -> subprocess.Popen[bytes]:
         argv = [sys.executable, "-I", "-S", guard.__file__, str(os.getpid()), *self.argv]
-        return subprocess.Popen(  # noqa: S603  (our own servers)
-            argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=self.env, process_group=0
-        )
+        with open(self.log or os.devnull, "ab") as output:
+            self._process = subprocess.Popen(  # noqa: S603  (our own servers)
+                argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=self.env, process_group=0
+            )
 
     def wait_ready(self, answers: Callable[[], bool], seconds: float = READY_SECONDS) -> None:
         """Wait until `answers()`; raise ServerFailed if the program ends before or the deadline passes."""
@@ -102,36 +98,3 @@ class Child:
         self.signal(signal.SIGKILL)
         if self._process is not None:
             self._process.wait()
-
-
-class TalkingChild(Child):
-    """One of our own programs, which ends by itself when its standard input closes, and writes lines.
-
-    Without the guard: it may have something to finish after the death of this process, which closes its
-    standard input, however it comes.
-    """
-
-    def _spawn(self, output: IO[bytes]) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(  # noqa: S603  (our own program)
-            self.argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=output,
-            env=self.env,
-            process_group=0,
-        )
-
-    def lines(self) -> Iterator[bytes]:
-        """What it writes, until it ends; a later call goes on where this one was left."""
-        output = None if self._process is None else self._process.stdout
-        if output is not None and not output.closed:
-            for line in output:  # noqa: UP028  (`yield from` would close the pipe when left)
-                yield line
-            output.close()
-
-    def stop(self, seconds: float = STOP_SECONDS) -> None:
-        """Close its standard input, and SIGKILL if it still runs after that many seconds."""
-        if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.close()
-        if not self.wait(seconds):
-            self.kill()

@@ -1,24 +1,21 @@
 """`streamer up`: broker, Redis, worker and page on this machine, in one process tree that ends together.
 
-What it keeps: every event that the broker acknowledged, in the journal under the data directory. At the next
-start they are loaded again, and the worker computes the same digests from them.
-
-What can be lost: nothing by Ctrl-C, SIGTERM, a closed terminal or SIGKILL of `up` itself (the store journals
-what the broker still holds, then ends). If the broker or its store are killed, or the machine stops: what
-was acknowledged in the last moments (about 20 ms without a backlog), and by a power cut what was written in
-the last 100 ms. If the disk is full, `up` ends with that error, and what it could not write is lost.
-Publishing again does no harm.
+What it keeps: every event that it acknowledged. Such an event is in the journal under the data directory, and
+synced to the disk, before its producer is told so. It survives every end of any of these processes, or of all
+at once, and a power cut. At the next start the events are loaded again, in the same order, and the worker
+computes the same digests from them. While the disk is full no event is acknowledged.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -26,13 +23,15 @@ from typing import Any, cast
 import redis
 
 from streamer.discovery import discovery_path, read_discovery, remove_discovery, write_discovery
-from streamer.embedded.broker import Broker, broker_binary
+from streamer.embedded.broker import broker_binary
 from streamer.embedded.data_dir import DataDir, default_data_dir
 from streamer.embedded.durable import DurableBroker
+from streamer.embedded.environment import child_environment
 from streamer.embedded.errors import EmbeddedError, ServerFailed
 from streamer.embedded.keeper import Keeper
 from streamer.embedded.locks import locked
 from streamer.embedded.memory import MemoryWatch, default_limit_bytes, resident_bytes
+from streamer.embedded.probe import claimed_port
 from streamer.embedded.processes import Child
 from streamer.embedded.signals import Stopped, stopped_by_signals
 from streamer.embedded.valkey import Valkey, valkey_binary
@@ -45,8 +44,7 @@ WORKER_STOP_SECONDS = 20.0
 REPORT_SECONDS = 60.0
 LOOK_SECONDS = 0.2
 MEMORY_LOOK_SECONDS = 5.0
-OF_OTHER_SERVERS = {"data_dir", "redis_password", "redis_cafile"}
-"""Settings that are not handed to the worker, nor those that begin with `sasl_` and `ssl_`."""
+PROBLEM_SECONDS = 1.0
 
 
 def run_up(
@@ -86,6 +84,9 @@ def run_up(
                 path = data_dir or settings.data_dir or default_data_dir()
             directory = DataDir(path.absolute())
             stack.enter_context(locked(directory.lock, "The data directory"))
+            for chosen in (port, redis_port, web_port):
+                if chosen is not None:
+                    claimed_port(chosen).close()
             ports = (
                 port or directory.usual_port("broker"),
                 redis_port or directory.usual_port("redis"),
@@ -97,10 +98,13 @@ def run_up(
             up.start()
             up.supervise()
     except Stopped:
-        echo("Everything ended." if ephemeral else "Everything ended; the events are kept.")
+        echo("Everything ended." if ephemeral else "Everything ended; all that was acknowledged is kept.")
         return 0
     except EmbeddedError as error:
         echo(str(error))
+        return 1
+    except OSError as error:
+        echo(f"`up` cannot go on: {error}. Check that disk and its permissions, then start again.")
         return 1
     return 0
 
@@ -150,12 +154,11 @@ class Up:
         )
         environment = child_environment(self._settings)
         logs = directory.logs
-        self._broker = (
-            Broker(port, log=logs / "broker.log")
-            if ephemeral
-            else DurableBroker(directory, environment, echo)
-        )
-        self._worker = Child("The worker", worker, log=logs / "worker.log", env=environment)
+        forwarder = f"worker-{secrets.token_hex(8)}"
+        journal = None if ephemeral else directory.journal
+        self._broker = DurableBroker(self._settings, journal, logs / "broker.log", forwarder, echo)
+        environment_of_worker = environment | {"STREAMER_CLIENT_ID": forwarder}
+        self._worker = Child("The worker", worker, log=logs / "worker.log", env=environment_of_worker)
         self._keepers = [
             Keeper(self._redis.child, self._redis.start, echo),
             Keeper(self._worker, self._worker.start, echo),
@@ -171,6 +174,7 @@ class Up:
             )
         self._memory = MemoryWatch(default_limit_bytes())
         self._memory_due = 0.0
+        self._problem_due = 0.0
         self._announced = False
 
     def start(self) -> None:
@@ -197,7 +201,7 @@ class Up:
             self._look()
 
     def stop(self) -> None:
-        """End everything: first what reads, last what keeps; ServerFailed if that could not keep all."""
+        """End everything: first what reads, last what keeps."""
         remove_discovery()
         for child, _ in self._extras:
             child.stop()
@@ -211,6 +215,7 @@ class Up:
         for keeper in self._keepers:
             keeper.look(now)
         self._look_at_extras(now)
+        self._tell_problem(now)
         if now >= self._memory_due:
             self._memory_due = now + MEMORY_LOOK_SECONDS
             self._check_memory()
@@ -236,6 +241,15 @@ class Up:
         except redis.RedisError:
             return False
         return any(_is_current(json.loads(report)) for report in cast(list[bytes], told))
+
+    def _tell_problem(self, now: float) -> None:
+        """For `streamer status`. In Redis, since a disk that is full takes no file."""
+        if self._broker.problem is None or now < self._problem_due:
+            return
+        self._problem_due = now + PROBLEM_SECONDS
+        with suppress(redis.RedisError), redis.Redis.from_url(self._redis.url, socket_timeout=1.0) as client:
+            key = Names(self._settings.namespace).stack_problem
+            client.set(key, self._broker.problem, px=int(3_000 * PROBLEM_SECONDS))
 
     def _check_memory(self) -> None:
         size = resident_bytes(self._broker.broker_pid)
@@ -280,14 +294,3 @@ class Up:
 def _is_current(report: dict[str, Any]) -> bool:
     """True for the heartbeat of a worker that owns partitions and lags behind in none."""
     return bool(report.get("partitions")) and not report["catching_up"] and not any(report["lag"].values())
-
-
-def child_environment(settings: Settings) -> dict[str, str]:
-    """This process's environment with the settings as STREAMER_* variables, for a child on this machine."""
-    values = settings.model_dump(mode="json", exclude=OF_OTHER_SERVERS, exclude_none=True)
-    ours = {
-        f"STREAMER_{name.upper()}": str(value)
-        for name, value in values.items()
-        if not name.startswith(("sasl_", "ssl_"))
-    }
-    return {**os.environ, **ours, "STREAMER_REDIS_PASSWORD": ""}

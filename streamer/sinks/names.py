@@ -167,6 +167,11 @@ class Names:
         """Hash: worker id to its last heartbeat."""
         return f"{self._root}:workers"
 
+    @property
+    def stack_problem(self) -> str:
+        """String: why `streamer up` accepts no events, as long as it accepts none."""
+        return f"{self._root}:stack_problem"
+
 
 def agent_model_suffix(agent: str, model: str) -> str:
     """Suffix of an agent:model's key within its run."""

@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -22,7 +23,10 @@ if __name__ == "__main__":
     redis = urlsplit(os.environ["STREAMER_REDIS"])
     with socket.create_connection((redis.hostname, redis.port)) as connection:
         key = Names(os.environ["STREAMER_NAMESPACE"]).workers
-        report = '{"partitions":[0],"catching_up":[],"lag":{}}'
+        at = datetime.now(UTC).isoformat()
+        report = json.dumps(
+            {"at": at, "partitions": [0], "catching_up": [], "lag": {}}, separators=(",", ":")
+        )
         connection.sendall(f"HSET {key} stand-in '{report}'\r\n".encode())
         connection.recv(64)
     signal.pause()

@@ -17,17 +17,16 @@ from tests.support.worker_process import wait_for
 DEADLINE_SECONDS = 60.0
 
 PROGRAM = """
-import json, resource, sys
+import json, sys
 from pathlib import Path
 from streamer.embedded.up import WORKER, run_up
 from streamer.settings import Settings
 given = json.loads(sys.argv[1])
-if given["largest_file"]:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (given["largest_file"],) * 2)
 sys.exit(run_up(
     Settings(**given["settings"]),
     data_dir=Path(given["data_dir"]), ephemeral=given["ephemeral"],
     echo=lambda line: print(line, flush=True), worker=given["worker"] or WORKER,
+    **given["ports"],
 ))
 """
 
@@ -107,14 +106,14 @@ def launch(
     *,
     ephemeral: bool = False,
     worker: list[str] | None = None,
-    largest_file: int | None = None,
+    ports: dict[str, int] | None = None,
     **settings: Any,
 ) -> Stack:
     """Start it, without waiting; the discovery file and the output lie beside the data directory.
 
     Args:
         worker: command line of the worker; [] for the real one, None for a stand-in.
-        largest_file: bytes that one file may have, as if the disk were full then.
+        ports: where to listen, by the name of the argument; a free port where none is given.
     """
     discovery, output = directory / "running.json", directory / "output.txt"
     discovery.unlink(missing_ok=True)
@@ -122,8 +121,8 @@ def launch(
         "settings": settings,
         "data_dir": str(directory / "data"),
         "ephemeral": ephemeral,
-        "largest_file": largest_file,
         "worker": IDLE_WORKER if worker is None else worker,
+        "ports": ports or {},
     }
     environment = os.environ | {"STREAMER_DISCOVERY": str(discovery)}
     with output.open("wb") as file:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
+import subprocess
+import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+import orjson
 import pytest
 
-from streamer.embedded.journal import Journal
+from streamer.cli.up import PROGRAM
+from streamer.client import TrialPublisher
+from streamer.settings import Settings
 from tests.embedded.stack import Stack, descendants, running, runs
 from tests.support.worker_process import wait_for
 from tests.worker.deployment import Deployment, trial_events
@@ -41,9 +49,7 @@ def interrupt_up(stack: Stack) -> None:
 
 
 def stop_the_machine(stack: Stack) -> None:
-    """All at once, as a reboot does it, once the journal has everything."""
-    journal = Journal(stack.data / "journal")
-    wait_for(lambda: len(list(journal.read(lambda _: None))) == 4_000, "all events in the journal")
+    """All at once, as a reboot does it."""
     for pid in [stack.process.pid, *descendants(stack.process.pid)]:
         os.kill(pid, signal.SIGKILL)
     stack.process.wait(10)
@@ -62,6 +68,56 @@ def test_the_events_of_the_night_give_the_same_digests_in_the_morning(
         deployment.wait_until_equal()
         deployment.publish(trial_events(500, seed=2))
         deployment.wait_until_equal()
+        interrupt_up(stack)
+
+
+class Publishing:
+    """A harness that publishes through every end of the stack, as TrialPublisher lets it."""
+
+    def __init__(self, settings: Settings, spill: Path) -> None:
+        self.published: list[bytes] = []
+        self._publisher = TrialPublisher(settings, spill_dir=spill)
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._publish)
+        self._thread.start()
+
+    def _publish(self) -> None:
+        for event in itertools.cycle(trial_events(50_000, runs=20)):
+            if self._ending.is_set():
+                return
+            self._publisher.publish(orjson.loads(event))
+            self.published.append(event)
+            time.sleep(0.001)
+
+    def go_on_for(self, events: int) -> None:
+        """Wait until so many more events are acknowledged."""
+        wanted = self._publisher.counts.sent + events
+        wait_for(lambda: self._publisher.counts.sent >= wanted, "further acknowledgements")
+
+    def end(self) -> None:
+        """Stop publishing, and wait until all is acknowledged."""
+        self._ending.set()
+        self._thread.join()
+        assert self._publisher.flush(60)
+        self._publisher.close()
+
+
+def test_a_harness_that_publishes_through_every_end_finds_all_of_it_and_verify_equal(tmp_path: Path) -> None:
+    harness: Publishing | None = None
+    for end in (interrupt_up, stop_the_machine):
+        with running(tmp_path, worker=REAL_WORKER, **SETTINGS) as stack:
+            if harness is None:
+                harness = Publishing(deployment_on(stack, []).settings, tmp_path / "spill")
+            harness.go_on_for(300)
+            end(stack)
+    assert harness is not None
+    with running(tmp_path, worker=REAL_WORKER, **SETTINGS) as stack:
+        harness.end()
+        deployment_on(stack, harness.published).wait_until_equal()
+        verify = [sys.executable, "-c", PROGRAM, "verify", "--all"]
+        environment = os.environ | {"STREAMER_DISCOVERY": str(stack.discovery)}
+        done = subprocess.run(verify, env=environment, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done
         interrupt_up(stack)
 
 

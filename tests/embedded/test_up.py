@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
-import re
-import shutil
 import signal
-from contextlib import suppress
+import socket
 from pathlib import Path
 
 import pytest
 import redis
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka import AIOKafkaProducer
 
-from streamer.embedded.journal import Journal
+from streamer.client.health import read_health
 from streamer.embedded.probe import kafka_answers, redis_answers
+from streamer.settings import Settings
+from tests.embedded.full_disk import small_disk
 from tests.embedded.stack import IDLE_WORKER, Stack, launch, running, runs
+from tests.embedded.writers import Writers, held
 from tests.support.worker_process import wait_for
 
 PARTITIONS = 4
@@ -33,21 +34,9 @@ async def publish(stack: Stack, count: int, first: int = 0) -> None:
         await asyncio.gather(*sent)
 
 
-async def held(stack: Stack, count: int) -> list[int]:
+def numbers(stack: Stack, count: int) -> list[int]:
     """Numbers in the event topic, sorted, once there are so many."""
-    found: list[int] = []
-    async with (
-        AIOKafkaConsumer(bootstrap_servers=stack.found["bootstrap"], fetch_max_wait_ms=10) as consumer,
-        asyncio.timeout(30),
-    ):
-        partitions = [TopicPartition("trial-events", n) for n in range(PARTITIONS)]
-        consumer.assign(partitions)
-        for partition in partitions:
-            consumer.seek(partition, 0)
-        while len(found) < count:
-            batches = await consumer.getmany(timeout_ms=100)
-            found += [int(record.value) for records in batches.values() for record in records]
-    return sorted(found)
+    return sorted(map(int, held(stack.found["bootstrap"], PARTITIONS, count).values()))
 
 
 @pytest.mark.parametrize("ephemeral", [False, True])
@@ -77,7 +66,7 @@ def test_sigkill_of_up_leaves_no_process_and_loses_no_acknowledged_event(tmp_pat
             asyncio.run(publish(stack, 5_000, start * 5_000))
             stack.end(signal.SIGKILL)  # right after the last acknowledgement
     with running(tmp_path, partitions=PARTITIONS) as stack:
-        assert asyncio.run(held(stack, 15_000)) == list(range(15_000))
+        assert numbers(stack, 15_000) == list(range(15_000))
 
 
 def test_an_orderly_end_keeps_everything_once(tmp_path: Path) -> None:
@@ -90,52 +79,72 @@ def test_an_orderly_end_keeps_everything_once(tmp_path: Path) -> None:
 
 def test_a_torn_journal_is_cut_and_said(tmp_path: Path) -> None:
     with running(tmp_path, partitions=PARTITIONS) as stack:
-        asyncio.run(publish(stack, 10))
+        for number in range(10):
+            asyncio.run(publish(stack, 1, number))
         stack.end(signal.SIGTERM)
     (segment,) = (tmp_path / "data" / "journal").glob("*.journal")
     os.truncate(segment, segment.stat().st_size - 1)
     with running(tmp_path, partitions=PARTITIONS) as stack:
-        assert "no whole event" in stack.printed
-        assert len(asyncio.run(held(stack, 9))) == 9
+        assert "not written to its end" in stack.printed
+        assert numbers(stack, 9) == list(range(9))
 
 
 def test_the_death_of_the_broker_ends_up_with_a_clear_error_and_the_journal_survives(tmp_path: Path) -> None:
     with running(tmp_path, partitions=PARTITIONS) as stack:
         asyncio.run(publish(stack, 100))
-        journal = Journal(tmp_path / "data" / "journal")
-        wait_for(lambda: len(list(journal.read(lambda _: None))) == 100, "all events in the journal")
         os.kill(stack.pid_of("tansu"), signal.SIGKILL)
         assert stack.process.wait(30) == 1
         assert "The embedded broker ended (-9)" in stack.printed
+        assert "All that was acknowledged is kept: start `streamer up` again" in stack.printed
         assert not stack.discovery.exists()
     with running(tmp_path, partitions=PARTITIONS) as stack:
-        assert asyncio.run(held(stack, 100)) == list(range(100))
+        assert numbers(stack, 100) == list(range(100))
 
 
-def test_a_full_disk_ends_up_with_its_reason_and_what_was_journalled_is_there_later(tmp_path: Path) -> None:
-    with running(tmp_path, partitions=PARTITIONS, largest_file=100_000) as stack:
-        with suppress(KafkaError):  # the broker ends while we publish
-            asyncio.run(publish(stack, 10_000))
+@pytest.mark.parametrize("option", ["port", "redis_port", "web_port"])
+def test_a_taken_port_is_one_line_within_seconds(tmp_path: Path, option: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        stack = launch(tmp_path, ports={option: port})
+        assert stack.process.wait(10) == 1
+    (line,) = stack.printed.splitlines()
+    assert line.startswith(f"Port {port} of 127.0.0.1 cannot be used (Address already in use).")
+
+
+def test_a_full_disk_is_one_line_and_a_problem_in_status_until_there_is_room(tmp_path: Path) -> None:
+    with (
+        small_disk(tmp_path / "data", 4 * 1024 * 1024) as disk,
+        running(tmp_path, partitions=PARTITIONS, namespace="full") as stack,
+    ):
+        found = stack.found
+        settings = Settings(
+            **{name: found[name] for name in ("bootstrap", "redis", "namespace", "partitions")}
+        )
+        told = "cannot be written (No space left on device): no event is acknowledged."
+        with contextlib.suppress(OSError), (disk / "ballast").open("wb") as ballast:
+            while ballast.write(bytes(4096)):
+                ballast.flush()
+        writers = Writers(found["bootstrap"], topic="full.trial-events").start(0)
+        wait_for(lambda: any(told in problem for problem in read_health(settings).problems), "the problem")
+        refused = len(writers.acknowledged)
+        (disk / "ballast").unlink()
+        writers.go_on_for(100)
+        wait_for(lambda: not any(told in p for p in read_health(settings).problems), "the end of the problem")
+        writers.end()
+        assert refused == 0
+        assert stack.printed.count(told) == 1
+        assert stack.printed.count("The journal can be written again") == 1
+        assert stack.end(signal.SIGTERM) == 0
+        assert "all that was acknowledged is kept" in stack.printed
+
+
+def test_a_start_on_a_full_disk_says_so(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "data", 4096) as disk:
+        (disk / "ballast").write_bytes(b"full")
+        stack = launch(tmp_path)
         assert stack.process.wait(30) == 1
-        assert "journal cannot be written: [Errno 27] File too large" in stack.printed
-    with running(tmp_path, partitions=PARTITIONS) as stack:
-        loaded = [int(n.replace(",", "")) for n in re.findall(r"Loaded +([\d,]+) events", stack.printed)]
-        assert len(loaded) == 1
-        assert 1_000 < loaded[0] < 10_000
-        assert len(set(asyncio.run(held(stack, loaded[0])))) == loaded[0]
-
-
-def test_an_end_that_could_not_keep_everything_says_so(tmp_path: Path) -> None:
-    with running(tmp_path, partitions=PARTITIONS) as stack:
-        store = stack.pid_of("streamer.embedded.store")
-        os.kill(store, signal.SIGSTOP)
-        asyncio.run(publish(stack, 10))
-        shutil.rmtree(tmp_path / "data" / "journal")
-        stack.process.send_signal(signal.SIGINT)
-        os.kill(store, signal.SIGCONT)
-        assert stack.process.wait(30) == 1
-        assert "journal cannot be written" in stack.printed
-        assert "the events are kept" not in stack.printed
+        assert "No space left on device" in stack.printed
+        assert len(stack.printed.splitlines()) == 1
 
 
 def test_a_worker_and_a_redis_that_die_are_started_again(tmp_path: Path) -> None:
@@ -183,7 +192,7 @@ def test_settings_of_other_servers_do_not_reach_this_stack(
         assert stack.end(signal.SIGTERM) == 0
 
 
-@pytest.mark.parametrize("part", ["streamer.embedded.store", "valkey-server", "idle_worker"])
+@pytest.mark.parametrize("part", ["tansu", "valkey-server", "idle_worker"])
 def test_a_signal_during_the_start_ends_what_has_started(tmp_path: Path, part: str) -> None:
     stack = launch(tmp_path, partitions=PARTITIONS)
     wait_for(lambda: stack.other(part), f"the start of {part}")
