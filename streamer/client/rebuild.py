@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 import orjson
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 from aiokafka.errors import for_code
 
@@ -30,6 +30,7 @@ from streamer.client.verify import REDIS_TIMEOUT_SECONDS
 from streamer.settings import Settings
 from streamer.sinks.broker import telling_refusals
 from streamer.sinks.connect import sync_client
+from streamer.sinks.consumer import AIOKafkaConsumer
 from streamer.sinks.entry import parse_version
 from streamer.sinks.meta import EPOCH_KEY, LOG_KEY, epoch_value, greatest_epoch
 from streamer.sinks.names import Names

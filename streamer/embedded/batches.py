@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any, NamedTuple
 
-import cramjam
-from aiokafka import codec
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
+from streamer.sinks.unpack import UNPACKERS, BatchTooLarge, UnreadableBatch
+
 MAX_BATCH_BYTES = 16 * 1024 * 1024
-MAX_UNPACKED_BYTES = 64 * 1024 * 1024
 PACKED_BYTES = 512 * 1024
 """Size of the batches that small ones are packed into: the embedded broker reads many small ones slowly."""
 
@@ -29,8 +27,7 @@ CORRUPT, TOO_LARGE, UNSUPPORTED_FORMAT, INVALID = 2, 10, 43, 87
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 _CODEC_BITS, _TRANSACTION_OR_CONTROL = 0x07, 0x30
-_SNAPPY = CODECS["snappy"]
-_UNPACKERS = {1: cramjam.gzip, 3: cramjam.lz4, 4: cramjam.zstd}
+_NAMES = {number: name for name, number in CODECS.items()}
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _LENGTH_AT, _BEFORE_LENGTH = 8, 12
@@ -89,7 +86,7 @@ def unpacked(batch: bytes) -> Iterator[Any]:
     """Its records, as aiokafka has them.
 
     Raises:
-        BatchRefused: it is larger than MAX_UNPACKED_BYTES when unpacked.
+        BatchRefused: it is larger than `MAX_UNPACKED_BYTES` when unpacked.
         CorruptRecordException: it cannot be unpacked.
     """
     return _records(_plain(batch))
@@ -167,18 +164,9 @@ def _sealed(batch: bytes) -> bytes:
 
 
 def _unpack(number: int, packed: bytes) -> bytes:
-    """Unpack into room that grows up to the limit, whatever the packed bytes say about their size."""
-    if number == _SNAPPY:
-        try:
-            return bytes(codec.snappy_decode(packed))  # at most 21 times as large
-        except Exception as error:
-            raise CorruptRecordException(f"snappy: {error}") from None
-    if number not in _UNPACKERS:
-        raise CorruptRecordException(f"codec {number}")
-    size = max(16 * len(packed), 4096)
-    while size < 8 * MAX_UNPACKED_BYTES:
-        room = bytearray(min(size, MAX_UNPACKED_BYTES))
-        with suppress(cramjam.DecompressionError):
-            return bytes(room[: _UNPACKERS[number].decompress_into(packed, room)])
-        size *= 8
-    raise BatchRefused(TOO_LARGE)
+    try:
+        return UNPACKERS[_NAMES[number]](packed)
+    except BatchTooLarge:
+        raise BatchRefused(TOO_LARGE) from None
+    except (KeyError, UnreadableBatch) as error:
+        raise CorruptRecordException(f"codec {number}: {error}") from None

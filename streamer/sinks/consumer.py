@@ -14,97 +14,27 @@ Import `AIOKafkaConsumer` from here, never from aiokafka.
 
 from __future__ import annotations
 
-import gzip
 import importlib
-import io
 import logging
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-import cramjam
 from aiokafka import AIOKafkaConsumer
-from aiokafka.codec import snappy_decode
 from aiokafka.consumer import fetcher
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record import default_records, legacy_records
 from aiokafka.structs import ConsumerRecord
 
 from schemas.decode import Reason, Unread
+from streamer.sinks.unpack import UNPACKERS, UnreadableBatch
 
-__all__ = ["MAX_HANDED_BYTES", "MAX_UNPACKED_BYTES", "AIOKafkaConsumer"]
-
-MAX_UNPACKED_BYTES = 32 * 1024 * 1024
-"""Of one record batch. Producers make batches of 16 KB to 1 MB; an event has 1 MiB at most."""
+__all__ = ["MAX_HANDED_BYTES", "AIOKafkaConsumer"]
 
 MAX_HANDED_BYTES = 16 * 1024 * 1024
 """Of the records of one partition that one call hands on, but for the last of them."""
 
 _EVENTS = "trial-events"
-_FIRST_BUFFER_RATIO = 16
-_FIRST_BUFFER_BYTES = 64 * 1024
 _logger = logging.getLogger(__name__)
-
-
-class _UnreadableBatch(Exception):
-    """A record batch that cannot be unpacked; the text says why."""
-
-    @classmethod
-    def too_large(cls) -> _UnreadableBatch:
-        return cls(f"unpacks to more than {MAX_UNPACKED_BYTES:,} bytes, which are allowed")
-
-
-def _unpacked_gzip(payload: Any) -> bytes:
-    try:
-        with gzip.GzipFile(fileobj=io.BytesIO(payload)) as packed:
-            found = packed.read(MAX_UNPACKED_BYTES + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise _UnreadableBatch(f"is damaged gzip: {error}") from error
-    if len(found) > MAX_UNPACKED_BYTES:
-        raise _UnreadableBatch.too_large()
-    return found
-
-
-def _unpacked_snappy(payload: Any) -> bytes:
-    """Each block of snappy says how large it is, and is no larger."""
-    try:
-        sizes = _snappy_sizes(memoryview(payload))
-        if sum(sizes) > MAX_UNPACKED_BYTES:
-            raise _UnreadableBatch.too_large()
-        return bytes(snappy_decode(payload))
-    except (cramjam.DecompressionError, ValueError, IndexError) as error:
-        raise _UnreadableBatch(f"is damaged snappy: {error}") from error
-
-
-def _snappy_sizes(payload: memoryview) -> Iterator[int]:
-    """Unpacked sizes of the blocks: one, or several where the Java library framed them."""
-    if payload[:8].tobytes() != b"\x82SNAPPY\x00":
-        yield cramjam.snappy.decompress_raw_len(payload)
-        return
-    at = 16
-    while at < len(payload):
-        size = int.from_bytes(payload[at : at + 4], "big")
-        yield cramjam.snappy.decompress_raw_len(payload[at + 4 : at + 4 + size])
-        at += 4 + size
-
-
-def _unpacked_by(codec: Any) -> Callable[[Any], bytes]:
-    """For lz4 and zstd, which say nothing of sizes that one could trust: into buffers that grow."""
-
-    def unpacked(payload: Any) -> bytes:
-        size = min(max(_FIRST_BUFFER_RATIO * len(payload), _FIRST_BUFFER_BYTES), MAX_UNPACKED_BYTES)
-        while True:
-            buffer = bytearray(size)
-            try:
-                return bytes(memoryview(buffer)[: codec.decompress_into(payload, buffer)])
-            except cramjam.DecompressionError as error:
-                if "whole buffer" not in str(error):
-                    raise _UnreadableBatch(f"is damaged: {error}") from error
-                if size == MAX_UNPACKED_BYTES:
-                    raise _UnreadableBatch.too_large() from error
-            size = min(8 * size, MAX_UNPACKED_BYTES)
-
-    return unpacked
 
 
 class _Batches:
@@ -132,7 +62,7 @@ class _PartitionRecords(fetcher.PartitionRecords):  # type: ignore[misc]
         while batches.has_next():
             try:
                 yield from super()._unpack_records()
-            except _UnreadableBatch as error:
+            except UnreadableBatch as error:
                 yield from self._instead_of(batches.current, str(error))
             except CorruptRecordException as error:
                 if "Invalid CRC" in str(error):  # damaged on its way: fetched again
@@ -190,11 +120,9 @@ class _FetchResult(fetcher.FetchResult):  # type: ignore[misc]
 
 def _install() -> None:
     """Put the above in the places where aiokafka looks its own up."""
-    lz4, zstd = _unpacked_by(cramjam.lz4), _unpacked_by(cramjam.zstd)
-    codecs = {"gzip": _unpacked_gzip, "snappy": _unpacked_snappy, "lz4": lz4, "zstd": zstd}
     for batches in (default_records.DefaultRecordBatch, legacy_records.LegacyRecordBatch):
         module = importlib.import_module(batches.__module__)
-        for name, decode in codecs.items():
+        for name, decode in UNPACKERS.items():
             if hasattr(module, f"{name}_decode"):
                 setattr(module, f"{name}_decode", decode)
     fetcher.PartitionRecords = _PartitionRecords

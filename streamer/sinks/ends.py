@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
+
+from streamer.sinks.consumer import AIOKafkaConsumer
 
 
 def stable_end(consumer: AIOKafkaConsumer, place: TopicPartition) -> int | None:

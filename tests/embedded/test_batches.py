@@ -15,13 +15,13 @@ from streamer.embedded.batches import (
     CODECS,
     CORRUPT,
     INVALID,
-    MAX_UNPACKED_BYTES,
     TOO_LARGE,
     UNSUPPORTED_FORMAT,
     BatchRefused,
     accepted,
     unpacked,
 )
+from streamer.sinks.unpack import MAX_UNPACKED_BYTES
 
 
 def batch(count: int = 1, *, codec: int = 0, transactional: int = 0, value: bytes = b"v") -> bytearray:

@@ -16,7 +16,8 @@ from aiokafka.structs import TopicPartition
 
 import streamer
 from schemas.decode import Unread
-from streamer.sinks.consumer import MAX_HANDED_BYTES, MAX_UNPACKED_BYTES
+from streamer.sinks.consumer import MAX_HANDED_BYTES
+from streamer.sinks.unpack import MAX_UNPACKED_BYTES
 from tests.support.packed import CODECS, MIB, a_batch, a_bomb, packed, record, record_batch
 
 EVENTS = TopicPartition("team.trial-events", 3)
