@@ -24,7 +24,9 @@ Only where it holds text, times in UTC, integers, truth values, nulls and floats
 PLAIN = 1e15
 """Up to that, either way from zero, msgspec writes a float as orjson does: without an exponent."""
 
-NOT_DIGESTED = frozenset({"epoch", "state_version", "last_event_at", "superseded", "conflicts", "digest"})
+NOT_DIGESTED = frozenset(
+    {"epoch", "state_version", "last_event_at", "superseded", "conflicts", "digest", "made_with", "degraded"}
+)
 """Fields that tell how a summary came about rather than what it says."""
 
 

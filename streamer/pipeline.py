@@ -2,23 +2,19 @@
 
 One pipeline folds one partition of the event topic in a worker, or a whole file in `streamer fold`.
 Records may come in any order, any number of times: the answer is the same.
+
+An exception while one run is folded stays with that run: what is in memory of it is dropped, its further
+records are held back and counted, and every other run goes on.
 """
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from msgspec import Struct
-
-from schemas.base import SEMANTICS_VERSION
-from schemas.canonical import canonical_json
 from schemas.decode import Reason, decode
-from schemas.events import AnyEvent, RunStarted
-from schemas.identity import encode_id
+from schemas.events import AnyEvent, RunDeleted, RunStarted
 from schemas.plain import PlainTrial, plain_trial
 from streamer.aggregate.changes import Cut, PageWrite, ScoredChange, SummaryChange, SummaryKind
 from streamer.aggregate.cut import Cutter
@@ -26,63 +22,53 @@ from streamer.aggregate.page_format import is_run_page, run_of_page, seen_by, sl
 from streamer.aggregate.pages import PageBook, join_page
 from streamer.aggregate.run_state import Effect, RunState
 from streamer.aggregate.slots import SlotKey
-from streamer.score import PriceTable, UnknownProfile, grading_profile
+from streamer.records import (
+    MAX_KEPT_BYTES,
+    NO_TIMESTAMP,
+    Failure,
+    LogRecord,
+    Record,
+    Rejected,
+    reason_of,
+    reject,
+    unreadable,
+)
+from streamer.score import PriceTable, UnknownProfile, grading_profile, made_with
 
-NO_TIMESTAMP = -1
-"""Timestamp of a record that has none."""
-
-MAX_KEPT_BYTES = 2 * 1024 * 1024
-"""A rejected record larger than this is reported without its bytes: they would not fit a message."""
-
-
-class LogRecord(Protocol):
-    """One record of the event topic, aiokafka's or ours; `timestamp` in Unix milliseconds, negative: none."""
-
-    @property
-    def value(self) -> bytes | None: ...
-    @property
-    def offset(self) -> int: ...
-    @property
-    def partition(self) -> int: ...
-    @property
-    def timestamp(self) -> int: ...
-    @property
-    def key(self) -> bytes | None: ...
-    @property
-    def topic(self) -> str: ...
-    @property
-    def headers(self) -> Sequence[tuple[str, bytes]]: ...
-
-
-class Record(Struct, frozen=True, gc=False):
-    """A :class:`LogRecord` from elsewhere than Kafka."""
-
-    value: bytes | None
-    offset: int
-    partition: int = 0
-    timestamp: int = NO_TIMESTAMP
-    key: bytes | None = None
-    topic: str = "trial-events"
-    headers: Sequence[tuple[str, bytes]] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """A record for the rejection topic: `value` is a `Rejection` as JSON."""
-
-    key: bytes | None
-    value: bytes
+__all__ = [
+    "MAX_KEPT_BYTES",
+    "NO_TIMESTAMP",
+    "Failure",
+    "Folded",
+    "LogRecord",
+    "Pipeline",
+    "Record",
+    "Rejected",
+    "reject",
+]
 
 
 @dataclass(slots=True)
 class Folded:
-    """What a batch of records did."""
+    """What a batch of records did.
+
+    Attributes:
+        touched: runs that records were folded into.
+        rejections: for the records that are no events.
+        misplaced: records of runs that this pipeline does not own, with the run.
+        of_closed: likewise of runs that are closed.
+        deletions: run to the greatest revision up to which a held run is to be deleted.
+        records: how many there were.
+        held: records of runs that are set apart; they stay in the log and are not folded.
+    """
 
     touched: set[str] = field(default_factory=set)
     rejections: list[Rejected] = field(default_factory=list)
     misplaced: list[tuple[LogRecord, str]] = field(default_factory=list)
     of_closed: list[tuple[LogRecord, str]] = field(default_factory=list)
+    deletions: dict[str, int] = field(default_factory=dict)
     records: int = 0
+    held: int = 0
     counted: int = 0
     duplicates: int = 0
     superseded: int = 0
@@ -101,6 +87,10 @@ class Pipeline:
             as misplaced. None: every run does.
         cuts: whether `cut` will be called again and again; if not, scored trials that changed are not
             noted, and a cut has those of all slots.
+
+    Attributes:
+        as_of: greatest offset folded, -1 for none.
+        failed: runs that an exception set apart; a worker takes them out once it has written that down.
     """
 
     def __init__(
@@ -113,20 +103,23 @@ class Pipeline:
         cuts: bool = True,
     ) -> None:
         self.as_of = -1
+        self.failed: dict[str, Failure] = {}
         self._epoch = epoch
         self._writer = writer
         self._prices = prices or PriceTable.default()
+        self._made_with = made_with(self._prices)
         self._owns = owns
         self._cuts = cuts
         self._runs: dict[str, RunState] = {}
         self._cutters: dict[str, Cutter] = {}
         self._books: dict[str, PageBook] = {}
         self._closed: set[str] = set()
+        self._held: set[str] = set()
         self._unsettled: dict[str, set[SlotKey]] = {}
         self._wholly_unsettled: set[str] = set()
 
     def fold(self, records: Iterable[LogRecord]) -> Folded:
-        """Fold a batch. Never raises on bad input: that becomes a rejection."""
+        """Fold a batch. Never raises: bad input becomes a rejection, an exception sets its run apart."""
         folded, runs, touched = Folded(), self._runs, set()
         effects: Counter[Effect] = Counter()
         seen = counted = 0
@@ -135,14 +128,13 @@ class Pipeline:
             seen += 1
             if offset > self.as_of:
                 self.as_of = offset
-            event: AnyEvent | PlainTrial | None = plain_trial(value)
+            try:
+                event: AnyEvent | PlainTrial | None = plain_trial(value) or self._decoded(record, folded)
+            except Exception as error:
+                folded.rejections.append(reject(record, unreadable(error)))
+                continue
             if event is None:
-                read = self._readable(record)
-                if isinstance(read, Reason):
-                    folded.rejections.append(reject(record, read))
-                    continue
-                folded.unknown_fields += len(read.__pydantic_extra__ or ())
-                event = read
+                continue
             run_id = event.run_id
             run = runs.get(run_id)
             if run is None:
@@ -152,8 +144,16 @@ class Pipeline:
                 if run_id in self._closed:
                     folded.of_closed.append((record, run_id))
                     continue
+                if run_id in self._held:
+                    self._hold_back(run_id, event, folded)
+                    continue
                 run = self._run(run_id)
-            effect = run.apply(event, value or b"", offset, record.timestamp)
+            try:
+                effect = run.apply(event, value or b"", offset, record.timestamp)
+            except Exception as error:
+                self.fail(run_id, error, record)
+                touched.discard(run_id)
+                continue
             if effect is Effect.COUNTED:
                 counted += 1
             else:
@@ -220,9 +220,32 @@ class Pipeline:
         """All pages are loaded: they are saved already, so nothing of them is out of date."""
         for run in self._runs.values():
             run.unsaved, run.plan_unsaved, run.pages_outdated = {}, False, False
-        for run_id in self._unsettled.keys() - self._wholly_unsettled:
+        for run_id in self._unsettled.keys() - self._wholly_unsettled - self._held:
             self._runs[run_id].rescored_alone(self._unsettled[run_id])
         self._unsettled, self._wholly_unsettled = {}, set()
+
+    def fail(self, run_id: str, error: Exception, record: LogRecord | None = None) -> None:
+        """Set a run apart: something was raised while it was folded, cut or saved.
+
+        Nothing that is in memory of it can be trusted any more.
+        """
+        self.failed[run_id] = Failure(run_id, reason_of(error), record)
+        self.hold(run_id)
+
+    def hold(self, run_id: str) -> None:
+        """Drop what is in memory of a run; its records are counted and not folded from now on."""
+        for known in (self._runs, self._cutters, self._books):
+            known.pop(run_id, None)
+        self._closed.discard(run_id)
+        self._held.add(run_id)
+
+    def holds(self, run_id: str) -> bool:
+        """True for a run that is set apart."""
+        return run_id in self._held
+
+    def delete(self, run_id: str, revision: int) -> None:
+        """Begin a run as deleted: its events up to that revision are ignored, without a look at them."""
+        self._run(run_id).delete(revision)
 
     def close(self, run_id: str) -> list[str]:
         """Forget a run that is saved and cut; the keys of its state pages. Its records are handed back."""
@@ -238,6 +261,7 @@ class Pipeline:
     def reopen(self, run_id: str, other: Pipeline) -> None:
         """Take a closed run over from another pipeline; a new one begins if that does not know it."""
         self._closed.discard(run_id)
+        self._held.discard(run_id)
         if run_id in other._runs:
             self._runs[run_id] = other._runs[run_id]
             self._cutters[run_id] = other._cutters[run_id]
@@ -273,10 +297,24 @@ class Pipeline:
         if run is None:
             run = self._runs[run_id] = RunState(run_id, self._prices)
             run.tracked, run.saved = self._cuts, self._writer is not None
-            self._cutters[run_id] = Cutter(run, self._epoch)
+            self._cutters[run_id] = Cutter(run, self._epoch, self._made_with)
             if self._writer is not None:
                 self._books[run_id] = PageBook(run, self._writer)
         return run
+
+    def _decoded(self, record: LogRecord, folded: Folded) -> AnyEvent | None:
+        """The event that a record holds; None, and a rejection, where it holds none."""
+        read = self._readable(record)
+        if isinstance(read, Reason):
+            folded.rejections.append(reject(record, read))
+            return None
+        folded.unknown_fields += len(read.__pydantic_extra__ or ())
+        return read
+
+    def _hold_back(self, run_id: str, event: AnyEvent | PlainTrial, folded: Folded) -> None:
+        folded.held += 1
+        if isinstance(event, RunDeleted):
+            folded.deletions[run_id] = max(event.revision, folded.deletions.get(run_id, event.revision))
 
     def _readable(self, record: LogRecord) -> AnyEvent | Reason:
         event = decode(record.value)
@@ -286,25 +324,3 @@ class Pipeline:
             except UnknownProfile as error:
                 return Reason("unknown_grading_profile", str(error))
         return event
-
-
-def reject(record: LogRecord, reason: Reason, run_id: str | None = None) -> Rejected:
-    """The rejection of a record, with its bytes."""
-    value = record.value or b""
-    kept = value if len(value) <= MAX_KEPT_BYTES else None
-    rejection = {
-        "type": "rejection",
-        "code": reason.code,
-        "message": reason.message,
-        "run_id": run_id,
-        "semantics_version": SEMANTICS_VERSION,
-        "source_topic": record.topic,
-        "source_partition": record.partition,
-        "source_offset": record.offset,
-        "source_timestamp_ms": record.timestamp if record.timestamp >= 0 else None,
-        "source_key_base64": None if record.key is None else b64encode(record.key).decode(),
-        "source_value_base64": None if record.value is None or kept is None else b64encode(kept).decode(),
-        "source_value_bytes": len(value),
-    }
-    key = record.key if run_id is None else encode_id(run_id).encode()
-    return Rejected(key, canonical_json(rejection))
