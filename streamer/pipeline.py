@@ -18,7 +18,7 @@ from schemas.events import AnyEvent, RunDeleted, RunStarted
 from schemas.plain import PlainTrial, plain_trial
 from streamer.aggregate.changes import Cut, PageWrite, ScoredChange, SummaryChange, SummaryKind
 from streamer.aggregate.cut import Cutter
-from streamer.aggregate.page_format import is_run_page, run_of_page, seen_by, slots_on
+from streamer.aggregate.page_format import PageFromTheFuture, is_run_page, run_of_page, seen_by, slots_on
 from streamer.aggregate.pages import PageBook, join_page
 from streamer.aggregate.run_state import Effect, RunState
 from streamer.aggregate.slots import SlotKey
@@ -29,7 +29,6 @@ from streamer.records import (
     LogRecord,
     Record,
     Rejected,
-    reason_of,
     reject,
     unreadable,
 )
@@ -200,11 +199,26 @@ class Pipeline:
     def load_page(self, key: str, value: bytes, *, settled_to: int = 0) -> None:
         """Join a state page of any writer, in any order, any number of times.
 
+        An exception sets the run of the page apart.
+
         Args:
             settled_to: everything that follows from events before this offset is published. Scored trials
                 of slots on pages that have seen no later ones need not be drained after a recovery.
+
+        Raises:
+            PageFromTheFuture: a newer version wrote it.
         """
         run_id = run_of_page(key)
+        if run_id in self._held:
+            return
+        try:
+            self._join_page(run_id, key, value, settled_to)
+        except PageFromTheFuture:
+            raise
+        except Exception as error:
+            self.fail(run_id, error)
+
+    def _join_page(self, run_id: str, key: str, value: bytes, settled_to: int) -> None:
         run = self._run(run_id)
         slots = join_page(run, key, value)
         self.as_of = max(self.as_of, run.state_version)
@@ -221,7 +235,10 @@ class Pipeline:
         for run in self._runs.values():
             run.unsaved, run.plan_unsaved, run.pages_outdated = {}, False, False
         for run_id in self._unsettled.keys() - self._wholly_unsettled - self._held:
-            self._runs[run_id].rescored_alone(self._unsettled[run_id])
+            try:
+                self._runs[run_id].rescored_alone(self._unsettled[run_id])
+            except Exception as error:
+                self.fail(run_id, error)
         self._unsettled, self._wholly_unsettled = {}, set()
 
     def fail(self, run_id: str, error: Exception, record: LogRecord | None = None) -> None:
@@ -229,8 +246,12 @@ class Pipeline:
 
         Nothing that is in memory of it can be trusted any more.
         """
-        self.failed[run_id] = Failure(run_id, reason_of(error), record)
-        self.hold(run_id)
+        self.adopt(Failure.of(run_id, error, record))
+
+    def adopt(self, failure: Failure) -> None:
+        """Set a run apart for a reason that is known already; the first one counts."""
+        self.failed.setdefault(failure.run_id, failure)
+        self.hold(failure.run_id)
 
     def hold(self, run_id: str) -> None:
         """Drop what is in memory of a run; its records are counted and not folded from now on."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
+from traceback import format_exception
 from typing import Protocol
 
 from msgspec import Struct
@@ -71,11 +72,18 @@ class Failure:
         run_id: the run.
         reason: what was raised, one line.
         record: the event at which it was raised; None if no event can be named.
+        trace: where it was raised, for our own eyes.
     """
 
     run_id: str
     reason: str
     record: LogRecord | None = None
+    trace: str = ""
+
+    @classmethod
+    def of(cls, run_id: str, error: Exception, record: LogRecord | None = None) -> Failure:
+        """Of an exception that was just caught."""
+        return cls(run_id, reason_of(error), record, "".join(format_exception(error)))
 
 
 def reason_of(error: Exception) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import lru_cache
 
 from schemas.base import SEMANTICS_VERSION
 from schemas.canonical import canonical_json, sha256_hex
@@ -13,6 +14,7 @@ DIGITS = 16
 """Hexadecimal digits of a fingerprint: short enough to read out, long enough never to meet its double."""
 
 
+@lru_cache(maxsize=8)
 def made_with(prices: PriceTable) -> str:
     """What numbers are made with: version of the formulas, prices, grading profiles.
 

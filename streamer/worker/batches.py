@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
+RECORDS_PER_TURN = 500
+"""Records folded before the event loop gets its turn: about 10 ms."""
+
 
 @dataclass(eq=False, slots=True)
 class Batch:
@@ -101,3 +104,19 @@ class HandedBatches:
 def _unfolded(items: deque[_Handed]) -> Iterator[_Handed]:
     """The last of them: batches of a partition are folded in order, and many may wait to be done."""
     return takewhile(lambda item: not item.batch.folded, reversed(items))
+
+
+def portions(records: list[Any], silent_to: int) -> Iterator[list[Any]]:
+    """Cut records into what is folded in one turn; none reaches from before `silent_to` beyond it.
+
+    >>> from types import SimpleNamespace as Record
+    >>> cut = portions([Record(offset=offset) for offset in (3, 5, 8)], 5)
+    >>> [[record.offset for record in portion] for portion in cut]
+    [[3], [5, 8]]
+    """
+    before = 0
+    if records and records[0].offset < silent_to:
+        before = sum(record.offset < silent_to for record in records)
+    for part in (records[:before], records[before:]):
+        for start in range(0, len(part), RECORDS_PER_TURN):
+            yield part[start : start + RECORDS_PER_TURN]

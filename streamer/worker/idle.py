@@ -24,7 +24,7 @@ from streamer.sinks.names import Names
 from streamer.worker.alive import clock
 from streamer.worker.coverage import StateLost
 from streamer.worker.limits import PAGES_PER_TURN
-from streamer.worker.partition import ClosedRun, Partition
+from streamer.worker.partition import ClosedRun, Partition, Standing
 from streamer.worker.publishing import Publisher
 from streamer.worker.reading import records_between
 from streamer.worker.tables import Tables
@@ -69,8 +69,9 @@ class IdleRuns:
         """Nobody knows when runs got their last events: it is taken to be when those happened."""
         ahead = self._wall() - self._now()
         for run_id in partition.pipeline.runs():
-            happened = partition.pipeline.run(run_id).last_event_at / 1_000_000 - ahead
-            partition.heard.setdefault(run_id, min(happened, self._now()))
+            with partition.guard(run_id):
+                happened = partition.pipeline.run(run_id).last_event_at / 1_000_000 - ahead
+                partition.heard.setdefault(run_id, min(happened, self._now()))
         partition.heard = dict(sorted(partition.heard.items(), key=itemgetter(1)))
 
     def close_due(self, partition: Partition) -> int:
@@ -105,28 +106,45 @@ class IdleRuns:
         found.recovered()
         if any(value is None for _, value in pages):
             await self._fold_again(partition, run_id, found)
+        self._take_over(partition, run_id, found, closed)
+
+    def _take_over(self, partition: Partition, run_id: str, found: Pipeline, closed: ClosedRun) -> None:
         if run_id in found.runs():
-            run = found.run(run_id)
-            run.state_version = max(run.state_version, closed.state_version)
-            run.happened_at(closed.last_event_at)
-            found.recut(run_id)  # all of it is published
-            found.forget_scored(run_id)
-        partition.pipeline.reopen(run_id, found)
-        del partition.closed[run_id]
+            with partition.guard(run_id):
+                run = found.run(run_id)
+                run.state_version = max(run.state_version, closed.state_version)
+                run.happened_at(closed.last_event_at)
+                found.recut(run_id)  # all of it is published
+                found.forget_scored(run_id)
+                partition.pipeline.reopen(run_id, found)
+                del partition.closed[run_id]
+        elif run_id in found.failed:
+            partition.pipeline.adopt(found.failed[run_id])
+            partition.let_go_of_failed()
+        else:
+            partition.pipeline.reopen(run_id, found)
+            del partition.closed[run_id]
 
     def summaries(self, partition: Partition) -> Iterator[SummaryChange]:
         """Everything of a partition as it stands, runs together; a tombstone for each deleted run.
 
         May be iterated piecemeal while runs are opened and closed.
         """
+        for run_id, run in list(partition.quarantined.items()):
+            yield from self._stored(run_id, run.summaries)
         for run_id in [*partition.pipeline.runs(), *partition.closed]:
             closed = partition.closed.get(run_id)
             if closed is not None:
-                yield from self._stored(run_id, closed) or [partition.deleted(run_id, closed.state_version)]
+                standing = self._stored(run_id, closed.summaries)
+                yield from standing or [partition.deleted(run_id, closed.state_version)]
             elif partition.pipeline.knows(run_id):
-                version = partition.pipeline.run(run_id).state_version
-                standing = partition.pipeline.all_summaries(run_id)
-                yield from standing or [partition.deleted(run_id, version)]
+                yield from self._open(partition, run_id)
+
+    def _open(self, partition: Partition, run_id: str) -> list[SummaryChange]:
+        with partition.guard(run_id):
+            version = partition.pipeline.run(run_id).state_version
+            return partition.pipeline.all_summaries(run_id) or [partition.deleted(run_id, version)]
+        return []  # it is set apart
 
     def _due(self, partition: Partition) -> Iterator[str]:
         if self._idle_seconds is None or not partition.caught_up:
@@ -143,10 +161,10 @@ class IdleRuns:
         partition.closed[run_id] = ClosedRun(tuple(pages), tuple(summaries), version, moment)
         del partition.heard[run_id]
 
-    def _stored(self, run_id: str, closed: ClosedRun) -> list[SummaryChange]:
+    def _stored(self, run_id: str, standing: Standing) -> list[SummaryChange]:
         return [
             self._publisher.stored(kind, key, run_id, value)
-            for kind, key in closed.summaries
+            for kind, key in standing
             if (value := self._tables.summaries[kind].get(key)) is not None
         ]
 

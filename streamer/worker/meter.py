@@ -21,7 +21,7 @@ from streamer.pipeline import Folded
 
 FOLD_SECONDS = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
 PUBLISH_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-EFFECTS = ("counted", "duplicates", "superseded", "ignored")
+EFFECTS = ("counted", "duplicates", "superseded", "ignored", "held")
 
 
 @dataclass(frozen=True, slots=True)

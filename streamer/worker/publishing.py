@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -13,6 +14,9 @@ from streamer.pipeline import Rejected
 from streamer.sinks.names import Names
 from streamer.worker.output import Out
 from streamer.worker.tables import Tables
+
+_STANDING = ("digest", "epoch", "made_with", "degraded")
+"""Fields by which a summary that is published already is as it should be."""
 
 
 class Publisher:
@@ -54,6 +58,17 @@ class Publisher:
             told["digest"],
         )
 
+    def stored_of_runs(self, partition: int, runs: Collection[str]) -> dict[str, list[SummaryChange]]:
+        """The summaries of these runs as the tables hold them; those that cannot be read left out."""
+        found: dict[str, list[SummaryChange]] = {run_id: [] for run_id in runs}
+        for kind, table in self._tables.summaries.items():
+            for key, value in table.of_partition(partition):
+                run_id = decode_id(key.split("|", 1)[0])
+                if run_id in found:
+                    with suppress(ValueError, KeyError, TypeError):
+                        found[run_id].append(self.stored(kind, key, run_id, value))
+        return found
+
     def of_rejections(self, partition: int, rejections: Iterable[Rejected]) -> list[Out]:
         """Records of rejections."""
         return [Out(self._names.trial_rejections, partition, r.key, r.value) for r in rejections]
@@ -63,8 +78,8 @@ class Publisher:
         value = self._tables.summaries[change.kind].get(change.key)
         if value is None:
             return change.value is not None
-        known = orjson.loads(value)
-        return (known["digest"], known["epoch"]) != (change.digest, change.epoch)
+        known, told = orjson.loads(value), change.summary or {}
+        return any(known.get(name) != told.get(name) for name in _STANDING)
 
     def orphans(
         self, partition: int, current: dict[str, list[SummaryChange]], epoch: int

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -17,16 +17,17 @@ import orjson
 from faust.tables.manager import TableManager
 from faust.types import TP
 
-from streamer.pipeline import Pipeline
+from streamer.pipeline import Failure, Pipeline
 from streamer.score import PriceTable
 from streamer.settings import Settings
 from streamer.sinks.names import Names
 from streamer.sinks.partitioner import partition_of
-from streamer.worker.coverage import Coverage, StateLost, basis_of, is_mark, mark, mark_key
+from streamer.sinks.quarantine import Quarantine, quarantined_run
+from streamer.worker.coverage import Coverage, StateLost, basis_of, is_page, mark, mark_key
 from streamer.worker.epoch import epoch_record, read_epoch
 from streamer.worker.limits import PAGES_PER_TURN
 from streamer.worker.output import Output
-from streamer.worker.partition import Partition
+from streamer.worker.partition import Partition, QuarantinedRun
 from streamer.worker.processor import Processor
 from streamer.worker.tables import Tables, rebalances
 from streamer.worker.transport import consumer_of
@@ -116,6 +117,7 @@ class Rebuild:
         for number in mine:
             pages = dict(self._tables.trials.of_partition(number))
             partitions[number] = await self._partition(number, pages, logs[number], epoch)
+            _note_quarantined(partitions[number], pages)
             if rebalance != rebalances(self._app):
                 log.info("another rebalance began; its rebuild follows")
                 return
@@ -201,8 +203,11 @@ class Rebuild:
             prices=self._prices,
             owns=lambda run_id: partition_of(run_id, count) == number,
         )
+        for run_id, quarantine in quarantined(pages).items():
+            if quarantine.reason is not None:
+                pipeline.adopt(Failure(run_id, quarantine.reason))
         for loaded, (key, value) in enumerate(pages.items()):
-            if not is_mark(key):
+            if is_page(key):
                 pipeline.load_page(key, value, settled_to=settled_to)
             if loaded % PAGES_PER_TURN == 0:
                 await asyncio.sleep(0)
@@ -229,3 +234,17 @@ class Rebuild:
         )
         await self._output.write([epoch_record(self._settings, epoch + 1)])
         return epoch + 1
+
+
+def quarantined(pages: Mapping[str, bytes]) -> dict[str, Quarantine]:
+    """What stands among the pages about runs in quarantine, and about runs that are to be folded again."""
+    found = ((quarantined_run(key), value) for key, value in pages.items())
+    return {run_id: Quarantine.read(value) for run_id, value in found if run_id is not None}
+
+
+def _note_quarantined(partition: Partition, pages: Mapping[str, bytes]) -> None:
+    for run_id, quarantine in quarantined(pages).items():
+        if quarantine.reason is not None:
+            partition.quarantined[run_id] = QuarantinedRun(quarantine, ())
+        elif quarantine.repair is not None:
+            partition.repairs[run_id] = quarantine.repair

@@ -17,7 +17,7 @@ from typing import Any
 
 from streamer.settings import Settings
 from streamer.worker.alive import Pulse
-from streamer.worker.coverage import is_mark
+from streamer.worker.coverage import is_page
 from streamer.worker.processor import Processor
 from streamer.worker.recovery import Rebuild
 from streamer.worker.runner import run_worker
@@ -47,8 +47,8 @@ def main() -> int:
     get = Table.get
 
     def get_no_page(self: Table, key: str) -> bytes | None:
-        is_page = self.topic.endswith("trials-changelog") and not is_mark(key)
-        return None if is_page else get(self, key)
+        no_page = self.topic.endswith("trials-changelog") and is_page(key)
+        return None if no_page else get(self, key)
 
     if fault == "loses_pages":
         Table.get = get_no_page  # type: ignore[method-assign]
