@@ -246,7 +246,8 @@ class Pipeline:
 
         Nothing that is in memory of it can be trusted any more.
         """
-        self.adopt(Failure.of(run_id, error, record))
+        run = self._runs.get(run_id)
+        self.adopt(Failure.of(run_id, error, record, -1 if run is None else run.state_version))
 
     def adopt(self, failure: Failure) -> None:
         """Set a run apart for a reason that is known already; the first one counts."""
@@ -287,6 +288,12 @@ class Pipeline:
             self._runs[run_id] = other._runs[run_id]
             self._cutters[run_id] = other._cutters[run_id]
             self._books[run_id] = other._books[run_id]
+
+    def replaces(self, run_id: str, pages: Iterable[str]) -> None:
+        """The next `page_writes` of a run write all of it, and take these pages away."""
+        for key in pages:
+            self._books[run_id].note_foreign(key, 0)
+        self._runs[run_id].pages_outdated = True
 
     def page_anew(self) -> None:
         """Write every slot on a page of our own: those loaded may be gone from where others read them."""

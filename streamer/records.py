@@ -72,18 +72,21 @@ class Failure:
         run_id: the run.
         reason: what was raised, one line.
         record: the event at which it was raised; None if no event can be named.
+        at: offset of the last event that the run had seen, -1 for none.
         trace: where it was raised, for our own eyes.
     """
 
     run_id: str
     reason: str
     record: LogRecord | None = None
+    at: int = -1
     trace: str = ""
 
     @classmethod
-    def of(cls, run_id: str, error: Exception, record: LogRecord | None = None) -> Failure:
+    def of(cls, run_id: str, error: Exception, record: LogRecord | None = None, at: int = -1) -> Failure:
         """Of an exception that was just caught."""
-        return cls(run_id, reason_of(error), record, "".join(format_exception(error)))
+        at = at if record is None else max(at, record.offset)
+        return cls(run_id, reason_of(error), record, at, "".join(format_exception(error)))
 
 
 def reason_of(error: Exception) -> str:

@@ -32,6 +32,7 @@ from streamer.worker.output import Output
 from streamer.worker.processor import Processor
 from streamer.worker.publishing import Publisher
 from streamer.worker.recovery import Rebuild
+from streamer.worker.repair import Repairs
 from streamer.worker.stores import in_directory
 from streamer.worker.tables import PatientTableManager, Tables
 from streamer.worker.transport import AsFetched, batch_transport, consumer_of
@@ -112,6 +113,7 @@ def build(settings: Settings, pulse: Pulse, state: Path | None = None) -> Worker
         processor=processor,
         sink=sink,
         others=ForeignRecords(app, settings, tables, processor, output),
+        repairs=Repairs(settings, processor, tables),
         worker_id=writer,
         meter=meter,
     )

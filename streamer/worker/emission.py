@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 
 from streamer.aggregate.changes import Cut, SummaryChange
 from streamer.sinks.redis import RedisSink
@@ -86,6 +87,27 @@ class Emission:
         partitions = {partition.number: partition for partition, _ in runs}
         await asyncio.gather(self._ward.write(partitions, outs), self._sink.write(cuts))
         self._meter.publish_took(time.perf_counter() - began)
+
+    async def publish_again(self, partition: Partition, run_id: str) -> None:
+        """Publish a run that was folded again: all of it, without news, and that other groups are gone."""
+        await self.publish_scored(partition, [run_id])
+        cuts: list[Cut] = []
+        if partition.pipeline.knows(run_id):
+            with partition.guard(run_id):
+                cut = partition.pipeline.cut(run_id, news=False)
+                cut.summaries += self._gone(partition, run_id, cut.summaries)
+                records = fitting(self._publisher.of_cut(partition.number, cut))
+                cuts.append(cut)
+        if cuts:
+            await self._ward.write({partition.number: partition}, records)
+            await self._sink.write(cuts)
+
+    def _gone(self, partition: Partition, run_id: str, standing: list[SummaryChange]) -> list[SummaryChange]:
+        """Tombstones of the groups that a run has no more; of everything, if the run is deleted."""
+        version = partition.pipeline.run(run_id).state_version
+        orphans = self._publisher.orphans(partition.number, {run_id: standing}, partition.epoch)
+        gone = [replace(orphan, state_version=version) for orphan in orphans if orphan.kind != "run"]
+        return gone if standing else [*gone, partition.deleted(run_id, version)]
 
     async def publish_scored(self, partition: Partition, runs: Iterable[str]) -> None:
         """Publish the scored trials of runs alone, some at a time."""

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, cast
 
 import faust
@@ -17,6 +18,7 @@ from streamer.worker.foreign import ForeignRecords
 from streamer.worker.meter import Look, Meter
 from streamer.worker.partition import Partition
 from streamer.worker.processor import Processor
+from streamer.worker.repair import Repairs
 from streamer.worker.transport import consumer_of
 
 log = logging.getLogger(__name__)
@@ -24,6 +26,8 @@ log = logging.getLogger(__name__)
 TICK_SECONDS = 0.5
 TICKS_PER_HEARTBEAT = 4
 TICKS_PER_LOOK_AT_OTHERS = 10
+MOST_QUARANTINED_TOLD = 100
+"""Runs in quarantine that a heartbeat names, with the reason: 30 KB; the others are counted."""
 
 
 class Housekeeping:
@@ -37,6 +41,7 @@ class Housekeeping:
         processor: Processor,
         sink: RedisSink,
         others: ForeignRecords,
+        repairs: Repairs,
         worker_id: str,
         meter: Meter,
     ) -> None:
@@ -45,6 +50,7 @@ class Housekeeping:
         self._processor = processor
         self._sink = sink
         self._others = others
+        self._repairs = repairs
         self._worker_id = worker_id
         self._meter = meter
         self._positions: dict[int, int] = {}
@@ -70,15 +76,29 @@ class Housekeeping:
             await self._processor.give_up(error)
 
     def _is_news(self, status: dict[str, Any]) -> bool:
-        """True if partitions came or went, or a catch-up or a backlog ended: that is told at once."""
-        standing = (status["partitions"], status["catching_up"], not any(status["lag"].values()))
+        """True if partitions came or went, a catch-up or a backlog ended, a run was set apart or repaired."""
+        standing = (
+            status["partitions"],
+            status["catching_up"],
+            not any(status["lag"].values()),
+            status["quarantined_runs"],
+            status["repairs"],
+        )
         news = standing != self._told
         self._told = standing
         return news
 
     def status(self) -> dict[str, Any]:
-        """Assigned partitions, lag per partition in events, keys that Redis lacks, runs in memory and not."""
+        """Assigned partitions, lag per partition in events, keys that Redis lacks, runs in memory and not.
+
+        Also the first runs in quarantine, with the reason, and what came of the latest repairs.
+        """
         partitions = self._processor.partitions
+        quarantined = {
+            run_id: run.quarantine.reason
+            for partition in partitions.values()
+            for run_id, run in partition.quarantined.items()
+        }
         return {
             "partitions": sorted(partitions),
             "lag": {str(number): partition.lag for number, partition in sorted(partitions.items())},
@@ -86,6 +106,10 @@ class Housekeeping:
             "unsent": self._sink.unsent,
             "open_runs": sum(len(partition.pipeline.runs()) for partition in partitions.values()),
             "closed_runs": sum(len(partition.closed) for partition in partitions.values()),
+            "quarantined_runs": len(quarantined),
+            "quarantined": dict(islice(quarantined.items(), MOST_QUARANTINED_TOLD)),
+            "held_events": sum(partition.held for partition in partitions.values()),
+            "repairs": self._repairs.outcomes,
         }
 
     @property
@@ -105,6 +129,7 @@ class Housekeeping:
     async def _tick(self) -> None:
         if not self._settled:
             return
+        self._repairs.start_due()
         for partition in list(self._processor.partitions.values()):
             tp = TP(self._topic, partition.number)
             if tp in self._app.consumer.assignment():

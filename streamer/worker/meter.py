@@ -119,6 +119,11 @@ class Meter:
         yield GaugeMetricFamily("streamer_redis_away", "1: Redis takes no writes.", look.redis_away)
         yield GaugeMetricFamily("streamer_open_runs", "Runs in memory.", status["open_runs"])
         yield GaugeMetricFamily("streamer_closed_runs", "Runs that left memory.", status["closed_runs"])
+        yield GaugeMetricFamily(
+            "streamer_quarantined_runs",
+            "Runs set apart; their newer events are not counted.",
+            status["quarantined_runs"],
+        )
         yield GaugeMetricFamily("streamer_ready", "1: as /readyz says.", look.ready)
         age = time.monotonic() - look.at
         yield GaugeMetricFamily("streamer_look_age_seconds", "Since the worker last looked at itself.", age)

@@ -89,4 +89,6 @@ def ready(meter: Meter, now: float) -> Answer:
             "503 Service Unavailable",
             f"not ready: owns partitions {status['partitions']}, catches up with {status['catching_up']}",
         )
+    if runs := look.status["quarantined_runs"]:
+        return "200 OK", f"ready, but {runs} runs are in quarantine: `streamer status` names them"
     return "200 OK", "ready"

@@ -68,7 +68,7 @@ class Partition:
         heard: when each open run last got an event, in seconds; the longest ago first.
         closed: runs that are closed (`idle`).
         quarantined: runs that are set apart; their events are held back (`quarantine`).
-        repairs: runs in good order that somebody asked to fold again, with the name of the request.
+        repairs: runs that are to be folded again, with the name of the request.
         deletions: runs in quarantine that were deleted since, up to which revision; not written down yet.
         held: events held back since this worker has the partition.
         openings: how many runs were opened again, which names them as writers of pages.
@@ -116,7 +116,6 @@ class Partition:
             self.debt.paid([run_id])
             self.heard.pop(run_id, None)
             self.closed.pop(run_id, None)
-            self.repairs.pop(run_id, None)
             self.marked.discard(run_id)
 
     @property

@@ -59,6 +59,7 @@ class Processor:
         pace: how often to publish while there is a backlog: one for all partitions, as they share the time.
         idle: closes runs and opens them again.
         ward: writes down which runs are set apart.
+        emission: publishes what changed.
         lock: held while a batch, a rebuild or the end of a catch-up is at work.
 
     Args:
@@ -94,7 +95,7 @@ class Processor:
         self.idle = idle
         self._meter = meter
         self.ward = Ward(tables, publisher, output, sink)
-        self._emission = Emission(
+        self.emission = Emission(
             tables=tables,
             publisher=publisher,
             output=output,
@@ -143,10 +144,10 @@ class Processor:
 
     async def publish_passed(self) -> None:
         """Publish the partitions that have passed what was recovered; the caller holds the lock."""
-        with self._all_or_nothing():
+        with self.all_or_nothing():
             for partition in self._held():
                 if not (partition.caught_up or partition.abandoned) and partition.passed:
-                    await self._emission.publish_recovered(partition)
+                    await self.emission.publish_recovered(partition)
 
     def summaries(self) -> Iterator[SummaryChange]:
         """Everything this worker owns and has caught up with, as it stands."""
@@ -168,10 +169,10 @@ class Processor:
             seconds: go on for so long, whatever happens; None: until a backlog forms.
         """
         start = self.pace.now()
-        with self._all_or_nothing():
+        with self.all_or_nothing():
             while payable(self._held()):
                 began = self.pace.now()
-                if await self._emission.pay(self._held()):
+                if await self.emission.pay(self._held()):
                     self.pace.published(self.pace.now() - began)
                 if self.pace.now() - start > seconds if seconds is not None else not self.is_due():
                     return
@@ -180,7 +181,7 @@ class Processor:
         return list(self.partitions.values())
 
     @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
+    def all_or_nothing(self) -> Iterator[None]:
         """Abandon the partitions if what is done here ends by an error or a cancellation.
 
         What was cut for a publication is drained: another one would find nothing to publish, and count
@@ -196,7 +197,7 @@ class Processor:
 
     async def _process(self, batches: Sequence[Batch]) -> None:
         if not any(partition.abandoned for partition in self._held()):
-            with self._all_or_nothing():
+            with self.all_or_nothing():
                 await self._process_whole(batches)
 
     async def _process_whole(self, batches: Sequence[Batch]) -> None:
@@ -210,7 +211,7 @@ class Processor:
             touched.setdefault(partition.number, set()).update(folded.touched)
             asides += self._aside(partition, folded)
         self._meter.fold_took(time.perf_counter() - began)
-        replaced = await self._save(touched)
+        replaced = await self.save(touched)
         await self._output.write(asides)
         for batch in batches:
             partition = self.partitions[batch.partition]
@@ -238,7 +239,7 @@ class Processor:
             partition = self.partitions[number]
             pipeline = partition.pipeline
             if sum(map(pipeline.scored_waiting, partition.debt.runs)) > MOST_SCORED_WAITING:
-                await self._emission.publish_scored(partition, partition.debt.runs)
+                await self.emission.publish_scored(partition, partition.debt.runs)
             owed = partition.debt.runs
             if sum(pipeline.run(run_id).uncounted for run_id in owed) > MOST_UNCOUNTED:
                 for run_id in owed:
@@ -276,7 +277,7 @@ class Processor:
         partition.let_go_of_failed()
         partition.deletions |= folded.deletions
 
-    async def _save(self, touched: Mapping[int, set[str]]) -> dict[int, list[Out]]:
+    async def save(self, touched: Mapping[int, set[str]]) -> dict[int, list[Out]]:
         """Write the pages and wait; the tombstones of pages that they replace, to be sent later."""
         outs: list[Out] = []
         replaced: dict[int, list[Out]] = {}

@@ -18,7 +18,7 @@ from schemas.identity import decode_id
 from streamer.aggregate.changes import Cut, SummaryChange
 from streamer.pipeline import Failure, Rejected, reject
 from streamer.records import set_apart
-from streamer.sinks.quarantine import Quarantine, quarantine_key
+from streamer.sinks.quarantine import BY_DELETION, Quarantine, quarantine_key, repair_key
 from streamer.sinks.redis import RedisSink
 from streamer.text import visible
 from streamer.worker.output import Out, Output, RecordsRefused, RecordTooLarge
@@ -65,8 +65,8 @@ class Ward:
         for run_id, revision in deletions.items():
             run = partition.quarantined[run_id]
             partition.quarantined[run_id] = run._replace(quarantine=run.quarantine.deleted(revision))
-        changed = [out for run_id in {*failed, *deletions} for out in self.records(partition, run_id)]
-        await self._output.write(changed)
+            partition.repairs[run_id] = BY_DELETION
+        await self._output.write(self._record(partition, run_id) for run_id in {*failed, *deletions})
         await self._publish(partition, cuts, failed.values())
 
     def _set_apart(self, partition: Partition, failed: Mapping[str, Failure]) -> list[Cut]:
@@ -82,22 +82,23 @@ class Ward:
             cuts.append(Cut(run_id, summaries=news))
         return cuts
 
-    def records(self, partition: Partition, run_id: str) -> list[Out]:
-        """The record of a run in quarantine, if the table does not hold it."""
-        key, value = quarantine_key(run_id), partition.quarantined[run_id].quarantine.value()
-        if self._tables.trials.get(key) == value:
-            return []
-        return [self._tables.trials.put(partition.number, key, value)]
+    async def answered(self, partition: Partition, run_id: str, *, well: bool) -> None:
+        """A request to fold a run again was tried; `well`: it is in good order and set apart no more."""
+        keys = [repair_key(run_id), quarantine_key(run_id)] if well else [repair_key(run_id)]
+        await self._output.write(self._tables.trials.put(partition.number, key, None) for key in keys)
+
+    def _record(self, partition: Partition, run_id: str) -> Out:
+        quarantine = partition.quarantined[run_id].quarantine
+        return self._tables.trials.put(partition.number, quarantine_key(run_id), quarantine.value())
 
     def _quarantine(
         self, partition: Partition, failure: Failure, stored: Collection[SummaryChange]
     ) -> Quarantine:
         """What is known already of a run in quarantine goes on to hold."""
         known = partition.quarantined.get(failure.run_id)
-        at = max((change.state_version for change in stored), default=-1)
-        at = max(at, -1 if failure.record is None else failure.record.offset)
+        at = max([failure.at, *(change.state_version for change in stored)])
         if known is None:
-            return Quarantine(failure.reason, max(at, partition.position - 1))
+            return Quarantine(failure.reason, at)
         return replace(known.quarantine, reason=failure.reason, at=max(at, known.quarantine.at))
 
     async def _publish(self, partition: Partition, cuts: list[Cut], failures: Iterable[Failure]) -> None:

@@ -22,7 +22,7 @@ from streamer.score import PriceTable
 from streamer.settings import Settings
 from streamer.sinks.names import Names
 from streamer.sinks.partitioner import partition_of
-from streamer.sinks.quarantine import Quarantine, quarantined_run
+from streamer.sinks.quarantine import BY_DELETION, Quarantine, quarantined_run, run_to_repair
 from streamer.worker.coverage import Coverage, StateLost, basis_of, is_page, mark, mark_key
 from streamer.worker.epoch import epoch_record, read_epoch
 from streamer.worker.limits import PAGES_PER_TURN
@@ -203,9 +203,8 @@ class Rebuild:
             prices=self._prices,
             owns=lambda run_id: partition_of(run_id, count) == number,
         )
-        for run_id, quarantine in quarantined(pages).items():
-            if quarantine.reason is not None:
-                pipeline.adopt(Failure(run_id, quarantine.reason))
+        for run_id, quarantine in _quarantined(pages).items():
+            pipeline.adopt(Failure(run_id, quarantine.reason))
         for loaded, (key, value) in enumerate(pages.items()):
             if is_page(key):
                 pipeline.load_page(key, value, settled_to=settled_to)
@@ -236,15 +235,18 @@ class Rebuild:
         return epoch + 1
 
 
-def quarantined(pages: Mapping[str, bytes]) -> dict[str, Quarantine]:
-    """What stands among the pages about runs in quarantine, and about runs that are to be folded again."""
+def _quarantined(pages: Mapping[str, bytes]) -> dict[str, Quarantine]:
+    """Runs in quarantine, as it stands among the pages."""
     found = ((quarantined_run(key), value) for key, value in pages.items())
     return {run_id: Quarantine.read(value) for run_id, value in found if run_id is not None}
 
 
 def _note_quarantined(partition: Partition, pages: Mapping[str, bytes]) -> None:
-    for run_id, quarantine in quarantined(pages).items():
-        if quarantine.reason is not None:
-            partition.quarantined[run_id] = QuarantinedRun(quarantine, ())
-        elif quarantine.repair is not None:
-            partition.repairs[run_id] = quarantine.repair
+    """Runs in quarantine, and requests to fold runs again."""
+    for run_id, quarantine in _quarantined(pages).items():
+        partition.quarantined[run_id] = QuarantinedRun(quarantine, ())
+        if quarantine.deleted_to is not None:
+            partition.repairs[run_id] = BY_DELETION
+    for key, value in pages.items():
+        if (asked := run_to_repair(key)) is not None:
+            partition.repairs[asked] = value.decode("utf-8", "replace")

@@ -29,7 +29,7 @@ WAIT_SECONDS = 2.0
 def main() -> int:
     """Install the fault, then run the worker."""
     fault = os.environ["FAULT"]
-    save = Processor._save
+    save = Processor.save
 
     async def save_and_die(self: Processor, *args: Any) -> Any:
         await save(self, *args)
@@ -53,9 +53,9 @@ def main() -> int:
     if fault == "loses_pages":
         Table.get = get_no_page  # type: ignore[method-assign]
     if fault == "dies_after_pages":
-        Processor._save = save_and_die  # type: ignore[method-assign]
+        Processor.save = save_and_die  # type: ignore[method-assign]
     if fault in {"waits_after_pages", "zombie"}:
-        Processor._save = save_and_wait  # type: ignore[method-assign]
+        Processor.save = save_and_wait  # type: ignore[method-assign]
     if fault == "zombie":
         Pulse.check = lambda self: None  # type: ignore[method-assign]
     if fault == "cannot_load":
