@@ -80,9 +80,10 @@ class Verdict:
 
 @dataclass(slots=True)
 class _Log:
-    """The log folded: summaries by run and key suffix; {} for a deleted run."""
+    """The log folded: summaries by run and key suffix, {} for a deleted run; and why others cannot be."""
 
     runs: dict[str, dict[str, SummaryChange]] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
     others: set[str] = field(default_factory=set)
 
 
@@ -177,22 +178,34 @@ class Verification:
 
     def _fold(self, run_id: str | None) -> _Log:
         """Read every partition, since records may be misplaced, and fold the run (or all)."""
-        pipeline = Pipeline(prices=self._prices, owns=None if run_id is None else run_id.__eq__)
-        log = _Log()
-        records = read_topic(self._settings, self._names.trial_events)
-        while batch := [record for _, record in zip(range(BATCH), records, strict=False)]:
-            folded = pipeline.fold(batch)
-            log.others.update(other for _, other in folded.misplaced)
+        log, deletions = _Log(), dict[str, int]()
+        while True:
+            pipeline = Pipeline(prices=self._prices, owns=None if run_id is None else run_id.__eq__)
+            for deleted, revision in deletions.items():
+                pipeline.delete(deleted, revision)
+            later: dict[str, int] = {}
+            records = read_topic(self._settings, self._names.trial_events)
+            while batch := [record for _, record in zip(range(BATCH), records, strict=False)]:
+                folded = pipeline.fold(batch)
+                log.others.update(other for _, other in folded.misplaced)
+                later |= folded.deletions
+            if not later:
+                break
+            deletions |= later  # of runs that failed before: as workers do, without what the deletion takes
         for known in pipeline.runs():
-            changes = pipeline.all_summaries(known)
-            log.runs[known] = {entry_of(change, news=False).suffix: change for change in changes}
+            try:
+                changes = pipeline.all_summaries(known)
+                log.runs[known] = {entry_of(change, news=False).suffix: change for change in changes}
+            except Exception as error:
+                pipeline.fail(known, error)
+        log.failed = {failure.run_id: failure.reason for failure in pipeline.failed.values()}
         return log
 
     def _compare(self, client: Redis, log: _Log, run_id: str | None) -> list[Verdict]:
         members = cast("list[bytes]", client.zrange(self._names.runs, 0, -1))
         in_redis = [decode_id(member.decode()) for member in members]
         in_topics = summaries_by_run(self._settings, run_id) if self._topics else {}
-        every = {*log.runs, *in_redis, *in_topics}
+        every = {*log.runs, *log.failed, *in_redis, *in_topics}
         return [
             self._verdict(client, log, run, in_topics.get(run, {}), bool(in_redis))
             for run in (sorted(every) if run_id is None else [run_id])
@@ -211,6 +224,10 @@ class Verification:
         pairs = ((key, expected.get(key), found.get(key)) for key in sorted({*expected, *found}))
         differences = [d for key, change, value in pairs if (d := _difference(key, change, value))]
         differences += self._in_topics(run_id, expected.values(), in_topics)
+        if reason := log.failed.get(run_id) or _degraded(found):
+            self.places |= in_topics.keys()  # what stands is all there is of it
+            reason = f"in quarantine ({reason}). `streamer runs repair` folds it again"
+            return Verdict(run_id, "unverifiable", len(expected), tuple(differences), reason)
         if run_id not in log.runs:
             reason = _unknown(run_id, log.others | log.runs.keys())
             return Verdict(run_id, "unverifiable", 0, tuple(differences), reason, in_log=False)
@@ -242,6 +259,15 @@ class Verification:
             pipe.get(self._names.of_run(run_id, suffix))
         values = zip(suffixes, pipe.execute(), strict=True)
         return {suffix: value for suffix, value in values if value is not None}
+
+
+def _degraded(found: Mapping[str, bytes]) -> str | None:
+    """Why newer events of a run are not counted, as its summaries say; None if they are."""
+    try:
+        reason = orjson.loads(found.get("run", b"{}")).get("degraded")
+    except (orjson.JSONDecodeError, AttributeError):
+        return None  # the comparison says so
+    return None if reason is None else str(reason)
 
 
 def _truncated(partitions: Iterable[PartitionLag], topic: str) -> str | None:

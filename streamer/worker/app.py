@@ -12,11 +12,12 @@ from typing import Any
 import faust
 from faust.types import TP
 
-from streamer.score import PriceTable
+from streamer.score import PriceTable, made_with
 from streamer.settings import Settings
 from streamer.sinks.names import Names
 from streamer.sinks.redis import RedisSink
 from streamer.worker.alive import Pulse
+from streamer.worker.configuration import Configuration
 from streamer.worker.foreign import ForeignRecords
 from streamer.worker.housekeeping import Housekeeping
 from streamer.worker.idle import IdleRuns
@@ -63,6 +64,7 @@ class Worker:
     processor: Processor
     housekeeping: Housekeeping
     meter: Meter
+    configuration: Configuration
 
 
 def session_seconds(settings: Settings) -> float:
@@ -94,13 +96,16 @@ def build(settings: Settings, pulse: Pulse, state: Path | None = None) -> Worker
         idle=IdleRuns(settings, tables, publisher),
         meter=meter,
     )
+    prices = _prices(settings)
+    configuration = Configuration(settings, made_with(prices), output)
     rebuild = Rebuild(
         app,
         settings,
         tables=tables,
         processor=processor,
         output=output,
-        prices=_prices(settings),
+        prices=prices,
+        configuration=configuration,
         writer=writer,
         on_ready=lambda mine: log.info("ready: worker %s owns partitions %s", writer, mine),
     )
@@ -114,10 +119,11 @@ def build(settings: Settings, pulse: Pulse, state: Path | None = None) -> Worker
         sink=sink,
         others=ForeignRecords(app, settings, tables, processor, output),
         repairs=Repairs(settings, processor, tables),
+        configuration=configuration,
         worker_id=writer,
         meter=meter,
     )
-    return Worker(app, output, sink, processor, housekeeping, meter)
+    return Worker(app, output, sink, processor, housekeeping, meter, configuration)
 
 
 def _waiting(app: faust.App, tp: TP, next_offset: int) -> int:

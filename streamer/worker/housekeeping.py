@@ -14,6 +14,7 @@ from faust.tables.manager import TableManager
 from faust.types import TP
 
 from streamer.sinks.redis import RedisSink
+from streamer.worker.configuration import Configuration
 from streamer.worker.foreign import ForeignRecords
 from streamer.worker.meter import Look, Meter
 from streamer.worker.partition import Partition
@@ -42,6 +43,7 @@ class Housekeeping:
         sink: RedisSink,
         others: ForeignRecords,
         repairs: Repairs,
+        configuration: Configuration,
         worker_id: str,
         meter: Meter,
     ) -> None:
@@ -51,6 +53,7 @@ class Housekeeping:
         self._sink = sink
         self._others = others
         self._repairs = repairs
+        self._configuration = configuration
         self._worker_id = worker_id
         self._meter = meter
         self._positions: dict[int, int] = {}
@@ -70,10 +73,17 @@ class Housekeeping:
                     await self._sink.heartbeat(self._worker_id, status, at=datetime.now(UTC))
                 if ticks % TICKS_PER_LOOK_AT_OTHERS == 0 and self._settled:
                     await self._others.answer()
+                    await self._configuration.look()
                 ticks += 1
                 await asyncio.sleep(TICK_SECONDS)
         except Exception as error:
             await self._processor.give_up(error)
+
+    async def tell_of_waiting(self, why: str) -> None:
+        """Say in the heartbeat, and to probes, that the worker has not begun."""
+        status = self.status() | {"waits": why}
+        self._meter.look = Look(time.monotonic(), status, False, self._sink.away)
+        await self._sink.heartbeat(self._worker_id, status, at=datetime.now(UTC))
 
     def _is_news(self, status: dict[str, Any]) -> bool:
         """True if partitions came or went, a catch-up or a backlog ended, a run was set apart or repaired."""
@@ -91,7 +101,8 @@ class Housekeeping:
     def status(self) -> dict[str, Any]:
         """Assigned partitions, lag per partition in events, keys that Redis lacks, runs in memory and not.
 
-        Also the first runs in quarantine, with the reason, and what came of the latest repairs.
+        Also the first runs in quarantine, with the reason, what came of the latest repairs, the fingerprint
+        of the configuration, and why the worker waits, if it does.
         """
         partitions = self._processor.partitions
         quarantined = {
@@ -110,6 +121,8 @@ class Housekeeping:
             "quarantined": dict(islice(quarantined.items(), MOST_QUARANTINED_TOLD)),
             "held_events": sum(partition.held for partition in partitions.values()),
             "repairs": self._repairs.outcomes,
+            "made_with": self._configuration.made_with,
+            "waits": None,
         }
 
     @property

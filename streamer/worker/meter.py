@@ -124,6 +124,11 @@ class Meter:
             "Runs set apart; their newer events are not counted.",
             status["quarantined_runs"],
         )
+        yield GaugeMetricFamily(
+            "streamer_waits_for_configuration",
+            "1: its prices, profiles or formulas are not the group's.",
+            status["waits"] is not None,
+        )
         yield GaugeMetricFamily("streamer_ready", "1: as /readyz says.", look.ready)
         age = time.monotonic() - look.at
         yield GaugeMetricFamily("streamer_look_age_seconds", "Since the worker last looked at itself.", age)

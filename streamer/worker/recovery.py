@@ -23,8 +23,9 @@ from streamer.settings import Settings
 from streamer.sinks.names import Names
 from streamer.sinks.partitioner import partition_of
 from streamer.sinks.quarantine import BY_DELETION, Quarantine, quarantined_run, run_to_repair
+from streamer.worker.configuration import Configuration
 from streamer.worker.coverage import Coverage, StateLost, basis_of, is_page, mark, mark_key
-from streamer.worker.epoch import epoch_record, read_epoch
+from streamer.worker.epoch import epoch_by, epoch_record, meta_records
 from streamer.worker.limits import PAGES_PER_TURN
 from streamer.worker.output import Output
 from streamer.worker.partition import Partition, QuarantinedRun
@@ -79,6 +80,7 @@ class Rebuild:
         processor: Processor,
         output: Output,
         prices: PriceTable,
+        configuration: Configuration,
         writer: str,
         on_ready: Callable[[list[int]], None],
     ) -> None:
@@ -89,6 +91,7 @@ class Rebuild:
         self._processor = processor
         self._output = output
         self._prices = prices
+        self._configuration = configuration
         self._writer = writer
         self._on_ready = on_ready
         self._rebuilds = 0
@@ -112,7 +115,9 @@ class Rebuild:
         self._output.known_to({(tp.topic, tp.partition): last + 1 for tp, last in ends.items()})
         consumer_of(self._app).refolded.clear()
         logs = await self._logs(mine)
-        epoch = await read_epoch(self._settings)
+        records = await meta_records(self._settings)
+        self._configuration.check(records)
+        epoch = epoch_by(self._settings, records)
         partitions = {}
         for number in mine:
             pages = dict(self._tables.trials.of_partition(number))
