@@ -88,6 +88,7 @@ class Output:
         self._foreign: dict[tuple[str, int], list[tuple[int, int]]] = {}
         self._settings = settings
         self._producer = self._new_producer()
+        self._out_of_order = False
 
     async def start(self) -> None:
         """Connect."""
@@ -107,19 +108,14 @@ class Output:
         left = await self._attempt(records)
         if not left:
             return
-        refused: list[Out] = []
-        while left:
-            await self._renew()
-            written, left = left, []
-            for number, record in enumerate(written):
-                if await self._attempt([record]):
-                    refused.append(record)
-                    left = written[number + 1 :]
-                    break
-        raise RecordsRefused(refused)
+        refused = [record for record in left if await self._attempt([record])]
+        if refused:
+            raise RecordsRefused(refused)
 
     async def _attempt(self, records: Iterable[Out]) -> list[Out]:
         """Write; if the broker refuses a record batch for its size, the records that are not written."""
+        if self._out_of_order:
+            await self._renew()
         by_place: dict[tuple[str, int], list[Out]] = {}
         for record in records:
             by_place.setdefault((record.topic, record.partition), []).append(record)
@@ -131,6 +127,7 @@ class Output:
                 raise result
             failures += result
         if any(isinstance(error, TOO_LARGE) for _, error in failures):
+            self._out_of_order = True
             return [record for group, _ in failures for record in group]
         for _, error in failures:
             raise error
@@ -162,6 +159,7 @@ class Output:
 
     async def _renew(self) -> None:
         """A new producer: after a refusal, the sequence numbers of the old one have a gap for ever."""
+        self._out_of_order = False
         old, self._producer = self._producer, self._new_producer()
         await old.stop()
         await self._producer.start()

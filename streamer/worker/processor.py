@@ -89,7 +89,6 @@ class Processor:
         self._count = count
         self._tables = tables
         self._publisher = publisher
-        self._output = output
         self._pulse = pulse
         self._waiting = waiting
         self.idle = idle
@@ -212,7 +211,7 @@ class Processor:
             asides += self._aside(partition, folded)
         self._meter.fold_took(time.perf_counter() - began)
         replaced = await self.save(touched)
-        await self._output.write(asides)
+        await self.ward.write_aside(asides)
         for batch in batches:
             partition = self.partitions[batch.partition]
             partition.position = batch.last_offset + 1

@@ -73,6 +73,13 @@ class Publisher:
         """Records of rejections."""
         return [Out(self._names.trial_rejections, partition, r.key, r.value) for r in rejections]
 
+    def without_bytes(self, records: Iterable[Out]) -> list[Out]:
+        """Those of these records that are rejections, without the bytes of what they reject."""
+        rejections = [record for record in records if record.topic == self._names.trial_rejections]
+        bodies = [orjson.loads(rejection.value or b"{}") for rejection in rejections]
+        values = [orjson.dumps(body | {"source_value_base64": None}) for body in bodies]
+        return [one._replace(value=value) for one, value in zip(rejections, values, strict=True)]
+
     def differs(self, change: SummaryChange) -> bool:
         """True if the table does not say what this summary says."""
         value = self._tables.summaries[change.kind].get(change.key)

@@ -52,6 +52,17 @@ class Ward:
                 with partitions[record.partition].guard(run_of(record)):
                     raise RecordTooLarge(record, "more than the broker takes") from refusal
 
+    async def write_aside(self, records: Iterable[Out]) -> None:
+        """Write rejections and forwarded records; a rejection too large for the broker goes without bytes."""
+        try:
+            await self._output.write(records)
+        except RecordsRefused as refusal:
+            log.error(
+                "%s: rejections go without the event's bytes, records to be sent on stay where they are",
+                refusal,
+            )
+            await self._output.write(self._publisher.without_bytes(refusal.records))
+
     async def admit(self, partition: Partition) -> None:
         """Write down which runs failed, or were deleted in quarantine, since the last time."""
         partition.let_go_of_failed()
@@ -102,10 +113,11 @@ class Ward:
         return replace(known.quarantine, reason=failure.reason, at=max(at, known.quarantine.at))
 
     async def _publish(self, partition: Partition, cuts: list[Cut], failures: Iterable[Failure]) -> None:
-        outs = [out for cut in cuts for out in self._publisher.of_summaries(partition.number, cut.summaries)]
         rejections = [rejection for one in failures for rejection in rejection_of(one, partition.silent_to)]
+        await self.write_aside(self._publisher.of_rejections(partition.number, rejections))
+        outs = [out for cut in cuts for out in self._publisher.of_summaries(partition.number, cut.summaries)]
         try:
-            await self._output.write(outs + self._publisher.of_rejections(partition.number, rejections))
+            await self._output.write(outs)
         except RecordsRefused as refusal:
             log.warning("%s; runs in quarantine cannot say so in each summary", refusal)
         await self._sink.write([cut for cut in cuts if cut.summaries])

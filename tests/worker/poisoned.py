@@ -17,7 +17,7 @@ from streamer.worker import limits
 from streamer.worker.runner import run_worker
 
 POISON = "poison"
-MOST_BYTES = 6_000
+MOST_BYTES = 20_000
 """With `size`: more than the summary of a run with few agents has, less than that of one with many."""
 
 

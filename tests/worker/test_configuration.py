@@ -25,13 +25,6 @@ RUNS = [f"run {n}" for n in range(12)]
 """Spread over all partitions."""
 
 
-@pytest.fixture(params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
-def deployment(request: pytest.FixtureRequest) -> Deployment:
-    """On both engines."""
-    found: Deployment = request.getfixturevalue(f"on_{request.param}")
-    return found
-
-
 @pytest.fixture
 def prices(tmp_path: Path) -> dict[str, str]:
     """The setting of a worker with other prices."""
@@ -68,8 +61,9 @@ def adopt(deployment: Deployment, environment: dict[str, str], *arguments: str) 
 
 
 def test_a_worker_with_other_prices_waits_and_says_so_until_they_are_current(
-    deployment: Deployment, prices: dict[str, str]
+    on_both: Deployment, prices: dict[str, str]
 ) -> None:
+    deployment = on_both
     first = deployment.worker().start()
     deployment.publish(trials("task 1"))
     first.wait_until(lambda: published(deployment) == {(CHEAP, OWN)}, "all is published")

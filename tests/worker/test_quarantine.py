@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import random
 import subprocess
 from typing import Any
 
@@ -105,24 +106,23 @@ def fall_sick(deployment: Deployment, place: str) -> tuple[WorkerProcess, list[b
 
 
 @pytest.mark.parametrize("place", EVERYWHERE)
-def test_a_run_that_fails_is_set_apart_and_all_others_go_on(on_embedded: Deployment, place: str) -> None:
-    worker, before = fall_sick(on_embedded, place)
-    assert in_quarantine(on_embedded) == {SICK: "Poisoned: cannot be divided"}
+def test_a_run_that_fails_is_set_apart_and_all_others_go_on(on_both: Deployment, place: str) -> None:
+    worker, before = fall_sick(on_both, place)
+    assert in_quarantine(on_both) == {SICK: "Poisoned: cannot be divided"}
     good = folded(before)
-    assert {topic: found for topic, found in on_embedded.in_topics().items() if found}.items()
-    mine = {k: d for topic in good for k, d in on_embedded.in_topics()[topic].items()}
+    mine = {k: d for topic in good for k, d in on_both.in_topics()[topic].items()}
     assert {k: mine[k] for topic in good for k in good[topic]} == {
         k: d for found in good.values() for k, d in found.items()
     }, "the last good summaries stand"
-    in_redis = on_embedded.in_redis(good)
+    in_redis = on_both.in_redis(good)
     assert in_redis == good
     worker.kill()
-    second = poisoned(on_embedded, place).start()
-    on_embedded.publish([sick_trial("later"), *trial_events(660)[600:]])
-    second.wait_until(lambda: others_are_current(on_embedded), "another worker goes on with the others")
-    second.wait_until(lambda: SICK in in_quarantine(on_embedded), "and holds the run back")
-    assert on_embedded.in_redis(good) == good
-    assert degraded(on_embedded, SICK)
+    second = poisoned(on_both, place).start()
+    on_both.publish([sick_trial("later"), *trial_events(660)[600:]])
+    second.wait_until(lambda: others_are_current(on_both), "another worker goes on with the others")
+    second.wait_until(lambda: SICK in in_quarantine(on_both), "and holds the run back")
+    assert on_both.in_redis(good) == good
+    assert degraded(on_both, SICK)
 
 
 def test_the_event_at_which_a_run_failed_is_rejected_with_its_bytes(on_embedded: Deployment) -> None:
@@ -134,23 +134,23 @@ def test_the_event_at_which_a_run_failed_is_rejected_with_its_bytes(on_embedded:
 
 
 @pytest.mark.parametrize("place", EVERYWHERE)
-def test_repair_folds_the_run_again_from_the_log(on_embedded: Deployment, place: str) -> None:
-    worker, _ = fall_sick(on_embedded, place)
-    again = run_cli(on_embedded, "runs", "repair", SICK)
+def test_repair_folds_the_run_again_from_the_log(on_both: Deployment, place: str) -> None:
+    worker, _ = fall_sick(on_both, place)
+    again = run_cli(on_both, "runs", "repair", SICK)
     assert again.returncode == 1
     assert "Poisoned: cannot be divided" in again.stderr.decode()
-    assert degraded(on_embedded, SICK)
+    assert degraded(on_both, SICK)
     worker.stop()
-    upgraded = on_embedded.worker().start()
-    assert run_cli(on_embedded, "runs", "repair", SICK).returncode == 0
-    on_embedded.publish([sick_trial("after")])
-    on_embedded.wait_until_equal(upgraded)
-    assert not any(summary["degraded"] for summary in summaries_of(on_embedded, SICK))
-    assert in_quarantine(on_embedded) == {}
+    upgraded = on_both.worker().start()
+    assert run_cli(on_both, "runs", "repair", SICK).returncode == 0
+    on_both.publish([sick_trial("after")])
+    on_both.wait_until_equal(upgraded)
+    assert not any(summary["degraded"] for summary in summaries_of(on_both, SICK))
+    assert in_quarantine(on_both) == {}
     upgraded.stop()
-    third = on_embedded.worker().start()
-    on_embedded.publish([sick_trial("at last")])
-    on_embedded.wait_until_equal(third)
+    third = on_both.worker().start()
+    on_both.publish([sick_trial("at last")])
+    on_both.wait_until_equal(third)
 
 
 def test_a_run_in_quarantine_can_be_deleted(on_embedded: Deployment) -> None:
@@ -222,3 +222,42 @@ def test_status_and_verify_tell_of_a_run_in_quarantine(on_embedded: Deployment) 
     assert verdicts[SICK].outcome == "unverifiable"
     assert "quarantine" in (verdicts[SICK].reason or "")
     assert {verdict.outcome for run, verdict in verdicts.items() if run != SICK} == {"equal"}
+
+
+def many_agents() -> list[bytes]:
+    """Trials of so many agents that the run's summary, which names all of them, is large."""
+    rng = random.Random(7)
+    return [sick_trial("t", agent=f"{rng.getrandbits(240):060x}") for _ in range(500)]
+
+
+def get_too_large(deployment: Deployment, worker: WorkerProcess) -> None:
+    """The run had a summary of usual size, and gets a large one."""
+    events = trial_events(300)
+    deployment.publish(events)
+    deployment.wait_until_equal(worker)
+    deployment.publish([*many_agents(), *trial_events(600)[300:]])
+    worker.wait_until(lambda: SICK in in_quarantine(deployment), "it is set apart")
+    worker.wait_until(lambda: others_are_current(deployment), "all other runs are current")
+    worker.wait_until(lambda: degraded(deployment, SICK), "its last good summaries say so")
+    assert f"a record for {deployment.names.run_summaries} has" in in_quarantine(deployment)[SICK]
+    good = folded(of_run(SICK, events))["run-summaries"]
+    assert good.items() <= deployment.in_topics()["run-summaries"].items()
+    assert good == deployment.in_redis(folded(of_run(SICK, events)))["run-summaries"]
+
+
+def test_a_summary_that_is_too_large_sets_its_run_apart(on_embedded: Deployment) -> None:
+    get_too_large(on_embedded, worker := poisoned(on_embedded, "size").start())
+    worker.stop()
+    roomier = on_embedded.worker().start()
+    assert run_cli(on_embedded, "runs", "repair", SICK).returncode == 0
+    on_embedded.wait_until_equal(roomier)
+
+
+@pytest.mark.kafka
+def test_a_summary_that_the_broker_refuses_for_its_size_sets_its_run_apart(on_kafka: Deployment) -> None:
+    worker = on_kafka.worker().start()
+    on_kafka.configure("run-summaries", max_message_bytes=8_000)
+    get_too_large(on_kafka, worker)
+    on_kafka.configure("run-summaries", max_message_bytes=4_000_000)
+    assert run_cli(on_kafka, "runs", "repair", SICK).returncode == 0
+    on_kafka.wait_until_equal(worker)
