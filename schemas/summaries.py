@@ -90,7 +90,8 @@ class Published(Message):
     last_event_at: LastEventAt
     digest: Digest
     made_with: str | None = Field(
-        default=None, description="Fingerprint of the prices, profiles and formulas behind the numbers."
+        default=None,
+        description="Fingerprint of the prices, profiles and formulas behind the numbers; null: not said.",
     )
     degraded: str | None = Field(
         default=None, description="Why newer events of the run are not counted (quarantine); null: they are."

@@ -26,7 +26,7 @@ RUN: GroupId = (None, None, None)
 class Cutter:
     """Remembers what was last cut from a run and cuts what has changed since."""
 
-    def __init__(self, run: RunState, epoch: int, made_with: str | None = None) -> None:
+    def __init__(self, run: RunState, epoch: int, made_with: str = "") -> None:
         self.run = run
         self.epoch = epoch
         self._made_with = made_with
