@@ -69,6 +69,7 @@ class Partition:
         closed: runs that are closed (`idle`).
         quarantined: runs that are set apart; their events are held back (`quarantine`).
         repairs: runs that are to be folded again, with the name of the request.
+        unpublished: runs in quarantine without any summary, and the offset before which they were well.
         deletions: runs in quarantine that were deleted since, up to which revision; not written down yet.
         held: events held back since this worker has the partition.
         openings: how many runs were opened again, which names them as writers of pages.
@@ -94,6 +95,7 @@ class Partition:
     closed: dict[str, ClosedRun] = field(default_factory=dict)
     quarantined: dict[str, QuarantinedRun] = field(default_factory=dict)
     repairs: dict[str, str] = field(default_factory=dict)
+    unpublished: dict[str, int] = field(default_factory=dict)
     deletions: dict[str, int] = field(default_factory=dict)
     held: int = 0
     openings: int = 0

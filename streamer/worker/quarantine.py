@@ -89,9 +89,20 @@ class Ward:
             changes = [degraded(change, quarantine) for change in stored[run_id]]
             standing = tuple((change.kind, change.key) for change in changes)
             partition.quarantined[run_id] = QuarantinedRun(quarantine, standing)
+            if not standing:
+                record = failure.record
+                partition.unpublished[run_id] = quarantine.at + 1 if record is None else record.offset
             news = [new for new, old in zip(changes, stored[run_id], strict=True) if new.value != old.value]
             cuts.append(Cut(run_id, summaries=news))
         return cuts
+
+    async def restore(self, partition: Partition, run_id: str, found: Iterable[SummaryChange]) -> None:
+        """Publish the last good summaries of a run that had none."""
+        run = partition.quarantined[run_id]
+        changes = [degraded(change, run.quarantine) for change in found]
+        standing = tuple((change.kind, change.key) for change in changes)
+        await self._publish(partition, [Cut(run_id, summaries=changes)], ())
+        partition.quarantined[run_id] = run._replace(summaries=standing)
 
     async def answered(self, partition: Partition, run_id: str, *, well: bool) -> None:
         """A request to fold a run again was tried; `well`: it is in good order and set apart no more."""

@@ -1,4 +1,8 @@
-"""Folds runs again from the event log, whenever somebody asks, and puts them in place of what there was."""
+"""Folds runs again from the event log: whole, if somebody asks; or what was well of one in quarantine.
+
+A run in quarantine keeps its last good summaries. If it has none yet (it failed in the first batch, or the
+embedded stack, which keeps events alone, was started again), they are made of the events before it failed.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from dataclasses import replace
 from faust.types import TP
 
 from schemas.identity import encode_id
+from streamer.aggregate.changes import SummaryChange
 from streamer.aggregate.page_format import slots_on
 from streamer.pipeline import Failure, Pipeline
 from streamer.settings import Settings
@@ -50,16 +55,37 @@ class Repairs:
         if self._task is not None and not self._task.done():
             return
         for partition in self._processor.partitions.values():
-            if partition.caught_up and partition.repairs:
-                run_id, request = next(iter(partition.repairs.items()))
-                self._task = asyncio.create_task(self._repair_or_end(partition, run_id, request))
+            if partition.caught_up and (partition.repairs or partition.unpublished):
+                self._task = asyncio.create_task(self._work_or_end(partition))
                 return
 
-    async def _repair_or_end(self, partition: Partition, run_id: str, request: str) -> None:
+    async def _work_or_end(self, partition: Partition) -> None:
         try:
-            await self._repair(partition, run_id, request)
+            if partition.repairs:
+                await self._repair(partition, *next(iter(partition.repairs.items())))
+            else:
+                await self._restore(partition, *next(iter(partition.unpublished.items())))
         except Exception as error:
             await self._processor.give_up(error)
+
+    async def _restore(self, partition: Partition, run_id: str, before: int) -> None:
+        """Publish what the run was when it was last well."""
+        found = partition.pipeline.apart("restored", owns=run_id.__eq__)
+        last: list[SummaryChange] = []
+
+        def keep() -> None:
+            nonlocal last
+            with suppress(Exception):  # here or before, the run fails: what it was before that is kept
+                last = found.all_summaries(run_id)
+
+        with suppress(CannotFoldAgain):
+            await self._fold(partition, found, None, lambda: before, keep)
+        async with self._processor.lock:
+            partition.unpublished.pop(run_id, None)
+            ours = self._processor.partitions.get(partition.number) is partition
+            if last and ours and not partition.abandoned and run_id in partition.quarantined:
+                with self._processor.all_or_nothing():
+                    await self._processor.ward.restore(partition, run_id, last)
 
     async def _repair(self, partition: Partition, run_id: str, request: str) -> None:
         """Most of the log is read while other runs go on; the rest while they wait."""
@@ -86,9 +112,17 @@ class Repairs:
         log.info("run %r: %s", run_id, outcome or "folded again from the log")
 
     async def _fold(
-        self, partition: Partition, found: Pipeline, start: int | None, stop: Callable[[], int]
+        self,
+        partition: Partition,
+        found: Pipeline,
+        start: int | None,
+        stop: Callable[[], int],
+        touched: Callable[[], None] = lambda: None,
     ) -> int:
-        """Fold the partition's log from `start` on, None: its beginning; up to which offset."""
+        """Fold the partition's log from `start` on, None: its beginning; up to which offset.
+
+        `touched` is called after each batch that has events of the run.
+        """
         end = stop()
         if end <= (start or 0):
             return end
@@ -100,7 +134,8 @@ class Repairs:
                     first = batch[0].offset
                     if first > 0:
                         raise CannotFoldAgain(f"the log has lost its events before offset {first:,}")
-                found.fold(batch)
+                if found.fold(batch).touched:
+                    touched()
                 await asyncio.sleep(0)
         return end
 
@@ -114,6 +149,7 @@ class Repairs:
             return await self._leave(partition, run_id, failure)
         before = partition.quarantined.pop(run_id, None)
         partition.closed.pop(run_id, None)
+        partition.unpublished.pop(run_id, None)
         partition.debt.paid([run_id])
         partition.pipeline.hold(run_id)
         partition.pipeline.reopen(run_id, found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import random
 import subprocess
@@ -10,6 +11,8 @@ from typing import Any
 import orjson
 import pytest
 import redis
+from aiokafka import TopicPartition
+from aiokafka.admin import RecordsToDelete
 
 from schemas.identity import encode_id
 from streamer.client.health import read_health
@@ -17,10 +20,13 @@ from streamer.client.reader import StateReader
 from streamer.client.reading import UnknownRun
 from streamer.client.verify import Verification
 from streamer.score import PriceTable
+from streamer.sinks.partitioner import partition_of
+from streamer.worker.topics import ensure_topics
 from tests.support.cli import streamer
 from tests.support.worker_process import WorkerProcess
 from tests.worker.deployment import Deployment, folded, trial_events
 from tests.worker.poisoned import POISON
+from tests.worker.test_lost_pages import delete_records
 
 SICK = "run 1"
 """One of the six runs of `trial_events`."""
@@ -86,6 +92,12 @@ def in_quarantine(deployment: Deployment) -> dict[str, str]:
     return {run: reason for status in told for run, reason in status.get("quarantined", {}).items()}
 
 
+def owners(deployment: Deployment) -> list[str]:
+    """Workers that have partitions."""
+    with StateReader(deployment.settings) as reader:
+        return [worker.worker_id for worker in reader.workers() if worker.status["partitions"]]
+
+
 def others_are_current(deployment: Deployment) -> bool:
     """True if topics and Redis say of all other runs what a fold says."""
     wanted = without(SICK, folded(deployment.published))
@@ -116,13 +128,26 @@ def test_a_run_that_fails_is_set_apart_and_all_others_go_on(on_both: Deployment,
     }, "the last good summaries stand"
     in_redis = on_both.in_redis(good)
     assert in_redis == good
-    worker.kill()
     second = poisoned(on_both, place).start()
+    second.wait_until(lambda: len(owners(on_both)) == 2, "both have partitions")
     on_both.publish([sick_trial("later"), *trial_events(660)[600:]])
-    second.wait_until(lambda: others_are_current(on_both), "another worker goes on with the others")
-    second.wait_until(lambda: SICK in in_quarantine(on_both), "and holds the run back")
+    second.wait_until(lambda: others_are_current(on_both), "all other runs go on after a rebalance")
+    worker.kill()
+    on_both.publish([sick_trial("still later"), *trial_events(720)[660:]])
+    second.wait_until(lambda: others_are_current(on_both), "and after the other worker was killed")
+    second.wait_until(lambda: SICK in in_quarantine(on_both), "who has the run holds it back")
     assert on_both.in_redis(good) == good
     assert degraded(on_both, SICK)
+
+
+def test_a_run_that_was_never_published_gets_the_summaries_of_when_it_was_well(on_both: Deployment) -> None:
+    asyncio.run(ensure_topics(on_both.settings))
+    on_both.publish([*trial_events(300), sick_trial(), sick_trial("later")])
+    worker = poisoned(on_both, "score").start()
+    worker.wait_until(lambda: degraded(on_both, SICK), "it has summaries, which say so")
+    good = folded(of_run(SICK, trial_events(300)))
+    worker.wait_until(lambda: on_both.in_redis(good) == good, "those of all that came before")
+    worker.wait_until(lambda: others_are_current(on_both), "all other runs are current")
 
 
 def test_the_event_at_which_a_run_failed_is_rejected_with_its_bytes(on_embedded: Deployment) -> None:
@@ -151,6 +176,66 @@ def test_repair_folds_the_run_again_from_the_log(on_both: Deployment, place: str
     third = on_both.worker().start()
     on_both.publish([sick_trial("at last")])
     on_both.wait_until_equal(third)
+
+
+def test_a_run_in_good_order_can_be_folded_again_too(on_embedded: Deployment) -> None:
+    worker = on_embedded.worker().start()
+    on_embedded.publish(trial_events(300))
+    on_embedded.wait_until_equal(worker)
+    before = {record.key for record in on_embedded.records("trials-changelog")}
+    assert run_cli(on_embedded, "runs", "repair", SICK).returncode == 0
+    assert {record.key for record in on_embedded.records("trials-changelog")} > before
+    on_embedded.publish(trial_events(360)[300:])
+    on_embedded.wait_until_equal(worker)
+    worker.kill()
+    second = on_embedded.worker().start()
+    on_embedded.publish(trial_events(420)[360:])
+    on_embedded.wait_until_equal(second)
+    unknown = run_cli(on_embedded, "runs", "repair", "run 77")
+    assert unknown.returncode == 1
+    assert "There is no run 'run 77'" in unknown.stderr.decode()
+
+
+def test_a_request_to_repair_waits_for_the_next_worker(on_embedded: Deployment) -> None:
+    worker, _ = fall_sick(on_embedded, "score")
+    worker.kill()
+    asked = run_cli(on_embedded, "runs", "repair", SICK, "--wait", "0")
+    assert asked.returncode == 1
+    assert "no worker has done it" in asked.stderr.decode()
+    on_embedded.publish([sick_trial("later")])
+    on_embedded.wait_until_equal(on_embedded.worker().start())
+
+
+@pytest.mark.kafka
+def test_a_repair_that_the_log_does_not_allow_changes_nothing(on_kafka: Deployment) -> None:
+    worker, before = fall_sick(on_kafka, "score")
+    place = TopicPartition(on_kafka.names.trial_events, partition_of(SICK, on_kafka.partitions))
+    asyncio.run(delete_records(on_kafka, {place: RecordsToDelete(3)}))
+    refused = run_cli(on_kafka, "runs", "repair", SICK)
+    assert refused.returncode == 1
+    assert "the log has lost its events before offset 3" in refused.stderr.decode()
+    assert degraded(on_kafka, SICK)
+    good = folded(before)
+    assert on_kafka.in_redis(good) == good
+    assert worker.alive
+
+
+def test_a_rebuild_keeps_the_last_good_summaries_and_an_upgraded_worker_replaces_them(
+    on_embedded: Deployment,
+) -> None:
+    worker, before = fall_sick(on_embedded, "cut")
+    worker.stop()
+    assert run_cli(on_embedded, "rebuild", "--switch").returncode == 0
+    good = folded(before)
+    assert on_embedded.in_redis(good) == good
+    assert degraded(on_embedded, SICK)
+    still = poisoned(on_embedded, "cut").start()
+    still.wait_until(lambda: SICK in in_quarantine(on_embedded), "it fails again")
+    still.wait_until(lambda: others_are_current(on_embedded), "all other runs are made anew")
+    assert on_embedded.in_redis(good) == good
+    still.stop()
+    assert run_cli(on_embedded, "rebuild", "--switch").returncode == 0
+    on_embedded.wait_until_equal(on_embedded.worker().start())
 
 
 def test_a_run_in_quarantine_can_be_deleted(on_embedded: Deployment) -> None:
