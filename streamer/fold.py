@@ -24,6 +24,16 @@ BATCH = 1_000
 _BOM = b"\xef\xbb\xbf"
 
 
+class CannotBeFolded(Exception):
+    """An exception sets the run apart; nothing can be said of it."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(
+            f"run {failure.run_id!r} cannot be folded: {failure.reason}. Its events are kept as they are; "
+            "please report it, and try again after an upgrade"
+        )
+
+
 @dataclass(slots=True)
 class Folding:
     """What came out of a fold.

@@ -13,7 +13,7 @@ from schemas.base import Message
 from schemas.canonical import canonical_json
 from schemas.metrics import BOARD_METRICS
 from streamer.cli.options import json_option, price_table, with_settings
-from streamer.cli.printing import print_json, print_line
+from streamer.cli.printing import print_json, print_line, say, visible
 from streamer.cli.tables import (
     print_agents,
     print_leaderboard,
@@ -65,6 +65,11 @@ def run(run_id: str, as_json: bool, settings: Settings) -> None:
         else:
             groups = [*reader.agents(run_id), *reader.tiers(run_id, within=True)]
             print_run(_dumped([summary, *groups]))
+    if summary.degraded:
+        say(
+            f"streamer: this run is in quarantine ({visible(summary.degraded)}): these are its last good "
+            "numbers, newer events are not counted. `streamer runs repair` folds it again"
+        )
 
 
 @command.command()

@@ -78,6 +78,8 @@ class Housekeeping:
                 await asyncio.sleep(TICK_SECONDS)
         except Exception as error:
             await self._processor.give_up(error)
+        finally:
+            self._repairs.stop()
 
     async def tell_of_waiting(self, why: str) -> None:
         """Say in the heartbeat, and to probes, that the worker has not begun."""

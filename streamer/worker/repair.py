@@ -59,6 +59,11 @@ class Repairs:
                 self._task = asyncio.create_task(self._work_or_end(partition))
                 return
 
+    def stop(self) -> None:
+        """Leave what is at work; the next owner finds the request among the pages."""
+        if self._task is not None:
+            self._task.cancel()
+
     async def _work_or_end(self, partition: Partition) -> None:
         try:
             if partition.repairs:

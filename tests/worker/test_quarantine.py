@@ -298,8 +298,12 @@ def test_topic_and_redis_say_degraded_in_the_same_bytes(on_embedded: Deployment)
         assert client.get(on_embedded.names.of_run(SICK, "run")) == value
 
 
-def test_status_and_verify_tell_of_a_run_in_quarantine(on_embedded: Deployment) -> None:
+def test_status_query_and_verify_tell_of_a_run_in_quarantine(on_embedded: Deployment) -> None:
     fall_sick(on_embedded, "score")
+    assert (
+        "in quarantine (Poisoned: cannot be divided)"
+        in run_cli(on_embedded, "query", "run", SICK).stderr.decode()
+    )
     problems = read_health(on_embedded.settings).problems
     assert any(SICK in problem and "streamer runs repair" in problem for problem in problems)
     verification = Verification(on_embedded.settings, prices=PriceTable.default(), wait_seconds=9)
