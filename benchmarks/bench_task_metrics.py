@@ -19,7 +19,7 @@ import orjson
 
 from schemas.decode import decode
 from schemas.events import TrialResult
-from streamer.score import PriceTable, grading_profile, score_trial, task_payload
+from streamer.score import PriceTable, ScoringRules, score_trial, task_payload
 from streamer.score.formulacode.task_metrics import task_metrics
 
 SIZES = (10, 100, 1_000)
@@ -52,13 +52,15 @@ def steps(value: bytes, fallback: bool) -> dict[str, Callable[[], object]]:
     event = decode(value)
     assert isinstance(event, TrialResult)
     benchmarks = event.benchmarks or {}
-    scored = score_trial(event, grading_profile(None), PriceTable.default())
+    scored = score_trial(event, ScoringRules(PriceTable.default()))
     score = scored.formulacode
     assert score is not None
     return {
         "validate": lambda: decode(value),
         "metrics": lambda: task_metrics(benchmarks, fallback=fallback),
-        "payload": lambda: task_payload(event, score, success=True, cost_usd=None, trajectory_length=None),
+        "payload": lambda: task_payload(
+            event, [event], score, success=True, cost_usd=None, trajectory_length=None
+        ),
     }
 
 

@@ -25,7 +25,7 @@ from schemas.identity import UNKNOWN
 EVENT_SCHEMA_VERSION = 1
 """Version of the event schema that this code writes; it reads every version up to this one."""
 
-SEMANTICS_VERSION = 1
+SEMANTICS_VERSION = 2
 """Raised whenever a formula or a ruling changes what a number means (semantics.md)."""
 
 MAX_ID_CHARACTERS = 512
@@ -139,6 +139,9 @@ Benchmarks = Annotated[dict[str, JsonValue], Field(max_length=MAX_BENCHMARKS_PER
 
 
 class Message(BaseModel):
-    """Base of every message: no text where a number belongs, no NaN, immutable once built."""
+    """Base of every message: no text where a number belongs, no NaN, immutable once built.
 
-    model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False, extra="forbid")
+    Unknown fields are kept, so that a reader can read what an older or a newer version wrote.
+    """
+
+    model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False, extra="allow")

@@ -141,6 +141,15 @@ class RunStarted(Event):
     baselines: list[Id] | None = Field(
         default=None, description="Baseline agents; nop and oracle if unset (R10)."
     )
+    judged: bool | None = Field(
+        default=None,
+        description="Whether trials get a judge's score, so that the grade rests on the composite from the "
+        "start; null: as seen (R13).",
+    )
+    infrastructure_failures: list[Id] | None = Field(
+        default=None,
+        description="Failure modes that are the infrastructure's, in place of the table per harness.",
+    )
     grading_profile: Id | None = Field(
         default=None, description="`specified` or `scylla-2026` (R12), optionally with @PASS:IMPL weights."
     )

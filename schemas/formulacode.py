@@ -10,9 +10,8 @@ from schemas.base import Message, Number, Total
 class FormulaCodeCoverage(Message):
     """How many trials each mean of a FormulaCode summary rests on (R1, R21)."""
 
-    task_speedup: int = Field(ge=0, description="Trials whose benchmarks were measured.")
+    task_speedup: int = Field(ge=0, description="Trials with a speedup; a failure has 1.0 (R21).")
     agent_advantage: int = Field(ge=0, description="Trials with a known advantage.")
-    cost_weighted_advantage: int = Field(ge=0, description="Trials with both an advantage and a cost (R25).")
 
 
 class FormulaCodeSummary(Message):
@@ -29,14 +28,22 @@ class FormulaCodeSummary(Message):
     agent_advantage_level4: Number | None = Field(description="Mean advantage over all benchmarks.")
     mean_cost_per_task: Number | None = Field(description="Mean known cost in USD.")
     cost_weighted_advantage: Number | None = Field(
-        description="Mean advantage / mean cost, 1/USD, over trials that have both; 0 if the cost is 0 (R25)."
+        description="agent_advantage / mean_cost_per_task, 1/USD; 0 if the cost is 0 (R25)."
     )
     mean_trajectory_length: Number | None = Field(description="Mean interactions per trial.")
     agent_advantages_gmean: dict[str, Number | None] | None = Field(
         description="gmean(1 + a) - 1 per advantage, plain mean where some 1 + a <= 0 (F7); null for nop."
     )
-    fallbacks: int = Field(ge=0, description="Trials treated as if the agent had changed nothing (C1).")
+    fallbacks: int = Field(
+        ge=0, description="Failed trials that count with known benchmarks, each at speedup 1.0 (R21)."
+    )
     claimed: int = Field(ge=0, description="Trials whose advantages are only claimed by their log (R3).")
+    missing: int = Field(
+        default=0,
+        ge=0,
+        description="Trials of the finished run in which the agent was planned and has no sub-trial; they "
+        "count here as failures, and in no other number (R21).",
+    )
     coverage: FormulaCodeCoverage = Field(description="What the means rest on.")
 
 
@@ -94,7 +101,7 @@ class FormulaCodePayload(Message):
     )
     snapshot_failed: bool = Field(description="Snapshot comparison failed (D10).")
     success: bool = Field(description="Neither failed, or the harness's verdict where neither applies (R20).")
-    fallback_to_baseline: bool = Field(description="Whether the baseline fallback was applied (C1).")
+    fallback_to_baseline: bool = Field(description="Whether the baseline fallback was applied (R21).")
     claimed: bool = Field(description="True if the advantages are only claimed by the log (R3).")
     agent_advantage: float | None = Field(description="Overall advantage (level 4); null if unknown (R22).")
     agent_advantage_level1: float | None = Field(description="Module-level advantage.")

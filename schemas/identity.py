@@ -36,6 +36,16 @@ def agent_model_label(agent: str, model: str) -> str:
     return f"{agent.translate(_RESERVED_IN_AGENT)}:{model}"
 
 
+def split_label(label: str) -> tuple[str, str]:
+    """Agent and model of a label, the inverse of :func:`agent_model_label`.
+
+    >>> split_label("pkg%3AAgent:m"), split_label("terminus")
+    (('pkg:Agent', 'm'), ('terminus', ''))
+    """
+    agent, _, model = label.partition(":")
+    return decode_id(agent), model
+
+
 def agent_model_key(agent: str, model: str) -> str:
     """The label with both parts percent-encoded, as it stands in topic and Redis keys."""
     return f"{encode_id(agent)}:{encode_id(model)}"

@@ -10,7 +10,7 @@ from schemas.base import Instant, Message, Number, Total
 from schemas.formulacode import FormulaCodePayload, FormulaCodeSummary
 
 Grade = Literal["S", "A", "B", "C", "D", "F"]
-CompositeBasis = Literal["judged", "pass_only"]
+GradeBasis = Literal["composite_median", "mean_pass_rate"]
 Digest = Annotated[
     str,
     Field(
@@ -32,8 +32,28 @@ LastEventAt = Annotated[
     Instant | None, Field(description="Greatest event time folded into the run, UTC; null: none known.")
 ]
 PassAtKs = Annotated[
-    dict[str, "PassAtK"],
-    Field(description="k, from 1, as text, to pass@k; baselines left out of the run's (R4, R11)."),
+    dict[str, "PassAtK"] | None,
+    Field(
+        description="k, from 1, as text, to pass@k; baselines left out of the run's (R4). Null where trials "
+        "of several agent:models or tiers are mixed (R11)."
+    ),
+]
+AccuracyExcludingInfrastructure = Annotated[
+    float | None,
+    Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="resolved / trials without those that the infrastructure failed; null: no other trials.",
+    ),
+]
+InfrastructureFailures = Annotated[
+    int,
+    Field(
+        default=0,
+        ge=0,
+        description="Trials that are unresolved because the infrastructure failed, not the agent.",
+    ),
 ]
 FailureModes = Annotated[
     dict[str, int], Field(description="Failure mode to how many trials ended with it (R19).")
@@ -56,7 +76,7 @@ class Statistics(Message):
 
     median: Number | None = Field(description="Middle value, or the mean of the two middle ones.")
     mean: Number | None = Field(description="Exact mean, rounded once (R18).")
-    mode: Number | None = Field(description="Most frequent value after rounding to 6 decimals (R15).")
+    mode: Number | None = Field(description="Most frequent value; of several the smallest (R15).")
     min: Number | None = Field(description="Smallest value.")
     max: Number | None = Field(description="Largest value.")
     std_dev: Number | None = Field(description="Population standard deviation, or sample by profile; >= 0.")
@@ -109,10 +129,14 @@ class Group(Published):
     runs_planned: int | None = Field(ge=0, description="Trials planned, null if nobody said (R26).")
     provisional: bool = Field(description="True while planned trials are missing (R26).")
     accuracy: float | None = Field(ge=0, le=1, description="resolved / trials; null: no trials.")
+    accuracy_excluding_infrastructure: AccuracyExcludingInfrastructure
+    infrastructure_failures: InfrastructureFailures
     pass_at_k: PassAtKs
     total_cost: Number | None = Field(description="Sum of the known costs in USD, >= 0; null: none known.")
     mean_cost: Number | None = Field(description="Mean of the known costs in USD, >= 0; null: none known.")
-    cost_of_pass: Number | None = Field(description="Known cost over passes, USD; no pass: Infinity (R14).")
+    cost_of_pass: Number | None = Field(
+        description="Known cost over passes at a known cost, USD; no pass: Infinity (R14)."
+    )
     tokens: Tokens = Field(description="Token totals.")
     mean_trajectory_length: Number | None = Field(
         description="Mean interactions of a trial, >= 0; null: none known."
@@ -123,9 +147,23 @@ class Group(Published):
     )
     coverage: Coverage
     failure_modes: FailureModes
-    grade: Grade | None = Field(description="From the median composite score (S5).")
+    grade: Grade | None = Field(description="From `grade_score` by the profile's thresholds (R13).")
+    grade_basis: GradeBasis | None = Field(
+        default=None,
+        description="What the grade rests on: the median composite where there is a judge, else the mean "
+        "pass rate; null: no trials (R13).",
+    )
+    grade_score: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="The number that gives the grade; null while no judge has scored (R13).",
+    )
+    grade_provisional: bool = Field(
+        default=False,
+        description="True while trials of a judged group wait for their judge, until the run ends (R13).",
+    )
     grading_profile: GradingProfile
-    composite_basis: CompositeBasis | None = Field(description="What the composite rests on (R13).")
     superseded: Superseded
     conflicts: Conflicts
 
@@ -152,10 +190,12 @@ class TierSummary(Group):
     runs_completed: int = Field(ge=0, description="Trials in; the specification's name for `trials`.")
     baseline_tier: str = Field(description="Tier that uplift and delta are measured from.")
     tier_uplift: Number | None = Field(
-        description="Median composite over the baseline tier's, minus 1; null if that is <= 0 (R23)."
+        description="`grade_score` over the baseline tier's, minus 1; null if that is <= 0, or if the two "
+        "grades rest on different numbers (R23)."
     )
     tier_delta: Number | None = Field(
-        description="Median composite minus the baseline tier's, -1 to 1 (R23)."
+        description="`grade_score` minus the baseline tier's, -1 to 1; null if the two grades rest on "
+        "different numbers (R23)."
     )
 
 
@@ -205,6 +245,8 @@ class RunSummary(Published):
     unresolved: int = Field(ge=0, description="All others, those without a verdict included (R19).")
     no_verdict: int = Field(ge=0, description="Trials without a verdict, counted apart (R19).")
     accuracy: float | None = Field(ge=0, le=1, description="resolved / trials; null: no trials.")
+    accuracy_excluding_infrastructure: AccuracyExcludingInfrastructure
+    infrastructure_failures: InfrastructureFailures
     pass_at_k: PassAtKs
     total_cost: Number | None = Field(description="Sum of the known costs in USD, >= 0; null: none known.")
     cost_by_agent_model: dict[str, Number | None] = Field(
@@ -249,16 +291,25 @@ class ScoredTrial(Message):
     fingerprint: str = Field(description="Digest of the winner's content, hexadecimal (R17).")
     resolved: bool | None = Field(description="The harness's verdict; null: no verdict (R19).")
     success: bool = Field(description="From tests and snapshot where present, else the verdict (R20).")
+    verdict_source: Literal["reported", "derived"] | None = Field(
+        default=None,
+        description="Whether the harness said it, or tests and snapshot did (R27); null: no verdict.",
+    )
     failure_mode: str | None = Field(description="Why it ended early, as the harness says.")
+    infrastructure_failure: bool = Field(
+        default=False, description="It is unresolved because the infrastructure failed, not the agent."
+    )
     pass_rate: float = Field(description="1 for a success, 0 otherwise (R20).")
     impl_rate: float | None = Field(description="The judge's score, 0 to 1; null: not judged (R13).")
-    composite_score: float | None = Field(description="0 to 1; null while the judge is awaited (R13).")
+    composite_score: float | None = Field(description="0 to 1; null without a judge's score (R13).")
     grade: Grade | None = Field(description="From the composite score; null without one (R12).")
     cost_usd: float | None = Field(description="Cost in US dollars, >= 0; null: unknown (R2).")
     cost_source: Literal["reported", "estimated"] | None = Field(
         description="Where the cost comes from (R2)."
     )
-    cost_of_pass: Number | None = Field(description="Cost over pass rate in USD; no pass: Infinity (R14).")
+    cost_of_pass: Number | None = Field(
+        description="Cost over pass rate in USD; no pass: Infinity; null: passed at an unknown cost (R14)."
+    )
     duration_seconds: float | None = Field(description="Wall time in seconds, >= 0; null: unknown.")
     input_tokens: int | None = Field(description="Fresh input tokens; null: unknown.")
     output_tokens: int | None = Field(description="Output tokens; null: unknown.")
@@ -284,8 +335,14 @@ class GradeChange(Message):
     from_grade: Grade | None = Field(description="Grade before; null: none.")
     to_grade: Grade | None = Field(description="Grade now; null: none.")
     provisional: bool = Field(description="True while planned trials are missing (R26).")
-    median_composite: Number | None = Field(
-        description="Median composite score, 0 to 1, that gives the grade."
+    grade_basis: GradeBasis | None = Field(
+        default=None, description="What the grade rests on now (R13); null: nothing."
+    )
+    grade_score: float | None = Field(
+        default=None, ge=0, le=1, description="The number that gives the grade now."
+    )
+    grade_provisional: bool = Field(
+        default=False, description="True while trials wait for their judge (R13)."
     )
 
 

@@ -18,7 +18,7 @@ from schemas.events import TrialResult
 from schemas.plain import AnyTrial, PlainTrial
 from streamer.fold import records_of_lines
 from streamer.pipeline import Pipeline, Record
-from streamer.score import PriceTable, grading_profile, score_trial, score_trial_group
+from streamer.score import PriceTable, ScoringRules, score_trial, score_trial_group
 
 SLOTS = 2_000
 BATCH = 100
@@ -55,7 +55,7 @@ def test_decode(benchmark: Any, benchmarks: int) -> None:
 
 @pytest.mark.parametrize("benchmarks", [0, 100])
 def test_score_of_a_trial(benchmark: Any, benchmarks: int) -> None:
-    assert benchmark(score_trial, a_trial(benchmarks), grading_profile(None), PriceTable.default())
+    assert benchmark(score_trial, a_trial(benchmarks), ScoringRules(PriceTable.default()))
 
 
 def test_score_of_a_trial_group(benchmark: Any) -> None:
@@ -64,8 +64,7 @@ def test_score_of_a_trial_group(benchmark: Any) -> None:
         decode(orjson.dumps(raw | {"agent": agent, "agent_index": index}))
         for index, agent in enumerate(SUB_TRIALS, 1)
     ]
-    profile, prices = grading_profile(None), PriceTable.default()
-    assert len(benchmark(score_trial_group, group, profile, prices, {"nop", "oracle"}.__contains__)) == 4
+    assert len(benchmark(score_trial_group, group, ScoringRules(PriceTable.default()))) == 4
 
 
 def test_fold_of_a_batch(benchmark: Any) -> None:

@@ -47,6 +47,7 @@ def _groups(run: RunState) -> dict[SubtestId, GroupState]:
     groups = {group_id: GroupState() for group_id in trials}
     for group_id, group in groups.items():
         group.count([Trials.of(trials[group_id])])
+        group.owners.update(key[3:6] for key, _ in trials[group_id])
         group.superseded, group.conflicts = marks[group_id]
     return groups
 
@@ -56,7 +57,7 @@ def _body(run: RunState, group: GroupState, group_id: SubtestId, planned: Denomi
     baseline_tier = run.plan.baseline_tier
     baseline = run.groups.get((baseline_tier, agent, model)) if tier != baseline_tier else None
     count = planned.subtest(pooled=agent is None)
-    return group.body(run.profile, count, run.plan.attempts, run.plan.task_count) | {
+    return group.body(run.rules.profile, planned.of_group(count)) | {
         "type": "subtest_summary",
         "run_id": run.run_id,
         "semantics_version": SEMANTICS_VERSION,
@@ -65,8 +66,8 @@ def _body(run: RunState, group: GroupState, group_id: SubtestId, planned: Denomi
         "agent_model": None if agent is None else agent_model_label(agent, model or ""),
         "runs_completed": group.trials,
         "baseline_tier": baseline_tier,
-        "tier_uplift": json_number(uplift(group, baseline)),
-        "tier_delta": json_number(delta(group, baseline)),
+        "tier_uplift": json_number(uplift(group, baseline, run.plan.judged)),
+        "tier_delta": json_number(delta(group, baseline, run.plan.judged)),
         "superseded": group.superseded,
         "conflicts": group.conflicts,
     }

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from streamer.aggregate.group import GroupState
+from streamer.aggregate.group import GroupState, Owner
 from streamer.aggregate.slots import SlotKey
+from streamer.aggregate.tally import tally
 from streamer.aggregate.totals import RunTotals
 from streamer.aggregate.trials import Trials
-from streamer.score import GradingProfile, Measured, Scored
+from streamer.score import Scored
 
 GroupId = tuple[str | None, str | None, str | None]
 """(tier, agent, model): (None, a, m) an agent:model, (t, None, None) a tier, (t, a, m) one in the other."""
@@ -19,7 +20,7 @@ Cell = tuple[str, str, str | None, bool]
 Waiting = dict[Cell, list[tuple[SlotKey, Scored]]]
 
 _MOST_WAITING = 16_384
-"""Trials that may wait to be counted, 300 to 500 bytes each: a few megabytes for a large run.
+"""Trials that may wait to be counted, 500 bytes each: a few megabytes for a large run.
 
 While they are counted, they and their columns take twice that."""
 
@@ -28,7 +29,7 @@ _LARGE = 8
 
 
 class CountedTrials:
-    """Groups and totals, and the trials, scored or not, that wait to be counted in them.
+    """Groups and totals, and the scored trials that wait to be counted in them.
 
     Attributes:
         groups: those that had trials when they were last settled.
@@ -40,7 +41,6 @@ class CountedTrials:
         self.groups: dict[GroupId, GroupState] = {}
         self.totals = RunTotals()
         self._entered: Waiting = {}
-        self._measured: dict[tuple[str, str, str | None], list[Measured]] = {}
         self._left: Waiting = {}
         self.waiting = 0
         self._marks: dict[GroupId, tuple[int, int]] = {}
@@ -53,17 +53,6 @@ class CountedTrials:
             self._entered[cell] = [(key, scored)]
         else:
             held.append((key, scored))
-        self.waiting += 1
-        return self.waiting >= _MOST_WAITING
-
-    def enter_measured(self, key: SlotKey, row: Measured) -> bool:
-        """Count in a trial of its own that is to be scored with others; True if it is time to settle."""
-        place = key[3:6]
-        held = self._measured.get(place)
-        if held is None:
-            self._measured[place] = [row]
-        else:
-            held.append(row)
         self.waiting += 1
         return self.waiting >= _MOST_WAITING
 
@@ -81,47 +70,40 @@ class CountedTrials:
         if group is not None:
             group.superseded, group.conflicts = marks
 
-    def settle(self, is_baseline: Callable[[str], bool], profile: GradingProfile) -> set[GroupId]:
-        """Count what waits; the groups that it changed.
-
-        Args:
-            profile: the one under which all of it came.
-        """
-        entered, measured, left = self._entered, self._measured, self._left
-        self._entered, self._measured, self._left, self.waiting = {}, {}, {}, 0
-        cells: list[Cell] = [(*place, True) for place in measured]
-        came = list(zip(cells, Trials.parts_of_measured(list(measured.values()), profile), strict=True))
-        measured.clear()
-        came += zip(entered, Trials.parts_of(list(entered.values())), strict=True)
+    def settle(self, is_baseline: Callable[[str], bool]) -> set[GroupId]:
+        """Count what waits; the groups that it changed."""
+        entered, left = self._entered, self._left
+        self._entered, self._left, self.waiting = {}, {}, 0
+        came = zip(entered, Trials.parts_of(list(entered.values())), strict=True)
         gone = zip(left, Trials.parts_of(list(left.values())), strict=True)
         return self._count(came, 1, is_baseline) | self._count(gone, -1, is_baseline)
 
     def _count(
         self, cells: Iterable[tuple[Cell, Trials]], sign: int, is_baseline: Callable[[str], bool]
     ) -> set[GroupId]:
-        parts: dict[GroupId, list[Trials]] = {}
-        of_their_own: dict[bool, list[Trials]] = {}
+        parts: dict[GroupId, list[tuple[Owner, Trials]]] = {}
         everything = []
         for (agent, model, tier, single), trials in cells:
             everything.append(trials)
+            owner = (agent, model, tier)
             if single:
-                of_their_own.setdefault(not is_baseline(agent), []).append(trials)
+                self.totals.count_trials(trials, sign, owner, compared=not is_baseline(agent))
             for group_id in group_ids(agent, model, tier, is_baseline):
-                parts.setdefault(group_id, []).append(trials)
-        for compared, trials_of in of_their_own.items():
-            self.totals.count_trials(trials_of, sign, compared=compared)
+                parts.setdefault(group_id, []).append((owner, trials))
         for trials in _portions(everything):
             self.totals.count_spent(trials, sign)
-        for group_id, trials_of in parts.items():
-            self._count_in(group_id, trials_of, sign)
+        for group_id, owned in parts.items():
+            self._count_in(group_id, owned, sign)
         return set(parts)
 
-    def _count_in(self, group_id: GroupId, parts: list[Trials], sign: int) -> None:
+    def _count_in(self, group_id: GroupId, owned: list[tuple[Owner, Trials]], sign: int) -> None:
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = GroupState()
             group.superseded, group.conflicts = self._marks.get(group_id, (0, 0))
-        group.count(_portions(parts), sign)
+        group.count(_portions([trials for _, trials in owned]), sign)
+        for owner, trials in owned:
+            tally(group.owners, owner, sign * trials.number)
         if not group.trials:
             del self.groups[group_id]
 

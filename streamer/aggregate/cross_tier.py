@@ -5,21 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 from streamer.aggregate.group import GroupState
-from streamer.aggregate.trials import COMPOSITE
 from streamer.score import cost_delta, tier_delta, tier_uplift, variance_of_medians
 from streamer.stats import json_number
 
 
-def cross_tier(tiers: dict[str, GroupState], baseline_tier: str, ddof: int) -> dict[str, Any] | None:
-    """Cross-tier numbers of the pooled tiers; None where there is no tier."""
+def cross_tier(
+    tiers: dict[str, GroupState], baseline_tier: str, ddof: int, judged: bool | None
+) -> dict[str, Any] | None:
+    """Cross-tier numbers of the pooled tiers; None where there is no tier.
+
+    Args:
+        judged: whether the plan says that trials get a judge's score; None: as seen (R13).
+    """
     if not tiers:
         return None
     baseline = tiers.get(baseline_tier)
+    others = {tier: group for tier, group in tiers.items() if tier != baseline_tier}
     costs = _medians(tiers, "cost_usd")
     frontier = _frontier(tiers)
     return {
-        "tier_uplift": {t: json_number(uplift(g, baseline)) for t, g in tiers.items() if t != baseline_tier},
-        "tier_delta": {t: json_number(delta(g, baseline)) for t, g in tiers.items() if t != baseline_tier},
+        "tier_uplift": {t: json_number(uplift(g, baseline, judged)) for t, g in others.items()},
+        "tier_delta": {t: json_number(delta(g, baseline, judged)) for t, g in others.items()},
         "pass_rate_variance": json_number(variance_of_medians(_medians(tiers, "pass_rate"), ddof)),
         "impl_rate_variance": json_number(variance_of_medians(_medians(tiers, "impl_rate"), ddof)),
         "cost_variance": json_number(variance_of_medians(costs, ddof)),
@@ -29,27 +35,29 @@ def cross_tier(tiers: dict[str, GroupState], baseline_tier: str, ddof: int) -> d
     }
 
 
-def uplift(group: GroupState, baseline: GroupState | None) -> float | None:
-    """Relative gain of the median composite over the baseline tier's; None without one above 0 (R23)."""
-    pair = _composites(group, baseline)
+def uplift(group: GroupState, baseline: GroupState | None, judged: bool | None) -> float | None:
+    """Relative gain of the grade's score over the baseline tier's; None without one above 0 (R23)."""
+    pair = _grade_scores(group, baseline, judged)
     return tier_uplift(*pair) if pair else None
 
 
-def delta(group: GroupState, baseline: GroupState | None) -> float | None:
-    """Median composite minus the baseline tier's; None if either is missing."""
-    pair = _composites(group, baseline)
+def delta(group: GroupState, baseline: GroupState | None, judged: bool | None) -> float | None:
+    """The grade's score minus the baseline tier's; None if either is missing, or they rest on other bases."""
+    pair = _grade_scores(group, baseline, judged)
     return tier_delta(*pair) if pair else None
 
 
-def _composites(group: GroupState, baseline: GroupState | None) -> tuple[float, float] | None:
-    if baseline is None:
+def _grade_scores(
+    group: GroupState, baseline: GroupState | None, judged: bool | None
+) -> tuple[float, float] | None:
+    if baseline is None or group.grade_basis(judged) != baseline.grade_basis(judged):
         return None
-    ours, theirs = group.median(COMPOSITE), baseline.median(COMPOSITE)
+    ours, theirs = group.grade_score(judged), baseline.grade_score(judged)
     return None if ours is None or theirs is None else (ours, theirs)
 
 
 def _medians(tiers: dict[str, GroupState], metric: str) -> list[float]:
-    medians = (group.median(metric) for group in tiers.values())
+    medians = (group.distributions[metric].median() for group in tiers.values())
     return [median for median in medians if median is not None]
 
 

@@ -12,11 +12,14 @@ from streamer.aggregate.changes import Cut, ScoredChange, SummaryChange, Summary
 from streamer.aggregate.counted import GroupId
 from streamer.aggregate.cross_tier import cross_tier, delta, uplift
 from streamer.aggregate.denominators import Denominators
+from streamer.aggregate.formulacode import FormulaCodeSums
 from streamer.aggregate.group import GroupState
+from streamer.aggregate.missing import AgentModel, missing_sub_trials
 from streamer.aggregate.news import grade_change, rescored
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.scored import scored_changes
 from streamer.aggregate.slots import microseconds, rfc3339
+from streamer.score import NOP
 from streamer.stats import json_number
 
 RUN: GroupId = (None, None, None)
@@ -34,11 +37,14 @@ class Cutter:
         self._grades: dict[GroupId, str | None] = {}
         self._shape: list[tuple[GroupId, int]] = []
         self._planned: dict[GroupId, int | None] = {}
+        self._missing: dict[AgentModel, FormulaCodeSums] = {}
+        self._with_formulacode = False
 
     def cut(self, *, news: bool = True, scored: bool = True) -> Cut:
         """Drain the changes; without `news`, grades move silently; without `scored`, scored trials wait."""
         run, cut = self.run, Cut(self.run.run_id)
         planned = Denominators(run)
+        self._missing = missing_sub_trials(run)
         for change in self._summaries(self._due(planned), planned):
             known = self._published.get(_group_id(change))
             mark = _mark(change)
@@ -73,7 +79,8 @@ class Cutter:
 
     def everything(self) -> list[SummaryChange]:
         """Every summary as it stands; drains nothing."""
-        due, planned = {*self.run.groups, RUN}, Denominators(self.run)
+        self._missing = missing_sub_trials(self.run)
+        due, planned = {*self.run.groups, *map(_of_agent, self._missing), RUN}, Denominators(self.run)
         return [change for change in self._summaries(due, planned) if change.value is not None]
 
     def published(self) -> list[tuple[SummaryKind, str]]:
@@ -89,6 +96,10 @@ class Cutter:
         if shape != self._shape:
             self._shape = shape
             due.update(g for g in groups if planned.group(*g) != self._planned.get(g))
+        if self._missing or self._with_formulacode != (run.totals.with_formulacode > 0):
+            self._with_formulacode = run.totals.with_formulacode > 0
+            due.update(g for g in (*groups, *self._published) if g[0] is None)
+            due.update(map(_of_agent, self._missing))
         for tier, agent, model in list(due):
             if tier == run.plan.baseline_tier:
                 due.update(g for g in groups if g[0] is not None and g[1:] == (agent, model))
@@ -104,6 +115,8 @@ class Cutter:
                 group_id, "run", self._run_body(planned) if self.run.exists else None, self.run
             )
         group = self.run.groups.get(group_id)
+        if group is None and (agent, model) in self._missing and tier is None:
+            group = GroupState()  # planned, without a single sub-trial
         if tier is None:
             body = self._agent_model_body(group, agent or "", model or "", planned) if group else None
             return self._finish(group_id, "agent_model", body, group)
@@ -146,14 +159,21 @@ class Cutter:
     def _agent_model_body(
         self, group: GroupState, agent: str, model: str, planned: Denominators
     ) -> dict[str, Any]:
-        plan, count = self.run.plan, planned.group(None, agent, model)
-        return group.body(self.run.profile, count, plan.attempts, plan.task_count) | {
+        count = planned.group(None, agent, model)
+        body = group.body(self.run.rules.profile, planned.of_group(count))
+        return body | {
             "agent_model": agent_model_label(agent, model),
             "agent": agent,
             "model": model,
             "baseline": self.run.is_baseline(agent),
-            "formulacode": group.formulacode_body(nop=agent == "nop"),
+            "formulacode": self._formulacode(group, agent, model),
         }
+
+    def _formulacode(self, group: GroupState, agent: str, model: str) -> dict[str, Any] | None:
+        """FormulaCode's numbers of an agent:model; None in a run without any of its sections."""
+        if not self.run.totals.with_formulacode:
+            return None
+        return group.formulacode_body(nop=agent == NOP, missing=self._missing.get((agent, model)))
 
     def _tier_body(self, group: GroupState, group_id: GroupId, planned: Denominators) -> dict[str, Any]:
         run, (tier, agent, model) = self.run, group_id
@@ -161,13 +181,13 @@ class Cutter:
         count = planned.group(*group_id)
         baseline_tier = run.plan.baseline_tier
         baseline = run.groups.get((baseline_tier, agent, model)) if tier != baseline_tier else None
-        return group.body(run.profile, count, run.plan.attempts, run.plan.task_count) | {
+        return group.body(run.rules.profile, planned.of_group(count)) | {
             "tier": name,
             "agent_model": None if agent is None else agent_model_label(agent, model or ""),
             "runs_completed": group.trials,
             "baseline_tier": baseline_tier,
-            "tier_uplift": json_number(uplift(group, baseline)),
-            "tier_delta": json_number(delta(group, baseline)),
+            "tier_uplift": json_number(uplift(group, baseline, run.plan.judged)),
+            "tier_delta": json_number(delta(group, baseline, run.plan.judged)),
         }
 
     def _run_body(self, planned: Denominators) -> dict[str, Any]:
@@ -185,14 +205,14 @@ class Cutter:
             "status": finished and (finished.status or "finished"),
             "started_at": _instant(plan.get("started_at")),
             "finished_at": _instant(finished.finished_at) if finished else None,
-            "grading_profile": run.profile.name,
+            "grading_profile": run.rules.profile.name,
             "cost_by_agent_model": {
                 agent_model_label(agent or "", model or ""): _cost(group)
                 for (_, agent, model), group in agents.items()
             },
             "agent_models": len(agents),
             "tiers": len(tiers),
-            "cross_tier": cross_tier(tiers, plan.baseline_tier, run.profile.ddof),
+            "cross_tier": cross_tier(tiers, plan.baseline_tier, run.rules.profile.ddof, plan.judged),
             "progress": {"done": run.totals.slots, "planned": total},
             "provisional": run.totals.slots < total if total is not None else any(missing),
         }
@@ -223,6 +243,10 @@ def summary_key(run_id: str, group_id: GroupId) -> str:
     if agent is not None:
         parts.append(agent_model_key(agent, model or ""))
     return "|".join(parts)
+
+
+def _of_agent(owner: AgentModel) -> GroupId:
+    return (None, *owner)
 
 
 def _kind(group_id: GroupId) -> SummaryKind:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from streamer.aggregate.group import GroupPlan
 from streamer.aggregate.plan import RUNS_PER_TIER
 from streamer.aggregate.run_state import RunState
 
@@ -22,6 +23,11 @@ class Denominators:
         self._seen = {
             (agent, model) for tier, agent, model in run.groups if tier is None and agent is not None
         }
+
+    def of_group(self, trials: int | None) -> GroupPlan:
+        """What the plan says of a group with so many planned trials."""
+        plan = self._run.plan
+        return GroupPlan(trials, plan.attempts, plan.task_count, plan.judged, plan.finished is not None)
 
     def group(self, tier: str | None, agent: str | None, model: str | None) -> int | None:
         """One group, as :data:`~streamer.aggregate.counted.GroupId` names it."""
@@ -60,7 +66,7 @@ class Denominators:
 
     def _planned(self) -> set[tuple[str, str]]:
         if self.labels:
-            return {(label.partition(":")[0], label.partition(":")[2]) for label in self.labels}
+            return self._run.plan.agent_models()
         return {(agent, model or "") for agent, model in self._seen if agent is not None}
 
     def _compared(self) -> int:

@@ -1,53 +1,46 @@
-"""FormulaCode's running aggregate of one group: the specification's run-level table, exact and removable."""
+"""FormulaCode's running sums of one group: the specification's run-level table, exact and removable."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 from streamer.aggregate.tally import json_count
 from streamer.score import ADVANTAGES, FormulaCodeScore, Scored
 from streamer.stats import ExactSum, json_number
 
 
-class _Columns(NamedTuple):
-    """What the sums of a group need of some trials: counts, and sums by column; lists are by level."""
-
-    fallbacks: int
-    claimed: int
-    num_benchmarks: int
-    num_valid_benchmarks: int
-    speedup: ExactSum
-    advantages: list[ExactSum]
-    logs: list[ExactSum]
-    paired_advantage: ExactSum
-    paired_cost: ExactSum
-
-
 class FormulaCodeTrials:
-    """Some trials that carry FormulaCode's sections; what every group needs of them is worked out once."""
-
-    __slots__ = ("_columns", "pairs")
+    """Some trials that carry FormulaCode's sections; their sums are worked out once for all groups."""
 
     def __init__(self, pairs: list[tuple[Scored, FormulaCodeScore]]) -> None:
         self.pairs = pairs
         """Each trial's scores, and FormulaCode's part of them."""
-        self._columns: _Columns | None = None
 
     @property
-    def columns(self) -> _Columns:
+    def failures(self) -> int:
+        """How many of the trials failed."""
+        return sum(not scored.success for scored, _ in self.pairs)
+
+    @cached_property
+    def sums(self) -> FormulaCodeSums:
         """To be read only."""
-        if self._columns is None:
-            self._columns = _columns(self.pairs)
-        return self._columns
+        return FormulaCodeSums.of([score for _, score in self.pairs], failures=self.failures)
 
 
-class FormulaCodeState:
-    """Sums over the trials of a group that carry FormulaCode's sections."""
+class FormulaCodeSums:
+    """Sums over trials that carry FormulaCode's sections; counting in and out is inverse.
+
+    Attributes:
+        trials: how many.
+        failures: how many of them failed.
+    """
 
     def __init__(self) -> None:
         self.trials = 0
+        self.failures = 0
         self.fallbacks = 0
         self.claimed = 0
         self.num_benchmarks = 0
@@ -55,25 +48,44 @@ class FormulaCodeState:
         self.speedup = ExactSum()
         self.advantages = {name: ExactSum() for name in ADVANTAGES}
         self.logs = {name: ExactSum() for name in ADVANTAGES}
-        self.without_log = dict.fromkeys(ADVANTAGES, 0)
-        self.paired_advantage = ExactSum()
-        self.paired_cost = ExactSum()
 
-    def count_all(self, trials: FormulaCodeTrials, sign: int) -> None:
-        """Count trials (`sign` 1) or take them back (-1)."""
-        columns = trials.columns
-        self.trials += sign * len(trials.pairs)
-        self.fallbacks += sign * columns.fallbacks
-        self.claimed += sign * columns.claimed
-        self.num_benchmarks += sign * columns.num_benchmarks
-        self.num_valid_benchmarks += sign * columns.num_valid_benchmarks
-        _shift(self.speedup, columns.speedup, sign)
-        for name, advantages, logs in zip(ADVANTAGES, columns.advantages, columns.logs, strict=True):
-            _shift(self.advantages[name], advantages, sign)
-            _shift(self.logs[name], logs, sign)
-            self.without_log[name] += sign * (advantages.count - logs.count)
-        _shift(self.paired_advantage, columns.paired_advantage, sign)
-        _shift(self.paired_cost, columns.paired_cost, sign)
+    @classmethod
+    def of(cls, scores: Sequence[FormulaCodeScore], *, failures: int) -> FormulaCodeSums:
+        """The sums of some trials, of which so many failed."""
+        sums = cls()
+        sums.trials, sums.failures = len(scores), failures
+        sums.fallbacks = sum(score.fallback for score in scores)
+        sums.claimed = sum(score.claimed for score in scores)
+        sums.num_benchmarks = sum(score.num_benchmarks for score in scores)
+        sums.num_valid_benchmarks = sum(score.num_valid_benchmarks for score in scores)
+        sums.speedup.extend([score.task_speedup for score in scores if score.task_speedup is not None])
+        levels = zip(*(score.advantages for score in scores if score.advantages is not None), strict=True)
+        for name, level in zip(ADVANTAGES, levels, strict=False):  # there are no levels of nothing
+            known = [advantage for advantage in level if advantage is not None]
+            sums.advantages[name].extend(known)
+            sums.logs[name].extend([math.log(1.0 + advantage) for advantage in known if advantage > -1.0])
+        return sums
+
+    def count(self, sums: FormulaCodeSums, sign: int) -> None:
+        """Count other trials in (`sign` 1), or take back exactly what was counted (-1)."""
+        self.trials += sign * sums.trials
+        self.failures += sign * sums.failures
+        self.fallbacks += sign * sums.fallbacks
+        self.claimed += sign * sums.claimed
+        self.num_benchmarks += sign * sums.num_benchmarks
+        self.num_valid_benchmarks += sign * sums.num_valid_benchmarks
+        _shift(self.speedup, sums.speedup, sign)
+        for name in ADVANTAGES:
+            _shift(self.advantages[name], sums.advantages[name], sign)
+            _shift(self.logs[name], sums.logs[name], sign)
+
+    def plus(self, other: FormulaCodeSums, unmeasured_failures: int) -> FormulaCodeSums:
+        """The sums of both, and speedup 1.0 for each failed trial without any section (R21)."""
+        total = FormulaCodeSums()
+        for sums in (self, other):
+            total.count(sums, 1)
+        total.speedup.extend([1.0] * unmeasured_failures)
+        return total
 
     def body(
         self,
@@ -84,15 +96,15 @@ class FormulaCodeState:
         nop: bool,
     ) -> dict[str, Any]:
         """The agent's numbers under the specification's own names, and what each rests on."""
-        means = {name: json_number(held.mean()) for name, held in self.advantages.items()}
+        means = {name: held.mean() for name, held in self.advantages.items()}
         gmeans = {name: json_number(self._gmean(name)) for name in ADVANTAGES}
-        return means | {
+        return {name: json_number(mean) for name, mean in means.items()} | {
             "mean_speedup": json_number(self.speedup.mean()),
             "mean_success_rate": json_number(success_rate),
             "num_benchmarks": json_count(self.num_benchmarks),
             "num_valid_benchmarks": json_count(self.num_valid_benchmarks),
             "mean_cost_per_task": json_number(mean_cost),
-            "cost_weighted_advantage": json_number(self._cost_weighted()),
+            "cost_weighted_advantage": json_number(_cost_weighted(means[ADVANTAGES[0]], mean_cost)),
             "mean_trajectory_length": json_number(trajectory_length),
             "agent_advantages_gmean": None if nop else gmeans,
             "fallbacks": self.fallbacks,
@@ -100,49 +112,22 @@ class FormulaCodeState:
             "coverage": {
                 "task_speedup": self.speedup.count,
                 "agent_advantage": self.advantages[ADVANTAGES[0]].count,
-                "cost_weighted_advantage": self.paired_cost.count,
             },
         }
-
-    def _cost_weighted(self) -> float | None:
-        """Mean advantage / mean cost over the trials that have both; 0 where that mean cost is 0 (R25)."""
-        advantage, cost = self.paired_advantage.mean(), self.paired_cost.mean()
-        if advantage is None or cost is None:
-            return None
-        return advantage / cost if cost > 0 else 0.0
 
     def _gmean(self, name: str) -> float | None:
         """gmean(1 + a) - 1 where every 1 + a > 0, else the arithmetic mean (F7)."""
         mean_log = self.logs[name].mean()
-        if self.without_log[name] or mean_log is None:
+        if mean_log is None or self.logs[name].count < self.advantages[name].count:
             return self.advantages[name].mean()
         return math.exp(mean_log) - 1.0
 
 
-def _columns(pairs: Sequence[tuple[Scored, FormulaCodeScore]]) -> _Columns:
-    scores = [score for _, score in pairs]
-    levels = list(zip(*(score.advantages for score in scores if score.advantages is not None), strict=True))
-    known = [[advantage for advantage in level if advantage is not None] for level in levels]
-    known = known or [[] for _ in ADVANTAGES]
-    paired = [
-        (score.advantages[0], scored.cost_usd)
-        for scored, score in pairs
-        if score.advantages is not None and score.advantages[0] is not None and scored.cost_usd is not None
-    ]
-    return _Columns(
-        fallbacks=sum(score.fallback for score in scores),
-        claimed=sum(score.claimed for score in scores),
-        num_benchmarks=sum(score.num_benchmarks for score in scores),
-        num_valid_benchmarks=sum(score.num_valid_benchmarks for score in scores),
-        speedup=ExactSum.of([score.task_speedup for score in scores if score.task_speedup is not None]),
-        advantages=[ExactSum.of(level) for level in known],
-        logs=[
-            ExactSum.of([math.log(1.0 + advantage) for advantage in level if advantage > -1.0])
-            for level in known
-        ],
-        paired_advantage=ExactSum.of([advantage for advantage, _ in paired]),
-        paired_cost=ExactSum.of([cost for _, cost in paired]),
-    )
+def _cost_weighted(advantage: float | None, mean_cost: float | None) -> float | None:
+    """Mean advantage / mean cost, the numbers beside it; 0 if the cost is 0, None if one is unknown (R25)."""
+    if advantage is None or mean_cost is None:
+        return None
+    return advantage / mean_cost if mean_cost > 0 else 0.0
 
 
 def _shift(held: ExactSum, sums: ExactSum, sign: int) -> None:

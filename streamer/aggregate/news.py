@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from msgspec import structs
+
 from schemas.base import SEMANTICS_VERSION
 from schemas.canonical import canonical_json, sha256_hex
 from schemas.identity import agent_model_label, encode_id
@@ -35,7 +37,9 @@ def grade_change(change: SummaryChange, before: str | None, after: str | None) -
         "from_grade": before,
         "to_grade": after,
         "provisional": summary["provisional"],
-        "median_composite": summary["statistics"]["composite_score"]["median"],
+        "grade_basis": summary["grade_basis"],
+        "grade_score": summary["grade_score"],
+        "grade_provisional": summary["grade_provisional"],
     }
     return _sealed(change.run_id, content)
 
@@ -78,7 +82,7 @@ def _standing(run: RunState, key: SlotKey) -> dict[str, Any]:
 
 def _numbers(scored: Scored) -> dict[str, Any]:
     formulacode = None if scored.formulacode is None else asdict(scored.formulacode)
-    numbers = scored._asdict() | {"formulacode": formulacode}
+    numbers = structs.asdict(scored) | {"formulacode": formulacode}
     return {name: _json(value) for name, value in numbers.items()}
 
 

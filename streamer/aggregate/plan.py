@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from schemas.events import RunFinished, RunStarted
+from schemas.identity import split_label
+from streamer.score import PriceTable, ScoringRules, grading_profile, model_of_agent
 
-DEFAULT_BASELINES = frozenset({"nop", "oracle"})
 DEFAULT_BASELINE_TIER = "T0"
 RUNS_PER_TIER = 10
 """Runs that the specification plans for a tier of which nobody said anything (R26)."""
@@ -83,10 +84,26 @@ class Plan:
     def baseline_tier(self) -> str:
         return self.get("baseline_tier") or DEFAULT_BASELINE_TIER
 
-    def is_baseline(self, agent: str) -> bool:
-        """nop, oracle, and what the plan names, by agent (R10)."""
-        named = self.get("baselines") or ()
-        return agent in DEFAULT_BASELINES or agent in named
+    def agent_models(self) -> set[tuple[str, str]]:
+        """Planned agents and their models, named as slots name them; empty where nobody said."""
+        labels = map(split_label, self.get("agent_models") or ())
+        return {(agent, model_of_agent(agent, model)) for agent, model in labels}
+
+    @property
+    def judged(self) -> bool | None:
+        """Whether trials have a judge's score; None: as seen (R13)."""
+        judged: bool | None = self.get("judged")
+        return judged
+
+    def scoring_rules(self, prices: PriceTable) -> ScoringRules:
+        """What the trials of the run are scored by."""
+        named = self.get("infrastructure_failures")
+        return ScoringRules(
+            prices,
+            grading_profile(self.get("grading_profile")),
+            frozenset(self.get("baselines") or ()),
+            None if named is None else frozenset(named),
+        )
 
     def trials_per_subtest(self) -> int | None:
         """Planned trials of one agent:model in one subtest, None if tasks or attempts are not declared."""

@@ -26,12 +26,7 @@ from streamer.aggregate.slots import (
     microseconds,
     slot_key,
 )
-from streamer.score import (
-    PriceTable,
-)
-
-_REDERIVING = frozenset({"grading_profile", "baselines"})
-"""Plan fields that change scores or who is compared."""
+from streamer.score import PriceTable
 
 _EARLIEST_TIME, _LATEST_TIME = 946_684_800 * 10**9, 7_258_118_400 * 10**9
 """Revisions between 2000 and 2200 in ns are taken for times of writing."""
@@ -182,11 +177,10 @@ class RunState(ScoredSlots):
     def join_plan(self, event: RunStarted | RunFinished, raw: bytes) -> bool:
         """Join a plan event or the end of the run; True if it changed anything."""
         self.settle()
-        before = {name: self.plan.get(name) for name in _REDERIVING}
         if not self._join_plan(event, raw):
             return False
         self.plan_unsaved = True
-        if before != {name: self.plan.get(name) for name in _REDERIVING}:
+        if self.plan.scoring_rules(self.rules.prices) != self.rules:
             self.rederive()
         self.dirty.update(self.groups)
         return True

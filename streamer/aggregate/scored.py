@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from schemas.canonical import canonical_json
 from schemas.identity import encode_id
 from streamer.aggregate.changes import ScoredChange
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.scored_json import scored_json
-from streamer.aggregate.slots import rfc3339, slot_topic_key
+from streamer.aggregate.slots import Slot, SlotKey, event_of, rfc3339, slot_topic_key
+from streamer.score import Scored, task_payload
 
 
 def scored_changes(run: RunState, epoch: int) -> list[ScoredChange]:
@@ -28,6 +31,21 @@ def scored_changes(run: RunState, epoch: int) -> list[ScoredChange]:
             and (slot := run.slots.get(key)) is not None
             and (scored := run.score_of(slot)) is not None
         ):
-            fresh = scored_json(run.run_id, run.profile, key, slot, scored, slot.fingerprint)
+            payload = _payload(run, key, slot, scored)
+            fresh = scored_json(run.run_id, run.rules.profile, key, slot, scored, slot.fingerprint, payload)
         changes.append(ScoredChange(run.run_id, topic_key, None if fresh is None else fresh + end))
     return changes
+
+
+def _payload(run: RunState, key: SlotKey, slot: Slot, scored: Scored) -> dict[str, Any] | None:
+    """The specification's per-agent task payload; None for a score without FormulaCode's part."""
+    if scored.formulacode is None:
+        return None
+    return task_payload(
+        event_of(slot.raw),
+        run.trial_group(key),
+        scored.formulacode,
+        success=scored.success,
+        cost_usd=scored.cost_usd,
+        trajectory_length=scored.trajectory_length,
+    )

@@ -11,9 +11,8 @@ from msgspec import Struct
 from schemas.base import SEMANTICS_VERSION
 from schemas.canonical import PLAIN, canonical_json, encode_plain, sha256_hex
 from schemas.identity import agent_model_label
-from schemas.plain import AnyTrial, PlainTrial
-from streamer.aggregate.slots import Slot, SlotKey, event_of
-from streamer.score import FormulaCodeScore, GradingProfile, Scored, task_payload
+from streamer.aggregate.slots import Slot, SlotKey
+from streamer.score import GradingProfile, Scored
 from streamer.stats import JsonNumber, json_number
 
 _label = lru_cache(maxsize=4096)(agent_model_label)
@@ -36,6 +35,7 @@ class _Body(Struct, gc=False):
     formulacode: dict[str, Any] | None
     grade: str | None
     impl_rate: float | None
+    infrastructure_failure: bool
     input_tokens: int | None
     model: str
     output_tokens: int | None
@@ -51,6 +51,7 @@ class _Body(Struct, gc=False):
     tier: str | None
     trajectory_length: int | None
     type: str
+    verdict_source: str | None
 
 
 def scored_json(
@@ -60,57 +61,50 @@ def scored_json(
     slot: Slot,
     scored: Scored,
     fingerprint: str,
+    payload: dict[str, Any] | None = None,
 ) -> bytes:
-    """Scored trial of a slot with its digest, open at the end: the fields that tell the way follow."""
+    """Scored trial of a slot with its digest, open at the end: the fields that tell the way follow.
+
+    Args:
+        payload: the specification's per-agent task payload; None for a score without FormulaCode's part.
+    """
     shard, task_id, attempt, agent, model, tier, subtest = key
-    resolved, success, pass_rate, impl_rate, composite, cost, cost_source, cost_of_pass = scored[:8]
-    duration, input_tokens, output_tokens, _, _, trajectory_length, failure_mode, formulacode = scored[8:]
     body = _Body(
-        agent,
-        slot.agent_index,
-        _label(agent, model),
-        attempt,
-        composite,
-        json_number(cost_of_pass),
-        cost_source,
-        cost,
-        duration,
-        failure_mode,
-        fingerprint,
-        None if formulacode is None else _formulacode(event_of(slot.raw), scored, formulacode),
-        profile.grade(composite),
-        impl_rate,
-        input_tokens,
-        model,
-        output_tokens,
-        pass_rate,
-        resolved,
-        slot.revision,
-        run_id,
-        SEMANTICS_VERSION,
-        shard,
-        subtest,
-        success,
-        task_id,
-        tier,
-        trajectory_length,
-        "scored_trial",
+        agent=agent,
+        agent_index=slot.agent_index,
+        agent_model=_label(agent, model),
+        attempt=attempt,
+        composite_score=scored.composite,
+        cost_of_pass=json_number(scored.cost_of_pass),
+        cost_source=scored.cost_source,
+        cost_usd=scored.cost_usd,
+        duration_seconds=scored.duration_seconds,
+        failure_mode=scored.failure_mode,
+        fingerprint=fingerprint,
+        formulacode=payload,
+        grade=profile.grade(scored.composite),
+        impl_rate=scored.impl_rate,
+        infrastructure_failure=scored.infrastructure_failure,
+        input_tokens=scored.input_tokens,
+        model=model,
+        output_tokens=scored.output_tokens,
+        pass_rate=scored.pass_rate,
+        resolved=scored.resolved,
+        revision=slot.revision,
+        run_id=run_id,
+        semantics_version=SEMANTICS_VERSION,
+        shard=shard,
+        subtest=subtest,
+        success=scored.success,
+        task_id=task_id,
+        tier=tier,
+        trajectory_length=scored.trajectory_length,
+        type="scored_trial",
+        verdict_source=scored.verdict_source,
     )
-    if formulacode is None and (cost is None or cost <= PLAIN) and (duration is None or duration <= PLAIN):
+    cost, duration = scored.cost_usd, scored.duration_seconds
+    if payload is None and (cost is None or cost <= PLAIN) and (duration is None or duration <= PLAIN):
         digested = encode_plain(body)
     else:
         digested = canonical_json(msgspec.structs.asdict(body))
     return b'%b,"digest":"%b"' % (digested[:-1], sha256_hex(digested).encode())
-
-
-def _formulacode(event: AnyTrial, scored: Scored, score: FormulaCodeScore) -> dict[str, Any] | None:
-    """The specification's per-agent task payload, made again from the event."""
-    if isinstance(event, PlainTrial):  # pragma: no cover - such a result carries none of its sections
-        return None
-    return task_payload(
-        event,
-        score,
-        success=scored.success,
-        cost_usd=scored.cost_usd,
-        trajectory_length=scored.trajectory_length,
-    )

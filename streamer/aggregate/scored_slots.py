@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from itertools import chain
 
-from schemas.plain import AnyTrial, PlainTrial
+from schemas.plain import AnyTrial
 from streamer.aggregate.counted import CountedTrials, GroupId, group_ids
 from streamer.aggregate.group import GroupState
 from streamer.aggregate.plan import Plan
@@ -17,12 +17,11 @@ from streamer.aggregate.scored_json import scored_json
 from streamer.aggregate.slots import GroupKey, Slot, SlotKey, event_of, fingerprint, slot_key
 from streamer.aggregate.totals import Outcome, RunTotals
 from streamer.score import (
-    GradingProfile,
+    NOP,
     PriceTable,
     Scored,
+    ScoringRules,
     deciding_sub_trial,
-    grading_profile,
-    measured,
     score_trial,
     score_trial_group,
 )
@@ -55,6 +54,7 @@ class ScoredSlots:
         dirty: groups to summarise again.
         rescored: slots whose scored trial changed since it was last drained; with the scored trial itself
             (`scored_json`) if it was written at once.
+        rules: what the trials are scored by.
         rescorings: news of trials that another trial's event moved.
         unsaved: slots whose state page is out of date.
     """
@@ -62,7 +62,7 @@ class ScoredSlots:
     def __init__(self, run_id: str, prices: PriceTable) -> None:
         self.run_id = run_id
         self.plan = Plan()
-        self.profile: GradingProfile = grading_profile(None)
+        self.rules = ScoringRules(prices)
         self.slots: dict[SlotKey, Slot] = {}
         self.tracked = True
         self.saved = True
@@ -72,7 +72,6 @@ class ScoredSlots:
         self.rescored: dict[SlotKey, bytes | None] = {}
         self.rescorings: list[Rescoring] = []
         self.unsaved: dict[SlotKey, None] = {}
-        self._prices = prices
         self._members: dict[GroupKey, set[SlotKey]] = {}
         self._outcomes: dict[GroupKey, Outcome] = {}
         self._counted = CountedTrials()
@@ -90,8 +89,8 @@ class ScoredSlots:
         return self._counted.totals
 
     def is_baseline(self, agent: str) -> bool:
-        """See :meth:`Plan.is_baseline`."""
-        return self.plan.is_baseline(agent)
+        """See :meth:`~streamer.score.ScoringRules.is_baseline`."""
+        return self.rules.is_baseline(agent)
 
     @property
     def uncounted(self) -> int:
@@ -102,12 +101,12 @@ class ScoredSlots:
         """Score of what stands in a slot, None while it is empty."""
         if slot.scored is not None or slot.revision is None:
             return slot.scored
-        return score_trial(event_of(slot.raw), self.profile, self._prices)
+        return score_trial(event_of(slot.raw), self.rules)
 
     def rederive(self) -> None:
         """Score everything again and rebuild groups and totals from the slots."""
         self.dirty.update(self.groups)
-        self.profile = grading_profile(self.plan.get("grading_profile"))
+        self.rules = self.plan.scoring_rules(self.rules.prices)
         self._counted = CountedTrials()
         self.superseded = self.conflicts = 0
         self._members, self._outcomes = {}, {}
@@ -131,18 +130,12 @@ class ScoredSlots:
             self._members.setdefault(_group_of(key), set()).add(key)
             self._settle_group(_group_of(key), key)
             return
-        written = live and self.tracked and len(self.rescored) < _FRESH and len(slot.raw) <= _SMALL_BYTES
-        if not written and isinstance(event, PlainTrial):
-            if self.tracked:
-                self.rescored[key] = None
-            if self._counted.enter_measured(key, measured(key[1], event, self._prices)):
-                self.settle()
-            return
-        scored = score_trial(event, self.profile, self._prices)
+        scored = score_trial(event, self.rules)
         self._enter(key, scored)
-        if written and scored.formulacode is None:
+        at_hand = live and self.tracked and len(self.rescored) < _FRESH and len(slot.raw) <= _SMALL_BYTES
+        if at_hand and scored.formulacode is None:
             print_ = fingerprint(event)
-            self.rescored[key] = scored_json(self.run_id, self.profile, key, slot, scored, print_)
+            self.rescored[key] = scored_json(self.run_id, self.rules.profile, key, slot, scored, print_)
 
     def change_slot(
         self, key: SlotKey, change: Callable[[Slot], bool], event: AnyTrial | None = None
@@ -183,9 +176,9 @@ class ScoredSlots:
             if slot.agent_index is None:
                 self._swap(key, slot, None)
         elif raw:
-            self._leave(key, score_trial(event_of(raw), self.profile, self._prices))
+            self._leave(key, score_trial(event_of(raw), self.rules))
         if slot.revision is not None and slot.agent_index is None:
-            self._enter(key, score_trial(event or event_of(slot.raw), self.profile, self._prices))
+            self._enter(key, score_trial(event or event_of(slot.raw), self.rules))
         elif slot.agent_index is not None:
             self._members.setdefault(group, set()).add(key)
         if index is not None or slot.agent_index is not None:
@@ -214,10 +207,12 @@ class ScoredSlots:
             self._members.pop(group, None)
             return
         events = [event_of(self.slots[key].raw) for key in keys]
-        scores = score_trial_group(events, self.profile, self._prices, self.is_baseline)
+        scores = score_trial_group(events, self.rules)
         for key, scored in zip(keys, scores, strict=True):
             before = self.slots[key].scored
             if before == scored:
+                if scored.formulacode is not None and scored.formulacode.fallback:
+                    self._note(key)  # its payload lists the benchmarks that the others know
                 continue
             if because is not None and key != because and before is not None:
                 self.rescorings.append(Rescoring(key, because, before, scored))
@@ -229,8 +224,18 @@ class ScoredSlots:
 
     def _outcome(self, key: SlotKey, scored: Scored) -> Outcome:
         """Outcome of the trial that this sub-trial decides."""
-        percentage = scored.formulacode.speedup_percentage if scored.formulacode else None
-        return Outcome(key[1], scored.resolved, scored.failure_mode, percentage, not self.is_baseline(key[3]))
+        measured = scored.formulacode
+        return Outcome(
+            task_id=key[1],
+            tier=key[5],
+            resolved=scored.resolved,
+            failure_mode=scored.failure_mode,
+            speedup_percentage=measured.speedup_percentage if measured else None,
+            compared=not self.is_baseline(key[3]),
+            infrastructure_failure=scored.infrastructure_failure,
+            with_benchmarks=measured is not None and measured.num_benchmarks > 0,
+            unmeasured_failure=not scored.success and measured is None and key[3] != NOP,
+        )
 
     def _swap(self, key: SlotKey, slot: Slot, scored: Scored | None) -> None:
         """Replace a sub-trial's score."""
@@ -240,6 +245,15 @@ class ScoredSlots:
         if scored is not None:
             self._counted.enter(key, scored, single=False)
         self._note(key)
+
+    def trial_group(self, key: SlotKey) -> list[AnyTrial]:
+        """The sub-trials of the trial that a slot belongs to, itself among them (R10)."""
+        keys = {key} if self.slots[key].agent_index is None else self._members[_group_of(key)]
+        return [event_of(self.slots[member].raw) for member in sorted(keys, key=str)]
+
+    def trial_groups(self) -> Iterable[list[SlotKey]]:
+        """The slots of each multi-agent trial."""
+        return (sorted(keys, key=str) for keys in self._members.values())
 
     def _outdate(self, key: SlotKey) -> None:
         """The state page of a slot is out of date."""
@@ -268,7 +282,7 @@ class ScoredSlots:
     def settle(self) -> None:
         """Count what waits."""
         if self._counted.waiting:
-            self.dirty |= self._counted.settle(self.is_baseline, self.profile)
+            self.dirty |= self._counted.settle(self.is_baseline)
 
     def group_ids(self, key: SlotKey) -> Iterable[GroupId]:
         """The groups that a slot counts in; baselines stay out of pooled tiers (R4)."""

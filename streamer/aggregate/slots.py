@@ -19,12 +19,12 @@ from msgspec import Struct
 from schemas.canonical import canonical_json, sha256_hex
 from schemas.decode import decode
 from schemas.events import Event, TrialRetracted, known_content
-from schemas.identity import encode_id
+from schemas.identity import UNKNOWN, encode_id
 from schemas.plain import AnyTrial, PlainTrial, plain_trial
-from streamer.score import Scored, model_for_reporting
+from streamer.score import Scored, model_of_agent
 
 SlotKey = tuple[str, str, int, str, str, str | None, str | None]
-"""(shard, task_id, attempt, agent, model normalised for reporting, tier, subtest)."""
+"""(shard, task_id, attempt, agent, model as :func:`~streamer.score.model_of_agent` has it, tier, subtest)."""
 
 GroupKey = tuple[str, str, int, str | None, str | None]
 """(shard, task_id, attempt, tier, subtest): the trial group of sub-trials (R10)."""
@@ -40,7 +40,7 @@ NO_TIME = -(2**63)
 
 FINGERPRINT_CHARACTERS = 32
 _encoded = lru_cache(maxsize=4096)(encode_id)
-_reported = lru_cache(maxsize=4096)(model_for_reporting)
+_reported = lru_cache(maxsize=4096)(model_of_agent)
 """For ids of which a run has few."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -74,7 +74,7 @@ def slot_key(event: AnyTrial | TrialRetracted) -> SlotKey:
         intern(event.task_id),
         event.attempt,
         intern(event.agent),
-        _reported(event.model),
+        _reported(event.agent, event.model),
         event.tier,
         event.subtest,
     )
@@ -102,11 +102,13 @@ def _encoded_place(agent: str, model: str, tier: str | None, subtest: str | None
 def fingerprint(event: Event | PlainTrial) -> str:
     """Digest of the canonical content without the revision (R17), 32 hexadecimal characters."""
     if isinstance(event, PlainTrial):
-        return sha256_hex(event.canonical_content(_reported(event.model)))[:FINGERPRINT_CHARACTERS]
-    content = known_content(event)
-    if "model" in content:
-        content["model"] = _reported(content["model"])
-    return sha256_hex(canonical_json(content))[:FINGERPRINT_CHARACTERS]
+        content = event.canonical_content(_reported(event.agent, event.model))
+    else:
+        known = known_content(event)
+        if "model" in known:
+            known["model"] = _reported(known.get("agent", UNKNOWN), known["model"])
+        content = canonical_json(known)
+    return sha256_hex(content)[:FINGERPRINT_CHARACTERS]
 
 
 def event_of(raw: bytes) -> AnyTrial:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
+from streamer.aggregate.group import Owner, accuracies
 from streamer.aggregate.tally import json_count, tally, tally_all
 from streamer.aggregate.trials import Trials
-from streamer.stats import Attempts, ExactSum, PassAtK, json_number
+from streamer.score import NOP
+from streamer.stats import ExactSum, PassAtK, json_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,18 +20,29 @@ class Outcome:
 
     Attributes:
         task_id: the task.
+        tier: the prompt tier; None where there is none.
         resolved: the verdict, None without one (R19).
         failure_mode: of the sub-trial that decides.
         speedup_percentage: FormulaCode's, of the sub-trial that decides; None where not measured (F8).
         compared: False if only baselines took part; such a trial is left out of pass@k (R4).
+        infrastructure_failure: it is unresolved because the infrastructure failed.
+        with_benchmarks: the sub-trial that decides counts with benchmarks.
+        unmeasured_failure: the sub-trial that decides failed, and no section of the group is FormulaCode's.
     """
 
     task_id: str
+    tier: str | None
     resolved: bool | None
     failure_mode: str | None
     speedup_percentage: float | None
     compared: bool
+    infrastructure_failure: bool
+    with_benchmarks: bool
+    unmeasured_failure: bool
 
+
+SEVERAL = ("", "")
+"""Agent and model of a trial in which several took part; no agent has an empty name."""
 
 _SUMMED = {
     "cost_usd": "cost_usd",
@@ -42,14 +55,25 @@ _COVERED = ("impl_rate", "duration_seconds", "trajectory_length")
 
 
 class RunTotals:
-    """What the run summary counts. Every `add_*` has its inverse."""
+    """What the run summary counts. Every `count_*` has its inverse.
+
+    Attributes:
+        owners: trials by agent, model and tier, those of several agents under :data:`SEVERAL`; without
+            those of baselines. pass@k stands where all are the same (R11).
+        with_formulacode: slots that carry FormulaCode's sections, or whose trial group does.
+    """
 
     def __init__(self) -> None:
         self.trials = 0
         self.resolved = 0
         self.no_verdict = 0
+        self.infrastructure_failures = 0
+        self.with_benchmarks = 0
+        self.unmeasured_failures = 0
         self.slots = 0
+        self.with_formulacode = 0
         self.failure_modes: Counter[str] = Counter()
+        self.owners: Counter[Owner] = Counter()
         self.tasks: Counter[Hashable] = Counter()
         self.covered: Counter[str] = Counter()
         self.pass_at_k = PassAtK()
@@ -61,6 +85,9 @@ class RunTotals:
         self.trials += sign
         self.resolved += sign * (outcome.resolved is True)
         self.no_verdict += sign * (outcome.resolved is None)
+        self.infrastructure_failures += sign * outcome.infrastructure_failure
+        self.with_benchmarks += sign * outcome.with_benchmarks
+        self.unmeasured_failures += sign * outcome.unmeasured_failure
         if outcome.failure_mode is not None:
             tally(self.failure_modes, outcome.failure_mode, sign)
         tally(self.tasks, outcome.task_id, sign)
@@ -68,27 +95,36 @@ class RunTotals:
             change = self.speedup_percentage.add if sign > 0 else self.speedup_percentage.remove
             change(outcome.speedup_percentage)
         if outcome.compared:
+            tally(self.owners, (*SEVERAL, outcome.tier), sign)
             count = self.pass_at_k.add if sign > 0 else self.pass_at_k.remove
             count(outcome.task_id, outcome.resolved is True)
 
-    def count_trials(self, parts: Sequence[Trials], sign: int, *, compared: bool) -> None:
-        """Count trials of their own, all of them of agents that are compared, or none; or take them back."""
-        for trials in parts:
-            self.trials += sign * trials.number
-            self.resolved += sign * trials.resolved
-            self.no_verdict += sign * trials.no_verdict
-            tally_all(self.failure_modes, trials.failure_modes, sign)
-            percentages = [score.speedup_percentage for _, score in trials.formulacode.pairs]
-            known = [percentage for percentage in percentages if percentage is not None]
-            (self.speedup_percentage.extend if sign > 0 else self.speedup_percentage.withdraw)(known)
-        attempts = Attempts.together([trials.attempts for trials in parts])
-        attempts.tally(self.tasks, sign)
+    def count_trials(self, trials: Trials, sign: int, owner: Owner, *, compared: bool) -> None:
+        """Count trials of their own of one agent:model in one tier, or take them back.
+
+        Args:
+            compared: the agent is no baseline.
+        """
+        self.trials += sign * trials.number
+        self.resolved += sign * trials.resolved
+        self.no_verdict += sign * trials.no_verdict
+        self.infrastructure_failures += sign * trials.infrastructure_failures
+        if owner[0] != NOP:
+            self.unmeasured_failures += sign * trials.unmeasured_failures
+        self.with_benchmarks += sign * sum(score.num_benchmarks > 0 for _, score in trials.formulacode.pairs)
+        tally_all(self.failure_modes, trials.failure_modes, sign)
+        percentages = [score.speedup_percentage for _, score in trials.formulacode.pairs]
+        known = [percentage for percentage in percentages if percentage is not None]
+        (self.speedup_percentage.extend if sign > 0 else self.speedup_percentage.withdraw)(known)
+        trials.attempts.tally(self.tasks, sign)
         if compared:
-            (self.pass_at_k.extend if sign > 0 else self.pass_at_k.withdraw)(attempts)
+            tally(self.owners, owner, sign * trials.number)
+            (self.pass_at_k.extend if sign > 0 else self.pass_at_k.withdraw)(trials.attempts)
 
     def count_spent(self, trials: Trials, sign: int) -> None:
         """Count what slots spend (`sign` 1) or take it back (-1)."""
         self.slots += sign * trials.number
+        self.with_formulacode += sign * len(trials.formulacode.pairs)
         for metric, held in self.sums.items():
             (held.merge if sign > 0 else held.unmerge)(trials.values[metric].sums)
         for metric in _COVERED:
@@ -103,16 +139,30 @@ class RunTotals:
             "resolved": self.resolved,
             "unresolved": self.trials - self.resolved,
             "no_verdict": self.no_verdict,
-            "accuracy": self.resolved / self.trials if self.trials else None,
-            "pass_at_k": self.pass_at_k.summary(planned_attempts, planned_tasks),
+            **accuracies(self.resolved, self.trials, self.infrastructure_failures),
+            "pass_at_k": self.pass_at_k.summary(planned_attempts, planned_tasks)
+            if len(self.owners) <= 1
+            else None,
             "total_cost": json_number(cost.total()) if cost.count else None,
             "tokens": {
                 name: json_count(self.sums[metric].total()) if self.sums[metric].count else None
                 for metric, name in _SUMMED.items()
                 if name != metric
             },
-            "mean_speedup_percentage": json_number(self.speedup_percentage.mean()),
+            "mean_speedup_percentage": json_number(self._mean_speedup_percentage()),
             "failure_modes": dict(self.failure_modes),
             "coverage": {metric: held.count for metric, held in self.sums.items()}
             | {metric: self.covered[metric] for metric in _COVERED},
         }
+
+    def _mean_speedup_percentage(self) -> float | None:
+        """Mean over the trials that have one (F8).
+
+        Where benchmarks are measured, a failure that measured nothing counts with 0 %: its speedup is 1.0
+        (R21). Without any benchmarks the percentages are those of the old result format, as it has them.
+        """
+        total = ExactSum()
+        total.merge(self.speedup_percentage)
+        if self.with_benchmarks:
+            total.extend([0.0] * self.unmeasured_failures)
+        return total.mean()

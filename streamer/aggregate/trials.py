@@ -1,24 +1,18 @@
-"""Trials on their way into groups: in columns, so that many are counted at once."""
+"""Scored trials on their way into groups: in columns, so that many are counted at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import structs
+from numpy.typing import NDArray
 
 from streamer.aggregate.formulacode import FormulaCodeTrials
 from streamer.aggregate.slots import SlotKey
-from streamer.score import (
-    FormulaCodeScore,
-    GradingProfile,
-    Measured,
-    Scored,
-    float_column,
-    score_columns,
-    score_measured,
-)
+from streamer.score import Scored
 from streamer.stats import Attempts, Values
 
 COMPOSITE = "composite_score"
@@ -39,7 +33,7 @@ SUMMED = ("cache_read_tokens", "cache_write_tokens", "trajectory_length")
 """Metrics of which only sum and count are kept."""
 
 WORTH_COLUMNS = 64
-"""From so many trials a part on, on average, it is faster to score and to sum them in columns."""
+"""From so many trials a part on, on average, it is faster to sum them in columns."""
 
 _VALUES = (*DISTRIBUTED.items(), *zip(SUMMED, SUMMED, strict=True))
 
@@ -49,9 +43,10 @@ class Trials(NamedTuple):
 
     Attributes:
         number: how many.
-        attempts: task and whether the harness calls it resolved, of each.
-        resolved: how many it calls so.
+        attempts: task and whether it is resolved, of each.
+        resolved: how many are resolved.
         no_verdict: how many have no verdict (R19).
+        infrastructure_failures: how many are unresolved because the infrastructure failed.
         passes_with_cost: how many succeeded at a known cost (R14).
         values: metric to its values.
         failure_modes: one for each trial that has one.
@@ -63,92 +58,69 @@ class Trials(NamedTuple):
     attempts: Attempts
     resolved: int
     no_verdict: int
+    infrastructure_failures: int
     passes_with_cost: int
     values: dict[str, Values]
     failure_modes: list[str]
     subtests: list[str]
     formulacode: FormulaCodeTrials
 
+    @property
+    def unmeasured_failures(self) -> int:
+        """How many failed and have no FormulaCode section, nor has their trial group (R21)."""
+        failures, _ = self.values["pass_rate"].zeros_and_ones
+        return failures - self.formulacode.failures
+
     @classmethod
     def of(cls, trials: Sequence[tuple[SlotKey, Scored]]) -> Trials:
         """The columns of at least one trial."""
         keys, scores = zip(*trials, strict=True)
-        return cls._of([key[1] for key in keys], [key[6] for key in keys], scores)
-
-    @classmethod
-    def _of(cls, tasks: Sequence[str], subtests: Sequence[str | None], scores: Sequence[Scored]) -> Trials:
-        columns: dict[str, Sequence[Any]] = dict(zip(Scored._fields, zip(*scores, strict=True), strict=True))
+        columns = _columns(scores)
         costs, resolved = columns["cost_usd"], columns["resolved"]
+        tasks = [key[1] for key in keys]
         return cls(
             len(scores),
             Attempts.of(zip(tasks, [verdict is True for verdict in resolved], strict=True)),
             resolved.count(True),
             resolved.count(None),
+            columns["infrastructure_failure"].count(True),
             sum(success for success, cost in zip(columns["success"], costs, strict=True) if cost is not None),
             {metric: Values(_known(columns[attribute])) for metric, attribute in _VALUES},
             _known(columns["failure_mode"]),
-            _known(subtests),
+            _known([key[6] for key in keys]),
             FormulaCodeTrials([(s, s.formulacode) for s in scores if s.formulacode is not None]),
         )
 
     @classmethod
     def parts_of(cls, parts: Sequence[Sequence[tuple[SlotKey, Scored]]]) -> list[Trials]:
-        """`of` each of several parts."""
+        """`of` each of several parts; large ones share the work of splitting numbers for exact sums."""
         if not parts or sum(map(len, parts)) < WORTH_COLUMNS * len(parts):
             return [cls.of(part) for part in parts]
         keys, scores = zip(*chain.from_iterable(parts), strict=True)
-        columns: dict[str, Any] = dict(zip(Scored._fields, zip(*scores, strict=True), strict=True))
-        for name in ("resolved", *DISTRIBUTED.values(), *SUMMED):
-            columns[name] = float_column(columns[name])
-        columns["success"] = np.array(columns["success"], dtype=np.bool_)
-        columns["task_id"], columns["subtest"] = [key[1] for key in keys], [key[6] for key in keys]
+        columns = _columns(scores)
+        for name in ("resolved", "infrastructure_failure", *DISTRIBUTED.values(), *SUMMED):
+            columns[name] = _float_column(columns[name])
         pairs = [(score, score.formulacode) for score in scores]
-        return cls._parts(columns, parts, pairs)
-
-    @classmethod
-    def parts_of_measured(cls, parts: Sequence[Sequence[Measured]], profile: GradingProfile) -> list[Trials]:
-        """The columns of several parts that are scored here: what `parts_of` makes of their scores."""
-        if parts and sum(map(len, parts)) >= WORTH_COLUMNS * len(parts):
-            return cls._parts(score_columns(list(chain.from_iterable(parts)), profile), parts, ())
-        return [
-            cls._of(
-                [row[0] for row in part],
-                [row[1] for row in part],
-                [score_measured(row, profile) for row in part],
-            )
-            for part in parts
-        ]
-
-    @classmethod
-    def _parts(
-        cls,
-        columns: Mapping[str, Any],
-        parts: Sequence[Sequence[Any]],
-        formulacode: Sequence[tuple[Scored, FormulaCodeScore | None]],
-    ) -> list[Trials]:
-        """Columns of all parts, one after the other, as those of each."""
         bounds = [0, *accumulate(map(len, parts))]
-        resolved = columns["resolved"]
-        passed, no_verdict = resolved == 1.0, np.isnan(resolved)
-        paid = columns["success"] & ~np.isnan(columns["cost_usd"])
+        passed, no_verdict = columns["resolved"] == 1.0, np.isnan(columns["resolved"])
+        paid = np.array(columns["success"], dtype=np.bool_) & ~np.isnan(columns["cost_usd"])
         values = {metric: Values.parts(columns[attribute], bounds) for metric, attribute in _VALUES}
+        attempts_of = Attempts.parts([key[1] for key in keys], passed.tolist(), bounds)
         return [
             cls(
                 end - first,
                 attempts,
                 int(np.count_nonzero(passed[first:end])),
                 int(np.count_nonzero(no_verdict[first:end])),
+                int(np.count_nonzero(columns["infrastructure_failure"][first:end])),
                 int(np.count_nonzero(paid[first:end])),
                 dict(zip(values, metrics, strict=True)),
                 _known(columns["failure_mode"][first:end]),
-                _known(columns["subtest"][first:end]),
-                FormulaCodeTrials([(score, own) for score, own in formulacode[first:end] if own is not None]),
+                _known([key[6] for key in keys[first:end]]),
+                FormulaCodeTrials([(score, own) for score, own in pairs[first:end] if own is not None]),
             )
             for (first, end), attempts, *metrics in zip(
-                pairwise(bounds),
-                Attempts.parts(columns["task_id"], passed.tolist(), bounds),
-                *values.values(),
-                strict=True,
+                pairwise(bounds), attempts_of, *values.values(), strict=True
             )
         ]
 
@@ -162,6 +134,7 @@ class Trials(NamedTuple):
             Attempts.together([part.attempts for part in parts]),
             sum(part.resolved for part in parts),
             sum(part.no_verdict for part in parts),
+            sum(part.infrastructure_failures for part in parts),
             sum(part.passes_with_cost for part in parts),
             {metric: Values.together([part.values[metric] for part in parts]) for metric in parts[0].values},
             _chained(part.failure_modes for part in parts),
@@ -170,8 +143,22 @@ class Trials(NamedTuple):
         )
 
 
+def _columns(scores: Sequence[Scored]) -> dict[str, Any]:
+    """Attribute of a scored trial -> its values in all of them."""
+    rows = map(structs.astuple, scores)
+    return dict(zip(Scored.__struct_fields__, zip(*rows, strict=True), strict=True))
+
+
+def _float_column(values: Sequence[float | None]) -> NDArray[np.float64]:
+    """Numbers or truth values as floats, NaN for None."""
+    try:
+        return np.fromiter(values, np.float64, len(values))  # which refuses None
+    except TypeError:
+        return np.array(values, dtype=np.float64)
+
+
 def _known(column: Sequence[Any]) -> list[Any]:
-    """What is there of a column."""
+    """The values of a column that are not None."""
     if None in column:
         return [value for value in column if value is not None]
     return list(column)

@@ -77,7 +77,7 @@ def _explained(found: Explanation) -> str:
 
 def lines_of(report: ConvertReport) -> list[str]:
     """The report for people: what was left out and why, then the counts."""
-    lines = [f"note: {note}" for note in report.notes]
+    lines = [f"note: {note}" for note in (*report.notes, *report.remarks.values())]
     lines += [f"{path}: {name} left out: {reason}" for path, name, reason in report.left_out]
     lines += [f"{path}: {reason}" for path, reason in report.unreadable]
     if not report.runs:

@@ -1,46 +1,40 @@
 """One trial group to scored trials. Pure: no clock, no environment, no event loop."""
 
-from streamer.score.columns import float_column, score_columns
-from streamer.score.cross_tier import cost_delta, cost_of_pass, tier_delta, tier_uplift, variance_of_medians
+from streamer.score.cost_of_pass import cost_of_pass
+from streamer.score.cross_tier import cost_delta, tier_delta, tier_uplift, variance_of_medians
 from streamer.score.formulacode.payload import task_payload
-from streamer.score.formulacode.score import ADVANTAGES, FormulaCodeScore
+from streamer.score.formulacode.score import ADVANTAGES, FormulaCodeScore, is_formulacode, missing_score
+from streamer.score.infrastructure import INFRASTRUCTURE_FAILURES
 from streamer.score.made_with import made_with
-from streamer.score.model_names import model_for_pricing, model_for_reporting
+from streamer.score.model_names import BASELINE_LABELS, model_for_pricing, model_for_reporting, model_of_agent
 from streamer.score.prices import Price, PriceTable, PriceTableError
 from streamer.score.profiles import GradingProfile, UnknownProfile, grading_profile
-from streamer.score.trial import (
-    Measured,
-    Scored,
-    deciding_sub_trial,
-    group_resolved,
-    measured,
-    score_measured,
-    score_trial,
-    score_trial_group,
-)
+from streamer.score.rules import NOP, ScoringRules
+from streamer.score.trial import Scored, deciding_sub_trial, score_trial, score_trial_group
 
 __all__ = [
     "ADVANTAGES",
+    "BASELINE_LABELS",
+    "INFRASTRUCTURE_FAILURES",
+    "NOP",
     "FormulaCodeScore",
     "GradingProfile",
-    "Measured",
     "Price",
     "PriceTable",
     "PriceTableError",
     "Scored",
+    "ScoringRules",
     "UnknownProfile",
     "cost_delta",
     "cost_of_pass",
     "deciding_sub_trial",
-    "float_column",
     "grading_profile",
-    "group_resolved",
+    "is_formulacode",
     "made_with",
-    "measured",
+    "missing_score",
     "model_for_pricing",
     "model_for_reporting",
-    "score_columns",
-    "score_measured",
+    "model_of_agent",
     "score_trial",
     "score_trial_group",
     "task_payload",

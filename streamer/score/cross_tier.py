@@ -1,4 +1,4 @@
-"""Comparisons between groups: uplift over a baseline, variance and spread of medians, cost of a pass."""
+"""Comparisons between tiers: uplift over the baseline tier, variance and spread of medians."""
 
 from __future__ import annotations
 
@@ -8,21 +8,8 @@ from collections.abc import Iterable
 from streamer.stats import ExactSum
 
 
-def cost_of_pass(total_known_cost: float | None, passes: float) -> float | None:
-    """Cost of one pass in USD (R14): known cost / passes among the trials with known cost.
-
-    No pass: Infinity. Unknown cost (None): None. For one trial, `passes` is its pass rate.
-
-    >>> cost_of_pass(4.0, 8), cost_of_pass(4.0, 0), cost_of_pass(None, 0)
-    (0.5, inf, None)
-    """
-    if total_known_cost is None:
-        return None
-    return total_known_cost / passes if passes > 0 else math.inf
-
-
 def tier_uplift(score: float | None, baseline: float | None) -> float | None:
-    """Relative gain of a median composite over the baseline tier's: 0.2 is 20 % better.
+    """Relative gain of a tier's grade score over the baseline tier's: 0.2 is 20 % better.
 
     None where either is missing or the baseline is not above 0 (R23).
 
@@ -35,7 +22,7 @@ def tier_uplift(score: float | None, baseline: float | None) -> float | None:
 
 
 def tier_delta(score: float | None, baseline: float | None) -> float | None:
-    """Median composite minus the baseline tier's, in composite points (R23). None where either is missing.
+    """Grade score minus the baseline tier's, -1 to 1 (R23). None where either is missing.
 
     >>> tier_delta(0.5, 0.0)
     0.5

@@ -5,6 +5,9 @@ from __future__ import annotations
 PRICING_PREFIXES = frozenset({"openai", "anthropic", "google", "fireworks"})
 """Providers whose prefix is dropped for pricing (E9). Others (`gemini/`, `openrouter/`) stay."""
 
+BASELINE_LABELS = frozenset({"nop", "oracle"})
+"""Agents that are baselines in every run (R10)."""
+
 FIREWORKS_PATH = "accounts/fireworks/models/"
 
 
@@ -20,6 +23,19 @@ def model_for_reporting(name: str) -> str:
     """
     name = name.lstrip("@")
     return f"fireworks/{name}" if name.startswith(FIREWORKS_PATH) else name
+
+
+def model_of_agent(agent: str, model: str) -> str:
+    """The name that slots use for the model of an agent: as reports have it, a baseline's as its label.
+
+    A baseline is an agent named nop or oracle whose model is the same name in any case (R7).
+
+    >>> model_of_agent("oracle", "Oracle"), model_of_agent("oracle", "openai/gpt-5")
+    ('oracle', 'openai/gpt-5')
+    """
+    if agent in BASELINE_LABELS and model.lower() == agent:
+        return agent
+    return model_for_reporting(model)
 
 
 def model_for_pricing(name: str) -> str:

@@ -6,9 +6,6 @@ import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-import numpy as np
-from numpy.typing import NDArray
-
 from schemas.summaries import Grade
 
 MAX_WEIGHT = 1e6
@@ -17,7 +14,7 @@ _WEIGHTS = re.compile(r"(?P<pass>\d*\.?\d+(?:e[+-]?\d+)?):(?P<impl>\d*\.?\d+(?:e
 
 @dataclass(frozen=True, slots=True)
 class GradingProfile:
-    """How trials become a composite score, and a median composite a grade.
+    """How trials become a composite score, and the score of a group a grade.
 
     Attributes:
         name: canonical name, as every summary shows it; `grading_profile(p.name) == p`.
@@ -33,16 +30,16 @@ class GradingProfile:
     pass_weight: float = 0.5
     impl_weight: float = 0.5
 
-    def grade(self, median_composite: float | None) -> Grade | None:
-        """Grade of a median composite (S5): exact comparison; NaN is F, above 1 the best, None None (R16).
+    def grade(self, score: float | None) -> Grade | None:
+        """Grade of a score (S5, R13): exact comparison; NaN is F, above 1 the best, None None (R16).
 
         >>> [grading_profile("specified").grade(x) for x in (0.95, 0.925, 0.1, float("nan"), None)]
         ['A', 'B', 'F', 'F', None]
         """
-        if median_composite is None:
+        if score is None:
             return None
         for bound, grade in self.thresholds:
-            if median_composite >= bound:
+            if score >= bound:
                 return grade
         return "F"
 
@@ -58,17 +55,6 @@ class GradingProfile:
         if total <= 0:
             return 0.0
         return (pass_rate * self.pass_weight + impl_rate * self.impl_weight) / total
-
-    def composites(
-        self, pass_rates: NDArray[np.float64], impl_rates: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """`composite` of each two of as many of both; NaN, where the judge is awaited, stays NaN."""
-        if self.pass_weight == self.impl_weight and self.pass_weight > 0:
-            return (pass_rates + impl_rates) / 2
-        total = self.pass_weight + self.impl_weight
-        if total <= 0:
-            return np.where(np.isnan(impl_rates), np.nan, 0.0)
-        return (pass_rates * self.pass_weight + impl_rates * self.impl_weight) / total
 
 
 SPECIFIED = GradingProfile("specified", ((0.95, "A"), (0.85, "B"), (0.75, "C"), (0.65, "D")), ddof=0)

@@ -3,36 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import inf
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from msgspec import Struct
 
 from schemas.events import SnapshotCounts, TestCounts
 from schemas.plain import AnyTrial, PlainTrial
-from streamer.score.formulacode.score import FormulaCodeScore, formulacode_score
-from streamer.score.prices import PriceTable
-from streamer.score.profiles import GradingProfile
+from streamer.score.cost_of_pass import cost_of_pass
+from streamer.score.formulacode.score import FormulaCodeScore, formulacode_score, is_formulacode
+from streamer.score.infrastructure import is_infrastructure_failure
+from streamer.score.rules import NOP, ScoringRules
 
 CostSource = Literal["reported", "estimated"]
-_REPORTED: CostSource | None = "reported"
+VerdictSource = Literal["reported", "derived"]
+
+NO_FAILURE = frozenset({None, "", "unset", "none"})
+"""Failure modes of a trial that did not fail to end (G6)."""
 
 
-class Scored(NamedTuple):
+class Scored(Struct, frozen=True, gc=False):
     """The numbers of one trial. None means unknown, never 0 (R1).
 
     Attributes:
-        resolved: the harness's verdict; None: no verdict (R19).
+        resolved: the harness's verdict, or the one that follows from tests and snapshot (R27); None: no
+            verdict (R19).
+        verdict_source: where `resolved` comes from; None: no verdict.
         success: from tests and snapshot where there are any, else `resolved is True` (R20).
         pass_rate: 1.0 or 0.0, from `success`.
-        impl_rate: the judge's weighted score in [0, 1]; None while the judge is awaited (R13).
-        composite: weighted mean of both rates; None while the judge is awaited (R13).
+        impl_rate: the judge's weighted score in [0, 1]; None without one (R13).
+        composite: weighted mean of both rates; None without a judge's score (R13).
         cost_usd: US dollars.
         cost_source: whether the harness reported the cost or it is tokens x price (R2).
-        formulacode: speedups, advantages and failure flags; None where the trial carries none of them.
-        cost_of_pass: cost_usd / pass_rate: US dollars, Infinity where the trial failed (R14).
+        cost_of_pass: US dollars; Infinity where the trial failed, None where it passed at an unknown cost.
         duration_seconds: as reported, else from start to end; a negative difference is missing.
+        infrastructure_failure: it is unresolved because the infrastructure failed.
+        formulacode: speedups, advantages and failure flags; None where neither the trial nor its group
+            carries any of FormulaCode's sections.
     """
 
     resolved: bool | None
+    verdict_source: VerdictSource | None
     success: bool
     pass_rate: float
     impl_rate: float | None
@@ -47,103 +57,25 @@ class Scored(NamedTuple):
     cache_write_tokens: int | None
     trajectory_length: int | None
     failure_mode: str | None
-    formulacode: FormulaCodeScore | None = None
+    infrastructure_failure: bool
+    formulacode: FormulaCodeScore | None
 
 
-Measured = tuple[
-    str,
-    str | None,
-    bool | None,
-    float | None,
-    float | None,
-    CostSource | None,
-    float | None,
-    int | None,
-    int | None,
-    int | None,
-    int | None,
-    int | None,
-    str | None,
-]
-"""What the score of a trial without sections follows from: :data:`MEASURED`."""
-
-MEASURED = (
-    "task_id",
-    "subtest",
-    "resolved",
-    "score",
-    "cost_usd",
-    "cost_source",
-    "duration_seconds",
-    "input_tokens",
-    "output_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "trajectory_length",
-    "failure_mode",
-)
-"""Names of its parts: the event's, but that cost and duration are those of :class:`Scored`.
-
-A tuple of a class of its own would take twice as long to make."""
-
-
-def measured(task_id: str, event: AnyTrial, prices: PriceTable) -> Measured:
-    """What the event says of a trial; no profile enters it, so it can be scored later, with others.
-
-    Args:
-        task_id: the event's; where many are counted, equal ones had better be the same object.
-    """
-    cost, source, duration = event.cost_usd, _REPORTED, event.duration_seconds
-    if cost is None:
-        cost, source = _estimated(event, prices)
-    return (
-        task_id,
-        event.subtest,
-        event.resolved,
-        event.score,
-        cost,
-        source,
-        _elapsed(event) if duration is None else duration,
-        event.input_tokens,
-        event.output_tokens,
-        event.cache_read_tokens,
-        event.cache_write_tokens,
-        event.trajectory_length,
-        event.failure_mode,
-    )
-
-
-def score_measured(row: Measured, profile: GradingProfile) -> Scored:
-    """Score a trial of its own without sections."""
-    return _scored(row, row[2] is True, None, profile)  # (R20)
-
-
-def score_trial(event: AnyTrial, profile: GradingProfile, prices: PriceTable) -> Scored:
+def score_trial(event: AnyTrial, rules: ScoringRules) -> Scored:
     """Score a trial of its own (R10): its tests and snapshot are judged absolutely."""
     if isinstance(event, PlainTrial):
-        return score_measured(measured(event.task_id, event, prices), profile)
-    return _score(event, None, profile, prices)
+        return _scored(event, event.resolved is True, None, rules)
+    return _score(event, (event,), None, rules)
 
 
-def score_trial_group(
-    events: Sequence[AnyTrial],
-    profile: GradingProfile,
-    prices: PriceTable,
-    is_baseline: Callable[[str], bool],
-) -> list[Scored]:
+def score_trial_group(events: Sequence[AnyTrial], rules: ScoringRules) -> list[Scored]:
     """Score the sub-trials of one trial (R10), in the order given; the order changes no score.
 
-    Test failures are judged relative to the oracle's, if the group has one (D8, D11, R9). The oracle is
-    known by its name alone: `is_baseline` decides nothing here, and is taken as in the functions below.
+    Test failures are judged relative to the oracle's, if the group has one (D8, D11, R9). A failed agent
+    counts with the benchmarks that any sub-trial of the group knows (R21).
     """
     allowed = _oracle_failures(events)
-    return [_score(event, allowed, profile, prices) for event in events]
-
-
-def group_resolved(events: Sequence[AnyTrial], is_baseline: Callable[[str], bool]) -> bool | None:
-    """Verdict of a multi-agent trial: that of the deciding sub-trial; None: no verdict, or no sub-trials."""
-    decider = deciding_sub_trial(events, is_baseline)
-    return None if decider is None else decider.resolved
+    return [_score(event, events, allowed, rules) for event in events]
 
 
 def deciding_sub_trial(events: Sequence[AnyTrial], is_baseline: Callable[[str], bool]) -> AnyTrial | None:
@@ -152,11 +84,16 @@ def deciding_sub_trial(events: Sequence[AnyTrial], is_baseline: Callable[[str], 
     It is the one with the highest agent index that is no baseline or, where all are baselines, the
     highest of them.
     """
-    return max(events, key=lambda e: (not is_baseline(e.agent), *_position(e)), default=None)
+    return max(events, key=lambda e: (not is_baseline(e.agent), *position(e)), default=None)
+
+
+def position(event: AnyTrial) -> tuple[int, str, str]:
+    """Place in the trial; names break the tie of a mistaken equal index, so that order never matters."""
+    return event.agent_index or 0, event.agent, event.model
 
 
 def _score(
-    event: AnyTrial, allowed_failures: int | None, profile: GradingProfile, prices: PriceTable
+    event: AnyTrial, group: Sequence[AnyTrial], allowed_failures: int | None, rules: ScoringRules
 ) -> Scored:
     if event.tests is None and event.snapshot is None:
         pytest_failed = snapshot_failed = False
@@ -165,40 +102,73 @@ def _score(
         pytest_failed = event.tests is not None and _tests_failed(event.tests, allowed_failures)
         snapshot_failed = event.snapshot is not None and _snapshot_failed(event.snapshot)
         success = not (pytest_failed or snapshot_failed)
-    formulacode = (
-        None if isinstance(event, PlainTrial) else formulacode_score(event, pytest_failed, snapshot_failed)
-    )
-    return _scored(measured(event.task_id, event, prices), success, formulacode, profile)
+    formulacode = None
+    if any(map(is_formulacode, group)):
+        formulacode = formulacode_score(
+            event,
+            group,
+            pytest_failed=pytest_failed,
+            snapshot_failed=snapshot_failed,
+            reverted=_changed_nothing(event, success),
+        )
+    return _scored(event, success, formulacode, rules)
 
 
 def _scored(
-    row: Measured, success: bool, formulacode: FormulaCodeScore | None, profile: GradingProfile
+    event: AnyTrial, success: bool, formulacode: FormulaCodeScore | None, rules: ScoringRules
 ) -> Scored:
-    _, _, resolved, score, cost, source, duration, fresh, output, read, written, steps, failure_mode = row
     pass_rate = 1.0 if success else 0.0
-    # the judge's score within [0, 1] (R13, S2)
-    impl_rate = None if score is None else 0.0 if score <= 0 else 1.0 if score >= 1 else score
-    return tuple.__new__(  # which `Scored` itself does, with 16 arguments by name
-        Scored,
-        (
-            resolved,
-            success,
-            pass_rate,
-            impl_rate,
-            None if impl_rate is None else profile.composite(pass_rate, impl_rate),
-            cost,
-            source,
-            cost if success or cost is None else inf,  # cost / pass_rate (R14)
-            duration,
-            fresh,
-            output,
-            read,
-            written,
-            steps,
-            failure_mode,
-            formulacode,
-        ),
+    impl_rate = _clamped(event.score)
+    resolved, verdict_source = _verdict(event, success)
+    cost, cost_source = _cost(event, rules)
+    return Scored(
+        resolved=resolved,
+        verdict_source=verdict_source,
+        success=success,
+        pass_rate=pass_rate,
+        impl_rate=impl_rate,
+        composite=None if impl_rate is None else rules.profile.composite(pass_rate, impl_rate),
+        cost_usd=cost,
+        cost_source=cost_source,
+        cost_of_pass=cost_of_pass(cost, int(success), int(success and cost is not None)),
+        duration_seconds=_elapsed(event) if event.duration_seconds is None else event.duration_seconds,
+        input_tokens=event.input_tokens,
+        output_tokens=event.output_tokens,
+        cache_read_tokens=event.cache_read_tokens,
+        cache_write_tokens=event.cache_write_tokens,
+        trajectory_length=event.trajectory_length,
+        failure_mode=event.failure_mode,
+        infrastructure_failure=not resolved
+        and is_infrastructure_failure(event.harness, event.failure_mode, rules.infrastructure),
+        formulacode=formulacode,
     )
+
+
+def _verdict(event: AnyTrial, success: bool) -> tuple[bool | None, VerdictSource | None]:
+    """The harness's verdict, else the success that tests or snapshot gave a trial without a failure (R27)."""
+    if event.resolved is not None:
+        return event.resolved, "reported"
+    if (event.tests is None and event.snapshot is None) or event.failure_mode not in NO_FAILURE:
+        return None, None
+    return success, "derived"
+
+
+def _changed_nothing(event: AnyTrial, success: bool) -> bool:
+    """Whether the agent failed, so that it counts as one that changed nothing (R21); never nop (R4).
+
+    Measured benchmarks without tests, snapshot, verdict and failure mode stand: nobody says that it failed.
+    """
+    if success or event.agent == NOP:
+        return False
+    says_so = event.tests is not None or event.snapshot is not None or event.resolved is False
+    return says_so or event.failure_mode not in NO_FAILURE or not is_formulacode(event)
+
+
+def _clamped(score: float | None) -> float | None:
+    """The judge's score within [0, 1] (R13, S2), never -0.0."""
+    if score is None:
+        return None
+    return 0.0 if score <= 0 else 1.0 if score >= 1 else score
 
 
 def _tests_failed(tests: TestCounts, allowed_failures: int | None) -> bool:
@@ -223,20 +193,22 @@ def _failures(tests: TestCounts) -> int:
 
 def _oracle_failures(events: Sequence[AnyTrial]) -> int | None:
     """Failed and errored tests of the group's oracle (D8): 0 without counts; None: there is no oracle."""
-    oracle = min((e for e in events if e.agent.startswith("oracle")), key=_position, default=None)
+    oracle = min((e for e in events if e.agent.startswith("oracle")), key=position, default=None)
     if oracle is None:
         return None
     return 0 if oracle.tests is None else _failures(oracle.tests)
 
 
-def _position(event: AnyTrial) -> tuple[int, str, str]:
-    """Place in the trial; names break the tie of a mistaken equal index, so that order never matters."""
-    return event.agent_index or 0, event.agent, event.model
+def _cost(event: AnyTrial, rules: ScoringRules) -> tuple[float | None, CostSource | None]:
+    """The reported cost (0.0 is a value, R1), else tokens x price, else unknown (R2).
 
-
-def _estimated(event: AnyTrial, prices: PriceTable) -> tuple[float | None, CostSource | None]:
-    """Tokens x price, else unknown, where no cost is reported (R2); a reported 0.0 is a value (R1)."""
-    estimate = prices.cost(
+    An agent that is no baseline and has no tokens was not counted by anybody: its cost is unknown, not $0.
+    """
+    if event.cost_usd is not None:
+        return event.cost_usd, "reported"
+    if not (event.input_tokens or event.output_tokens or rules.is_baseline(event.agent)):
+        return None, None
+    estimate = rules.prices.cost(
         event.model,
         event.input_tokens,
         event.output_tokens,

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from streamer.sources.remarks import Remark
+
 AUTO = "auto"
 
 
@@ -54,6 +56,8 @@ class Found:
         other_run: the run its own name claims, if that is not the run whose directory it lies in.
         nested: it lies deeper than the harness writes, as copies do.
         replaced: a better copy of the same slot lies in the same run.
+        partial: a file of several trials or agents says less of it than its own file would. It is left out
+            where another event has its slot already.
         origins: field to the file that its value comes from, for what may come from several (tokens,
             cost, trajectory length).
         own: field to what the harness's own file has there, None for nothing, where logs beside it decide
@@ -67,6 +71,7 @@ class Found:
     other_run: str | None = None
     nested: bool = False
     replaced: bool = False
+    partial: bool = False
     origins: Mapping[str, str] = field(default_factory=dict)
     own: Mapping[str, Any] = field(default_factory=dict)
     hints: tuple[str, ...] = ()
@@ -102,6 +107,10 @@ class RunPlan:
         return bool((self.started or {}).keys() - {"type", "harness", "revision"})
 
 
+Item = Found | Unreadable | Remark
+"""What a connector finds in a run."""
+
+
 class Source(Protocol):
     """A harness connector. It never raises on what it finds in files, and follows no symbolic link."""
 
@@ -121,7 +130,7 @@ class Source(Protocol):
 
     def trials(
         self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
-    ) -> Iterator[Found | Unreadable]:
+    ) -> Iterator[Item]:
         """The trials of the run, those of runs nested in it left out, in a stable order.
 
         Args:

@@ -25,9 +25,10 @@ from schemas.canonical import canonical_json, sha256_hex
 from streamer.sources.base import ConvertOptions, Found, Unreadable
 from streamer.sources.discover import Run, discover
 from streamer.sources.files import known
-from streamer.sources.fit import fit_event
+from streamer.sources.fit import SLOT, fit_event
 from streamer.sources.pool import pooled_finished, pooled_started
 from streamer.sources.registry import sources_for
+from streamer.sources.remarks import Remark, Remarks
 
 _WHERE = frozenset({"run_id", "shard", "agent", "model"})
 """What a copy of a trial takes from the run that it lies in, rather than from its own file."""
@@ -62,6 +63,7 @@ class ConvertReport:
         duplicates: trial files left out because their content was sent already.
         unreadable: (path, reason) of each file, or entry of a file, that gave nothing.
         left_out: (path, field, reason) of each value that does not fit the schema.
+        remarks: (id of a run, what) to what its files leave open.
         explanations: one for each trial result sent, in their order.
         notes: what the user should know besides.
     """
@@ -72,6 +74,7 @@ class ConvertReport:
     duplicates: int = 0
     unreadable: list[tuple[Path, str]] = field(default_factory=list)
     left_out: list[tuple[Path, str, str]] = field(default_factory=list)
+    remarks: dict[tuple[str, str], Remarks] = field(default_factory=dict)
     explanations: list[Explanation] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -131,6 +134,7 @@ class _Conversion:
         self._options = options
         self._report = report
         self._sent: set[str] = set()
+        self._slots: set[tuple[Any, ...]] = set()
 
     def events(self, runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
         pooled = self._options.run_id is not None
@@ -155,7 +159,9 @@ class _Conversion:
         for item in run.source.trials(run.path, run.plan, self._options):
             if not item.path.is_relative_to(run.only):
                 continue
-            if isinstance(item, Unreadable):
+            if isinstance(item, Remark):
+                self._note_remark(run, item)
+            elif isinstance(item, Unreadable):
                 _note_unreadable(self._report, [item])
             elif item.other_run is not None:
                 doubtful.append((run, item))
@@ -179,7 +185,9 @@ class _Conversion:
     def part_events(self, run: Run, part: Path) -> Iterator[dict[str, Any]]:
         """Trials of a part that are no copies, whatever lies elsewhere."""
         for item in run.source.trials(run.path, run.plan, self._options, part):
-            if isinstance(item, Unreadable):
+            if isinstance(item, Remark):
+                self._note_remark(run, item)
+            elif isinstance(item, Unreadable):
                 _note_unreadable(self._report, [item])
             elif item.other_run is None and not item.nested and (sent := self._trial_event(run, item)):
                 yield sent
@@ -201,14 +209,22 @@ class _Conversion:
         if event is None:
             return None
         content = self._content(run, found, event)
-        if found.replaced or content in self._sent:
+        slot = tuple(event.get(name) for name in sorted(SLOT))
+        if found.replaced or content in self._sent or (found.partial and slot in self._slots):
             self._report.duplicates += not found.from_run_file
             return None
         self._sent.add(content)
+        self._slots.add(slot)
         self._report.trials += 1
         self._report.run_file_trials += found.from_run_file
         self._report.explanations.append(_explanation(found, event))
         return event
+
+    def _note_remark(self, run: Run, remark: Remark) -> None:
+        key = (run.run_id, remark.what)
+        remarks = self._report.remarks.setdefault(key, Remarks(*key))
+        remarks.trials += 1
+        remarks.details[remark.detail] += 1
 
     def _plan_event(self, run: Run, event: dict[str, Any]) -> Iterator[dict[str, Any]]:
         fitted = self._fit(run.path, {"run_id": self._options.run_id or run.run_id, **event})

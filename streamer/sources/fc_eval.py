@@ -1,11 +1,14 @@
 """fc-eval run directories (semantics G and D4, D7, D16); the layout is in `fc_eval_layout`.
 
-- A multi-agent trial is the events of its sub-trials, each with its `agent_index`. The merged result
-  is no event: everything in it follows from them (R10). With one configured agent it is the same: that
-  sub-trial, index 1 (D1). A single-agent trial has no index.
-- A trial that crashed stands only in the run-level file (D16). It counts, once for every agent that
-  has no sub-trial in it (R21): without verdict, with its failure mode.
-- A sub-trial whose file cannot be read is there all the same: it is reported, not counted as crashed.
+- A multi-agent trial is the events of its sub-trials, each with its `agent_index`. With one configured
+  agent it is the same: that sub-trial, index 1 (D1). A single-agent trial has no index.
+- The merged result of a multi-agent trial is no event: everything in it follows from the sub-trials
+  (R10). Where an agent's sub-trial has no file, the merged result is read for it (R28), in the trial's
+  own file or in the run-level file.
+- A trial that crashed stands only in the run-level file (D16). Of one agent that is its result: no
+  verdict, a failure mode. Of several agents the file does not say how they ended. They are left out and
+  reported; who was planned is counted when the run has finished (R21).
+- A sub-trial whose file cannot be read is there all the same: it is reported, and nothing replaces it.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ from pathlib import Path
 
 from schemas.identity import UNKNOWN, agent_model_label
 from streamer.score.model_names import model_for_reporting
-from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable
+from streamer.sources.agent_keys import BASELINES
+from streamer.sources.base import ConvertOptions, Item, RunPlan
 from streamer.sources.fc_eval_layout import (
     configured_agents,
     is_fc_eval,
@@ -30,8 +34,6 @@ from streamer.sources.terminal_bench_layout import (
 
 BENCHMARK = "formulacode"
 """The benchmark where the dataset has no name."""
-
-BASELINES = ("nop", "oracle")
 
 
 class FcEval:
@@ -55,12 +57,12 @@ class FcEval:
         started = {name: value for name, value in (plan.started or {}).items() if name != "agent_models"}
         plan.started = {"benchmark": BENCHMARK, **started, "harness": self.name, "baselines": list(BASELINES)}
         if labels:
-            plan.started["agent_models"] = labels
+            plan.started["agent_models"] = list(dict.fromkeys(labels))
         return plan
 
     def trials(
         self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
-    ) -> Iterator[Found | Unreadable]:
+    ) -> Iterator[Item]:
         if within == path / RESULTS:
             if not options.trial_files_only:
                 yield from RunReading(path, plan, options, within).run_file_alone()
@@ -68,7 +70,7 @@ class FcEval:
         run = RunReading(path, plan, options, within)
         for file, where in run.files():
             yield from run.result_file(file, where)
-        yield from run.crashed_with_a_file()
+        yield from run.merged_files()
         if not options.trial_files_only and within is None:
             yield from run.run_file()
 

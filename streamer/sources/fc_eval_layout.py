@@ -13,6 +13,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from schemas.identity import UNKNOWN
+from streamer.sources.agent_keys import Agent, model_of, spelled_for_files
 from streamer.sources.base import RunPlan
 from streamer.sources.files import (
     FileError,
@@ -42,7 +44,6 @@ METRICS = "parser_extra_metrics"
 """The one field that a trial has of fc-eval and not of Terminal-Bench (H1)."""
 
 _SUB_TRIAL = re.compile(r"\.agent-([0-9]{1,9})-(.*)\Z", re.DOTALL)
-_NOT_IN_FILE_NAMES = re.compile(r"[^A-Za-z0-9\n .]")
 
 
 class Place(NamedTuple):
@@ -125,22 +126,9 @@ def _read(path: Path) -> dict[str, Any]:
         return {}
 
 
-class Agent(NamedTuple):
-    """An LLM agent as the harness is configured with it; None for a model that is not said."""
-
-    label: str
-    model: str | None
-
-
-def agent_of_key(key: Any) -> Agent | None:
-    """The agent of a key `label:model`, as the harness writes it into results; None if it is no key."""
-    label, colon, model = (text(key) or "").partition(":")
-    return Agent(label, model or None) if label and colon else None
-
-
 def named_so(agent: Agent, label: str) -> bool:
     """Whether a label out of a file name is the agent's."""
-    return label in (agent.label, _NOT_IN_FILE_NAMES.sub("-", agent.label))
+    return label in (agent.label, spelled_for_files(agent.label))
 
 
 def configured_agents(run: Path, plan: RunPlan) -> tuple[bool, list[Agent]]:
@@ -164,4 +152,4 @@ def _agent(configuration: Any) -> Agent:
     known = configuration if isinstance(configuration, dict) else {}
     path = text(known.get("agent_import_path"))
     label = text(known.get("agent_name")) or (path.replace(":", ".") if path else None)
-    return Agent(label or "unknown", text(known.get("model_name")))
+    return Agent(label or UNKNOWN, model_of(label or UNKNOWN, text(known.get("model_name"))))

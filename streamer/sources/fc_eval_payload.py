@@ -9,8 +9,8 @@ get lost (B5), names that clash (B7) and the fallback (B12, D7, D14). The fallba
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,9 @@ import orjson
 from pydantic import JsonValue
 
 from schemas.base import MAX_RECORD_BYTES
+from schemas.decode import shown
+from streamer.sources.agent_keys import Subject
+from streamer.sources.base import Unreadable
 from streamer.sources.fc_eval_layout import METRICS, POST_TEST_PANE
 from streamer.sources.files import is_file, known, part
 from streamer.sources.formulacode_blocks import Result, Section, read_result, read_snapshot, read_tests
@@ -25,25 +28,53 @@ from streamer.sources.formulacode_log import (
     ParsedLog,
     agent_sections,
     benchmarks_of,
+    is_last_agent,
+    keys_of_others,
     parse_log,
-    same_agent,
-    sections_for,
 )
+from streamer.sources.remarks import Remark
 
 PARSE_ERROR = "parse_error"
 """Failure mode of a trial whose log the harness stumbled over (B4); ours does not."""
 
+NOT_AMONG = "with speedups in the log but none of their own agent's, so they count without any"
+
 FALLBACK_MARK = "fallback_to_baseline"
-_RATIOS = ("agent/nop", "oracle/nop")
+RATIOS = ("agent/nop", "oracle/nop")
 _ROOM_FOR_BENCHMARKS = MAX_RECORD_BYTES - 128 * 1024
+
+_KEYS_SHOWN = 8
 
 Benchmarks = dict[str, JsonValue]
 
 
-def sections_of(
-    result: Mapping[str, Any], directory: Path | None, label: str, problems: list[str]
-) -> dict[str, Any]:
-    """The fields tests, snapshot, benchmarks, claimed and speedup_percentage of a (sub-)trial.
+@dataclass(slots=True)
+class Payload:
+    """What a result says of one agent.
+
+    Attributes:
+        agent: the agent's key.
+        fields: tests, snapshot, benchmarks, claimed and speedup_percentage, as far as they are known.
+        problems: what is lost, a sentence each.
+        keys_of_others: keys of the log where it has benchmarks, but none of this agent's (R7).
+    """
+
+    agent: str
+    fields: dict[str, Any] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    keys_of_others: tuple[str, ...] = ()
+
+
+def left_open(file: Path, payload: Payload) -> Iterator[Unreadable | Remark]:
+    """What of an agent's payload is lost, or stands in the log under the keys of others."""
+    yield from (Unreadable(file, problem) for problem in payload.problems)
+    if keys := payload.keys_of_others:
+        there = ", ".join(map(shown, keys[:_KEYS_SHOWN])) + (", ..." if len(keys) > _KEYS_SHOWN else "")
+        yield Remark(file, NOT_AMONG, f"{shown(payload.agent)} is not among {there}")
+
+
+def payload_of(result: Mapping[str, Any], directory: Path | None, subject: Subject) -> Payload:
+    """What the result of a (sub-)trial says of its agent.
 
     A trial whose log was never parsed (a test timeout, G7) has none of them, even if its pane shows
     whole blocks: the tests did not come to an end.
@@ -51,16 +82,16 @@ def sections_of(
     Args:
         result: the trial as in its results.json.
         directory: of the trial; None if it has none.
-        label: the agent's key (D4).
-        problems: told what is lost.
+        subject: the agent.
     """
+    payload = Payload(subject.key)
     metrics = part(result, METRICS)
     if "tests" not in metrics and "improvements_dict" not in metrics:
         log = _pane_log(directory) if result.get("failure_mode") == PARSE_ERROR else None
-        return _slim(sections_for(log, label)) if log else {}
+        return _filled(payload, log.tests, log.snapshot, log.result, subject) if log else payload
     improvements = metrics.get("improvements_dict")
     written = read_result(improvements, []) if improvements is not None else None
-    overwritten = written is not None and _is_overwritten(benchmarks_of(written, label), metrics)
+    overwritten = written is not None and _is_overwritten(benchmarks_of(written, subject), metrics)
     whole = (
         written is not None and not overwritten and {"tests_dict", "snapshot_dict"} <= known(metrics).keys()
     )
@@ -68,24 +99,26 @@ def sections_of(
     if written is None:
         written = log.result if log else None
     elif overwritten:
-        written = _as_before_the_fallback(written, log, label, problems)
-    sections = {
-        "tests": _section(metrics.get("tests_dict"), read_tests, log.tests if log else None),
-        "snapshot": _section(metrics.get("snapshot_dict"), read_snapshot, log.snapshot if log else None),
-    }
-    return _slim(known(sections | (agent_sections(written, label) if written else {})))
+        written = _as_before_the_fallback(written, log, subject, payload.problems)
+    tests = _section(metrics.get("tests_dict"), read_tests, log.tests if log else None)
+    snapshot = _section(metrics.get("snapshot_dict"), read_snapshot, log.snapshot if log else None)
+    return _filled(payload, tests, snapshot, written, subject)
+
+
+def _filled(
+    payload: Payload, tests: Section, snapshot: Section, result: Result | None, subject: Subject
+) -> Payload:
+    sections = {"tests": tests, "snapshot": snapshot}
+    if result is not None:
+        sections |= agent_sections(result, subject)
+        payload.keys_of_others = keys_of_others(result, subject)
+    payload.fields = slim(known(sections))
+    return payload
 
 
 def _section(block: Any, read: Callable[[Any, list[str]], Section], in_pane: Section | None) -> Section:
     """A section from the block as the harness kept it, else from the pane, else missing."""
     return read(block, []) if block is not None else in_pane or {"status": "missing"}
-
-
-def reported_cost(result: Mapping[str, Any]) -> Any:
-    """The reported cost; 0.0 beside tokens is what the harness writes when it does not know (R2)."""
-    cost = result.get("total_cost")
-    tokens = (result.get("total_input_tokens"), result.get("total_output_tokens"))
-    return None if cost == 0 and any(isinstance(count, int) and count > 0 for count in tokens) else cost
 
 
 def trajectory_length(result: Mapping[str, Any]) -> int | None:
@@ -120,28 +153,30 @@ def _is_overwritten(benchmarks: Benchmarks | None, metrics: Mapping[str, Any]) -
 
 
 def _as_before_the_fallback(
-    written: Result, log: ParsedLog | None, label: str, problems: list[str]
+    written: Result, log: ParsedLog | None, subject: Subject, problems: list[str]
 ) -> Result:
     """The result with the agent's benchmarks as the log has them, or without any."""
-    if log and log.result and benchmarks_of(log.result, label) is not None:
+    if log and log.result and benchmarks_of(log.result, subject) is not None:
         return log.result
-    if not benchmarks_of(written, label):
+    if not benchmarks_of(written, subject):
         return written
-    flat = written.flat_benchmarks if same_agent(written.last_agent, label) else None
+    flat = written.flat_benchmarks if is_last_agent(written, subject) else None
     if flat is None:
         problems.append(
-            f"the speedups of {label} stand in it only as the harness's fallback left them, and "
+            f"the speedups of {subject.key} stand in it only as the harness's fallback left them, and "
             f"{POST_TEST_PANE} does not have them; they are left out"
         )
-    return replace(written, benchmarks_by_agent={label: flat} if flat is not None else {}, claims_by_agent={})
+    return replace(
+        written, benchmarks_by_agent={subject.key: flat} if flat is not None else {}, claims_by_agent={}
+    )
 
 
-def _slim(sections: dict[str, Any]) -> dict[str, Any]:
+def slim(sections: dict[str, Any]) -> dict[str, Any]:
     """The sections; of benchmarks that would not fit a record, the ratios alone."""
     benchmarks = sections.get("benchmarks")
     if benchmarks and len(orjson.dumps(benchmarks)) > _ROOM_FOR_BENCHMARKS:
         sections["benchmarks"] = {
-            name: {key: entry[key] for key in _RATIOS if key in entry} if isinstance(entry, dict) else None
+            name: {key: entry[key] for key in RATIOS if key in entry} if isinstance(entry, dict) else None
             for name, entry in benchmarks.items()
         }
     return sections

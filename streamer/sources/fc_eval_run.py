@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from schemas.decode import shown
 from schemas.identity import UNKNOWN
+from streamer.sources.agent_keys import Agent
 from streamer.sources.agent_logs import AgentLogs, enriched, read_agent_logs
-from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable
+from streamer.sources.base import ConvertOptions, Found, Item, RunPlan, Unreadable
+from streamer.sources.costs import reported_cost
 from streamer.sources.fc_eval_layout import (
-    METRICS,
-    Agent,
     Place,
-    agent_of_key,
-    configured_agents,
-    named_so,
     place,
     result_files,
 )
-from streamer.sources.fc_eval_payload import reported_cost, sections_of, trajectory_length
+from streamer.sources.fc_eval_merged import Merged
+from streamer.sources.fc_eval_payload import left_open, payload_of, trajectory_length
+from streamer.sources.fc_eval_roster import Roster, last_position
 from streamer.sources.files import (
     FileError,
     clean_name,
@@ -30,11 +30,11 @@ from streamer.sources.files import (
     is_file,
     known,
     mtime_ns,
-    part,
     read_object,
     subdirectories,
     text,
 )
+from streamer.sources.remarks import Remark
 from streamer.sources.terminal_bench_layout import (
     RESULTS,
     TRIAL_DEPTH,
@@ -46,10 +46,9 @@ from streamer.sources.terminal_bench_layout import (
 NAME = "fc-eval"
 """The harness."""
 
+LEFT_OUT = "of which some agents have no result in any file, so these agents are left out"
+
 _NO_TASK = "not a trial result: it has no text under `task_id`"
-_AGENTS = "agents"
-_ENDING = ("task_id", "id", "trial_name", "failure_mode", "trial_started_at", "trial_ended_at")
-_NOBODY = Agent(UNKNOWN, None)
 
 
 @dataclass(slots=True)
@@ -58,12 +57,12 @@ class _Trial:
 
     Attributes:
         directory: None if it stands only in the run-level file.
-        ending: how it ended, by its own results.json; None if there is none or it cannot be read.
+        has_result: whether it has a results.json of its own that can be read.
         indices: agents that have a sub-trial in it, readable or not.
     """
 
     directory: Path | None = None
-    ending: dict[str, Any] | None = None
+    has_result: bool = False
     indices: set[int] = field(default_factory=set)
 
 
@@ -73,9 +72,9 @@ class RunReading:
     def __init__(self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None) -> None:
         self._path = path
         self._own_names = {plan.run_id, *plan.aliases}
-        self._multi, configured = configured_agents(path, plan)
-        self._agents: dict[int, Agent] = dict(enumerate(configured, 1))
-        self._within = within if configured else None  # else one trial says who the agents of another are
+        self._roster = Roster(path, self._run_file, plan, options)
+        # Without a configuration, one trial says who the agents of another are.
+        self._within = within if self._roster.is_configured else None
         self._options = options
         self._trials: dict[str, _Trial] = {}
 
@@ -85,7 +84,7 @@ class RunReading:
             file: place(clean_name(file.parent.parent), clean_name(file.parent), self._own_names)
             for file in result_files(self._path, self._within)
         }
-        self._multi = self._multi or any(where.agent_index for where in places.values())
+        self._roster.is_multi |= any(where.agent_index for where in places.values())
         claims = Counter(at.run for file, at in places.items() if depth(self._path, file) == TRIAL_DEPTH)
         if not self._own_names & claims.keys():
             self._own_names.update(run for run, _ in claims.most_common(1) if run)
@@ -103,7 +102,7 @@ class RunReading:
 
         return sorted(places.items(), key=order)
 
-    def result_file(self, file: Path, where: Place) -> Iterator[Found | Unreadable]:
+    def result_file(self, file: Path, where: Place) -> Iterator[Item]:
         """The event of a trial's or a sub-trial's own file."""
         trial = self._trials.setdefault(where.trial, _Trial())
         if where.agent_index is None:
@@ -119,18 +118,27 @@ class RunReading:
             yield Unreadable(file, _NO_TASK)
             return
         if where.agent_index is None:
-            trial.ending = _ending(result)
-            if self._multi:
+            trial.has_result = True
+            if self._roster.is_multi:
                 return
         yield from self._measured(file, file.parent, result, where)
 
-    def crashed_with_a_file(self) -> Iterator[Found | Unreadable]:
-        """Agents without a sub-trial in a trial that has a result of its own nevertheless."""
+    def merged_files(self) -> Iterator[Item]:
+        """Agents without a sub-trial of their own in a trial that has a result as a whole."""
         for name, trial in self._trials.items():
-            if trial.directory and trial.ending and self._multi:
-                yield from self._crashed(trial.directory / RESULTS, trial.ending, name)
+            if not (self._roster.is_multi and trial.directory and trial.has_result):
+                continue
+            if self._roster.agents.keys() - trial.indices:
+                file = trial.directory / RESULTS
+                try:
+                    result = read_object(file)
+                except FileError as error:
+                    yield Unreadable(file, str(error))
+                    continue
+                if text(result.get("task_id")):
+                    yield from self._of_several(file, result, name)
 
-    def run_file_alone(self) -> Iterator[Found | Unreadable]:
+    def run_file_alone(self) -> Iterator[Item]:
         """Trials that stand only in the run-level file, before any other file was read.
 
         Nothing where no file says who the agents are: then one trial says who those of another are.
@@ -138,9 +146,9 @@ class RunReading:
         if self._within is not None:
             yield from self.run_file(alone=True)
 
-    def run_file(self, *, alone: bool = False) -> Iterator[Found | Unreadable]:
+    def run_file(self, *, alone: bool = False) -> Iterator[Item]:
         """Trials that stand only in the run-level file, or whose own file cannot be read."""
-        file = self._path / RESULTS if is_directory(self._path) else self._path
+        file = self._run_file
         if not exists(file):
             return
         try:
@@ -155,6 +163,10 @@ class RunReading:
             else:
                 yield Unreadable(file, f"results[{number}]: {_NO_TASK}")
 
+    @property
+    def _run_file(self) -> Path:
+        return self._path / RESULTS if is_directory(self._path) else self._path
+
     def _has_own_file(self, result: dict[str, Any]) -> bool:
         """Whether a trial of the run-level file has a result of its own; else notes which agents have one."""
         task_id, name = result["task_id"], text(result.get("trial_name"))
@@ -168,16 +180,51 @@ class RunReading:
                 trial.indices.add(sub.agent_index)
         return False
 
-    def _run_file_entry(self, file: Path, result: dict[str, Any]) -> Iterator[Found | Unreadable]:
+    def _run_file_entry(self, file: Path, result: dict[str, Any]) -> Iterator[Item]:
         where = place(result["task_id"], text(result.get("trial_name")) or "", self._own_names)
         trial = self._trials.setdefault(where.trial, _Trial())
-        if trial.ending is not None:
+        if trial.has_result:
             return
-        trial.ending = _ending(result)
-        if self._multi or where.agent_index is not None:
-            yield from self._crashed(file, trial.ending, where.trial, from_run_file=True)
+        trial.has_result = True
+        if self._roster.is_multi or where.agent_index is not None:
+            yield from self._of_several(file, result, where.trial, from_run_file=True)
         else:
             yield from self._measured(file, trial.directory, result, where, from_run_file=True)
+
+    def _of_several(
+        self, file: Path, result: dict[str, Any], name: str, *, from_run_file: bool = False
+    ) -> Iterator[Item]:
+        """Agents that have no sub-trial, by the result of their trial as a whole (R28).
+
+        With one agent this is the agent's own (D1). Of others it says what was merged; a trial that
+        ended before the merge (D16) says nothing of its agents.
+        """
+        trial, agents = self._trials[name], self._roster.agents
+        where = place(result["task_id"], name, self._own_names)
+        if len(agents) == 1:
+            ((position, agent),) = agents.items()
+            if position not in trial.indices:
+                own = where._replace(agent_index=position, label=agent.label)
+                yield from self._measured(file, trial.directory, result, own, from_run_file=from_run_file)
+            return
+        last = last_position(result, self._own_names)
+        merged = Merged(result, self._roster, last)
+        lost = []
+        for position, agent in sorted(agents.items()):
+            if position in trial.indices:
+                continue
+            share = merged.share(position)
+            if share is None:
+                lost.append(f"{position}-{agent.label}")
+                continue
+            own = where._replace(agent_index=position, label=agent.label)
+            ending = result if position == last else {"task_id": result["task_id"]}
+            yield from left_open(file, share.payload)
+            measured = share.measured | share.payload.fields
+            yield self._found(file, own, agent, ending, measured, from_run_file, partial=True)
+        if lost or not agents:
+            ended = shown(result.get("failure_mode"))
+            yield Remark(file, LEFT_OUT, f"{', '.join(lost) or 'agents that no file names'} ({ended})")
 
     def _measured(
         self,
@@ -187,40 +234,20 @@ class RunReading:
         where: Place,
         *,
         from_run_file: bool = False,
-    ) -> Iterator[Found | Unreadable]:
+    ) -> Iterator[Item]:
         """The event of one agent's own result. What its logs know better (E1 to E3, E6) belongs in here."""
-        agent = self._agent(where, result)
-        problems: list[str] = []
-        sections = sections_of(result, directory, f"{agent.label}:{agent.model or UNKNOWN}", problems)
+        agent = self._roster.agent_of(where, result)
+        payload = payload_of(result, directory, self._roster.subject(where.agent_index or 1, agent))
         measured = {
             "resolved": result.get("is_resolved"),
             "input_tokens": result.get("total_input_tokens"),
             "output_tokens": result.get("total_output_tokens"),
-            "cost_usd": reported_cost(result),
+            "cost_usd": reported_cost(result, agent.label),
             "trajectory_length": trajectory_length(result),
         }
-        yield from (Unreadable(file, problem) for problem in problems)
+        yield from left_open(file, payload)
         logs = read_agent_logs(directory, main_trial=where.trial, agent_index=where.agent_index)
-        yield self._found(file, where, agent, result, measured | sections, from_run_file, logs)
-
-    def _crashed(
-        self, file: Path, ending: dict[str, Any], name: str, *, from_run_file: bool = False
-    ) -> Iterator[Found | Unreadable]:
-        """An event without verdict for each agent that has no sub-trial in the trial (R21)."""
-        where = place(ending["task_id"], name, self._own_names)
-        known_agents: dict[int, Agent] = self._agents or ending[_AGENTS]
-        agents: dict[int | None, Agent] = dict(known_agents.items()) or {None: _NOBODY}
-        missing = [index for index in agents if index not in self._trials[name].indices]
-        if missing and ending[METRICS]:
-            which = ", ".join(f"{index}-{agents[index].label}" for index in missing)
-            yield Unreadable(
-                file,
-                f"merged from results of agents whose directories are not beside it ({which}): it has their "
-                "numbers only after the harness's fallback, so they count as crashed",
-            )
-        for index in missing:
-            agent = agents[index]
-            yield self._found(file, where._replace(agent_index=index), agent, ending, {}, from_run_file)
+        yield self._found(file, where, agent, result, measured | payload.fields, from_run_file, logs)
 
     def _found(
         self,
@@ -231,6 +258,8 @@ class RunReading:
         measured: dict[str, Any],
         from_run_file: bool,
         logs: AgentLogs | None = None,
+        *,
+        partial: bool = False,
     ) -> Found:
         event = {
             "type": "trial_result",
@@ -255,28 +284,8 @@ class RunReading:
             from_run_file=from_run_file,
             other_run=None if from_run_file or where.run in self._own_names else where.run,
             nested=not from_run_file and depth(self._path, file) != TRIAL_DEPTH,
+            partial=partial,
             origins=told.sources,
             own=told.own,
             hints=told.problems,
         )
-
-    def _agent(self, where: Place, result: dict[str, Any]) -> Agent:
-        """Whose result it is: the agent configured at its place, else the one that the result names."""
-        named = agent_of_key(part(result, METRICS).get("agent_model_key"))
-        agent = self._agents.get(where.agent_index or 1)
-        if agent is None or (where.agent_index is not None and not named_so(agent, where.label)):
-            agent = named or Agent(where.label or self._options.agent or UNKNOWN, None)
-        if agent.model is None and named and named.label == agent.label:
-            agent = named
-        self._agents.setdefault(where.agent_index or 1, agent)
-        return agent
-
-
-def _ending(result: dict[str, Any]) -> dict[str, Any]:
-    """What is remembered of a trial as a whole: how it ended, who took part (D3), whether it was merged."""
-    agents = filter(None, map(agent_of_key, part(result, "costs_by_agent_model")))
-    return {
-        **{name: result.get(name) for name in _ENDING},
-        _AGENTS: dict(enumerate(agents, 1)),
-        METRICS: bool(result.get(METRICS)),
-    }

@@ -8,13 +8,13 @@ takes is linear in the length of the text.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import JsonValue
 
-from streamer.score.model_names import model_for_reporting
+from streamer.sources.agent_keys import Subject, own_key
 from streamer.sources.files import known
 from streamer.sources.formulacode_blocks import (
     Result,
@@ -73,25 +73,31 @@ def parse_log(text: str) -> ParsedLog:
     )
 
 
-def sections_for(parsed: ParsedLog, agent_label: str) -> dict[str, Any]:
+def sections_for(
+    parsed: ParsedLog, agent_label: str, position: int = 1, others: Collection[str] = ()
+) -> dict[str, Any]:
     """The fields of a `trial_result` that the log gives for one agent: what it does not say is left out.
 
-    `benchmarks` are those under exactly the agent's key, models normalised for reporting on both
-    sides (R7, E10), never another agent's. `claimed` is there only beside no benchmarks (R3).
+    `benchmarks` are those under the agent's own key (R7), never another agent's. `claimed` is there only
+    beside no benchmarks (R3).
 
     Args:
         parsed: the log.
         agent_label: `agent:model` as the harness writes it (D4).
+        position: place of the agent in its trial, from 1.
+        others: keys of the other agents of the run's configuration.
     """
     fields = {"tests": parsed.tests, "snapshot": parsed.snapshot}
-    return known(fields | (agent_sections(parsed.result, agent_label) if parsed.result else {}))
+    subject = Subject(agent_label, position, others)
+    return known(fields | (agent_sections(parsed.result, subject) if parsed.result else {}))
 
 
-def agent_sections(result: Result, agent_label: str) -> dict[str, Any]:
+def agent_sections(result: Result, subject: Subject) -> dict[str, Any]:
     """The part of :func:`sections_for` that comes from RESULT; None for what it does not say."""
-    benchmarks = benchmarks_of(result, agent_label)
-    claims = _of_agent(result.claims_by_agent, agent_label)
-    if claims is None and same_agent(result.last_agent, agent_label):
+    benchmarks = benchmarks_of(result, subject)
+    key = own_key(result.claims_by_agent, subject, result.last_agent)
+    claims = result.claims_by_agent[key] if key is not None else None
+    if claims is None and is_last_agent(result, subject):
         claims = result.claims
     return {
         "benchmarks": benchmarks,
@@ -100,33 +106,26 @@ def agent_sections(result: Result, agent_label: str) -> dict[str, Any]:
     }
 
 
-def benchmarks_of(result: Result, agent_label: str) -> dict[str, JsonValue] | None:
+def benchmarks_of(result: Result, subject: Subject) -> dict[str, JsonValue] | None:
     """Benchmarks of exactly this agent; the flat ones if there are none by agent and it is the last (B11)."""
+    if result.benchmarks_by_agent is None:
+        return result.flat_benchmarks if is_last_agent(result, subject) else None
+    key = own_key(result.benchmarks_by_agent, subject, result.last_agent)
+    return None if key is None else result.benchmarks_by_agent[key]
+
+
+def keys_of_others(result: Result, subject: Subject) -> tuple[str, ...]:
+    """The keys of a result that has benchmarks, but none of this agent's (R7); empty otherwise."""
+    if benchmarks_of(result, subject) is not None:
+        return ()
     if result.benchmarks_by_agent is not None:
-        return _of_agent(result.benchmarks_by_agent, agent_label)
-    return result.flat_benchmarks if same_agent(result.last_agent, agent_label) else None
+        return tuple(key for key, benchmarks in result.benchmarks_by_agent.items() if benchmarks)
+    return (result.last_agent,) if result.flat_benchmarks and result.last_agent else ()
 
 
-def label_for_reporting(label: str) -> str:
-    """The label with its model normalised for reporting (E10).
-
-    >>> label_for_reporting("terminus-2:@openai/gpt-5")
-    'terminus-2:openai/gpt-5'
-    """
-    agent, colon, model = label.partition(":")
-    return agent + colon + model_for_reporting(model)
-
-
-def same_agent(label: str | None, other: str) -> bool:
-    """Whether two keys are one agent's (R7, E10)."""
-    return label is not None and label_for_reporting(label) == label_for_reporting(other)
-
-
-def _of_agent(by_agent: Mapping[str, dict[str, JsonValue]], agent_label: str) -> dict[str, JsonValue] | None:
-    """What stands under the agent's key; under the key as spelt if two spellings are the same agent."""
-    if agent_label in by_agent:
-        return by_agent[agent_label]
-    return next((found for label, found in by_agent.items() if same_agent(label, agent_label)), None)
+def is_last_agent(result: Result, subject: Subject) -> bool:
+    """Whether the result's last agent is this one (R7)."""
+    return result.last_agent is not None and own_key([result.last_agent], subject) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from streamer.sources.base import ConvertOptions, Found, RunPlan, Source, Unreadable
+from streamer.sources.base import ConvertOptions, Item, RunPlan, Source, Unreadable
 from streamer.sources.files import clean_name
 
 GROUP = "streamer.sources"
@@ -135,7 +135,7 @@ class _Guarded:
 
     def trials(
         self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
-    ) -> Iterator[Found | Unreadable]:
+    ) -> Iterator[Item]:
         partly = {"within": within} if hasattr(self._source, "part") else {}
         try:
             for item in self._source.trials(path, plan, options, **partly):

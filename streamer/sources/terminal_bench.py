@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 from schemas.identity import UNKNOWN, agent_model_label
 from streamer.score.model_names import model_for_reporting
+from streamer.sources.agent_keys import model_of
 from streamer.sources.agent_logs import enriched, read_agent_logs
 from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable
+from streamer.sources.costs import reported_cost
 from streamer.sources.files import (
     FileError,
     clean_name,
@@ -69,7 +71,8 @@ class TerminalBench:
             or _import_path(agent.get("import_path"))
             or options.agent
         )
-        plan.model = text(agent.get("model_name")) or text(metadata.get("model_name")) or options.model
+        model = text(agent.get("model_name")) or text(metadata.get("model_name")) or options.model
+        plan.model = model_of(plan.agent, model) if plan.agent else model
         names = (metadata.get("run_id"), part(lock, "local_config").get("run_id"))
         plan.aliases = frozenset(filter(None, map(text, names))) - {plan.run_id}
         uuids = (metadata.get("uuid"), read_optional(own_results, []).get("id"))
@@ -191,7 +194,7 @@ class TerminalBench:
             "failure_mode": result.get("failure_mode"),
             "input_tokens": result.get("total_input_tokens"),
             "output_tokens": result.get("total_output_tokens"),
-            "cost_usd": _cost(result),
+            "cost_usd": reported_cost(result, plan.agent or UNKNOWN),
             "started_at": result.get("trial_started_at"),
             "finished_at": result.get("trial_ended_at"),
         }
@@ -210,13 +213,6 @@ class _Trial(NamedTuple):
     event: dict[str, Any]
     run: str | None
     """The run that the trial's name ends with (G2); None if it names none (H4)."""
-
-
-def _cost(result: dict[str, Any]) -> Any:
-    """The reported cost; 0.0 beside tokens is what the harness writes when it does not know (R2)."""
-    cost = result.get("total_cost")
-    tokens = (result.get("total_input_tokens"), result.get("total_output_tokens"))
-    return None if cost == 0 and any(isinstance(count, int) and count > 0 for count in tokens) else cost
 
 
 def _run_started(

@@ -147,7 +147,7 @@ class Distribution:
         return self._median_of_few
 
     def mode(self) -> float | None:
-        """The most frequent value after rounding to 6 decimals, of several the smallest (R15)."""
+        """The most frequent value, compared as it is; of several the smallest (R15)."""
         return self._ordered.mode() if self._few is None else numbers_of_few(self._few, 0)[0].mode
 
     def min(self) -> float | None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from math import inf, nan
-from operator import sub
+from statistics import mode
 from typing import NamedTuple
 
 from streamer.stats.exact_sum import ExactSum
-from streamer.stats.mode import SURELY_APART, round_to_6
 from streamer.stats.numbers import middle_of
 
 FEW = 64
@@ -42,26 +40,16 @@ def numbers_of_few(values: Sequence[float], ddof: int) -> tuple[Numbers, float]:
     low, high = ordered[0], ordered[-1]
     if low == high:
         spread = None if low in (inf, -inf) else 0.0
-        return Numbers(low, low, round_to_6(low), low, high, spread), low * len(values)
+        return Numbers(low, low, low, low, high, spread), low * len(values)
     if low == -inf or high == inf:
         mean = nan if low == -inf and high == inf else high if high == inf else low
-        return Numbers(median_of_few(ordered), mean, _mode(ordered), low, high, None), mean
+        return Numbers(median_of_few(ordered), mean, mode(ordered), low, high, None), mean
     sums = ExactSum.of(values)
     spread = sums.std_dev(ddof)
-    return Numbers(median_of_few(ordered), sums.mean(), _mode(ordered), low, high, spread), sums.total()
+    return Numbers(median_of_few(ordered), sums.mean(), mode(ordered), low, high, spread), sums.total()
 
 
 def median_of_few(ordered: Sequence[float]) -> float:
     """The median of at least one value in ascending order."""
     half, odd = divmod(len(ordered), 2)
     return ordered[half] if odd else middle_of(ordered[half - 1], ordered[half])
-
-
-def _mode(ordered: list[float]) -> float:
-    near = [step for step in map(sub, ordered[1:], ordered) if not step > SURELY_APART]
-    if not near:
-        return round_to_6(ordered[0])
-    rounded = map(round_to_6, ordered) if any(near) else ordered  # equal ones round to the same
-    counts = Counter(rounded)
-    most = max(counts.values())
-    return round_to_6(next(value for value, count in counts.items() if count == most))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamer.stats.errors import StatsError
-from streamer.stats.mode import most_frequent, round_to_6
+from streamer.stats.mode import most_frequent
 from streamer.stats.numbers import JsonNumber, json_number, middle_of
 
 _BLOCK = 1024
@@ -99,7 +99,7 @@ class OrderedMultiset:
             del self._blocks[index], self._tops[index]
             if index < self._middle:
                 self._middle -= 1
-        if self._top_count and round_to_6(value) == self._top:
+        if self._top_count and value == self._top:
             self._top_count = 0
         if len(self._blocks) > 4 + 8 * self._settled // _BLOCK:
             self._rebuild(_doubles(self._joined()))
@@ -163,13 +163,12 @@ class OrderedMultiset:
         return upper if odd else middle_of(self._at(half - 1), upper)
 
     def mode(self) -> float | None:
-        """The most frequent value after rounding to 6 decimals, of several the smallest (R15, S4).
+        """The most frequent value, compared as it is; of several the smallest (R15).
 
-        With all values distinct it is the smallest one, rounded, so that it can lie outside of [min, max]
-        by half a millionth. Infinite values count like others. None of nothing.
+        With all values distinct it is the smallest one. Infinite values count like others. None of nothing.
 
-        >>> OrderedMultiset([0.9, 0.5, 0.9000001]).mode()
-        0.9
+        >>> OrderedMultiset([0.9, 0.5, 0.9]).mode(), OrderedMultiset([0.9, 0.5, 0.9000001]).mode()
+        (0.9, 0.5)
         """
         self._settle()
         if not self._settled:
@@ -251,20 +250,12 @@ class OrderedMultiset:
 
     def _raise_top(self, block: array[float], place: int) -> None:
         """The mode after an insertion; unknown (0) where equal values reach over the block's end."""
-        rounded = round_to_6(block[place])
-        first = place
-        while first and round_to_6(block[first - 1]) == rounded and place - first < _FEW:
-            first -= 1
-        end = place + 1
-        while end < len(block) and round_to_6(block[end]) == rounded and end - place < _FEW:
-            end += 1
-        if place - first == _FEW or end - place == _FEW:
-            first = bisect_left(block, rounded, key=round_to_6)
-            end = bisect_right(block, rounded, key=round_to_6)
+        value = block[place]
+        first, end = bisect_left(block, value), bisect_right(block, value)
         if (first == 0 or end == len(block)) and len(self._blocks) > 1:
             self._top_count = 0
-        elif (first - end, rounded) < (-self._top_count, self._top):
-            self._top, self._top_count = rounded, end - first
+        elif (first - end, value) < (-self._top_count, self._top):
+            self._top, self._top_count = value, end - first
 
     def _unmerge_few(self, values: list[float]) -> None:
         for done, value in enumerate(values):

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.events import EVENT, TrialResult
-from streamer.aggregate.formulacode import FormulaCodeState, FormulaCodeTrials
-from streamer.score import ADVANTAGES, PriceTable, Scored, grading_profile, score_trial
+from streamer.aggregate.formulacode import FormulaCodeSums, FormulaCodeTrials
+from streamer.score import ADVANTAGES, Scored, score_trial
+from tests.score.build import RULES
 from tests.support.events import Event, a_trial, digests, folded, summarised
 from tests.support.formulacode_trials import (
     FASTER,
@@ -25,7 +26,6 @@ from tests.support.formulacode_trials import (
     the_oracle,
 )
 
-PROFILE, PRICES = grading_profile(None), PriceTable.default()
 AGENT = "agent_model run-1|terminus:gpt-5"
 
 # The aggregate forgets
@@ -48,10 +48,10 @@ counted_trials = st.builds(
 def scored(event: Event) -> Scored:
     decoded = EVENT.validate_json(json.dumps(event))
     assert isinstance(decoded, TrialResult)
-    return score_trial(decoded, PROFILE, PRICES)
+    return score_trial(decoded, RULES)
 
 
-def body(state: FormulaCodeState) -> Json:
+def body(state: FormulaCodeSums) -> Json:
     return state.body(None, None, None, nop=False)
 
 
@@ -60,18 +60,18 @@ def body(state: FormulaCodeState) -> Json:
 def test_what_is_taken_back_leaves_the_aggregate_of_the_rest(events: list[Event], rng: random.Random) -> None:
     trials = [(trial, trial.formulacode) for trial in map(scored, events)]
     known = [FormulaCodeTrials([(trial, score)]) for trial, score in trials if score is not None]
-    state, rest = FormulaCodeState(), FormulaCodeState()
+    state, rest = FormulaCodeSums(), FormulaCodeSums()
     for trial in known:
-        state.count_all(trial, 1)
+        state.count(trial.sums, 1)
     gone = rng.sample(range(len(known)), rng.randrange(len(known) + 1))
     for index in gone:
-        state.count_all(known[index], -1)
+        state.count(known[index].sums, -1)
     for index in sorted(set(range(len(known))) - set(gone), reverse=True):
-        rest.count_all(known[index], 1)
+        rest.count(known[index].sums, 1)
     assert body(state) == body(rest)
     for index in set(range(len(known))) - set(gone):
-        state.count_all(known[index], -1)
-    assert body(state) == body(FormulaCodeState())
+        state.count(known[index].sums, -1)
+    assert body(state) == body(FormulaCodeSums())
 
 
 @settings(max_examples=60, deadline=None)
@@ -98,7 +98,7 @@ def test_trials_that_were_not_measured_are_left_out_of_speedups_and_advantages()
         a_trial(task_id="empty", benchmarks={}),
         a_trial(task_id="no oracle", benchmarks={"m.f": {"agent/nop": 5.0}}),
     )
-    assert held["coverage"] == {"task_speedup": 3, "agent_advantage": 2, "cost_weighted_advantage": 0}
+    assert held["coverage"] == {"task_speedup": 3, "agent_advantage": 2}
     assert held["mean_speedup"] == pytest.approx((3.0 + 1.0 + 5.0) / 3)
     assert held["agent_advantage"] == pytest.approx((1.0 + 0.0) / 2)
 
@@ -106,14 +106,17 @@ def test_trials_that_were_not_measured_are_left_out_of_speedups_and_advantages()
 def test_a_trial_that_ended_without_any_payload_is_a_failure() -> None:
     held = formulacode(the_agent(0), a_trial(task_id="crash", resolved=None, failure_mode="agent_timeout"))
     assert held["mean_success_rate"] == 0.5
-    assert held["coverage"]["task_speedup"] == 1
+    assert held["coverage"]["task_speedup"] == 2
+    assert held["mean_speedup"] == pytest.approx((3.0 + 1.0) / 2)
 
 
-def test_the_cost_weighted_advantage_is_over_the_trials_that_have_both() -> None:
+def test_r25_the_cost_weighted_advantage_is_the_quotient_of_the_two_numbers_beside_it() -> None:
     costly, free = the_agent(0, cost_usd=4.0), the_agent(0, task_id="free", cost_usd=0.0)
     unpriced = the_agent(0, task_id="unpriced", model="gpt-5")
     unmeasured = a_trial(task_id="unmeasured", tests=a_suite(0), cost_usd=100.0)
-    assert formulacode(costly, free, unpriced, unmeasured)["cost_weighted_advantage"] == pytest.approx(0.5)
+    assert formulacode(costly, free, unpriced, unmeasured)["cost_weighted_advantage"] == pytest.approx(
+        1.0 / (104.0 / 3)
+    )
     assert formulacode(free)["cost_weighted_advantage"] == 0.0
     assert formulacode(unpriced)["cost_weighted_advantage"] is None
 

@@ -32,7 +32,7 @@ def test_bad_bytes_become_a_rejection_that_keeps_them(code: str) -> None:
     record = Record(value, 7, partition=3, timestamp=5, key=b"k", topic="trial-events")
     (rejected,) = Pipeline().fold([record]).rejections
     body = json.loads(rejected.value)
-    SUMMARY.validate_json(rejected.value)
+    SUMMARY.validate_json(rejected.value, extra="forbid")
     assert body["code"] == code
     assert (body["source_topic"], body["source_partition"], body["source_offset"]) == ("trial-events", 3, 7)
     assert base64.b64decode(body["source_key_base64"]) == b"k"

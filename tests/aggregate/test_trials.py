@@ -1,4 +1,4 @@
-"""Trials scored many at once: the same columns as of trials scored one by one."""
+"""Trials counted many at once: the same columns as of trials counted one by one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streamer.aggregate.slots import slot_key
 from streamer.aggregate.trials import Trials
 from streamer.fold import fold_records
 from streamer.pipeline import Pipeline, Record
-from streamer.score import PriceTable, grading_profile, measured, score_trial
+from streamer.score import PriceTable, ScoringRules, grading_profile, score_trial
 from streamer.stats import PassAtK
 from tests.score.build import a_trial
 from tests.support.events import a_plan, a_retraction, folded, records
@@ -24,7 +24,10 @@ from tests.support.events import a_trial as a_result
 from tests.worker.deployment import trial_events
 
 PRICES = PriceTable.default()
-PROFILES = [grading_profile(name) for name in (None, "scylla-2026", "specified@0.7:0.3", "specified@0:0")]
+RULES = [
+    ScoringRules(PRICES, grading_profile(name))
+    for name in (None, "scylla-2026", "specified@0.7:0.3", "specified@0:0")
+]
 TIMES = st.none() | st.sampled_from([datetime(2026, 1, 1, 0, minute, tzinfo=UTC) for minute in (0, 7)])
 
 SLOT = {"run_id", "task_id", "attempt", "agent", "model", "tier"}
@@ -60,18 +63,17 @@ def _worth(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(module, "WORTH_COLUMNS", request.param)
 
 
-@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+@pytest.mark.parametrize("rules", RULES, ids=lambda rules: rules.profile.name)
 @pytest.mark.usefixtures("_worth")
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])  # the same for all examples
+# the fixture is the same for all examples
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(parts=st.lists(st.lists(TRIALS, min_size=1, max_size=30), min_size=1, max_size=3))
-def test_columns_of_trials_scored_together_are_those_of_trials_scored_alone(
-    profile: Any, parts: list[list[PlainTrial]]
+def test_columns_of_several_parts_are_those_of_each_part_alone(
+    rules: ScoringRules, parts: list[list[PlainTrial]]
 ) -> None:
     """Weights, prices, missing values and scores outside of [0, 1] included (R2, R13, R14, R20)."""
-    rows = [[measured(t.task_id, t, PRICES) for t in part] for part in parts]
-    pairs = [[(slot_key(t), score_trial(t, profile, PRICES)) for t in part] for part in parts]
+    pairs = [[(slot_key(t), score_trial(t, rules)) for t in part] for part in parts]
     wanted = [_said(Trials.of(part)) for part in pairs]
-    assert [_said(part) for part in Trials.parts_of_measured(rows, profile)] == wanted
     assert [_said(part) for part in Trials.parts_of(pairs)] == wanted
 
 
@@ -89,12 +91,12 @@ def test_parts_with_sections_keep_them() -> None:
         ),
         a_trial(task_id="b", resolved=None),
     ]
-    pairs = [(slot_key(e), score_trial(e, PROFILES[0], PRICES)) for e in events]
+    pairs = [(slot_key(e), score_trial(e, RULES[0])) for e in events]
     first, second = Trials.parts_of([pairs[:1], pairs[1:]])
     assert (_said(first), _said(second)) == (_said(Trials.of(pairs[:1])), _said(Trials.of(pairs[1:])))
     assert (len(first.formulacode.pairs), first.resolved, first.passes_with_cost) == (1, 1, 0)
     assert (second.formulacode.pairs, second.no_verdict) == ([], 1)
-    assert Trials.parts_of([]) == Trials.parts_of_measured([], PROFILES[0]) == []
+    assert Trials.parts_of([]) == []
 
 
 def _said(trials: Trials) -> dict[str, Any]:

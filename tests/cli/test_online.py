@@ -139,7 +139,7 @@ def test_each_feed_gives_what_was_published(stack: Online, feed: str, type_: str
     done = call(stack, *given, "--json")
     assert done.returncode == 0
     [message] = lines(done.stdout)
-    SUMMARY.validate_json(done.stdout)
+    SUMMARY.validate_json(done.stdout, extra="forbid")
     assert (message["type"], message["run_id"]) == (type_, f"feed-{feed}")
     if type_.endswith("summary"):
         assert digest_of(message) == message["digest"]

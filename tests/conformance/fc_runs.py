@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.conformance.formulacode_rules import Json, SubTrial, reported
+from tests.conformance.formulacode_keys import BASELINES
+from tests.conformance.formulacode_rules import Json, SubTrial
 from tests.support.data import shared_data
 
 DOLLARS_PER_TOKEN = {"gpt-5": (1.25e-6, 1e-5), "gpt-5-2025-08-07": (1.25e-6, 1e-5)}
@@ -50,21 +51,35 @@ def unpacked(folder: Path) -> Path:
 
 
 def trials(run: Path, agents: list[Json], multi: bool) -> list[Trial]:
-    """Every trial that the run-level file lists."""
+    """Every trial of the run-level file, but where it does not say how any agent ended (R28)."""
     listed = json.loads((run / "results.json").read_text())["results"]
-    return [_trial(run, entry, agents, multi) for entry in listed]
+    left_out = crashed_as_a_whole(run, agents)
+    found = [_trial(run, entry, agents, multi) for entry in listed]
+    return [trial for trial in found if trial.name not in left_out]
+
+
+def crashed_as_a_whole(run: Path, agents: list[Json]) -> set[str]:
+    """Trials of several agents that stand in the run-level file alone, without metrics (D16)."""
+    listed = json.loads((run / "results.json").read_text())["results"]
+    names = {entry["trial_name"] for entry in listed if not metrics_of(entry)} if len(agents) > 1 else set()
+    return {name for name in names if not any(run.glob(f"*/{name}*/results.json"))}
 
 
 def _trial(run: Path, entry: Json, agents: list[Json], multi: bool) -> Trial:
     home = run / entry["task_id"] / entry["trial_name"].partition(".agent-")[0]
     subs = []
+    keys = [f"{agent['agent_name']}:{agent['model_name']}" for agent in agents]
     for index, agent in enumerate(agents, 1):
         name = f"{home.name}.agent-{index}-{agent['agent_name']}" if multi else home.name
         own = _read(home.parent / name)
         written = own if own is not None else {"is_resolved": None, "total_cost": None}
         metrics = {} if own is None else raw_metrics(home.parent / name, own)
-        written = {"is_resolved": written["is_resolved"], "total_cost": cost(agent["model_name"], written)}
-        subs.append(SubTrial(index, agent["agent_name"], reported(agent["model_name"]), written, metrics))
+        written = {
+            "is_resolved": written["is_resolved"],
+            "failure_mode": written.get("failure_mode"),
+            "total_cost": cost(agent, written),
+        }
+        subs.append(SubTrial(index, keys[index - 1], keys, written, metrics))
     return Trial(home.name, entry["task_id"], _read(home) or entry, subs)
 
 
@@ -78,13 +93,15 @@ def metrics_of(result: Json) -> Json:
     return held
 
 
-def cost(model: str, written: Json) -> float | None:
-    """As reported, but 0.0 beside tokens is unknown to fc-eval: tokens x price (R2)."""
+def cost(agent: Json, written: Json) -> float | None:
+    """As reported; fc-eval writes 0.0 for an unknown cost too, then it is tokens x price (R2)."""
     tokens = [written.get("total_input_tokens") or 0, written.get("total_output_tokens") or 0]
-    if written["total_cost"] or not any(tokens):
+    if written["total_cost"] or written["total_cost"] is None or agent["agent_name"] in BASELINES:
         reported_cost: float | None = written["total_cost"]
         return reported_cost
-    prices = DOLLARS_PER_TOKEN[model.removeprefix("openai/")]
+    if not any(tokens):
+        return None
+    prices = DOLLARS_PER_TOKEN[agent["model_name"].removeprefix("openai/")]
     return sum(count * price for count, price in zip(tokens, prices, strict=True))
 
 
@@ -109,7 +126,8 @@ def raw_metrics(directory: Path, written: Json) -> Json:
     if isinstance(broken, int | float):
         metrics |= {"snapshot_status": "failed" if broken > 0 else "passed", "snapshot_pass_to_fail": broken}
     if isinstance(result, dict):
-        metrics["per_benchmark_speedups_by_agent"] = result.get("per_benchmark_speedups_by_agent")
+        kept_of_result = ("per_benchmark_speedups_by_agent", "last_agent")
+        metrics |= {name: result[name] for name in kept_of_result if name in result}
     return metrics
 
 

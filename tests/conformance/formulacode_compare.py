@@ -39,15 +39,19 @@ def rulings(sub: SubTrial, trial: list[SubTrial], want: Json, theirs: Json | Non
     found = []
     if any(loses_counts(other) for other in (sub, *trial) if other is sub or other.agent == "oracle"):
         found.append("R5")
-    if theirs is None or takes_other_numbers(sub, theirs):
+    raised = sub.written.get("failure_mode") == "parse_error" and (sub.has_tests or sub.has_snapshot)
+    if raised:
+        found.append("B4")
+    if takes_other_numbers(sub, theirs) if theirs is not None else not raised:
         found.append("R7")
     if theirs is not None and keeps_an_earlier_fallback(theirs):
         found.append("D8")
     if not sub.has_tests and not sub.has_snapshot:
         found.append("R20")
-    if sub.benchmarks is None:
+    changed_nothing = not want["success"] and sub.agent != "nop"
+    if sub.benchmarks is None or (changed_nothing and not is_as_c1(sub, want)):
         found.append("R21")
-    elif want["agent_advantage"] is None:
+    if want["agent_advantage"] is None and want["num_benchmarks"]:
         found.append("R22")
     if sub.trajectory_length is None:
         found.append("R1")
@@ -66,6 +70,15 @@ def keeps_an_earlier_fallback(theirs: Json) -> bool:
 
 def is_marked(entry: Any) -> bool:
     return isinstance(entry, dict) and entry.get(MARK) is True
+
+
+def is_as_c1(sub: SubTrial, want: Json) -> bool:
+    """True if a fallback shows the sub-trial's own benchmarks, each with an oracle value of its own (C1)."""
+    own = {name: entry for name, entry in finite(sub.benchmarks or {}).items() if isinstance(entry, dict)}
+    shown = want["per_benchmark_speedups"]
+    if set(own) != set(shown) or not own:
+        return False
+    return all(shown[name][ORACLE] == own[name].get(ORACLE) for name in own)
 
 
 def takes_other_numbers(sub: SubTrial, theirs: Json) -> bool:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import geometric_mean
 from typing import Any
 
+from tests.conformance.formulacode_keys import normalised, own_key
 from tests.support.formulacode_cases import ADVANTAGES, Case
 
 Json = dict[str, Any]
@@ -24,21 +26,29 @@ class SubTrial:
 
     Attributes:
         index: place in the trial, from 1.
-        agent: label; an import path's ":" is "." (D4).
-        model: normalised for reports (E10).
+        configured: key as configured: label, where an import path's ":" is "." (D4), and model.
+        others: keys of all configured agents of the run.
         written: the sub-trial's results.json.
         metrics: its `parser_extra_metrics`, {} if null.
     """
 
     index: int
-    agent: str
-    model: str
+    configured: str
+    others: Sequence[str]
     written: Json
     metrics: Json
 
     @property
     def key(self) -> str:
-        return f"{self.agent}:{self.model}"
+        return normalised(self.configured)
+
+    @property
+    def agent(self) -> str:
+        return self.key.partition(":")[0]
+
+    @property
+    def model(self) -> str:
+        return self.key.partition(":")[2]
 
     @property
     def has_tests(self) -> bool:
@@ -61,8 +71,11 @@ class SubTrial:
     def benchmarks(self) -> Json | None:
         """The raw numbers under this agent's own key in its own log; None if there are none (R7)."""
         by_agent = self.metrics.get("per_benchmark_speedups_by_agent")
-        held = by_agent.items() if isinstance(by_agent, dict) else ()
-        return next((entries for key, entries in held if normalised(key) == self.key), None)
+        if not isinstance(by_agent, dict):
+            return None
+        last_agent = self.metrics.get("last_agent")
+        key = own_key(by_agent, last_agent, self.configured, self.index, self.others)
+        return None if key is None else by_agent[key]
 
     @property
     def trajectory_length(self) -> int | None:
@@ -79,27 +92,17 @@ def sub_trials(case: Case) -> list[SubTrial]:
     """The sub-trials of a `merge` case; beyond the configurations they are unknown:unknown (D4)."""
     configs = case.input["agent_configs"]
     configs = configs if isinstance(configs, list) else []
+    keys = [_configured(config, case.input["harness_model_name"]) for config in configs]
     found = []
     for number, written in enumerate(case.input["agent_results"]):
-        config = configs[number] if number < len(configs) else {"agent_name": "unknown"}
-        agent = config.get("agent_name") or config["agent_import_path"].replace(":", ".")
-        default = case.input["harness_model_name"] if number < len(configs) else None
-        model = config.get("model_name") or default or "unknown"
-        metrics = written["parser_extra_metrics"] or {}
-        found.append(SubTrial(number + 1, agent, reported(model), written, metrics))
+        key = keys[number] if number < len(keys) else "unknown:unknown"
+        found.append(SubTrial(number + 1, key, keys, written, written["parser_extra_metrics"] or {}))
     return found
 
 
-def reported(model: str) -> str:
-    """Model as in reports (E10)."""
-    model = model.lstrip("@")
-    return "fireworks/" + model if model.startswith("accounts/fireworks/models/") else model
-
-
-def normalised(key: str) -> str:
-    """Key of an agent with its model as in reports."""
-    agent, colon, model = key.partition(":")
-    return agent + colon + reported(model)
+def _configured(config: Json, default: str | None) -> str:
+    agent = config.get("agent_name") or config["agent_import_path"].replace(":", ".")
+    return f"{agent}:{config.get('model_name') or default or 'unknown'}"
 
 
 def ruled(sub: SubTrial, trial: list[SubTrial]) -> Json:
@@ -108,28 +111,54 @@ def ruled(sub: SubTrial, trial: list[SubTrial]) -> Json:
     snapshot_failed = sub.has_snapshot and _snapshot_failed(sub.metrics)
     applies = sub.has_tests or sub.has_snapshot  # (R20)
     success = not (pytest_failed or snapshot_failed) if applies else sub.written["is_resolved"] is True
-    own = sub.benchmarks
-    there_is_one = any(isinstance(entry, dict) for entry in (own or {}).values())
-    fallback = (pytest_failed or snapshot_failed) and sub.agent != "nop" and there_is_one  # (R4, C3)
+    failed = not success and sub.agent != "nop"  # (R21, R4)
+    known = known_oracles(sub, trial)
     return {
         "pytest_failed": pytest_failed,
         "snapshot_failed": snapshot_failed,
         "success": success,
-        "fallback_to_baseline": fallback,
+        "fallback_to_baseline": failed and bool(known),  # (C3)
         "task_cost_usd": sub.written["total_cost"],
         "trajectory_length": sub.trajectory_length,
-    } | ruled_metrics(own, fallback)
+    } | (fallen_back(known) if failed else measured(sub.benchmarks))
 
 
-def ruled_metrics(benchmarks: Json | None, fallback: bool) -> Json:
-    """Speedups and metrics of one benchmark dict (A1-A6, C1, R21, R22)."""
+def known_oracles(sub: SubTrial, trial: list[SubTrial]) -> dict[str, float | None]:
+    """Every benchmark that a sub-trial of the trial knows, and the oracle's value there (R21).
+
+    Where two logs differ the sub-trial's own counts, then the oracle's, then the first in the trial's order.
+    What is no object is no benchmark (C1).
+    """
+    oracles = [other for other in trial if other.agent == "oracle"]
+    known: dict[str, float | None] = {}
+    for source in (sub, *oracles, *trial):
+        for name, entry in (source.benchmarks or {}).items():
+            if isinstance(entry, dict):
+                value = known.get(name)
+                known[name] = _valid(entry.get("oracle/nop")) if value is None else value
+    return known
+
+
+def fallen_back(oracles: dict[str, float | None]) -> Json:
+    """Metrics of an agent that failed: no benchmark changed, and no oracle value is invented (R21)."""
+    valid = {name: (1.0, oracle) for name, oracle in oracles.items() if oracle is not None}
+    advantages = _advantages(valid) if valid else dict.fromkeys(ADVANTAGES)  # (R22)
+    return advantages | {
+        "task_speedup": 1.0,
+        "per_benchmark_speedups": {
+            name: _entry(1.0, oracle) | {"fallback_to_baseline": True} for name, oracle in oracles.items()
+        },
+        "num_benchmarks": len(oracles),
+        "num_valid_benchmarks": len(valid),
+    }
+
+
+def measured(benchmarks: Json | None) -> Json:
+    """Metrics of an agent that did not fail: of one benchmark dict (A1-A6, R21, R22)."""
     if benchmarks is None:
         unknown = dict.fromkeys(("per_benchmark_speedups", "task_speedup", *ADVANTAGES))
         return unknown | {"num_benchmarks": 0, "num_valid_benchmarks": 0}
     entries = {name: _shown(entry) for name, entry in benchmarks.items()}
-    if fallback:
-        dicts = {name: entry for name, entry in benchmarks.items() if isinstance(entry, dict)}
-        entries = {name: (1.0, _reverted_oracle(entry)) for name, entry in dicts.items()}
     valid = {name: (a, o) for name, (a, o) in entries.items() if a is not None and o is not None}
     given = [e.get("oracle/nop") for e in benchmarks.values() if isinstance(e, dict)]
     if benchmarks and all(oracle is None for oracle in given):  # (R22)
@@ -139,14 +168,24 @@ def ruled_metrics(benchmarks: Json | None, fallback: bool) -> Json:
         speedup = geometric_mean([a for a, _ in valid.values()]) if valid else 1.0
         metrics = _advantages(valid) | {"task_speedup": speedup}
     return metrics | {
-        "per_benchmark_speedups": {
-            name: {"agent/nop": a, "oracle/nop": o, "advantage": None if a is None or o is None else a - o}
-            | ({"fallback_to_baseline": True} if fallback else {})
-            for name, (a, o) in entries.items()
-        },
+        "per_benchmark_speedups": {name: _entry(a, o) for name, (a, o) in entries.items()},
         "num_benchmarks": len(entries),
         "num_valid_benchmarks": len(valid),
     }
+
+
+def _entry(agent: float | None, oracle: float | None) -> Json:
+    advantage = None if agent is None or oracle is None else agent - oracle
+    return {"agent/nop": agent, "oracle/nop": oracle, "advantage": advantage}
+
+
+def cost_weighted(advantages: Sequence[float | None], costs: Sequence[float | None]) -> float | None:
+    """Mean advantage over mean cost, each over the trials that have it (R25)."""
+    advantage = exact_mean([a for a in advantages if a is not None])
+    cost = exact_mean([c for c in costs if c is not None])
+    if advantage is None or cost is None:
+        return None
+    return advantage / cost if cost > 0 else 0.0
 
 
 def split(name: str) -> tuple[str | None, str | None, str | None]:
@@ -191,13 +230,6 @@ def _shown(entry: Any) -> tuple[float | None, float | None]:
     if not isinstance(entry, dict):
         return None, None
     return _valid(entry.get("agent/nop")), _valid(entry.get("oracle/nop"))
-
-
-def _reverted_oracle(entry: Json) -> float | None:
-    """A finite oracle value is kept, though one <= 0 stays invalid; any other becomes 1.0 (C1)."""
-    oracle = entry.get("oracle/nop")
-    kept = oracle if isinstance(oracle, int | float) and math.isfinite(oracle) else 1.0
-    return _valid(kept)
 
 
 def _advantages(valid: dict[str, tuple[float, float]]) -> dict[str, float | None]:

@@ -19,13 +19,20 @@ from streamer.sources.base import ConvertOptions
 from streamer.sources.convert import ConvertReport, convert
 from streamer.sources.formulacode_log import parse_log
 from tests.conformance import compatibility as prose
+from tests.conformance import compatibility_scylla as scylla
 from tests.conformance import test_formulacode_merge as merge
 from tests.conformance import test_formulacode_run as run
 from tests.conformance import test_formulacode_runs as runs
+from tests.conformance.compatibility import Difference
+from tests.conformance.compatibility_shares import in_order, opening
+from tests.conformance.fc_run_differences import SUB_TRIALS
 from tests.conformance.fc_runs import trials, unpacked
 from tests.conformance.folds import folded, summaries
 from tests.conformance.formulacode_rules import sub_trials
+from tests.conformance.group_rules import distribution
+from tests.support.data import shared_data
 from tests.support.formulacode_cases import Case, cases
+from tests.support.rows import read_rows, scylla_row_to_event
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
 Json = dict[str, Any]
@@ -114,6 +121,23 @@ class Examples:
         written = len(case.input["agent_results"]) if case.expected["written"] else 0
         return told(case_id, "sub-trials counted", written, len(sub_trials(case)))
 
+    def parse_error(self, case_id: str) -> str:
+        """What we make of tests and snapshot where fc-eval's parser stumbles."""
+        case = one("parse", case_id)
+        assert case.expected["raised"]
+        parsed = parse_log(case.input["text"])
+        ours = {"tests": parsed.tests["status"], "snapshot": parsed.snapshot["status"]}
+        return told(case_id, "tests and snapshot", "nothing (it raises an error)", ours)
+
+    def scylla_mode(self, dataset: str, tier: str, metric: str) -> str:
+        """A mode of a tier."""
+        folder = shared_data() / "scylla"
+        theirs = json.loads((folder / "expected.json").read_text())["datasets"][dataset]["pooled"]
+        rows = [row for row in read_rows(folder / f"{dataset}.jsonl") if row["tier"] == tier]
+        ours = distribution([scylla_row_to_event(row, dataset) for row in rows], metric)["mode"]
+        said = theirs["by_score"]["tiers"][tier][metric]["mode"]
+        return told(f"{dataset}, {tier}", f"mode of {metric}", said, ours)
+
 
 def one(kind: str, case_id: str) -> Case:
     (case,) = (case for case in cases(kind) if case.id == case_id)
@@ -139,14 +163,18 @@ def shown(value: Any) -> str:
 def document() -> str:
     """The whole document."""
     examples = Examples()
-    parts = [prose.HEAD, how_many()]
-    for difference in prose.DIFFERENCES:
-        lines = [f"- {getattr(examples, name)(*arguments)}" for name, *arguments in difference.examples]
-        parts.append(
-            f"## {difference.ruling}: {difference.title}\n\n"
-            f"fc-eval: {difference.theirs}\n\nHere: {difference.ours}\n\n" + "\n".join(lines) + "\n"
-        )
-    return "\n".join(parts)
+    titles = {held.ruling: held.title for held in prose.DIFFERENCES}
+    parts = [prose.HEAD, opening(examples.trials, titles, prose.IN_SHORT), prose.DETAILS]
+    parts += [section(examples, held) for held in prose.DIFFERENCES]
+    parts += [scylla.HEAD, *(section(examples, held, "ProjectScylla") for held in scylla.DIFFERENCES)]
+    return "\n".join([*parts, prose.HOW_CHECKED, how_many()])
+
+
+def section(examples: Examples, held: Difference, harness: str = "fc-eval") -> str:
+    """A difference with its examples."""
+    lines = [f"- {getattr(examples, name)(*arguments)}" for name, *arguments in held.examples]
+    text = f"### {held.ruling}: {held.title}\n\n**{harness}**: {held.theirs}\n\n**Here**: {held.ours}\n"
+    return text + ("\n" + "\n".join(lines) + "\n" if lines else "")
 
 
 def how_many() -> str:
@@ -155,15 +183,15 @@ def how_many() -> str:
     for held, found in merge.DIFFERS.items():
         in_merges.update(dict.fromkeys(held.split(), len(found.split())))
     in_runs: Counter[str] = Counter()
-    for counted in runs.SUB_TRIALS.values():
+    for counted in SUB_TRIALS.values():
         for held, number in counted.items():
             in_runs.update(dict.fromkeys(held.split(), number))
     fields = {
         held: sum(int(f.partition(":")[2]) for f in found.split()) for held, found in run.DIFFERS.items()
     }
-    equal = sum(counted.get("", 0) for counted in runs.SUB_TRIALS.values())
-    whole = sum(sum(counted.values()) for counted in runs.SUB_TRIALS.values())
-    names = sorted({*in_merges, *in_runs, *fields}, key=lambda name: (name[0] != "R", int(name[1:])))
+    equal = sum(counted.get("", 0) for counted in SUB_TRIALS.values())
+    whole = sum(sum(counted.values()) for counted in SUB_TRIALS.values())
+    names = sorted({*in_merges, *in_runs, *fields}, key=in_order)
     rows = [f"| {n} | {in_merges[n]} | {in_runs[n]} | {fields.get(n, 0)} |" for n in names]
     return "\n".join(
         [
@@ -172,9 +200,6 @@ def how_many() -> str:
             f"| none: equal | {merge.EQUAL} of {merge.COMPARED} | {equal} of {whole} "
             f"| {run.EQUAL} of {run.COMPARED} |",
             *rows,
-            "",
-            "A sub-trial may differ for several reasons. Every one of them is checked against a plain",
-            "reimplementation of the rulings that shares no code with the product (tests/conformance).",
             "",
         ]
     )

@@ -18,7 +18,7 @@ import pytest
 from streamer.aggregate.group import GroupState
 from streamer.aggregate.slots import SlotKey
 from streamer.score import FormulaCodeScore, Scored
-from tests.conformance.formulacode_rules import exact_mean, ruled_gmean
+from tests.conformance.formulacode_rules import cost_weighted, exact_mean, ruled_gmean
 from tests.support.events import a_trial, folded
 from tests.support.formulacode_cases import ADVANTAGES, Case, cases, close
 
@@ -45,7 +45,7 @@ DIFFERS = {
 
 R1: a missing value is left out of the mean, where fc-eval puts a default. R18: so is NaN or infinity,
 which makes fc-eval's mean NaN or infinite. R20: without a success and without flags the verdict decides,
-where fc-eval counts a success. R25: the mean advantage over the mean cost, of the trials that have both.
+where fc-eval counts a success. R25: the mean advantage over the mean cost, each of the trials that have it.
 """
 
 
@@ -141,13 +141,8 @@ def ruled_mean(entries: list[Entry], field: str) -> float | None:
 
 
 def ruled_cost_weighted(entries: list[Entry]) -> float | None:
-    """Over the trials that have both (R25)."""
-    both = [(number(e.raw.get("agent_advantage")), number(e.raw.get("task_cost_usd"))) for e in entries]
-    known = [(advantage, cost) for advantage, cost in both if advantage is not None and cost is not None]
-    advantage, cost = exact_mean([a for a, _ in known]), exact_mean([c for _, c in known])
-    if advantage is None or cost is None:
-        return None
-    return advantage / cost if cost > 0 else 0.0
+    advantages = [number(entry.raw.get("agent_advantage")) for entry in entries]
+    return cost_weighted(advantages, [number(entry.raw.get("task_cost_usd")) for entry in entries])
 
 
 def ruled(entries: list[Entry]) -> Json:
@@ -320,4 +315,4 @@ def test_an_aggregate_forgets_what_is_taken_back(order: int) -> None:
             group.remove(slot, entry.scored)
         left = entries[1::2]
         ours = group.formulacode_body(nop=key.partition(":")[0] == "nop")
-        assert ours == (summary(key, left) if left else None), (case.id, key)
+        assert ours == summary(key, left), (case.id, key)

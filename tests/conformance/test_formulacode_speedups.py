@@ -5,20 +5,23 @@ Every case equals what fc-eval computed, or is listed here by id with the ruling
 
 from __future__ import annotations
 
+import math
 from typing import Any
-
-import pytest
 
 from schemas.identity import agent_model_label
 from streamer.score import model_for_reporting
 from streamer.score.formulacode.benchmark_names import benchmark_name
 from streamer.score.formulacode.speedups import Speedup, speedups
 from streamer.score.formulacode.task_metrics import TaskMetrics, task_metrics
+from tests.conformance.formulacode_rules import fallen_back
 from tests.support.events import Event, a_trial, summarised
 from tests.support.formulacode_cases import ADVANTAGES, Case, cases, close, close_difference, the_case
 
 NO_ORACLE_AT_ALL = {"speedups-0032"}
 """(R22) fc-eval says speedup 1.0 and advantages 0.0; the speedup is the agent's own, advantages unknown."""
+
+INVENTED_NO_ORACLE = 79
+"""Cases whose fallback is the same in fc-eval: it puts 1.0 nowhere, and some oracle value is valid."""
 
 KEYS_BY_RULE = {"found": 7, "not merged (R7)": 21, "not found": 37}
 """How many rows of resolve_keys end under the target's key in both, in fc-eval's merge only, in neither."""
@@ -40,22 +43,43 @@ def check(ours: TaskMetrics, theirs: dict[str, Any], values: list[float]) -> Non
         theirs["num_valid_benchmarks"],
     )
     assert ours.advantages is not None
-    named = dict(zip(ADVANTAGES, (ours.advantages[-1], *ours.advantages), strict=True))
-    for name, advantage in named.items():
+    for name, advantage in named_advantages(ours).items():
         assert advantage == close_difference(theirs[name], *values), name
 
 
-@pytest.mark.parametrize("fallback", [False, True])
-def test_every_benchmark_dict_gives_fc_evals_task_metrics(fallback: bool) -> None:
+def test_every_benchmark_dict_gives_fc_evals_task_metrics() -> None:
     compared = 0
     for case in cases("speedups"):
         if case.id in NO_ORACLE_AT_ALL:
             continue
-        values = [v for s in effective(case, fallback=fallback) for v in (s.agent, s.oracle) if v]
-        for part in ("fallback_metrics",) if fallback else ("parser", "harness"):
-            check(metrics(case, fallback=fallback), case.expected[part], values)
+        values = [v for s in effective(case, fallback=False) for v in (s.agent, s.oracle) if v]
+        for part in ("parser", "harness"):
+            check(metrics(case, fallback=False), case.expected[part], values)
         compared += 1
     assert compared == 102 - len(NO_ORACLE_AT_ALL)
+
+
+def test_r21_every_fallback_is_fc_evals_or_invents_no_oracle_value() -> None:
+    """fc-eval puts 1.0 where a benchmark has no finite oracle value (C1); here it keeps none."""
+    equal = 0
+    for case in cases("speedups"):
+        oracles = own_oracles(case)
+        ours, want = metrics(case, fallback=True), fallen_back(oracles)
+        named = named_advantages(ours)
+        assert ours.task_speedup == want["task_speedup"] == 1.0
+        assert (ours.num_benchmarks, ours.num_valid_benchmarks) == (
+            want["num_benchmarks"],
+            want["num_valid_benchmarks"],
+        )
+        assert named == {
+            name: close_difference(want[name], *filter(None, oracles.values())) for name in named
+        }
+        theirs = case.expected["fallback_metrics"]
+        kept = {name: kept_oracle(entry) for name, entry in case.expected["fallback_speedups"].items()}
+        if oracles == kept and any(kept.values()):
+            check(ours, theirs, [value for value in oracles.values() if value])
+            equal += 1
+    assert equal == INVENTED_NO_ORACLE
 
 
 def test_r22_without_any_oracle_value_the_speedup_is_the_agents_own_and_advantages_are_unknown() -> None:
@@ -64,21 +88,44 @@ def test_r22_without_any_oracle_value_the_speedup_is_the_agents_own_and_advantag
     assert case.expected["harness"]["task_speedup"] == 1.0
     assert case.expected["harness"]["agent_advantage"] == 0.0
     assert metrics(case, fallback=False) == TaskMetrics(0.673706, None, 2, 0)
-    assert metrics(case, fallback=True) == TaskMetrics(1.0, None, 1, 1)
+    assert metrics(case, fallback=True) == TaskMetrics(1.0, None, 1, 0)
 
 
 def test_every_fallback_keeps_and_drops_the_same_benchmarks_as_fc_eval() -> None:
     for case in cases("speedups"):
-        theirs = case.expected["fallback_speedups"]
+        theirs, own = case.expected["fallback_speedups"], own_oracles(case)
         ours = {speedup.name: speedup for speedup in effective(case, fallback=True)}
         assert list(ours) == list(theirs), case.id
         for name, entry in theirs.items():
             assert entry["fallback_to_baseline"] is True
             assert ours[name].agent == entry["agent/nop"] == 1.0
-            kept = entry["oracle/nop"]
-            assert ours[name].oracle == (kept if kept > 0 else None), (case.id, name)
-            if kept > 0:
-                assert ours[name].advantage == close_difference(entry["advantage"], kept)
+            assert ours[name].oracle == own[name], (case.id, name)
+            oracle = own[name]
+            if oracle is not None:
+                assert oracle == entry["oracle/nop"]
+                assert ours[name].advantage == close_difference(entry["advantage"], oracle)
+
+
+def own_oracles(case: Case) -> dict[str, float | None]:
+    """The valid oracle value of every benchmark that is an object (A1)."""
+    found: dict[str, float | None] = {}
+    for name, entry in case.input["per_benchmark_speedups"].items():
+        if isinstance(entry, dict):
+            value = entry.get("oracle/nop")
+            number = float(value) if isinstance(value, int | float) else 0.0
+            found[name] = number if math.isfinite(number) and number > 0 else None
+    return found
+
+
+def kept_oracle(entry: dict[str, Any]) -> float | None:
+    """fc-eval's oracle value after a fallback; None where it is invalid."""
+    return entry["oracle/nop"] if entry["oracle/nop"] > 0 else None
+
+
+def named_advantages(ours: TaskMetrics) -> dict[str, float | None]:
+    if ours.advantages is None:
+        return dict.fromkeys(ADVANTAGES)
+    return dict(zip(ADVANTAGES, (ours.advantages[-1], *ours.advantages), strict=True))
 
 
 def test_every_benchmark_name_splits_as_in_fc_eval() -> None:

@@ -13,7 +13,8 @@ import pytest
 
 from streamer.fold import fold_records, records_of_lines
 from streamer.pipeline import Pipeline, Record
-from tests.conformance.folds import Summary, close, folded, the_run
+from tests.conformance.folds import Summary, close, folded, summaries, the_run
+from tests.conformance.group_rules import graded, pass_at_k
 from tests.support.cli import streamer
 from tests.support.data import shared_data
 from tests.support.rows import read_rows, terminal_bench_row_to_event
@@ -50,12 +51,12 @@ def all_rows(data: Path, file_rows: Rows) -> Rows:
     return file_rows + read_rows(data / "trials_runfile_only.jsonl.gz")
 
 
-def check(run: Summary, wanted: dict[str, Any]) -> None:
+def check(run: Summary, wanted: dict[str, Any], trials: Rows) -> None:
     """Every number that both sides have."""
     assert run["resolved"] == wanted["n_resolved"]
     assert run["tasks"] == wanted["n_tasks"]
     assert run["accuracy"] == close(wanted["accuracy"])
-    check_pass_at_k(run["pass_at_k"], wanted["pass_at_k"])
+    check_pass_at_k(run["pass_at_k"], wanted["pass_at_k"], trials)
     for name, ours in (("input", "total_input_tokens"), ("output", "total_output_tokens")):
         assert (run["tokens"][name] or 0) == wanted[ours]  # of nothing: ours null (R1), theirs 0
     if "n_trials" in wanted:
@@ -66,23 +67,38 @@ def check(run: Summary, wanted: dict[str, Any]) -> None:
         assert run["trials"] - run["coverage"]["input_tokens"] == wanted["n_null_tokens"]
 
 
-def check_pass_at_k(ours: dict[str, Any], theirs: dict[str, float]) -> None:
-    """R11 (differs from F10): k = 1 always, and a k that only some tasks support is there, marked partial."""
+def check_pass_at_k(ours: dict[str, Any] | None, theirs: dict[str, float], trials: Rows) -> None:
+    """R11 (differs from F10): k = 1 always, partial k too, and null over several agent:models."""
+    ruled = pass_at_k(trials)
+    if ruled is None:
+        assert ours is None
+        return
+    assert ours is not None
     for k, value in theirs.items():
         assert ours[k]["value"] == close(value)
         assert not ours[k]["partial"]
     assert all(held["partial"] for k, held in ours.items() if k != "1" and k not in theirs)
+    assert {k: held["value"] for k, held in ours.items()} == {
+        k: close(held["value"]) for k, held in ruled.items()
+    }
 
 
-def converted(*arguments: object) -> Summary:
-    """Run summary that `streamer convert ... | streamer fold --json` prints for the only run."""
+def converted(*arguments: object) -> tuple[Summary, Rows]:
+    """The only run's summary that `streamer convert ... | streamer fold --json` prints, and its trials."""
     events = streamer("convert", *arguments)
     assert events.returncode == 0, events.stderr.decode()
     result = streamer("fold", "--json", stdin=events.stdout)
     assert result.returncode == 0, result.stderr.decode()
     lines = [orjson.loads(line) for line in result.stdout.splitlines()]
     (run,) = (line for line in lines if line["type"] == "run_summary")
-    return dict(run)
+    return dict(run), trials_of(events.stdout)
+
+
+def trials_of(lines: bytes) -> Rows:
+    """The trials among printed events, with what an event leaves out."""
+    events = [orjson.loads(line) for line in lines.splitlines()]
+    unknown = {"agent": "unknown", "model": "unknown"}
+    return [unknown | event for event in events if event["type"] == "trial_result"]
 
 
 @pytest.mark.parametrize("pooled", [[], ["--run-id", "pool"]], ids=["as it lies", "pooled"])
@@ -98,8 +114,8 @@ def converted(*arguments: object) -> Summary:
 def test_convert_and_fold_of_a_real_run_directory_give_the_harness_numbers(
     data: Path, expected: dict[str, Any], run: str, options: list[str], part: str, pooled: list[str]
 ) -> None:
-    summary = converted(data / "runs" / run, *options, *pooled)
-    check(summary, expected["runs"][f"{DATASET}/{run}"][part])
+    summary, trials = converted(data / "runs" / run, *options, *pooled)
+    check(summary, expected["runs"][f"{DATASET}/{run}"][part], trials)
 
 
 def write_run(directory: Path, rows: Rows) -> None:
@@ -118,8 +134,8 @@ def test_convert_with_a_run_id_pools_the_runs_of_a_submission(
     rows = [row for row in file_rows if row["submission"] == submission]
     for run in {row["run"] for row in rows}:
         write_run(tmp_path / run, [row for row in rows if row["run"] == run])
-    summary = converted(tmp_path, "--run-id", submission, "--agent", "a")
-    check(summary, expected["submissions_from_trial_files"][submission])
+    summary, trials = converted(tmp_path, "--run-id", submission, "--agent", "a")
+    check(summary, expected["submissions_from_trial_files"][submission], trials)
 
 
 def test_every_run_of_the_data_gives_the_harness_numbers(
@@ -129,8 +145,8 @@ def test_every_run_of_the_data_gives_the_harness_numbers(
     for path, wanted in expected["runs"].items():
         for part, rows in (("from_trial_files", file_rows), ("from_run_file", all_rows)):
             if wanted.get(part):
-                events = (terminal_bench_row_to_event(row, path) for row in rows if row["run_path"] == path)
-                check(the_run(folded(events)), wanted[part])
+                events = [terminal_bench_row_to_event(row, path) for row in rows if row["run_path"] == path]
+                check(the_run(folded(events)), wanted[part], events)
                 checked += 1
     assert checked >= 40
 
@@ -141,12 +157,33 @@ def test_every_pooled_submission_gives_the_harness_numbers(
 ) -> None:
     rows = all_rows if part.endswith("all_rows") else file_rows
     for submission, wanted in expected[part].items():
-        events = (
+        events = [
             terminal_bench_row_to_event(row, submission, shard=row["run"])
             for row in rows
             if row["submission"] == submission
-        )
-        check(the_run(folded(events)), wanted)
+        ]
+        check(the_run(folded(events)), wanted, events)
+
+
+def test_r13_every_agents_grade_is_that_of_its_mean_pass_rate(file_rows: Rows) -> None:
+    """No trial of Terminal-Bench has a judge."""
+    grades = set()
+    for submission in sorted({row["submission"] for row in file_rows}):
+        events = [
+            terminal_bench_row_to_event(row, submission, shard=row["run"])
+            for row in file_rows
+            if row["submission"] == submission
+        ]
+        for ours in summaries(folded(events), "agent_model"):
+            mine = [e for e in events if f"{e['agent']}:{e['model']}" == ours["agent_model"]]
+            ruled = graded(mine)
+            assert ours["grade_score"] == close(ruled["grade_score"]) == ours["accuracy"]
+            assert {name: ours[name] for name in ruled if name != "grade_score"} == {
+                name: value for name, value in ruled.items() if name != "grade_score"
+            }
+            assert ours["statistics"]["composite_score"]["count"] == 0
+            grades.add((ours["grade"], ours["grade_basis"]))
+    assert {basis for _, basis in grades} == {"mean_pass_rate"}
 
 
 def running(events: list[dict[str, Any]]) -> Iterator[Summary]:
@@ -168,7 +205,7 @@ def test_every_prefix_of_every_run_gives_the_harness_numbers(
         events = [terminal_bench_row_to_event(row, path) for row in file_rows if row["run_path"] == path]
         for length, run in enumerate(running(events), 1):
             if str(length) in prefixes:
-                check(run, prefixes[str(length)])
+                check(run, prefixes[str(length)], events[:length])
                 checked += 1
     assert checked >= 150
 

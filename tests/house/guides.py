@@ -8,13 +8,20 @@ from pydantic import SecretStr
 from pydantic_core import PydanticUndefined
 
 from streamer.report.columns import COLUMNS
+from streamer.score import INFRASTRUCTURE_FAILURES
 from streamer.settings import Settings
 from tests.house.repository import ROOT
 
-REPORT, OPERATOR = ROOT / "docs" / "report.md", ROOT / "docs" / "operator.md"
+REPORT, OPERATOR, HARNESS = (
+    ROOT / "docs" / f"{name}.md" for name in ("report", "operator", "harness-author")
+)
 PARTS = {
     REPORT: ("<!-- columns: generated from streamer/report/columns.py -->\n", "<!-- end of columns -->\n"),
     OPERATOR: ("<!-- settings: generated from streamer/settings.py -->\n", "<!-- end of settings -->\n"),
+    HARNESS: (
+        "<!-- infrastructure: generated from streamer/score/infrastructure.py -->\n",
+        "<!-- end of infrastructure -->\n",
+    ),
 }
 
 
@@ -33,12 +40,24 @@ def settings_table() -> str:
     return "| setting | default | what it is |\n|---|---|---|\n" + "".join(rows)
 
 
+def infrastructure_table() -> str:
+    """Failure modes that are the infrastructure's, harness by harness, as Markdown."""
+    rows = [
+        f"| {harness} | `{mode}` | {_cell(meaning)} |\n"
+        for harness, modes in INFRASTRUCTURE_FAILURES.items()
+        for mode, meaning in modes.items()
+    ]
+    return "| harness | failure mode | what happened |\n|---|---|---|\n" + "".join(rows)
+
+
+TABLES = {REPORT: columns_table, OPERATOR: settings_table, HARNESS: infrastructure_table}
+
+
 def with_part(document: Path, text: str) -> str:
     """The document with its generated part made anew."""
     start, end = PARTS[document]
     head, rest = text.split(start)
-    table = columns_table() if document == REPORT else settings_table()
-    return head + start + table + end + rest.split(end)[1]
+    return head + start + TABLES[document]() + end + rest.split(end)[1]
 
 
 def _default(value: object) -> str:

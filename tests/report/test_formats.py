@@ -104,7 +104,7 @@ def test_json_holds_the_summaries_and_trials_of_the_fold_as_they_are() -> None:
 def test_every_object_of_json_is_a_message_of_the_schemas(data: RunData) -> None:
     report = json.loads(FORMATS["json"](data))
     for found in (report["run"], *report["agents"], *report["tiers"], *report["trials"]):
-        SUMMARY.validate_json(orjson.dumps(found))
+        SUMMARY.validate_json(orjson.dumps(found), extra="forbid")
 
 
 def test_csv_reads_back_to_the_values_of_the_trials(data: RunData) -> None:

@@ -55,6 +55,8 @@ FULL_PLAN: dict[str, Any] = {
     "subtests": {"T0": 1, "T1": 2},
     "baseline_tier": "T0",
     "baselines": ["nop", "oracle"],
+    "judged": True,
+    "infrastructure_failures": ["agent_installation_failed"],
     "grading_profile": "specified",
     "project": "p",
     "benchmark": "b",

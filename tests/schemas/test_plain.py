@@ -16,9 +16,9 @@ from schemas.plain import plain_trial
 from streamer.aggregate.run_state import event_time
 from streamer.aggregate.slots import fingerprint, slot_key
 from streamer.pipeline import Pipeline, Record
-from streamer.score import PriceTable, grading_profile, score_trial
+from streamer.score import PriceTable, ScoringRules, score_trial
 
-PROFILE, PRICES = grading_profile(None), PriceTable.default()
+RULES = ScoringRules(PriceTable.default())
 
 USUAL: dict[str, Any] = {
     "type": "trial_result",
@@ -121,7 +121,7 @@ def agree(value: bytes) -> bool:
     if again is not None and isinstance(event, TrialResult):
         assert slot_key(again) == slot_key(event)
         assert (again.revision, again.agent_index) == (event.revision, event.agent_index)
-        scores = [score_trial(trial, PROFILE, PRICES) for trial in (again, event)]
+        scores = [score_trial(trial, RULES) for trial in (again, event)]
         assert repr(scores[0]) == repr(scores[1])
     if fast is None:
         return False

@@ -7,10 +7,11 @@ from typing import Any
 
 from schemas.events import EVENT, TrialResult
 from schemas.formulacode import FormulaCodePayload
-from streamer.score import FormulaCodeScore, PriceTable, grading_profile, score_trial, task_payload
+from streamer.score import FormulaCodeScore, PriceTable, ScoringRules, score_trial, task_payload
 
-PROFILE = grading_profile(None)
-PRICES = PriceTable.default()
+RULES = ScoringRules(PriceTable.default())
+"""The rules of a run without a plan."""
+
 BROKEN = {"status": "failed"}
 """A snapshot section that makes its trial fail."""
 
@@ -28,18 +29,13 @@ def counts(failed: int | None = None, error: int | None = None, status: str = "o
     return {"status": status, "failed": failed, "error": error}
 
 
-def is_baseline(agent: str) -> bool:
-    """The default baselines (R10)."""
-    return agent in ("nop", "oracle")
-
-
 def ratio(agent: Any, oracle: Any) -> dict[str, Any]:
     return {"agent/nop": agent, "oracle/nop": oracle}
 
 
 def score(**fields: Any) -> FormulaCodeScore:
     """Score of a trial that carries some of FormulaCode's sections."""
-    found = score_trial(a_trial(**fields), PROFILE, PRICES).formulacode
+    found = score_trial(a_trial(**fields), RULES).formulacode
     assert found is not None
     return found
 
@@ -47,14 +43,15 @@ def score(**fields: Any) -> FormulaCodeScore:
 def payload(**fields: Any) -> dict[str, Any]:
     """Payload of a trial as it stands in the scored trial, checked against the published schema."""
     event = a_trial(**fields)
-    scored = score_trial(event, PROFILE, PRICES)
+    scored = score_trial(event, RULES)
     assert scored.formulacode is not None
     made = task_payload(
         event,
+        [event],
         scored.formulacode,
         success=scored.success,
         cost_usd=scored.cost_usd,
         trajectory_length=scored.trajectory_length,
     )
-    FormulaCodePayload.model_validate(made)
+    FormulaCodePayload.model_validate(made, extra="forbid")
     return made

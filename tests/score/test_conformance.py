@@ -17,6 +17,7 @@ from schemas.events import TrialResult
 from streamer.score import (
     PriceTable,
     Scored,
+    ScoringRules,
     cost_delta,
     cost_of_pass,
     grading_profile,
@@ -32,6 +33,7 @@ from tests.support.formulacode_cases import decoded, the_case
 
 PROFILE = grading_profile("specified")
 PRICES = PriceTable.default()
+RULES = ScoringRules(PRICES, PROFILE)
 Case = dict[str, Any]
 
 
@@ -72,7 +74,7 @@ def test_every_published_row_scores_as_published(dataset: str) -> None:
     expected = lines(f"{dataset}_per_run_expected.jsonl")
     assert {answer["row"] for answer in expected} == set(rows)
     for answer in expected:
-        scored = score_trial(of_row(rows[answer["row"]]), PROFILE, PRICES)
+        scored = score_trial(of_row(rows[answer["row"]]), RULES)
         assert scored.pass_rate == answer["pass_rate"]
         assert scored.impl_rate == answer["impl_rate"]
         assert scored.cost_of_pass == answer["cost_of_pass"]
@@ -101,7 +103,9 @@ def test_composites() -> None:
 
 def test_costs_of_pass() -> None:
     for case in functions("cost_of_pass"):
-        assert cost_of_pass(case["cost"], case["pass_rate"]) == approx(case["expected"]), case["id"]
+        assert cost_of_pass(case["cost"], case["pass_rate"], case["pass_rate"]) == approx(case["expected"]), (
+            case["id"]
+        )
 
 
 def test_cost_deltas() -> None:
@@ -112,7 +116,7 @@ def test_cost_deltas() -> None:
 def test_graded_runs() -> None:
     for case in functions("grade_run"):
         event = a_trial(resolved=case["passed"], score=case["weighted_score"], cost_usd=case["cost_usd"])
-        scored = score_trial(event, PROFILE, PRICES)
+        scored = score_trial(event, RULES)
         assert {
             "pass_rate": scored.pass_rate,
             "impl_rate": scored.impl_rate,
@@ -131,7 +135,7 @@ def test_tier_uplifts_but_r23_none_where_the_baseline_is_not_above_zero() -> Non
 def medians_by_tier(rows: list[Case]) -> dict[str, dict[str, float]]:
     tiers: dict[str, list[Scored]] = defaultdict(list)
     for row in rows:
-        tiers[row["tier"]].append(score_trial(of_row(row), PROFILE, PRICES))
+        tiers[row["tier"]].append(score_trial(of_row(row), RULES))
     metrics = ("pass_rate", "impl_rate", "cost_usd", "composite")
     return {
         tier: {metric: median(getattr(scored, metric) for scored in trials) for metric in metrics}

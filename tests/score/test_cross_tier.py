@@ -78,7 +78,9 @@ def test_cost_delta_of_nothing_is_unknown_and_of_one_is_zero() -> None:
     assert cost_delta([1.5]) == 0.0
 
 
-def test_no_pass_costs_infinitely_much_and_an_unknown_cost_stays_unknown() -> None:
-    assert cost_of_pass(0.0, 0) == math.inf
-    assert cost_of_pass(0.0, 2) == 0.0
-    assert cost_of_pass(None, 2) is None
+def test_r14_no_pass_costs_infinitely_much_and_passes_at_unknown_costs_stay_unknown() -> None:
+    assert cost_of_pass(0.0, 0, 0) == cost_of_pass(None, 0, 0) == math.inf
+    assert cost_of_pass(0.0, 2, 2) == 0.0
+    assert cost_of_pass(None, 2, 0) is None
+    assert cost_of_pass(3.0, 2, 0) is None
+    assert cost_of_pass(3.0, 2, 1) == 3.0

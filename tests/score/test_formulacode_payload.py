@@ -13,7 +13,7 @@ from streamer.score import (
     score_trial,
 )
 from streamer.score.formulacode.payload import MAX_PAYLOAD_BYTES
-from tests.score.build import BROKEN, PRICES, PROFILE, a_trial, counts, payload, ratio, score
+from tests.score.build import BROKEN, RULES, a_trial, counts, payload, ratio, score
 
 Json = dict[str, Any]
 
@@ -121,7 +121,7 @@ def test_a_payload_carries_what_the_specification_lists() -> None:
 
 
 def test_a_trial_without_any_of_its_sections_is_no_formulacode_trial() -> None:
-    assert score_trial(a_trial(resolved=True, trajectory_length=3), PROFILE, PRICES).formulacode is None
+    assert score_trial(a_trial(resolved=True, trajectory_length=3), RULES).formulacode is None
 
 
 def many(size: int, name: str = "package.module.Class.time_function({})") -> Json:

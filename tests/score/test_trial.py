@@ -10,32 +10,28 @@ import pytest
 
 from schemas.events import TrialResult
 from streamer.score import (
-    PriceTable,
     Scored,
+    ScoringRules,
     deciding_sub_trial,
     grading_profile,
-    group_resolved,
     score_trial,
     score_trial_group,
 )
-from tests.score.build import a_trial, counts, is_baseline
-
-PROFILE = grading_profile(None)
-PRICES = PriceTable.default()
+from tests.score.build import RULES, a_trial, counts
 
 
 def scored(**fields: Any) -> Scored:
-    return score_trial(a_trial(**fields), PROFILE, PRICES)
+    return score_trial(a_trial(**fields), RULES)
 
 
 def successes(*events: TrialResult) -> list[bool]:
-    return [s.success for s in score_trial_group(events, PROFILE, PRICES, is_baseline)]
+    return [s.success for s in score_trial_group(events, RULES)]
 
 
 def test_example_1_of_the_specification() -> None:
     trial = scored(resolved=True, score=0.85, cost_usd=0.50)
     assert (trial.pass_rate, trial.impl_rate, trial.cost_of_pass, trial.composite) == (1.0, 0.85, 0.50, 0.925)
-    assert PROFILE.grade(trial.composite) == "B"
+    assert RULES.profile.grade(trial.composite) == "B"
 
 
 # Success
@@ -152,23 +148,22 @@ def test_r9_the_order_of_the_sub_trials_changes_no_score() -> None:
         a_trial(agent="a", agent_index=3, tests=counts(3, 0), score=0.5),
         a_trial(agent="b", agent_index=3, tests=counts(1, 0), cost_usd=1.0),
     ]
-    expected = dict(zip(map(id, group), score_trial_group(group, PROFILE, PRICES, is_baseline), strict=True))
-    verdict = group_resolved(group, is_baseline)
+    expected = dict(zip(map(id, group), score_trial_group(group, RULES), strict=True))
+    decides = deciding_sub_trial(group, RULES.is_baseline)
     for order in itertools.permutations(group):
-        again = score_trial_group(order, PROFILE, PRICES, is_baseline)
+        again = score_trial_group(order, RULES)
         assert again == [expected[id(event)] for event in order]
-        assert group_resolved(order, is_baseline) is verdict
+        assert deciding_sub_trial(order, RULES.is_baseline) is decides
 
 
 def test_a_group_of_one_agent_scores_like_a_trial_of_its_own() -> None:
     event = a_trial(agent="a", agent_index=1, tests=counts(1, 0), score=0.7, cost_usd=0.2)
-    assert score_trial_group([event], PROFILE, PRICES, is_baseline) == [score_trial(event, PROFILE, PRICES)]
+    assert score_trial_group([event], RULES) == [score_trial(event, RULES)]
 
 
 def test_no_sub_trials_have_no_scores_and_no_verdict() -> None:
-    assert score_trial_group([], PROFILE, PRICES, is_baseline) == []
-    assert group_resolved([], is_baseline) is None
-    assert deciding_sub_trial([], is_baseline) is None
+    assert score_trial_group([], RULES) == []
+    assert deciding_sub_trial([], RULES.is_baseline) is None
 
 
 # Verdict of a group
@@ -182,8 +177,9 @@ def test_the_last_agent_that_is_no_baseline_gives_the_verdict(verdict: bool | No
         a_trial(agent="oracle", agent_index=9, resolved=not verdict),
         a_trial(agent="nop", agent_index=1, resolved=not verdict),
     ]
-    assert group_resolved(group, is_baseline) is verdict
-    assert deciding_sub_trial(group, is_baseline) is group[1]
+    decides = deciding_sub_trial(group, RULES.is_baseline)
+    assert decides is group[1]
+    assert decides.resolved is verdict
 
 
 def test_with_baselines_only_the_highest_of_them_gives_the_verdict() -> None:
@@ -191,7 +187,58 @@ def test_with_baselines_only_the_highest_of_them_gives_the_verdict() -> None:
         a_trial(agent="oracle", agent_index=2, resolved=True),
         a_trial(agent="nop", agent_index=1, resolved=False),
     ]
-    assert group_resolved(group, is_baseline) is True
+    assert deciding_sub_trial(group, RULES.is_baseline) is group[0]
+
+
+# Derived verdicts and infrastructure
+
+
+@pytest.mark.parametrize("mode", [None, "unset", "none"])
+def test_r27_without_a_failure_mode_tests_and_snapshot_give_the_verdict(mode: str | None) -> None:
+    passed = scored(tests=counts(0, 0), failure_mode=mode)
+    failed = scored(tests=counts(1, 0), failure_mode=mode)
+    assert (passed.resolved, passed.verdict_source) == (True, "derived")
+    assert (failed.resolved, failed.verdict_source) == (False, "derived")
+
+
+def test_r27_with_a_failure_mode_or_without_sections_a_trial_stays_without_a_verdict() -> None:
+    timed_out = scored(tests=counts(0, 0), failure_mode="agent_timeout")
+    assert (timed_out.resolved, timed_out.verdict_source, timed_out.success) == (None, None, True)
+    bare = scored(benchmarks={"m.f": {"agent/nop": 2.0, "oracle/nop": 1.0}})
+    assert (bare.resolved, bare.verdict_source) == (None, None)
+
+
+def test_r27_a_verdict_of_the_harness_stands() -> None:
+    trial = scored(resolved=False, tests=counts(0, 0))
+    assert (trial.resolved, trial.verdict_source, trial.success) == (False, "reported", True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "excluded"),
+    [
+        ({"harness": "terminal-bench", "failure_mode": "unknown_agent_error"}, True),
+        ({"harness": "fc-eval", "failure_mode": "agent_installation_failed", "resolved": False}, True),
+        ({"harness": "harbor", "failure_mode": "ApiOverloadedError"}, True),
+        ({"harness": "harbor", "failure_mode": "unknown_agent_error"}, False),
+        ({"harness": "terminal-bench", "failure_mode": "agent_timeout"}, False),
+        ({"harness": "terminal-bench", "failure_mode": "unknown_agent_error", "resolved": True}, False),
+        ({"failure_mode": "infrastructure_error"}, True),
+        ({"failure_mode": "unknown_agent_error"}, False),
+        ({"harness": "terminal-bench"}, False),
+    ],
+)
+def test_an_unresolved_trial_that_the_infrastructure_failed_is_told_apart(
+    fields: dict[str, Any], excluded: bool
+) -> None:
+    assert scored(**fields).infrastructure_failure is excluded
+
+
+def test_the_plan_names_infrastructure_failures_in_place_of_the_table() -> None:
+    rules = ScoringRules(RULES.prices, infrastructure=frozenset({"agent_timeout"}))
+    timeout = a_trial(harness="terminal-bench", failure_mode="agent_timeout")
+    error = a_trial(harness="terminal-bench", failure_mode="unknown_agent_error")
+    assert score_trial(timeout, rules).infrastructure_failure
+    assert not score_trial(error, rules).infrastructure_failure
 
 
 # Rates, cost, duration
@@ -212,8 +259,8 @@ def test_a_trial_that_awaits_its_judge_has_no_composite() -> None:
 
 
 def test_the_profiles_weights_shape_the_composite() -> None:
-    event = a_trial(resolved=True, score=0.5)
-    assert score_trial(event, grading_profile("specified@3:1"), PRICES).composite == 0.875
+    weighted = ScoringRules(RULES.prices, grading_profile("specified@3:1"))
+    assert score_trial(a_trial(resolved=True, score=0.5), weighted).composite == 0.875
 
 
 def test_a_reported_cost_wins_over_an_estimate_even_if_it_is_zero() -> None:
@@ -226,7 +273,30 @@ def test_a_reported_cost_wins_over_an_estimate_even_if_it_is_zero() -> None:
 
 def test_an_unknown_cost_is_unknown_not_zero() -> None:
     trial = scored(model="nobody-prices-this", input_tokens=1000, output_tokens=100, resolved=False)
-    assert (trial.cost_usd, trial.cost_source, trial.cost_of_pass) == (None, None, None)
+    assert (trial.cost_usd, trial.cost_source) == (None, None)
+
+
+@pytest.mark.parametrize("tokens", [(0, 0), (None, None), (0, None)])
+def test_r2_an_agent_without_tokens_was_not_counted_by_anybody(tokens: tuple[int | None, int | None]) -> None:
+    fields = {"model": "gpt-5", "input_tokens": tokens[0], "output_tokens": tokens[1]}
+    assert scored(agent="terminus", **fields).cost_usd is None
+
+
+def test_r2_a_baseline_without_tokens_costs_nothing() -> None:
+    trial = scored(agent="oracle", model="gpt-5", input_tokens=0, output_tokens=0)
+    assert (trial.cost_usd, trial.cost_source) == (0.0, "estimated")
+    named = ScoringRules(RULES.prices, named_baselines=frozenset({"echo"}))
+    event = a_trial(agent="echo", model="gpt-5", input_tokens=0, output_tokens=0)
+    assert score_trial(event, named).cost_usd == 0.0
+
+
+def test_r14_a_failed_trial_costs_infinitely_much_whether_its_cost_is_known_or_not() -> None:
+    assert scored(resolved=False).cost_of_pass == math.inf
+    assert scored(resolved=False, cost_usd=1.0).cost_of_pass == math.inf
+
+
+def test_r14_a_pass_at_an_unknown_cost_has_an_unknown_cost_of_pass() -> None:
+    assert scored(resolved=True).cost_of_pass is None
 
 
 def test_a_failed_trial_with_a_known_cost_has_an_infinite_cost_of_pass() -> None:

@@ -38,7 +38,7 @@ def numbers(event: dict[str, Any]) -> tuple[Any, ...]:
 
 def test_the_log_of_a_terminal_bench_trial_gives_its_tokens_and_length(run: Path) -> None:
     events, report = converted(run)
-    assert [numbers(event) for event in trials_of(events)] == [(100, 20, None, 2), (0, 0, 0.0, None)]
+    assert [numbers(event) for event in trials_of(events)] == [(100, 20, None, 2), (0, 0, None, None)]
     assert (report.trials, report.duplicates, report.unreadable) == (2, 0, [])
 
 
@@ -46,7 +46,7 @@ def test_a_recording_of_a_terminal_bench_trial_is_not_taken_for_its_trajectory(r
     sessions = run / "t2" / "t2.1-of-1.run1" / "sessions"
     sessions.mkdir()
     (sessions / "tests.cast").write_text('{"version": 2}\n[0, "o", "x"]\n')
-    assert numbers(trials_of(converted(run)[0])[1]) == (0, 0, 0.0, None)
+    assert numbers(trials_of(converted(run)[0])[1]) == (0, 0, None, None)
 
 
 @pytest.mark.parametrize("what", ["run1 copied without logs", "run1_results.json"])
@@ -56,14 +56,14 @@ def test_a_copy_without_the_logs_is_still_a_copy(run: Path, what: str) -> None:
     else:
         shutil.copytree(run, run.parent / what, ignore=shutil.ignore_patterns("agent-logs"))
     events, report = converted(run.parent)
-    assert [numbers(event) for event in trials_of(events)] == [(100, 20, None, 2), (0, 0, 0.0, None)]
+    assert [numbers(event) for event in trials_of(events)] == [(100, 20, None, 2), (0, 0, None, None)]
     assert report.trials == 2
 
 
 def test_a_log_that_cannot_be_used_is_a_hint_not_an_error(run: Path) -> None:
     write_json(run / "t1" / "t1.1-of-1.run1" / "agent-logs" / "t.json", "[cut off")
     events, report = converted(run)
-    assert numbers(trials_of(events)[0]) == (0, 0, 0.0, None)
+    assert numbers(trials_of(events)[0]) == (0, 0, None, None)
     assert report.unreadable == []
     [hint] = report.explanations[0].hints
     assert hint.startswith("agent-logs/t.json: not valid JSON")
@@ -85,7 +85,10 @@ def test_explain_names_the_file_of_each_number_on_stderr(run: Path) -> None:
 def test_explain_names_the_run_level_file_of_trials_that_stand_only_there(run: Path) -> None:
     file = shutil.copyfile(run / "results.json", run.parent / "run2_results.json")
     result = CliRunner().invoke(cli, ["convert", str(file), "--explain"])
-    assert "cost_usd 0.0 from run2_results.json" in result.stderr
+    assert (
+        "input_tokens 0 from run2_results.json, output_tokens 0 from run2_results.json, cost_usd unknown"
+        in result.stderr
+    )
     assert "0 of 2 trials with numbers from agent logs" in result.stderr
 
 

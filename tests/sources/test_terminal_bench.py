@@ -167,13 +167,23 @@ def test_what_the_harness_left_null_is_missing_and_what_it_wrote_as_zero_is_zero
 
 
 @pytest.mark.parametrize(
-    ("cost", "tokens", "sent"), [(0.0, 10, None), (0.0, 0, 0.0), (0.25, 10, 0.25), (None, 10, None)]
+    ("agent", "cost", "tokens", "sent"),
+    [
+        ("terminus", 0.0, 10, None),
+        ("terminus", 0.0, 0, None),
+        ("terminus", 0.0, None, None),
+        ("terminus", 0.25, 10, 0.25),
+        ("terminus", None, 10, None),
+        ("oracle", 0.0, 0, 0.0),
+        ("oracle", 0.0, 10, None),
+    ],
 )
-def test_a_cost_of_zero_beside_tokens_is_unknown(
-    tmp_path: Path, cost: float | None, tokens: int, sent: float | None
+def test_r2_a_cost_of_zero_is_unknown_but_for_a_baseline_that_used_no_tokens(
+    tmp_path: Path, agent: str, cost: float | None, tokens: int | None, sent: float | None
 ) -> None:
-    result = a_result(total_cost=cost, total_input_tokens=tokens, total_output_tokens=0)
-    (trial,) = trials_of(converted(a_run(tmp_path / "run1", [result]))[0])
+    result = a_result(total_cost=cost, total_input_tokens=tokens, total_output_tokens=tokens)
+    run = a_run(tmp_path / "run1", [result], metadata={"agent_name": agent, "model_name": "m"})
+    (trial,) = trials_of(converted(run)[0])
     assert trial.get("cost_usd") == sent
 
 

@@ -50,7 +50,7 @@ def median_of(values: Sequence[float]) -> float | None:
 
 
 def mode_of(values: Sequence[float]) -> float | None:
-    counts = Counter(round(value, 6) + 0.0 for value in values)
+    counts = Counter(value + 0.0 for value in values)
     most = max(counts.values(), default=0)
     return min((value for value, count in counts.items() if count == most), default=None)
 

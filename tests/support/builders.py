@@ -165,7 +165,7 @@ def _change(
     summary = nulls | summary | {"run_id": run, "epoch": epoch, "state_version": version}
     summary["digest"] = digest_of(summary)
     value = canonical_json(summary)
-    SUMMARY.validate_json(value)
+    SUMMARY.validate_json(value, extra="forbid")
     return SummaryChange(
         kind, run, tier, agent, model, key, value, summary, epoch, version, summary["digest"]
     )

@@ -82,7 +82,7 @@ def keep(held: dict[str, Json], key: str, value: bytes | None) -> None:
     if value is None:
         held.pop(key, None)
         return
-    SUMMARY.validate_json(value)
+    SUMMARY.validate_json(value, extra="forbid")
     held[key] = {name: part for name, part in json.loads(value).items() if name not in NOT_DIGESTED}
 
 

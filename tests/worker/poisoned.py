@@ -38,18 +38,14 @@ def _raise_for(run: Any) -> None:
 
 
 def _score() -> None:
-    for name in ("measured", "score_trial"):
-        scored_slots.__dict__[name] = _poisoned(scored_slots.__dict__[name])
+    score = scored_slots.score_trial
 
-
-def _poisoned(score: Any) -> Any:
-    def poisoned(*given: Any) -> Any:
-        task = given[0] if isinstance(given[0], str) else given[0].task_id
-        if task == POISON:
+    def poisoned(event: Any, *given: Any) -> Any:
+        if event.task_id == POISON:
             raise Poisoned("cannot be divided")
-        return score(*given)
+        return score(event, *given)
 
-    return poisoned
+    scored_slots.score_trial = poisoned  # type: ignore[attr-defined]
 
 
 def _cut() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Set
+from operator import itemgetter
 from pathlib import Path
 
 from streamer.client.tail.settling import Settling, Verdict
@@ -10,7 +11,7 @@ from streamer.sources.convert import ConvertReport
 from streamer.sources.files import VANISHED
 
 Complaint = tuple[Path | None, str]
-"""What a line is about, None for the directory as a whole, and the line."""
+"""The path that a line is about, None for a run or the directory as a whole, and what it says of it."""
 
 
 class Complaints:
@@ -36,7 +37,7 @@ class Complaints:
         self._settling = settling
         self._say = say
         self._said: set[str] = set()
-        self._before: set[Complaint] = set()
+        self._before: Set[Complaint] = frozenset()
 
     def judge(self, report: ConvertReport, begun: float) -> dict[Path, Verdict]:
         """The unreadable paths of a reading, begun then: one that was not there and is now has changed."""
@@ -50,33 +51,41 @@ class Complaints:
         """Say what a reading of the whole, begun then, makes certain."""
         verdicts = self.judge(report, begun)
         verdicts |= self._settling.judge((path for path, _, _ in report.left_out), begun)
-        told = _complaints(report)
+        lines = _complaints(report)
+        told = lines.keys()
         certain = {
-            (path, line)
-            for path, line in told & self._before
+            (path, what)
+            for path, what in told & self._before
             if path is None or verdicts[path] is Verdict.STANDS
         }
         self.waiting = {path for path, verdict in verdicts.items() if verdict is not Verdict.STANDS}
         self.unreadable = dict(told for told in report.unreadable if _complaint(*told) in certain)
         self.pending = bool(told - certain)
         self._before = told
-        self.once(sorted(line for _, line in certain))
+        self._say_once({what: lines[path, what] for path, what in certain})
         self._settling.forget(begun)
 
     def once(self, lines: Iterable[str]) -> None:
         """Say what was not said before."""
-        for line in lines:
-            if line not in self._said:
-                self._said.add(line)
+        self._say_once({line: line for line in lines})
+
+    def _say_once(self, lines: Mapping[str, str]) -> None:
+        """Say the lines, in their order, whose keys were not said of before."""
+        for what, line in sorted(lines.items(), key=itemgetter(1)):
+            if what not in self._said:
+                self._said.add(what)
                 self._say(line)
 
 
-def _complaints(report: ConvertReport) -> set[Complaint]:
-    return {
+def _complaints(report: ConvertReport) -> dict[Complaint, str]:
+    """Each complaint and its line. What is remarked of a run is one complaint, however many trials join."""
+    lines = (
         *((None, f"note: {note}") for note in report.notes),
         *((path, f"{path}: {name} left out: {reason}") for path, name, reason in report.left_out),
         *(_complaint(path, reason) for path, reason in report.unreadable),
-    }
+    )
+    remarks = {(None, remarks.about): f"note: {remarks}" for remarks in report.remarks.values()}
+    return {complaint: complaint[1] for complaint in lines} | remarks
 
 
 def _complaint(path: Path, reason: str) -> Complaint:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from schemas.canonical import canonical_json
-from schemas.events import TrialResult
+from schemas.plain import AnyTrial
+from streamer.score.formulacode.reverted import known_benchmarks
 from streamer.score.formulacode.score import ADVANTAGES, FormulaCodeScore
 from streamer.score.formulacode.speedups import Speedup, speedups
 
@@ -18,14 +20,19 @@ fewer where names of thousands of characters make even those too large."""
 
 
 def task_payload(
-    event: TrialResult,
+    event: AnyTrial,
+    group: Sequence[AnyTrial],
     score: FormulaCodeScore,
     *,
     success: bool,
     cost_usd: float | None,
     trajectory_length: int | None,
 ) -> dict[str, Any]:
-    """Payload of one agent on one task; `per_benchmark_speedups` is null where not measured (R21)."""
+    """Payload of one agent on one task; `per_benchmark_speedups` is null where not measured (R21).
+
+    Args:
+        group: all sub-trials of the trial, this one too; a failed agent has the benchmarks they know.
+    """
     advantages = score.advantages or (None,) * len(ADVANTAGES)
     payload: dict[str, Any] = {
         "per_benchmark_speedups": None,
@@ -43,8 +50,9 @@ def task_payload(
         "task_cost_usd": cost_usd,
         "trajectory_length": trajectory_length,
     } | dict(zip(ADVANTAGES, advantages, strict=True))
-    if event.benchmarks is not None:
-        effective = speedups(event.benchmarks, fallback=score.fallback)
+    benchmarks = known_benchmarks(event, group) if score.fallback else event.benchmarks
+    if benchmarks is not None:
+        effective = speedups(benchmarks, fallback=score.fallback)
         payload["per_benchmark_speedups"] = _details(effective, score.fallback)
         for ends in KEPT_AT_EACH_END:
             if len(canonical_json(payload)) <= MAX_PAYLOAD_BYTES:
@@ -74,7 +82,7 @@ def _extremes(effective: list[Speedup], ends: int) -> list[Speedup]:
     return ordered if len(ordered) <= 2 * ends else ordered[:ends] + ordered[len(ordered) - ends :]
 
 
-def _pytest_summary(event: TrialResult) -> dict[str, Any] | None:
+def _pytest_summary(event: AnyTrial) -> dict[str, Any] | None:
     if event.tests is None:
         return None
     counts = event.tests.model_dump(mode="json")

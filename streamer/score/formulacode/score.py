@@ -1,21 +1,20 @@
-"""FormulaCode's score of one trial: failure flags, fallback to baseline, metrics (C1-C3, R3, R4, R21)."""
+"""FormulaCode's score of one trial: failure flags, fallback to baseline, metrics (R3, R4, R21, R22)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
 
 from schemas.base import MAX_BENCHMARKS_PER_TRIAL
-from schemas.events import TrialResult
+from schemas.plain import AnyTrial
+from streamer.score.formulacode.reverted import known_benchmarks
 from streamer.score.formulacode.task_metrics import task_metrics
 
 ADVANTAGES = ("agent_advantage", *(f"agent_advantage_level{level}" for level in (1, 2, 3, 4)))
 """The specification's names of the advantages; the first equals level 4 unless a log claims otherwise."""
-
-_NEVER_FALLS_BACK = "nop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,8 @@ class FormulaCodeScore:
     Attributes:
         pytest_failed: the test suite failed, relative to the oracle's where there is one (D8, R5).
         snapshot_failed: the snapshot comparison failed (D10).
-        fallback: the agent is treated as if it had changed nothing (C1); never for nop (R4).
+        fallback: the agent failed and counts with the benchmarks that are known, each at 1.0 (R21); False
+            where none is known, though its speedup is 1.0 all the same (C3).
         task_speedup: None if not measured (R21).
         advantages: in the order of :data:`ADVANTAGES`; None if unknown (R21, R22), also one by one where
             a log claims only some.
@@ -48,34 +48,45 @@ class FormulaCodeScore:
 
 
 def formulacode_score(
-    event: TrialResult, pytest_failed: bool, snapshot_failed: bool
-) -> FormulaCodeScore | None:
-    """Score a trial that carries any of FormulaCode's sections; None for one that carries none."""
-    if not is_formulacode(event):
-        return None
+    event: AnyTrial,
+    group: Sequence[AnyTrial],
+    *,
+    pytest_failed: bool,
+    snapshot_failed: bool,
+    reverted: bool,
+) -> FormulaCodeScore:
+    """Score a trial of which it, or another sub-trial of its group, carries any of FormulaCode's sections.
+
+    Args:
+        group: all sub-trials of the trial, this one too (R10).
+        pytest_failed: see :class:`FormulaCodeScore`.
+        snapshot_failed: likewise.
+        reverted: the agent failed, so it counts as one that changed nothing.
+    """
+    if reverted:
+        known = known_benchmarks(event, group)
+        return _reverted(known, pytest_failed, snapshot_failed, event.speedup_percentage)
     benchmarks = event.benchmarks
-    failed = (pytest_failed or snapshot_failed) and event.agent != _NEVER_FALLS_BACK
-    fallback = failed and has_entries(benchmarks)
     claims = _claims(event.claimed) if not benchmarks else None
     percentage = event.speedup_percentage
     if benchmarks is None:
         return FormulaCodeScore(
             pytest_failed,
             snapshot_failed,
-            fallback,
+            False,
             None,
             claims,
             claims is not None,
             *_claimed_counts(event.claimed),
             percentage,
         )
-    metrics = task_metrics(benchmarks, fallback=fallback)
+    metrics = task_metrics(benchmarks, fallback=False)
     measured = metrics.advantages and (metrics.advantages[-1], *metrics.advantages)
     counts = (metrics.num_benchmarks, metrics.num_valid_benchmarks)
     return FormulaCodeScore(
         pytest_failed,
         snapshot_failed,
-        fallback,
+        False,
         metrics.task_speedup,
         claims or measured,
         claims is not None,
@@ -84,7 +95,37 @@ def formulacode_score(
     )
 
 
-def is_formulacode(event: TrialResult) -> bool:
+def missing_score(group: Sequence[AnyTrial]) -> FormulaCodeScore:
+    """Score of a planned agent that has no sub-trial in a trial: it changed nothing (R21)."""
+    return _reverted(known_benchmarks(None, group), False, False, None)
+
+
+def _reverted(
+    known: Mapping[str, JsonValue], pytest_failed: bool, snapshot_failed: bool, percentage: float | None
+) -> FormulaCodeScore:
+    """Score of an agent that failed: 1.0 for each known benchmark; without any, unknown advantages (R21).
+
+    Args:
+        percentage: what the old result format says; it stands where no benchmark is known (F8).
+    """
+    if not known:
+        percentage = 0.0 if percentage is None else percentage
+        return FormulaCodeScore(pytest_failed, snapshot_failed, False, 1.0, None, False, 0, 0, percentage)
+    metrics = task_metrics(known, fallback=True)
+    return FormulaCodeScore(
+        pytest_failed,
+        snapshot_failed,
+        True,
+        metrics.task_speedup,
+        metrics.advantages and (metrics.advantages[-1], *metrics.advantages),
+        False,
+        metrics.num_benchmarks,
+        metrics.num_valid_benchmarks,
+        _percentage(metrics.task_speedup),
+    )
+
+
+def is_formulacode(event: AnyTrial) -> bool:
     """True if the event carries any of FormulaCode's sections."""
     return not (
         event.benchmarks is None
@@ -93,11 +134,6 @@ def is_formulacode(event: TrialResult) -> bool:
         and event.claimed is None
         and event.speedup_percentage is None
     )
-
-
-def has_entries(benchmarks: Mapping[str, JsonValue] | None) -> bool:
-    """True if there is anything to fall back on (C3): entries that are not objects are dropped (C1)."""
-    return benchmarks is not None and any(isinstance(entry, dict) for entry in benchmarks.values())
 
 
 def _percentage(task_speedup: float) -> float | None:

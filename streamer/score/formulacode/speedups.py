@@ -49,17 +49,23 @@ def speedups(benchmarks: Mapping[str, JsonValue], *, fallback: bool) -> list[Spe
 def effective_pairs(benchmarks: Mapping[str, JsonValue], *, fallback: bool) -> list[Pair]:
     """The effective speedups as plain tuples, which are cheaper.
 
-    With `fallback` the agent is treated as if it had changed nothing (C1): its value is 1.0, the
-    oracle's is kept if it is a finite number, else 1.0, and entries that are not objects are dropped.
+    With `fallback` the agent is treated as if it had changed nothing: its value is 1.0, and the oracle's
+    is kept if it is valid (R21). No oracle value is invented, and entries that are not objects are
+    dropped (C1).
     """
     if fallback:
-        return [(name, 1.0, _kept_oracle(e)) for name, e in benchmarks.items() if isinstance(e, dict)]
+        return [(name, 1.0, oracle_speedup(e)) for name, e in benchmarks.items() if isinstance(e, dict)]
     return [
         (name, _speedup(e, AGENT, _AGENT_SECONDS), _speedup(e, ORACLE, _ORACLE_SECONDS))
         if isinstance(e, dict)
         else (name, None, None)
         for name, e in benchmarks.items()
     ]
+
+
+def oracle_speedup(entry: JsonValue) -> float | None:
+    """The oracle's speedup in one entry; None if it is missing or invalid (A1)."""
+    return _speedup(entry, ORACLE, _ORACLE_SECONDS) if isinstance(entry, dict) else None
 
 
 def has_oracle(benchmarks: Mapping[str, JsonValue]) -> bool:
@@ -79,14 +85,6 @@ def _speedup(entry: dict[str, Any], ratio: str, seconds: str) -> float | None:
         return _valid(given)
     own, nop = _seconds(entry[seconds]), _seconds(entry.get(_NOP_SECONDS))
     return None if own is None or nop is None else _valid(nop / own)
-
-
-def _kept_oracle(entry: dict[str, Any]) -> float | None:
-    """What a fallback keeps: any finite number, though one <= 0 stays invalid; else 1.0 (C1)."""
-    given = entry.get(ORACLE)
-    if isinstance(given, int | float) and math.isfinite(given):
-        return _valid(given)
-    return 1.0 if ORACLE in entry else _speedup(entry, ORACLE, _ORACLE_SECONDS) or 1.0
 
 
 def _seconds(value: Any) -> float | None:

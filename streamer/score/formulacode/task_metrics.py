@@ -31,7 +31,8 @@ class TaskMetrics:
 
     Attributes:
         task_speedup: geometric mean over the valid benchmarks; 1.0 if there is none (A3).
-        advantages: levels 1 to 4; None if no benchmark has an oracle value at all (R22).
+        advantages: levels 1 to 4; None if no benchmark has an oracle value at all (R22), or after a
+            fallback no valid one, since it invents none (R21).
         num_benchmarks: entries, invalid ones included (A4).
         num_valid_benchmarks: valid entries (A1).
     """
@@ -61,7 +62,7 @@ def metrics_of_pairs(benchmarks: Mapping[str, JsonValue], *, fallback: bool) -> 
     """The same, pair by pair: whatever the entries are."""
     effective = effective_pairs(benchmarks, fallback=fallback)
     functions, valid = _by_function(effective)
-    if benchmarks and not has_oracle(benchmarks):
+    if (fallback and not valid) or (benchmarks and not has_oracle(benchmarks)):
         alone = [math.log(agent) for _, agent, _ in effective if agent is not None]
         return TaskMetrics(_gmean(alone), None, len(effective), valid)
     classes = _coarser(functions, 2)

@@ -1,24 +1,23 @@
-"""fc-eval's directories, with three agents to a trial (semantics D16, E1, G1 to G3)."""
+"""fc-eval's directories, with three agents to a trial (semantics D16, E1, E11, G1 to G3)."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
+from streamer.sources.agent_keys import Agent, container_key
 from streamer.sources.simulate.disk import SHARE_OF_WRITING, Disk
+from streamer.sources.simulate.fc_eval_merge import Result, merged
 from streamer.sources.simulate.outcomes import TEST_TIMEOUT, UNSET, Fate, Trial, attempts_of
 from streamer.sources.simulate.terminal_bench import RunFile, metadata_of, trial_directory, trial_name
 
-AGENTS = (("nop", "nop"), ("oracle", "oracle"), ("terminus-2", "openai/gpt-5"))
-"""(name, model), in the order in which they run."""
+AGENTS = (Agent("nop", "nop"), Agent("oracle", "oracle"), Agent("terminus-2", "openai/gpt-5"))
+"""In the order in which they run."""
 
 BENCHMARKS = ("algorithms.Sort.time_sort", "algorithms.Sort.time_search", "io.time_read")
 _PRICES = (1.25e-6, 1e-5)
 """USD per token in and out."""
-
-Result = dict[str, Any]
 
 
 def write_fc_eval(disk: Disk, trials: int, seed: int, start: datetime) -> None:
@@ -50,15 +49,15 @@ def _run(disk: Disk, run_file: RunFile, fate: Fate, trial: Trial, attempts: int)
     name = trial_name(disk, trial, attempts)
     home = trial_directory(disk, trial.task, name)
     ran = AGENTS[:-1] if trial.crashed else AGENTS
-    merged: Result = {}
-    for index, (agent, model) in enumerate(ran, 1):
-        own = _own_trial(fate, trial, agent)
-        merged = _sub_trial(disk, fate, own, index, name, f"{agent}:{model}")
+    results: dict[str, Result] = {}
+    for index, agent in enumerate(ran, 1):
+        own = _own_trial(fate, trial, agent.label)
+        results[agent.key] = _sub_trial(disk, fate, own, index, name)
         disk.work(1 / len(AGENTS))
     if trial.crashed:
         run_file.add(_bare(trial, name))
         return
-    whole = merged | {"trial_name": name, "costs_by_agent_model": {f"{a}:{m}": 0.0 for a, m in AGENTS}}
+    whole = merged(results)
     disk.json(home / "results.json", whole)
     disk.json(home / "results.json", whole)
     run_file.add(whole)
@@ -66,22 +65,23 @@ def _run(disk: Disk, run_file: RunFile, fate: Fate, trial: Trial, attempts: int)
 
 def _own_trial(fate: Fate, trial: Trial, agent: str) -> Trial:
     """The trial as one agent has it: baselines neither fail nor use tokens."""
-    if agent == AGENTS[-1][0]:
+    if agent == AGENTS[-1].label:
         return replace(trial, id=fate.new_id())
     return replace(trial, id=fate.new_id(), failure=UNSET, resolved=agent == "oracle", tokens=(0, 0))
 
 
-def _sub_trial(disk: Disk, fate: Fate, trial: Trial, index: int, name: str, key: str) -> Result:
+def _sub_trial(disk: Disk, fate: Fate, trial: Trial, index: int, name: str) -> Result:
     """Write what one agent leaves; its result twice, before and after its logs were read (G3)."""
-    agent = AGENTS[index - 1][0]
-    sub = f"{name}.agent-{index}-{agent}"
+    agent = AGENTS[index - 1]
+    key = container_key(index, agent)
+    sub = f"{name}.agent-{index}-{agent.label}"
     home = trial_directory(disk, trial.task, sub)
     steps = trial.tokens[1] % 30 + 2
     if trial.tokens[0]:
         disk.json(home / "agent-logs" / "trajectory.json", _trajectory(trial, steps))
     result = _bare(trial, sub)
     if trial.failure != TEST_TIMEOUT:
-        sections = _sections(fate, trial, key, agent)
+        sections = _sections(fate, trial, key, agent.label)
         disk.text(home / "panes" / "post-test.txt", _pane(sections))
         verdict = "passed" if trial.resolved else "failed"
         result |= {
@@ -92,10 +92,10 @@ def _sub_trial(disk: Disk, fate: Fate, trial: Trial, index: int, name: str, key:
     disk.work(SHARE_OF_WRITING)
     cost = trial.tokens[0] * _PRICES[0] + trial.tokens[1] * _PRICES[1]
     metrics = result["parser_extra_metrics"] or {}
-    read = {"trajectory_length": steps if cost else 0, "task_cost_usd": cost, "agent_model_key": key}
+    read = {"trajectory_length": steps if cost else 0, "task_cost_usd": cost, "agent_model_key": agent.key}
     result |= {
         "total_cost": cost,
-        "costs_by_agent_model": {key: cost},
+        "costs_by_agent_model": {agent.key: cost},
         "parser_extra_metrics": metrics | read,
     }
     disk.json(home / "results.json", result)
@@ -123,7 +123,7 @@ def _bare(trial: Trial, name: str) -> Result:
 
 
 def _sections(fate: Fate, trial: Trial, key: str, agent: str) -> dict[str, Result]:
-    """The three blocks of the log."""
+    """The three blocks of the log; `key`: the agent's in the spelling that its container has (E11)."""
     oracle = {name: 1.2 + index / 2 for index, name in enumerate(BENCHMARKS)}
     own = {"nop": 0.0, "oracle": 1.0}.get(agent, fate.random.random())
     speedups = {

@@ -1,0 +1,25 @@
+"""Which of the costs that a harness writes are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from streamer.sources.agent_keys import BASELINES
+
+
+def reported_cost(result: Mapping[str, Any], agent: str) -> Any:
+    """The `total_cost` of a result, None where it is unknown (R2).
+
+    fc-eval and Terminal-Bench write 0.0 also when they do not know: beside tokens the model has no price
+    (E4), and an agent without tokens is one whose tokens nobody counted. Only baselines cost nothing.
+
+    >>> reported_cost({"total_cost": 0.0, "total_input_tokens": 9}, "nop")
+    >>> reported_cost({"total_cost": 0.0, "total_input_tokens": 0}, "terminus-2")
+    >>> reported_cost({"total_cost": 0.0}, "nop"), reported_cost({"total_cost": 0.5}, "terminus-2")
+    (0.0, 0.5)
+    """
+    cost = result.get("total_cost")
+    tokens = (result.get("total_input_tokens"), result.get("total_output_tokens"))
+    counted = any(isinstance(count, int) and count > 0 for count in tokens)
+    return None if cost == 0 and (counted or agent not in BASELINES) else cost

@@ -1,0 +1,81 @@
+"""Who takes part in a run of fc-eval, and whose a result is (D3, D4, G2)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from schemas.identity import UNKNOWN
+from streamer.sources.agent_keys import Agent, Subject, agent_of_key
+from streamer.sources.base import ConvertOptions, RunPlan
+from streamer.sources.fc_eval_layout import METRICS, Place, configured_agents, named_so, place
+from streamer.sources.files import FileError, part, text
+from streamer.sources.terminal_bench_layout import run_file_results
+
+
+class Roster:
+    """The agents of a run: those of its configuration, else those that its results name.
+
+    Args:
+        path: of the run, a directory or a run-level file.
+        run_file: the run-level file; need not exist.
+        plan: of the run.
+        options: what the user asked for.
+
+    Attributes:
+        agents: position to agent, from 1. Grows while results are read if no configuration names them.
+        is_configured: whether a configuration names them.
+        is_multi: whether the run's trials are of several agents, or may be.
+    """
+
+    def __init__(self, path: Path, run_file: Path, plan: RunPlan, options: ConvertOptions) -> None:
+        self.is_multi, configured = configured_agents(path, plan)
+        self.is_configured = bool(configured)
+        self.agents: dict[int, Agent] = dict(enumerate(configured, 1))
+        self._options = options
+        if not configured:
+            self._learn(run_file, {plan.run_id, *plan.aliases})
+
+    def subject(self, position: int, agent: Agent) -> Subject:
+        """The agent as the reader of its log needs it."""
+        others = {other.key for place, other in self.agents.items() if place != position}
+        return Subject(agent.key, position, others)
+
+    def agent_of(self, where: Place, result: dict[str, Any]) -> Agent:
+        """Whose result it is: the agent configured at its place, else the one that the result names."""
+        named = agent_of_key(_named(result))
+        position = where.agent_index or 1
+        agent = self.agents.get(position)
+        if agent is None or (where.agent_index is not None and not named_so(agent, where.label)):
+            agent = named or Agent(where.label or self._options.agent or UNKNOWN, None)
+        if named and (not self.is_configured or (agent.model is None and named.label == agent.label)):
+            agent = named
+        self.agents.setdefault(position, agent)
+        return agent
+
+    def _learn(self, run_file: Path, own_names: Collection[str]) -> None:
+        """Who took part by the run-level file. A merged trial lists all its agents, the last one's last."""
+        try:
+            results = run_file_results(run_file)
+        except FileError:
+            return
+        for result in results:
+            if not isinstance(result, dict) or not text(result.get("task_id")):
+                continue
+            last = last_position(result, own_names)
+            keys = part(result, "costs_by_agent_model") if last else [_named(result)]
+            agents = dict(enumerate(filter(None, map(agent_of_key, keys)), 1))
+            self.is_multi = self.is_multi or last is not None
+            if agents and last in (None, len(agents)):
+                self.agents = agents | self.agents
+
+
+def last_position(result: dict[str, Any], own_names: Collection[str]) -> int | None:
+    """Position of the agent that ran last, by the trial's name (D2); None if the name says none."""
+    return place(result["task_id"], text(result.get("trial_name")) or "", own_names).agent_index
+
+
+def _named(result: dict[str, Any]) -> Any:
+    """The key of the agent that a result names."""
+    return part(result, METRICS).get("agent_model_key")

@@ -1,0 +1,183 @@
+"""The rulings on a group of trials, worked out independently of the product: slow and plain.
+
+Trials are events as dicts, already without duplicates, and without the sections of FormulaCode. Nothing
+here imports `streamer`. A number that no trial has is None; an infinite one is a float.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import Any
+
+Json = dict[str, Any]
+Trials = Sequence[Json]
+
+GRADES = ((0.95, "A"), (0.85, "B"), (0.75, "C"), (0.65, "D"))
+STATISTICS = ("median", "mean", "mode", "min", "max", "std_dev")
+BASELINES = ("nop", "oracle")
+SCORED = ("pass_rate", "impl_rate", "composite_score", "cost_usd", "cost_of_pass", "duration_seconds")
+
+
+# One trial
+
+
+def verdict(trial: Json) -> bool | None:
+    """As the harness says (R19), else the success that follows from tests and snapshot (R27)."""
+    said: bool | None = trial.get("resolved")
+    if said is not None or trial.get("failure_mode") not in (None, "unset"):
+        return said
+    held = [trial[name] for name in ("tests", "snapshot") if trial.get(name) is not None]
+    return all(map(_section_passes, held)) if held else None
+
+
+def _section_passes(section: Json) -> bool:
+    good = section["status"] in ("ok", "passed")
+    counts = [section.get(name) or 0 for name in ("failed", "error")] if section["status"] == "ok" else []
+    return good and not any(counts) and (section.get("pass_to_fail") or 0) <= 0
+
+
+def value_of(trial: Json, metric: str) -> float | None:
+    """A metric of one trial."""
+    passed = verdict(trial) is True
+    score, cost = trial.get("score"), trial.get("cost_usd")
+    impl = None if score is None else min(1.0, max(0.0, float(score)))  # (R13)
+    match metric:
+        case "pass_rate":
+            return float(passed)
+        case "impl_rate":
+            return impl
+        case "composite_score":
+            return None if impl is None else (float(passed) + impl) / 2
+        case "cost_of_pass":  # (R14)
+            return cost if passed else math.inf
+    found: float | None = trial.get(metric)
+    return found
+
+
+# Statistics
+
+
+def statistics(values: Iterable[float]) -> Json:
+    """The specification's statistics; null of nothing (R16); mean and deviation round once (R18)."""
+    held = sorted(map(float, values))
+    if not held:
+        return dict.fromkeys(STATISTICS) | {"count": 0}
+    middle = held[(len(held) - 1) // 2], held[len(held) // 2]
+    times = Counter(held)
+    found = {
+        "median": float(sum(map(Fraction, middle)) / 2) if math.isfinite(middle[1]) else middle[1],
+        "mode": min(value for value in times if times[value] == max(times.values())),  # (R15)
+        "min": held[0],
+        "max": held[-1],
+        "count": len(held),
+    }
+    if not math.isfinite(held[-1]):  # (R14)
+        return found | {"mean": math.inf, "std_dev": None}
+    mean = sum(map(Fraction, held)) / len(held)
+    variance = sum((Fraction(value) - mean) ** 2 for value in held) / len(held)
+    return found | {"mean": float(mean), "std_dev": math.sqrt(variance)}
+
+
+def distribution(trials: Trials, metric: str) -> Json:
+    """Statistics of a metric over the trials that have it (R1)."""
+    return statistics(value for value in (value_of(t, metric) for t in trials) if value is not None)
+
+
+# Groups
+
+
+def cost_of_pass(trials: Trials) -> float | None:
+    """Total known cost by the passes among the trials with a known cost (R14); None of no trial."""
+    if not trials:
+        return None
+    if not any(verdict(trial) for trial in trials):
+        return math.inf
+    known = [trial for trial in trials if trial.get("cost_usd") is not None]
+    passes = sum(verdict(trial) is True for trial in known)
+    return float(sum(Fraction(trial["cost_usd"]) for trial in known) / passes) if passes else None
+
+
+def graded(trials: Trials, judged: bool | None = None, finished: bool = False) -> Json:
+    """Grade of a group, the number and the basis that it rests on, and whether it may move (R13)."""
+    scored = [trial for trial in trials if trial.get("score") is not None]
+    if not trials:
+        return {"grade": None, "grade_score": None, "grade_basis": None, "grade_provisional": False}
+    by_judge = bool(scored) if judged is None else judged
+    metric, statistic = ("composite_score", "median") if by_judge else ("pass_rate", "mean")
+    score = distribution(trials, metric)[statistic]
+    return {
+        "grade": None if score is None else grade(score),
+        "grade_score": score,
+        "grade_basis": "composite_median" if by_judge else "mean_pass_rate",
+        "grade_provisional": by_judge and len(scored) < len(trials) and not finished,
+    }
+
+
+def grade(score: float) -> str:
+    """Letter of the specification's profile."""
+    return next((letter for threshold, letter in GRADES if score >= threshold), "F")
+
+
+def uplift(ours: Json, baseline: Json) -> Json:
+    """`tier_uplift` and `tier_delta` of two groups as :func:`graded` has them (R23)."""
+    mine, theirs = ours["grade_score"], baseline["grade_score"]
+    if ours["grade_basis"] != baseline["grade_basis"] or mine is None or theirs is None:
+        return {"tier_uplift": None, "tier_delta": None}
+    delta = mine - theirs
+    return {"tier_uplift": delta / theirs if theirs > 0 else None, "tier_delta": delta}
+
+
+# pass@k
+
+
+def whole_trials(trials: Trials) -> list[tuple[Json, str | None]]:
+    """The deciding event of each trial without baselines, and whose trial it is; None: a group's (R10)."""
+    groups: dict[tuple[Any, ...], list[Json]] = defaultdict(list)
+    found: list[tuple[Json, str | None]] = []
+    for trial in trials:
+        if trial.get("agent_index") is not None:
+            place = ("shard", "task_id", "attempt", "tier", "subtest")
+            groups[tuple(trial.get(name) for name in place)].append(trial)
+        elif trial["agent"] not in BASELINES:
+            found.append((trial, f"{trial['agent']}:{trial['model']}"))
+    for group in groups.values():
+        compared = [trial for trial in group if trial["agent"] not in BASELINES]
+        if compared:
+            found.append((max(compared, key=lambda trial: trial["agent_index"]), None))
+    return found
+
+
+def pass_at_k(trials: Trials, attempts: int = 1, tasks: int | None = None) -> Json | None:
+    """pass@k of trials; None over a mixture of agent:models or tiers (R11, F10).
+
+    Args:
+        trials: the group's trials.
+        attempts: planned ones.
+        tasks: how many tasks are planned; those that were seen if unset.
+    """
+    whole = whole_trials(trials)
+    if len({whose for _, whose in whole}) > 1 or len({trial.get("tier") for trial, _ in whole}) > 1:
+        return None
+    verdicts: dict[str, list[bool]] = defaultdict(list)
+    for trial, _ in whole:
+        verdicts[trial["task_id"]].append(verdict(trial) is True)
+    if not verdicts:
+        return {}
+    most = max(attempts, *map(len, verdicts.values()))
+    powers = (2**n for n in range(most.bit_length()))
+    ks = sorted({k for k in (*powers, 5, 10) if k <= most})
+    needed = max(tasks or 0, len(verdicts))
+    found = {}
+    for k in ks:
+        able = [_at_least_one(k, len(held), sum(held)) for held in verdicts.values() if len(held) >= k]
+        value = float(sum(able, Fraction()) / len(able)) if able else None
+        found[str(k)] = {"value": value, "tasks_covered": len(able), "partial": len(able) < needed}
+    return found
+
+
+def _at_least_one(k: int, trials: int, passes: int) -> Fraction:
+    """Chance that of k trials drawn from all one passes."""
+    return 1 - Fraction(math.comb(trials - passes, k), math.comb(trials, k))
