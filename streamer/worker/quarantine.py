@@ -2,7 +2,7 @@
 
 An exception in what is computed for one run drops that run from memory (`Partition.guard`, `Pipeline.fold`).
 Before the events that led there count as done, this writes it down: a record among the state pages, so that
-whoever has the partition next holds the run back too; the reason in each of its last good summaries; and a
+the next owner of the partition holds the run back too; the reason in each of its last good summaries; and a
 rejection with the event, where one can be named. `repair` folds such a run again.
 """
 

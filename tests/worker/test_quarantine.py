@@ -231,7 +231,7 @@ def test_a_rebuild_keeps_the_last_good_summaries_and_an_upgraded_worker_replaces
     assert degraded(on_embedded, SICK)
     still = poisoned(on_embedded, "cut").start()
     still.wait_until(lambda: SICK in in_quarantine(on_embedded), "it fails again")
-    still.wait_until(lambda: others_are_current(on_embedded), "all other runs are made anew")
+    still.wait_until(lambda: others_are_current(on_embedded), "all other runs are folded again")
     assert on_embedded.in_redis(good) == good
     still.stop()
     assert run_cli(on_embedded, "rebuild", "--switch").returncode == 0
@@ -300,10 +300,8 @@ def test_topic_and_redis_say_degraded_in_the_same_bytes(on_embedded: Deployment)
 
 def test_status_query_and_verify_tell_of_a_run_in_quarantine(on_embedded: Deployment) -> None:
     fall_sick(on_embedded, "score")
-    assert (
-        "in quarantine (Poisoned: cannot be divided)"
-        in run_cli(on_embedded, "query", "run", SICK).stderr.decode()
-    )
+    said = run_cli(on_embedded, "query", "run", SICK, "--json").stderr.decode()
+    assert "in quarantine (Poisoned: cannot be divided)" in said
     problems = read_health(on_embedded.settings).problems
     assert any(SICK in problem and "streamer runs repair" in problem for problem in problems)
     verification = Verification(on_embedded.settings, prices=PriceTable.default(), wait_seconds=9)
