@@ -25,9 +25,19 @@ PLAIN = 1e15
 """Up to that, either way from zero, msgspec writes a float as orjson does: without an exponent."""
 
 NOT_DIGESTED = frozenset(
-    {"epoch", "state_version", "last_event_at", "superseded", "conflicts", "digest", "made_with", "degraded"}
+    {
+        "epoch",
+        "state_version",
+        "last_event_at",
+        "superseded",
+        "conflicts",
+        "digest",
+        "made_with",
+        "degraded",
+        "state",
+    }
 )
-"""Fields that tell how a summary came about rather than what it says."""
+"""Fields that tell how a summary came about rather than what it says, and what readers add (`state`)."""
 
 
 def canonical_json(value: Any) -> bytes:

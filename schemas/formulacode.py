@@ -42,7 +42,7 @@ class FormulaCodeSummary(Message):
         default=0,
         ge=0,
         description="Trials of the finished run in which the agent was planned and has no sub-trial; they "
-        "count here as failures, and in no other number (R21).",
+        "count as failures in these numbers, and in no others of the summary (R21).",
     )
     coverage: FormulaCodeCoverage = Field(description="What the means rest on.")
 

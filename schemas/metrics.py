@@ -63,7 +63,7 @@ BOARD_METRICS: dict[str, BoardMetric] = {
             ("statistics", "composite_score", "median"),
             True,
             "1",
-            "Median composite of pass rate and judge's score; the grade rests on it.",
+            "Median composite of pass rate and judge's score; judged agents only, whose grade rests on it.",
         ),
         BoardMetric(
             "cost_of_pass", ("cost_of_pass",), False, "USD", "Known cost per pass; inf with no pass."

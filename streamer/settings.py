@@ -25,6 +25,8 @@ from pydantic_settings import (
 from streamer.discovery import discovered_settings
 
 DEFAULT_CONFIG_FILE = "streamer.toml"
+READ_COMMITTED = "read_committed"
+"""Isolation level of every consumer."""
 
 
 class DiscoverySource(InitSettingsSource):
@@ -118,6 +120,11 @@ class Settings(BaseSettings):
         pattern=r"^[^\s/]+:[0-9]{1,5}$",
         description="HOST:PORT where a worker answers /healthz, /readyz and /metrics; null: nowhere.",
     )
+    adopt_configuration: bool = Field(
+        default=False,
+        description="A worker that starts makes its own prices, profiles and formulas those of its group, as "
+        "the one of `up` does; false: it waits for `streamer config adopt`.",
+    )
     epoch: int | None = Field(default=None, ge=1, description="Overrides the epoch kept in streamer-meta.")
 
     @field_validator("redis_cafile", "ssl_cafile", "ssl_certfile", "ssl_keyfile")
@@ -182,6 +189,10 @@ class Settings(BaseSettings):
             options["sasl_plain_password"] = _secret(self.sasl_password, self.sasl_password_file)
             logging.getLogger("aiokafka.conn").addFilter(_without_credentials)
         return options
+
+    def consumer_options(self) -> dict[str, Any]:
+        """Arguments for any aiokafka consumer: what an aborted transaction wrote is never read."""
+        return self.kafka_options() | {"isolation_level": READ_COMMITTED}
 
     @property
     def codec(self) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +103,9 @@ def _both(
 ) -> tuple[RunData, RunData]:
     """What both sides are made of; the same is read once."""
     if not files:
-        first = from_stack(settings, a)
-        return first, first if a == b else from_stack(settings, b)
+        now = datetime.now(UTC)
+        first = from_stack(settings, a, now)
+        return first, first if a == b else from_stack(settings, b, now)
     first = _folded(a, runs[0], settings)
     return first, first if (a, runs[0]) == (b, runs[1]) else _folded(b, runs[1], settings)
 
@@ -114,7 +116,7 @@ def _folded(name: str, run_id: str | None, settings: Settings) -> RunData:
         raise click.UsageError(f"there is no file {name}; without --files A and B are runs")
     with open_lines(file) as lines:
         records = records_of_lines(lines, name)
-        data, rejected = from_events(records, run_id, price_table(settings.prices_file))
+        data, rejected = from_events(records, run_id, datetime.now(UTC), price_table(settings.prices_file))
     for one in rejected:
         report_rejected(one)
     return data

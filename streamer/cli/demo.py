@@ -6,6 +6,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -135,20 +136,22 @@ def _look_until(due: float, view: View) -> None:
 def _summaries(reader: StateReader) -> Iterator[Summary]:
     """Everything in Redis, by run."""
     for run in sorted(reader.runs(), key=lambda run: run.run_id):
-        groups = (*reader.agents(run.run_id), *reader.tiers(run.run_id, within=True))
-        for summary in (run, *groups):
+        found = reader.snapshot(run.run_id)
+        for summary in (found.run, *found.agents, *found.tiers):
             yield summary.model_dump(mode="json")
 
 
 def _print_boards(reader: StateReader, summaries: list[Summary]) -> None:
+    now = datetime.now(UTC)
     runs = [summary for summary in summaries if summary["type"] == "run_summary"]
     if len(runs) > RUNS_IN_FULL:
-        print_runs(runs)
+        print_runs(runs, now)
     else:
         for run in runs:
             within = [s for s in summaries if s["run_id"] == run["run_id"]]
-            print_run(s for s in within if not (s["type"] == "tier_summary" and s["agent_model"]))
-    print_leaderboard(BOARD_METRICS["accuracy"], reader.leaderboard("accuracy"))
+            shown = [s for s in within if not (s["type"] == "tier_summary" and s["agent_model"])]
+            print_run(shown, now)
+    print_leaderboard(BOARD_METRICS["pass_rate"], reader.leaderboard("pass_rate"))
 
 
 def _print_rejections(settings: Settings) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from streamer.cli.printing import console, dollars, percent, print_line, shown, visible
 from streamer.cli.tables import progress
+from streamer.client.outcomes import basis, best_first, marked_grade
 from streamer.client.reader import StateReader
 
 if TYPE_CHECKING:
@@ -132,12 +133,11 @@ def _table(title: str, groups: list[Summary], name: str) -> Table:
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for index, column in enumerate((title, "trials", "accuracy", "composite", "grade", "cost of pass")):
+    for index, column in enumerate((title, "trials", "pass rate", "grade", "rests on", "cost of pass")):
         table.add_column(column, justify="right" if index else "left", min_width=40 if not index else None)
-    for group in sorted(groups, key=_rank) if name == "agent_model" else groups:
-        grade = f"{shown(group['grade'])}{'?' if group['provisional'] else ''}"
-        median = group["statistics"]["composite_score"]["median"]
-        numbers = (percent(group["accuracy"]), shown(median), grade, dollars(group["cost_of_pass"]))
+    for group in sorted(groups, key=best_first) if name == "agent_model" else groups:
+        rate = percent(group["statistics"]["pass_rate"]["mean"])
+        numbers = (rate, marked_grade(group), basis(group), dollars(group["cost_of_pass"]))
         table.add_row(*map(Text, (visible(group[name]), shown(group["trials"]), *numbers)))
     return table
 
@@ -146,10 +146,6 @@ def _best(agents: list[Summary]) -> str:
     contestants = [agent for agent in agents if not agent["baseline"]]
     if not contestants:
         return shown(None)
-    best = min(contestants, key=_rank)
-    return f"{visible(best['agent_model'])} with accuracy {percent(best['accuracy'])}"
-
-
-def _rank(agent: Summary) -> tuple[bool, float, str]:
-    """Best accuracy first, baselines last."""
-    return (agent["baseline"], -(agent["accuracy"] or 0.0), agent["agent_model"])
+    best = min(contestants, key=best_first)
+    rate = best["statistics"]["pass_rate"]["mean"]
+    return f"{visible(best['agent_model'])} with pass rate {percent(rate)}"

@@ -21,7 +21,7 @@ PIPE_CLOSED = 141
 """Ended because nobody reads the output any more, as shells report it."""
 
 _OURS = ("streamer", "schemas")
-_ABOUT_SETTINGS = {"BadRedisUrl", "PriceTableError"}
+_ABOUT_SETTINGS = {"BadRedisUrl", "OtherProtocol", "PriceTableError"}
 """Errors of ours about what the user gave. By name: importing their modules would load the clients."""
 _START = "Start one (streamer up, or docker compose up)"
 
@@ -65,6 +65,8 @@ def explain(error: Exception, settings: object = None) -> str:
             return f"no Kafka broker answers at {where}. {_START}, or name one with --bootstrap"
         return f"Kafka refused: {text}"
     if _comes_from(error, "redis"):
+        if wrong := _other_protocol(settings):
+            return wrong
         where = without_password(getattr(settings, "redis", "the address given"))
         if type(error).__name__ in {"ConnectionError", "TimeoutError", "BusyLoadingError"}:
             return f"no Redis answers at {where}. {_START}, or name one with --redis"
@@ -74,6 +76,15 @@ def explain(error: Exception, settings: object = None) -> str:
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror or text
     return f"internal error, {type(error).__name__}: {text}. Please report it; STREAMER_DEBUG=1 shows where"
+
+
+def _other_protocol(settings: object) -> str | None:
+    """A sentence if Redis speaks TLS and we do not, or the other way round."""
+    from streamer.sinks.connect import address, other_protocol
+
+    url = getattr(settings, "redis", None)
+    wrong = other_protocol(url) if url else None
+    return f"Redis at {address(url)} {wrong}, in --redis or STREAMER_REDIS" if url and wrong else None
 
 
 def _code(error: Exception) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -59,12 +60,13 @@ def _print_json(folding: Folding, by: str | None) -> None:
 
 
 def _print_tables(folding: Folding, by: str | None) -> None:
+    now = datetime.now(UTC)
     for run_id in folding.runs():
         summaries = [change.summary or {} for change in folding.summaries_of(run_id)]
         if not summaries:
             continue  # it failed, which is said below
         subtests = by_subtest(folding.pipeline.run(run_id)) if by else []
-        print_run(summaries, subtests, _fallbacks(folding, run_id, summaries))
+        print_run(summaries, now, subtests, _fallbacks(folding, run_id, summaries))
     if not folding.runs():
         print_line("No results.")
 

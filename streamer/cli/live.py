@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -104,8 +105,10 @@ def _watch(
             stop.set()
         outcome = following.result()
         for run in reader.runs():
-            groups = (run, *reader.agents(run.run_id), *reader.tiers(run.run_id))
-            print_run(summary.model_dump(mode="json") for summary in groups)
+            found = reader.snapshot(run.run_id)
+            tiers = [tier for tier in found.tiers if tier.agent_model is None]
+            groups = (found.run, *found.agents, *tiers)
+            print_run((summary.model_dump(mode="json") for summary in groups), datetime.now(UTC))
         return outcome
 
 

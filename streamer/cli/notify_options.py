@@ -61,7 +61,7 @@ def notify_options(command: Command) -> Command:
         "--stalled-after",
         type=click.FloatRange(min=0, min_open=True),
         metavar="MINUTES",
-        help="Tell when an unfinished run has had no result for so long.",
+        help="Tell when a run that has not ended has had no result for so long.",
     )
     @click.option(
         "--rejection-rate",

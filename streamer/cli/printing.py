@@ -70,7 +70,12 @@ def console() -> Console:
 
 
 def print_table(
-    title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, names: int = 1
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    names: int = 1,
+    note: str = "",
 ) -> None:
     """A table on stdout; nothing if there are no rows.
 
@@ -79,6 +84,7 @@ def print_table(
         columns: their heads.
         rows: values as they are; unknown ones (None) become a dash.
         names: so many first columns are aligned to the left, the others to the right.
+        note: a line below it; "": none.
     """
     from rich import box
     from rich.table import Table
@@ -94,6 +100,8 @@ def print_table(
     for row in held:
         table.add_row(*(Text(shown(value)) for value in row))
     console().print(table)
+    if note:
+        print_line(note)
     print_line()
 
 

@@ -53,7 +53,7 @@ def command(file: Path, raw: bool, settings: Settings) -> None:
                 bad += 1
                 say(f"line {record.offset + 1}: {event.code}: {event.message}")
             else:
-                unknown.update(event.model_extra or ())
+                unknown.update(list(event.model_extra or ()))  # a mapping would be added up
             if raw or not isinstance(event, Reason):
                 key = None if isinstance(event, Reason) else event.run_id.encode()
                 publisher.send(Outgoing(key, value))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -24,6 +25,7 @@ from streamer.cli.tables import (
     print_trials,
 )
 from streamer.cli.tables_formulacode import print_payload
+from streamer.client.lifecycle import with_state
 from streamer.client.reader import StateReader
 from streamer.client.trials import scored_trials, subtests
 from streamer.settings import Settings
@@ -45,11 +47,12 @@ def command() -> None:
 def runs(as_json: bool, settings: Settings) -> None:
     """All runs, the latest first."""
     with StateReader(settings) as reader:
-        found = _dumped(reader.runs())
+        found = reader.runs()
+    now = datetime.now(UTC)
     if as_json:
-        _print_json(found)
+        _print_json(with_state(run, now) for run in found)
     else:
-        print_runs(found)
+        print_runs(_dumped(found), now)
 
 
 @command.command()
@@ -59,12 +62,14 @@ def runs(as_json: bool, settings: Settings) -> None:
 def run(run_id: str, as_json: bool, settings: Settings) -> None:
     """One run: its summary; as tables also its agents and tiers."""
     with StateReader(settings) as reader:
-        summary = reader.run(run_id)
+        now = datetime.now(UTC)
         if as_json:
-            _print_json(_dumped([summary]))
+            summary = reader.run(run_id)
+            _print_json([with_state(summary, now)])
         else:
-            groups = [*reader.agents(run_id), *reader.tiers(run_id, within=True)]
-            print_run(_dumped([summary, *groups]))
+            found = reader.snapshot(run_id)
+            summary = found.run
+            print_run(_dumped([summary, *found.agents, *found.tiers]), now)
     if summary.degraded:
         say(
             f"streamer: this run is in quarantine ({visible(summary.degraded)}): these are its last good "
@@ -138,7 +143,7 @@ def trials(
 
 
 @command.command()
-@click.option("--metric", type=click.Choice(list(BOARD_METRICS)), default="accuracy", show_default=True)
+@click.option("--metric", type=click.Choice(list(BOARD_METRICS)), default="pass_rate", show_default=True)
 @click.option("--run", "run_id", metavar="RUN", help="Only this run; across all runs otherwise.")
 @click.option("--benchmark", help="Only runs of this benchmark.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Only runs with this label.")
@@ -154,7 +159,7 @@ def leaderboard(
     as_json: bool,
     settings: Settings,
 ) -> None:
-    """Agents by a metric, best first. Baselines are left out; incomplete ones are marked and come last."""
+    """Agents by a metric, best first. Baselines are left out; provisional ones are marked and come last."""
     wanted = dict(map(_label, labels))
     with StateReader(settings) as reader:
         rows = reader.leaderboard(metric, run=run_id, benchmark=benchmark, labels=wanted, limit=limit)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -63,7 +64,7 @@ def command(
         data, rejected = _folded(events, run_id, settings)
     else:
         assert run_id is not None
-        data = from_stack(settings, run_id, trials=trials and form not in WITHOUT_TRIALS)
+        data = from_stack(settings, run_id, datetime.now(UTC), trials=trials and form not in WITHOUT_TRIALS)
     _say_if_moving(data)
     _write(FORMATS[form](data), out)
     if rejected:
@@ -73,7 +74,7 @@ def command(
 def _folded(events: Path, run_id: str | None, settings: Settings) -> tuple[RunData, int]:
     with open_lines(events) as lines:
         records = records_of_lines(lines, str(events))
-        data, rejected = from_events(records, run_id, price_table(settings.prices_file))
+        data, rejected = from_events(records, run_id, datetime.now(UTC), price_table(settings.prices_file))
     for one in rejected:
         report_rejected(one)
     return data, len(rejected)

@@ -20,11 +20,31 @@ from streamer.settings import Settings
     help="Whoever looks must know it. Better in STREAMER_WEB_TOKEN: others see a command line.",
 )
 @click.option("--host-name", "host_names", multiple=True, help="Further name that the server is called by.")
+@click.option(
+    "--connections-per-address",
+    type=click.IntRange(min=1),
+    default=256,
+    show_default=True,
+    help="Connections that one address may have. A proxy is one address.",
+)
 @with_settings
 def command(
-    host: str, port: int | None, token: str | None, host_names: tuple[str, ...], settings: Settings
+    host: str,
+    port: int | None,
+    token: str | None,
+    host_names: tuple[str, ...],
+    connections_per_address: int,
+    settings: Settings,
 ) -> None:
     """Show live boards in a browser, with a JSON API (/api/openapi.json), until Ctrl-C. Read-only."""
     from streamer.web.server import run_server
 
-    run_server(settings, host=host, port=port, token=token, host_names=host_names, echo=print_line)
+    run_server(
+        settings,
+        host=host,
+        port=port,
+        token=token,
+        host_names=host_names,
+        connections_per_address=connections_per_address,
+        echo=print_line,
+    )

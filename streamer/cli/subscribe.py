@@ -13,8 +13,9 @@ import click
 
 from schemas.canonical import canonical_json
 from streamer.cli.options import json_option, with_settings
-from streamer.cli.printing import dollars, percent, print_json, print_line, say, shown
+from streamer.cli.printing import dollars, print_json, print_line, say, shown
 from streamer.cli.tables import progress
+from streamer.client.outcomes import accuracy, accuracy_name, grade_with_basis
 from streamer.client.subscribe import FEEDS, Update, follow
 from streamer.settings import Settings
 
@@ -85,22 +86,18 @@ def _show_line(feed: str, update: Update) -> None:
 def _group(message: Message) -> str:
     who = " ".join(str(part) for part in (message.get("tier"), message["agent_model"]) if part)
     of_planned = "" if message["runs_planned"] is None else f" of {message['runs_planned']}"
-    median = message["statistics"]["composite_score"]["median"]
     return (
         f"{message['run_id']} {who}: {message['trials']}{of_planned} trials, "
-        f"accuracy {percent(message['accuracy'])}, composite {shown(median)}, "
-        f"grade {_grade(message, 'grade')}, cost {dollars(message['total_cost'])}"
+        f"accuracy {accuracy(message)}, grade {grade_with_basis(message)}, "
+        f"cost {dollars(message['total_cost'])}"
     )
-
-
-def _grade(message: Message, field: str) -> str:
-    return f"{shown(message[field])}{' (prov.)' if message['provisional'] else ''}"
 
 
 def _run(message: Message) -> str:
     return (
-        f"{message['run_id']}: {message['resolved']} of {message['trials']} trials resolved "
-        f"({percent(message['accuracy'])}), cost {dollars(message['total_cost'])}, {progress(message)}"
+        f"{message['run_id']}: {message['resolved']} of {message['trials']} trials resolved, "
+        f"{accuracy_name(message)} {accuracy(message)}, cost {dollars(message['total_cost'])}, "
+        f"{progress(message)}"
     )
 
 
@@ -112,8 +109,8 @@ def _news(message: Message) -> str:
         return f"{message['run_id']} {_place(trial)}: scored again, {changes or 'nothing moved'}"
     who = " ".join(part for part in (message["tier"], message["agent_model"]) if part)
     return (
-        f"{message['run_id']} {who}: grade {shown(message['from_grade'])} -> {_grade(message, 'to_grade')}, "
-        f"median composite {shown(message['median_composite'])}"
+        f"{message['run_id']} {who}: grade {shown(message['from_grade'])} -> "
+        f"{grade_with_basis(message | {'grade': message['to_grade']})}"
     )
 
 
@@ -125,9 +122,12 @@ def _flat(scored: Message) -> Message:
 
 def _trial(message: Message) -> str:
     verdict = {True: "resolved", False: "not resolved", None: "no verdict"}[message["resolved"]]
+    derived = " (derived)" if message["verdict_source"] == "derived" else ""
+    composite = message["composite_score"]
+    judged = "" if composite is None else f"composite {shown(composite)}, grade {message['grade']}, "
     return (
-        f"{message['run_id']} {_place(message)}: {verdict}, composite {shown(message['composite_score'])}, "
-        f"grade {shown(message['grade'])}, cost {dollars(message['cost_usd'])}"
+        f"{message['run_id']} {_place(message)}: {verdict}{derived}, {judged}"
+        f"cost {dollars(message['cost_usd'])}"
     )
 
 

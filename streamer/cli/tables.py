@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from schemas.metrics import BoardMetric
-from streamer.cli.printing import dollars, percent, print_line, print_table, shown
+from streamer.cli.printing import dollars, print_line, print_table, shown
 from streamer.cli.tables_formulacode import print_formulacode
+from streamer.client.lifecycle import state_of
+from streamer.client.outcomes import accuracy, basis, best_first, grade
 from streamer.report.tables import (
     Table,
     about,
     agents_table,
-    best_first,
     head_lines,
-    pass_at_k,
     progress,
     subtests_table,
     tiers_tables,
@@ -25,13 +27,14 @@ from streamer.stats import json_number
 if TYPE_CHECKING:
     from streamer.client.reading import LeaderboardRow
 
-__all__ = ["pass_at_k", "progress"]
+__all__ = ["progress"]
 
 Summary = Mapping[str, Any]
 
 
 def print_run(
     summaries: Iterable[Summary],
+    now: datetime,
     subtests: Sequence[Summary] = (),
     fallbacks: Sequence[Summary] | None = None,
 ) -> None:
@@ -39,6 +42,7 @@ def print_run(
 
     Args:
         summaries: the run's.
+        now: the time at which its state is told.
         subtests: its tiers broken down.
         fallbacks: scored trials that fell back to baseline; None where the trials are not at hand.
     """
@@ -47,7 +51,7 @@ def print_run(
         by_type.setdefault(summary["type"], []).append(summary)
     run = next(iter(by_type.get("run_summary", ())), None)
     if run:
-        print_header(run)
+        print_header(run, now)
     agents = sorted(by_type.get("agent_model_summary", ()), key=best_first)
     print_agents(agents)
     print_formulacode(run, agents, fallbacks)
@@ -55,16 +59,16 @@ def print_run(
     print_subtests(subtests)
 
 
-def print_header(run: Summary) -> None:
+def print_header(run: Summary, now: datetime) -> None:
     """The run itself: what it is, how far it is, what came out."""
-    print_line(" · ".join([f"Run {run['display_name'] or run['run_id']}", *about(run)]))
+    print_line(" · ".join([f"Run {run['display_name'] or run['run_id']}", *about(run, state_of(run, now))]))
     for line in head_lines(run):
         print_line(f"  {line}")
     print_line()
 
 
 def print_agents(agents: Iterable[Summary]) -> None:
-    """The agents of a run, best median composite first, baselines last."""
+    """The agents of a run, the highest pass rate first, baselines last."""
     _print(agents_table(agents))
 
 
@@ -79,13 +83,13 @@ def print_subtests(subtests: Iterable[Summary]) -> None:
     _print(subtests_table(subtests))
 
 
-def print_runs(runs: Sequence[Summary]) -> None:
-    """Several runs, one line each, in the given order."""
-    columns = ("run", "benchmark", "status", "trials", "accuracy", "cost", "agents", "tiers", "last event")
+def print_runs(runs: Sequence[Summary], now: datetime) -> None:
+    """Several runs, one line each, in the given order; `now`: the time at which their states are told."""
+    columns = ("run", "benchmark", "state", "trials", "all trials", "cost", "agents", "tiers", "last event")
     rows = (
         [
-            *(run["run_id"], run["benchmark"], run["status"] or "running", _done(run)),
-            *(percent(run["accuracy"]), dollars(run["total_cost"]), run["agent_models"], run["tiers"]),
+            *(run["run_id"], run["benchmark"], state_of(run, now), _done(run)),
+            *(accuracy(run), dollars(run["total_cost"]), run["agent_models"], run["tiers"]),
             run["last_event_at"],
         ]
         for run in runs
@@ -109,19 +113,18 @@ def print_leaderboard(metric: BoardMetric, rows: Sequence[LeaderboardRow]) -> No
     lines = (
         [
             *(row.rank, row.agent_model, row.run, json_number(row.value), row.trials),
-            f"{row.grade} (prov.)" if row.provisional and row.grade else row.grade,
-            "incomplete" if row.provisional else "complete",
+            *(grade(asdict(row)), basis(asdict(row)), row.state),
         ]
         for row in rows
     )
-    columns = ("", "agent:model", "run", metric.name, "trials", "grade", "run state")
+    columns = ("", "agent:model", "run", metric.name, "trials", "grade", "rests on", "run state")
     print_table(f"{metric.name}{unit}: {order} first", columns, lines, names=3)
     if not rows:
         print_line(f"Nobody on the board of {metric.name}.")
 
 
 def _print(table: Table) -> None:
-    print_table(table.title, table.columns, table.rows, names=table.names)
+    print_table(table.title, table.columns, table.rows, names=table.names, note=table.note)
 
 
 def _done(run: Summary) -> str:

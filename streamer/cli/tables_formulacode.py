@@ -84,6 +84,7 @@ def _lines(agent: Summary) -> Iterator[tuple[str, object]]:
     yield "  with a cost", of_trials(agent["coverage"]["cost_usd"])
     yield "  with a length", of_trials(agent["coverage"]["trajectory_length"])
     yield "fell back to baseline", of_trials(numbers["fallbacks"])
+    yield "planned, never came", numbers["missing"]
 
 
 def _print_run_lines(run: Summary) -> None:

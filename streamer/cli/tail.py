@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import threading
@@ -19,6 +20,7 @@ from streamer.cli.status_line import StatusLine
 from streamer.client.tail.follow import Standing
 from streamer.client.tail.session import Outcome, tail
 from streamer.settings import Settings
+from streamer.sinks.broker import refuse_other_protocol
 from streamer.sources.base import AUTO, ConvertOptions
 from streamer.sources.registry import HARNESSES
 
@@ -67,6 +69,7 @@ def command(
     RUN_DIR is a run directory or one above several, and need not exist yet. The log ends up saying what
     `streamer convert RUN_DIR` says at that moment; starting again is always safe.
     """
+    asyncio.run(refuse_other_protocol(settings))
     options = ConvertOptions(run_id=run_id, agent=agent, model=model, harness=harness)
     line = StatusLine()
     with stopping() as stop:

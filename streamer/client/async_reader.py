@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
@@ -15,8 +16,8 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.client.questions import Asking, Command, Questions
-from streamer.client.reader import TIMEOUT_SECONDS, reachable
-from streamer.client.reading import HistoryEntry, LeaderboardRow, RedisUnavailable, WorkerStatus
+from streamer.client.reader import TIMEOUT_SECONDS, reachable, refuse_plaintext
+from streamer.client.reading import HistoryEntry, LeaderboardRow, RedisUnavailable, RunSnapshot, WorkerStatus
 from streamer.client.waiting import NotReached, Predicate, finished
 from streamer.client.watching import StateUpdate, Watch
 from streamer.settings import Settings
@@ -53,9 +54,11 @@ class AsyncStateReader:
         self._settings = settings = settings or Settings()
         self._timeout = timeout_seconds
         self._address = address(settings.redis)
+        self._unheard: str | None = settings.redis  # the URL, until Redis has answered once
         self._names = Names(settings.namespace)
         self._questions = Questions(self._names)
-        with reachable(self._address):
+        with reachable(self._address, self._unheard):
+            refuse_plaintext(settings.redis)
             options = settings.redis_options()
             self._client = async_client(settings.redis, options, timeout_seconds, retries=1)
 
@@ -79,6 +82,10 @@ class AsyncStateReader:
         """One run; UnknownRun if Redis has none of this id."""
         return await self._answer(self._questions.run(run_id))
 
+    async def snapshot(self, run_id: str) -> RunSnapshot:
+        """A run with its agents and tiers, all from one moment; calls one after the other are not."""
+        return await self._answer(self._questions.snapshot(run_id))
+
     async def agents(self, run_id: str) -> list[AgentModelSummary]:
         """Every agent:model of a run, baselines too, by label."""
         return await self._answer(self._questions.agents(run_id))
@@ -95,9 +102,13 @@ class AsyncStateReader:
         benchmark: str | None = None,
         labels: Mapping[str, str] | None = None,
         limit: int | None = None,
+        now: datetime | None = None,
     ) -> list[LeaderboardRow]:
         """As StateReader.leaderboard."""
-        return await self._answer(self._questions.leaderboard(metric, run, benchmark, labels or {}, limit))
+        question = self._questions.leaderboard(
+            metric, run, benchmark, labels or {}, limit, now or datetime.now(UTC)
+        )
+        return await self._answer(question)
 
     async def history(self, run_id: str, *, limit: int | None = None) -> list[HistoryEntry]:
         """Emissions of a run, oldest first; `limit`: the latest so many."""
@@ -182,7 +193,7 @@ class AsyncStateReader:
         options = self._settings.redis_options()
         client = listening_client(self._settings.redis, options, self._timeout)
         async with client, client.pubsub(ignore_subscribe_messages=True) as pubsub:
-            with reachable(self._address):
+            with reachable(self._address, self._unheard):
                 await pubsub.subscribe(self._names.updates)
             yield Listener(pubsub, self._timeout)
 
@@ -195,13 +206,16 @@ class AsyncStateReader:
             return cast(T, end.value)
 
     async def _replies(self, commands: list[Command]) -> list[Any]:
-        with reachable(self._address):
+        with reachable(self._address, self._unheard):
             if len(commands) == 1:
-                return [await self._client.execute_command(*commands[0])]  # type: ignore[no-untyped-call]
-            pipe = self._client.pipeline(transaction=False)
-            for command in commands:
-                pipe.execute_command(*command)
-            return await pipe.execute()
+                replies = [await self._client.execute_command(*commands[0])]  # type: ignore[no-untyped-call]
+            else:
+                pipe = self._client.pipeline(transaction=False)
+                for command in commands:
+                    pipe.execute_command(*command)
+                replies = await pipe.execute()
+        self._unheard = None
+        return replies
 
 
 class Listener:

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from schemas.topics import TOPICS
@@ -17,13 +16,10 @@ from streamer.client.log import TopicMissing
 from streamer.client.reader import StateReader
 from streamer.client.reading import ReaderError, WorkerStatus
 from streamer.settings import Settings
-from streamer.sinks.broker import telling_refusals
 from streamer.sinks.connect import address
 from streamer.sinks.names import Names
-
-REQUEST_MS = 15_000
-SINGLE = "streamer-meta"
-"""The one topic that has one partition whatever the others have."""
+from streamer.sinks.partition_counts import ours, read_partition_counts, what_differs
+from streamer.sinks.retention import read_retention, what_is_finite
 
 BROKER_AWAY = (KafkaError, OSError, TimeoutError)
 
@@ -84,11 +80,13 @@ def read_health(settings: Settings, now: datetime | None = None) -> Health:
 def _ask_broker(settings: Settings, health: Health) -> None:
     names = Names(settings.namespace)
     try:
-        existing = asyncio.run(_partition_counts(settings))
+        existing = asyncio.run(read_partition_counts(settings))
         health.broker_answers = True
         health.topics = {n: existing[n] for t in TOPICS if (n := names.topic(t.name)) in existing}
         health.problems += _topic_problems(health.topics, names)
         health.partitions = asyncio.run(read_lags(settings))
+        finite = what_is_finite(names.trial_events, asyncio.run(read_retention(settings)))
+        health.problems += [finite] if finite else []
     except TopicMissing:
         pass  # is among the problems already
     except BROKER_AWAY as error:
@@ -104,31 +102,15 @@ def _ask_redis(settings: Settings, health: Health) -> None:
         health.problems.append(str(error))
 
 
-async def _partition_counts(settings: Settings) -> dict[str, int]:
-    """Of all topics: asking for one by name may create it."""
-    admin = AIOKafkaAdminClient(**settings.kafka_options(), request_timeout_ms=REQUEST_MS)
-    try:
-        async with telling_refusals(settings):
-            await admin.start()
-        described = await admin.describe_topics(None)
-    finally:
-        await admin.close()
-    return {topic["topic"]: len(topic["partitions"]) for topic in described}
-
-
 def _topic_problems(found: Mapping[str, int], names: Names) -> list[str]:
     wanted = [names.topic(topic.name) for topic in TOPICS]
     missing = [topic for topic in wanted if topic not in found]
     if len(missing) == len(wanted):
         return ["none of our topics exists: a worker creates them when it starts (or see --namespace)"]
-    count = found.get(names.trial_events)
-    uneven = {t: n for t, n in found.items() if n != count and t != names.topic(SINGLE)} if count else {}
+    wrong = what_differs(ours(found, names))
     return [
         *(f"topic {topic!r} is missing: a worker creates it when it starts" for topic in missing),
-        *(
-            f"topic {topic!r} has {n} partitions, {names.trial_events!r} has {count}"
-            for topic, n in uneven.items()
-        ),
+        *([wrong] if wrong else []),
     ]
 
 
@@ -146,6 +128,7 @@ def _worker_problems(health: Health, now: datetime) -> list[str]:
             problems.append(f"worker {worker.worker_id} {why}")
         if unsent := worker.status.get("unsent"):
             problems.append(f"worker {worker.worker_id} has {unsent:,} keys that Redis does not have yet")
+        problems += worker.status.get("log_faults", ())
     return problems
 
 

@@ -9,6 +9,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from streamer.client.log import partitions_of
 from streamer.settings import Settings
+from streamer.sinks.ends import stable_end
 from streamer.sinks.names import Names
 
 FETCH_WAIT_MS = 20
@@ -24,7 +25,7 @@ class PartitionLag:
 
     Attributes:
         beginning: offset of the first record that is still there; above 0: the log was truncated.
-        end: offset after the last record.
+        end: offset after the last record; transactions that are open left out.
         committed: offset up to which the workers are done, None if they never said.
 
     >>> PartitionLag(0, beginning=0, end=7, committed=5).lag, PartitionLag(0, 3, 7, None).lag
@@ -52,7 +53,7 @@ async def read_lags(settings: Settings) -> list[PartitionLag]:
     """
     names = Names(settings.namespace)
     consumer = AIOKafkaConsumer(
-        **settings.kafka_options(),
+        **settings.consumer_options(),
         group_id=names.group,  # to read what it committed; assigning by hand does not join it
         enable_auto_commit=False,
         fetch_max_wait_ms=FETCH_WAIT_MS,
@@ -74,14 +75,14 @@ async def read_lags(settings: Settings) -> list[PartitionLag]:
 
 
 async def _ends(consumer: AIOKafkaConsumer, places: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """High watermarks of fetches at the reported ends: ListOffsets of the embedded broker stops short."""
+    """Ends as told by fetches at the reported ends: ListOffsets of the embedded broker stops short."""
     for place, end in (await consumer.end_offsets(places)).items():
         consumer.seek(place, end)
     ends: dict[TopicPartition, int] = {}
     while len(ends) < len(places):
         await consumer.getmany(timeout_ms=FETCH_WAIT_MS)
         for place in places:
-            end = consumer.highwater(place)
+            end = stable_end(consumer, place)
             if end is not None:
                 ends[place] = end
                 consumer.pause(place)

@@ -1,8 +1,8 @@
 """Read a topic from its beginning to where it ends now, without a consumer group.
 
-The end of a partition is the high watermark in the first fetch response, never ListOffsets(latest): the
-embedded broker answers that with the base offset of the last record batch plus one, and readers that
-believe it stop short.
+The end of a partition is the last stable offset in the first fetch response: what a transaction may still
+abort is not waited for. It is never ListOffsets(latest): the embedded broker answers that with the base
+offset of the last record batch plus one, and readers that believe it stop short.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from streamer.settings import Settings
 from streamer.sinks.broker import telling_refusals
+from streamer.sinks.ends import stable_end
 from streamer.sinks.partitioner import partition_of
 
 ConsumerRecord: TypeAlias = Any
@@ -90,7 +91,7 @@ async def read_batches(
 ) -> AsyncIterator[list[ConsumerRecord]]:
     """As :func:`read_topic`, in batches as fetched, none of them empty; `start`: from this offset on."""
     consumer = AIOKafkaConsumer(
-        **settings.kafka_options(),
+        **settings.consumer_options(),
         group_id=None,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
@@ -136,7 +137,7 @@ async def _to_the_end(
     heard = clock()
     while left:
         fetched = await consumer.getmany(*left, timeout_ms=FETCH_WAIT_MS)
-        ends |= {tp: end for tp in left - ends.keys() if (end := consumer.highwater(tp)) is not None}
+        ends |= {tp: end for tp in left - ends.keys() if (end := stable_end(consumer, tp)) is not None}
         for tp, records in fetched.items():
             heard = clock()
             if before_end := [record for record in records if record.offset < ends[tp]]:

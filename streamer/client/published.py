@@ -17,6 +17,9 @@ TOPICS: dict[SummaryKind, str] = {
 }
 """Kind of summary -> topic, without the namespace."""
 
+SCORED = "scored-trials"
+"""Topic of the scored trials, likewise."""
+
 
 class Place(NamedTuple):
     """Where a value lies: topic without the namespace, partition, key as it stands there."""

@@ -16,9 +16,11 @@ from pydantic import ValidationError
 from schemas.identity import decode_id
 from schemas.metrics import BOARD_METRICS, BoardMetric, board_values
 from schemas.summaries import AgentModelSummary, Published, RunSummary, TierSummary
+from streamer.client.lifecycle import State, state_of
 from streamer.client.reading import (
     HistoryEntry,
     LeaderboardRow,
+    RunSnapshot,
     UnknownBenchmark,
     UnknownMetric,
     UnknownRun,
@@ -26,13 +28,22 @@ from streamer.client.reading import (
     WorkerStatus,
 )
 from streamer.sinks.names import Names
+from streamer.sinks.script import read_run
 
 KEYS_PER_ROUND_TRIP = 500
+
+SUMMARIES: dict[str, type[RunSummary] | type[AgentModelSummary] | type[TierSummary]] = {
+    "run": RunSummary,
+    "agent_model": AgentModelSummary,
+    "tier": TierSummary,
+}
+"""By the first word of the key suffix."""
 
 T = TypeVar("T")
 Summary = TypeVar("Summary", bound=Published)
 Command: TypeAlias = tuple[str | int, ...]
 Asking: TypeAlias = Generator[list[Command], list[Any], T]
+Snapshot: TypeAlias = Asking[RunSnapshot]
 Place: TypeAlias = tuple[str, str]
 """Run id and `AGENT:MODEL` (percent-encoded) of a candidate for a board."""
 
@@ -57,27 +68,28 @@ class Questions:
             raise UnknownRun(run_id, known)
         return run
 
+    def snapshot(self, run_id: str, kinds: Iterable[str] = ("agent_model", "tier", "within")) -> Snapshot:
+        """A run with its groups of these kinds, all from one moment."""
+        [reply] = yield [read_run(self._names, run_id, ("run", *kinds))]
+        found: dict[str, list[Any]] = {kind: [] for kind in SUMMARIES}
+        for suffix, value in stored_in(reply).items():
+            kind = suffix.partition(":")[0]
+            if value is not None:
+                found[kind].append(parsed(SUMMARIES[kind], self._names.of_run(run_id, suffix), value))
+        if not found["run"]:
+            known = yield from self.run_ids()
+            raise UnknownRun(run_id, known)
+        agents = sorted(found["agent_model"], key=lambda agent: agent.agent_model)
+        tiers = sorted(found["tier"], key=lambda tier: (tier.tier, tier.agent_model or ""))
+        return RunSnapshot(found["run"][0], agents, tiers)
+
     def agents(self, run_id: str) -> Asking[list[AgentModelSummary]]:
         """Every agent:model of a run, baselines too, by label."""
-        yield from self.run(run_id)
-        labels = yield from self._members(self._names.agent_models(run_id))
-        keys = [self._names.of_run(run_id, f"agent_model:{label}") for label in labels]
-        found = yield from self._summaries(AgentModelSummary, keys)
-        return sorted((agent for agent in found if agent), key=lambda agent: agent.agent_model)
+        return (yield from self.snapshot(run_id, ["agent_model"])).agents
 
     def tiers(self, run_id: str, within: bool) -> Asking[list[TierSummary]]:
         """The tiers of a run, by name; `within`: each followed by the agent:models within it."""
-        yield from self.run(run_id)
-        suffixes = []
-        tiers = yield from self._members(self._names.tiers(run_id))
-        for tier in tiers:
-            suffixes.append(f"tier:{tier}")
-            if within:
-                labels = yield from self._members(self._names.tier_agent_models(run_id, decode_id(tier)))
-                suffixes += [f"tier:{tier}:{label}" for label in labels]
-        keys = [self._names.of_run(run_id, suffix) for suffix in suffixes]
-        found = yield from self._summaries(TierSummary, keys)
-        return sorted((tier for tier in found if tier), key=lambda tier: (tier.tier, tier.agent_model or ""))
+        return (yield from self.snapshot(run_id, ["tier", "within"] if within else ["tier"])).tiers
 
     def leaderboard(
         self,
@@ -86,16 +98,25 @@ class Questions:
         benchmark: str | None,
         labels: Mapping[str, str],
         limit: int | None,
+        now: datetime,
     ) -> Asking[list[LeaderboardRow]]:
         """Agent:models by a metric, best first."""
         if metric not in BOARD_METRICS:
             raise UnknownMetric(metric)
+        if run is not None and benchmark is None and not labels:
+            found_run = yield from self.snapshot(run, ["agent_model"])
+            states = {run: state_of(found_run.run, now)}
+            return ranked(BOARD_METRICS[metric], found_run.agents, states)[:limit]
         places = yield from self._places(metric, run, benchmark, labels)
         if benchmark is not None and not places:
             yield from self._require_benchmark(benchmark)
         keys = [self._names.of_run(run_id, f"agent_model:{label}") for run_id, label in places]
         found = yield from self._summaries(AgentModelSummary, keys)
-        return ranked(BOARD_METRICS[metric], [summary for summary in found if summary])[:limit]
+        runs = sorted({run_id for run_id, _ in places})
+        summaries = yield from self._summaries(RunSummary, map(self._names.run, runs))
+        states = {run.run_id: state_of(run, now) for run in summaries if run}
+        standing = [summary for summary in found if summary and summary.run_id in states]
+        return ranked(BOARD_METRICS[metric], standing, states)[:limit]
 
     def history(self, run_id: str, limit: int | None) -> Asking[list[HistoryEntry]]:
         """Emissions of a run, oldest first; `limit`: the latest so many."""
@@ -147,15 +168,16 @@ class Questions:
         [members] = yield [("ZRANGE", key, 0, -1)]
         return [_text(member) for member in members]
 
-    def _members(self, key: str) -> Asking[list[str]]:
-        [members] = yield [("SMEMBERS", key)]
-        return sorted(_text(member) for member in members)
-
     def _summaries(self, kind: type[Summary], keys: Iterable[str]) -> Asking[list[Summary | None]]:
         """The summaries under these keys, None where there is none."""
         every = list(keys)
         values = yield from in_round_trips([("GET", key) for key in every])
         return [parsed(kind, key, value) if value else None for key, value in zip(every, values, strict=True)]
+
+
+def stored_in(reply: Sequence[Any]) -> dict[str, bytes | None]:
+    """Key suffix to value, from the reply of read_run.lua; None: the key is not there."""
+    return {_text(suffix): value for suffix, value in zip(reply[1::2], reply[2::2], strict=True)}
 
 
 def in_round_trips(commands: Sequence[Command]) -> Asking[list[Any]]:
@@ -166,8 +188,16 @@ def in_round_trips(commands: Sequence[Command]) -> Asking[list[Any]]:
     return replies
 
 
-def ranked(metric: BoardMetric, summaries: Sequence[AgentModelSummary]) -> list[LeaderboardRow]:
-    """Rows of a board, best first in the direction of the metric, complete ones before provisional ones."""
+def ranked(
+    metric: BoardMetric, summaries: Sequence[AgentModelSummary], states: Mapping[str, State]
+) -> list[LeaderboardRow]:
+    """Rows of a board, best first in the direction of the metric, provisional ones last.
+
+    Args:
+        metric: of the board.
+        summaries: who may stand on it.
+        states: run id to the state of the run.
+    """
     sign = -1.0 if metric.higher_is_better else 1.0
     values = [(board_values(summary.model_dump(mode="json"))[metric.name], summary) for summary in summaries]
     known = [(value, summary) for value, summary in values if value is not None]
@@ -183,7 +213,10 @@ def ranked(metric: BoardMetric, summaries: Sequence[AgentModelSummary]) -> list[
                 agent_model=summary.agent_model,
                 value=value,
                 provisional=summary.provisional,
+                state=states[summary.run_id],
                 grade=summary.grade,
+                grade_basis=summary.grade_basis,
+                grade_provisional=summary.grade_provisional,
                 trials=summary.trials,
             )
         )

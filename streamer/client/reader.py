@@ -8,9 +8,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisClusterException, RedisError
 
 from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
@@ -19,12 +21,13 @@ from streamer.client.reading import (
     HistoryEntry,
     LeaderboardRow,
     RedisUnavailable,
+    RunSnapshot,
     UnknownRun,
     WorkerStatus,
 )
 from streamer.client.waiting import NotReached, Predicate, finished
 from streamer.settings import Settings
-from streamer.sinks.connect import address, sync_client
+from streamer.sinks.connect import address, other_protocol, sync_client
 from streamer.sinks.names import Names
 
 TIMEOUT_SECONDS = 5.0
@@ -45,9 +48,10 @@ class StateReader:
 
     def __init__(self, settings: Settings | None = None, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         settings = settings or Settings()
-        self._address = address(settings.redis)
+        self._address, self._url = address(settings.redis), settings.redis
         self._questions = Questions(Names(settings.namespace))
-        with reachable(self._address):
+        with reachable(self._address, self._url):
+            refuse_plaintext(settings.redis)
             self._client = sync_client(settings.redis, settings.redis_options(), timeout_seconds)
 
     def __enter__(self) -> Self:
@@ -70,6 +74,10 @@ class StateReader:
         """One run; UnknownRun if Redis has none of this id."""
         return self._answer(self._questions.run(run_id))
 
+    def snapshot(self, run_id: str) -> RunSnapshot:
+        """A run with its agents and tiers, all from one moment; calls one after the other are not."""
+        return self._answer(self._questions.snapshot(run_id))
+
     def agents(self, run_id: str) -> list[AgentModelSummary]:
         """Every agent:model of a run, baselines too, by label."""
         return self._answer(self._questions.agents(run_id))
@@ -86,6 +94,7 @@ class StateReader:
         benchmark: str | None = None,
         labels: Mapping[str, str] | None = None,
         limit: int | None = None,
+        now: datetime | None = None,
     ) -> list[LeaderboardRow]:
         """Agent:models by a metric, best first; baselines are left out, provisional ones come last.
 
@@ -95,8 +104,10 @@ class StateReader:
             benchmark: only runs of this benchmark; UnknownBenchmark if no run names it.
             labels: only runs that have all of these labels.
             limit: at most so many rows; None: all.
+            now: the time at which the runs' states are told; None: the wall clock.
         """
-        return self._answer(self._questions.leaderboard(metric, run, benchmark, labels or {}, limit))
+        moment = now or datetime.now(UTC)
+        return self._answer(self._questions.leaderboard(metric, run, benchmark, labels or {}, limit, moment))
 
     def history(self, run_id: str, *, limit: int | None = None) -> list[HistoryEntry]:
         """Emissions of a run, oldest first; `limit`: the latest so many."""
@@ -148,7 +159,7 @@ class StateReader:
             return cast(T, end.value)
 
     def _replies(self, commands: list[Command]) -> list[Any]:
-        with reachable(self._address):
+        with reachable(self._address, self._url):
             if len(commands) == 1:
                 return [self._client.execute_command(*commands[0])]  # type: ignore[no-untyped-call]
             pipe = self._client.pipeline(transaction=False)
@@ -157,10 +168,20 @@ class StateReader:
             return pipe.execute()
 
 
+def refuse_plaintext(url: str) -> None:
+    """Where the URL says TLS and the server does not speak it, redis-py would wait long: fail at once.
+
+    Raises:
+        redis.exceptions.ConnectionError: which `reachable` explains.
+    """
+    if url.startswith("rediss:") and other_protocol(url):
+        raise RedisConnectionError("no TLS")
+
+
 @contextmanager
-def reachable(where: str) -> Iterator[None]:
-    """Turns what redis-py raises into RedisUnavailable."""
+def reachable(where: str, url: str | None = None) -> Iterator[None]:
+    """Turns what redis-py raises into RedisUnavailable; `url`: see there."""
     try:
         yield
     except (RedisError, RedisClusterException, OSError) as error:
-        raise RedisUnavailable(where, error) from error
+        raise RedisUnavailable(where, error, url) from error

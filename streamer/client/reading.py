@@ -11,9 +11,27 @@ from typing import Any
 from redis.exceptions import AuthenticationError, AuthorizationError, ResponseError
 
 from schemas.metrics import BOARD_METRICS
+from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
+from streamer.client.lifecycle import State
+from streamer.sinks.connect import other_protocol
 
 STALE_AFTER = timedelta(seconds=30)
 """A worker whose last heartbeat is older than this is gone, or stuck."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSnapshot:
+    """Everything of a run, all from one moment.
+
+    Attributes:
+        run: the run itself.
+        agents: every agent:model, baselines too, by label.
+        tiers: each tier, by name, followed by the agent:models within it.
+    """
+
+    run: RunSummary
+    agents: list[AgentModelSummary]
+    tiers: list[TierSummary]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +44,10 @@ class LeaderboardRow:
         agent_model: label `agent:model`.
         value: in the unit of the metric; may be inf.
         provisional: planned trials are missing; such rows come after all others.
+        state: of the run, one of the words of docs/viewer.md.
         grade: S, A to F, or None.
+        grade_basis: what the grade rests on: composite_median, mean_pass_rate, or None.
+        grade_provisional: trials of a judged agent wait for their judge.
         trials: how many trials the value rests on.
     """
 
@@ -35,7 +56,10 @@ class LeaderboardRow:
     agent_model: str
     value: float
     provisional: bool
+    state: State
     grade: str | None
+    grade_basis: str | None
+    grade_provisional: bool
     trials: int
 
 
@@ -81,11 +105,20 @@ class ReaderError(Exception):
 
 
 class RedisUnavailable(ReaderError):
-    """Redis does not answer, or refuses."""
+    """Redis does not answer, or refuses.
 
-    def __init__(self, address: str, error: Exception) -> None:
-        reason = str(error) or type(error).__name__
-        if isinstance(error, AuthenticationError | AuthorizationError | ResponseError):
+    Args:
+        address: of Redis, fit for printing.
+        error: what redis-py raised.
+        url: of Redis, to find out whether one side speaks TLS and the other does not; never printed.
+    """
+
+    def __init__(self, address: str, error: Exception, url: str | None = None) -> None:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        refuses = isinstance(error, AuthenticationError | AuthorizationError | ResponseError)
+        if url and not refuses and (wrong := other_protocol(url)):
+            said = f"{wrong}, in --redis or STREAMER_REDIS"
+        elif refuses:
             said = (
                 f"refuses ({reason}). Check the user in STREAMER_REDIS, its password "
                 "(STREAMER_REDIS_PASSWORD or ..._PASSWORD_FILE) and what it may do"

@@ -17,13 +17,14 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 import orjson
-from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
+from aiokafka.errors import for_code
 
 from schemas.identity import encode_id
 from streamer.aggregate.changes import Cut, SummaryChange
 from streamer.client.log import REQUEST_MS, read_topic
-from streamer.client.published import TOPICS, Place, latest_of, live_keys
+from streamer.client.published import SCORED, TOPICS, Place, latest_of, live_keys
 from streamer.client.reader import StateReader
 from streamer.client.verify import REDIS_TIMEOUT_SECONDS
 from streamer.settings import Settings
@@ -32,6 +33,8 @@ from streamer.sinks.connect import sync_client
 from streamer.sinks.entry import parse_version
 from streamer.sinks.meta import EPOCH_KEY, LOG_KEY, epoch_value, greatest_epoch
 from streamer.sinks.names import Names
+from streamer.sinks.partition_counts import ours, read_partition_counts
+from streamer.sinks.partitioner import partition_of
 from streamer.sinks.redis import RedisSink
 
 POLL_SECONDS = 0.2
@@ -106,11 +109,12 @@ class Switch:
             KafkaError, RedisError: what is away; do it again.
         """
         self.check()
+        count = asyncio.run(self._even_out())
         summaries = {p: v for topic in TOPICS.values() for p, v in latest_of(self._settings, topic).items()}
         unknown = summaries.keys() - set(places)
-        if ghosts:
-            trials = live_keys(self._settings, "scored-trials")
-            unknown |= {place for place in trials if place.run_id in ghosts}
+        for place in live_keys(self._settings, SCORED):
+            if place.run_id in ghosts or place.partition != partition_of(place.run_id, count):
+                unknown.add(place)
         pages = live_keys(self._settings, PAGES)
         epoch = 1 + max(self._epochs(summaries.values()))
         asyncio.run(self._write(epoch, [*pages, *unknown]))
@@ -138,6 +142,42 @@ class Switch:
             return sum(len(members) for *_, members in (group[:6] for group in described.groups))
         finally:
             await admin.close()
+
+    async def _even_out(self) -> int:
+        """Give every topic as many partitions as the one that has most; how many.
+
+        Runs change their partitions then. So the offsets of the workers are set back: they say which events
+        need not be sent to another partition any more.
+        """
+        counts = ours(await read_partition_counts(self._settings), self._names)
+        most = max(counts.values())
+        lacking = {topic: NewPartitions(most) for topic, count in counts.items() if count < most}
+        if not lacking:
+            return most
+        admin = AIOKafkaAdminClient(**self._settings.kafka_options(), request_timeout_ms=REQUEST_MS)
+        try:
+            async with telling_refusals(self._settings):
+                await admin.start()
+            response = await admin.create_partitions(lacking)
+            for topic, code, reason in response.topic_errors:
+                if code:
+                    raise for_code(code)(f"cannot add partitions to topic {topic!r}: {reason or code}")
+        finally:
+            await admin.close()
+        await self._forget_offsets(most)
+        return most
+
+    async def _forget_offsets(self, partitions: int) -> None:
+        consumer = AIOKafkaConsumer(
+            **self._settings.consumer_options(), group_id=self._names.group, enable_auto_commit=False
+        )
+        await consumer.start()
+        try:
+            places = [TopicPartition(self._names.trial_events, number) for number in range(partitions)]
+            consumer.assign(places)
+            await consumer.commit(dict.fromkeys(places, 0))
+        finally:
+            await consumer.stop()
 
     def _epochs(self, summaries: Iterable[bytes]) -> Iterator[int]:
         """Every epoch that somebody may have seen."""
@@ -176,7 +216,7 @@ class Switch:
 
     async def _remove_from_redis(self, runs: Iterable[str], epoch: int) -> None:
         """As a worker would, with the news that they are gone."""
-        sink = RedisSink.from_settings(self._settings, current=lambda: ())
+        sink = RedisSink.from_settings(self._settings)
         await sink.write([Cut(run_id, summaries=[_deletion(run_id, epoch)]) for run_id in runs])
         await sink.close()
         if sink.unsent:

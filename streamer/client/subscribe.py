@@ -16,6 +16,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from schemas.identity import decode_id
 from streamer.client.log import partitions_of
 from streamer.settings import Settings
+from streamer.sinks.ends import stable_end
 from streamer.sinks.names import Names
 
 FEEDS = {
@@ -112,7 +113,7 @@ async def follow(
     """
     topic = Names(settings.namespace).topic(FEEDS[feed])
     consumer = AIOKafkaConsumer(
-        **settings.kafka_options(),
+        **settings.consumer_options(),
         group_id=None,
         enable_auto_commit=False,
         auto_offset_reset="earliest" if from_beginning else "latest",
@@ -156,7 +157,7 @@ class _Start:
         if self._ready:
             return
         for partition in list(self._unknown):
-            end = consumer.highwater(partition)
+            end = stable_end(consumer, partition)
             if end is not None:
                 self._offsets[partition] = end
                 self._unknown.discard(partition)

@@ -8,21 +8,29 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import orjson
 from redis import Redis
 
-from schemas.canonical import NOT_DIGESTED, digest_of
+from schemas.base import SEMANTICS_VERSION
 from schemas.identity import decode_id
 from streamer.aggregate.changes import SummaryChange
+from streamer.client.differences import (
+    Difference,
+    difference,
+    digest_found,
+    other_bytes,
+    scored_differences,
+    scored_digests,
+)
 from streamer.client.lag import PartitionLag, read_lags
 from streamer.client.log import read_topic
-from streamer.client.published import TOPICS, Place, summaries_by_run
+from streamer.client.published import SCORED, TOPICS, Place, summaries_by_run
 from streamer.client.reader import StateReader
 from streamer.pipeline import Pipeline
 from streamer.score import PriceTable
@@ -38,29 +46,7 @@ REDIS_TIMEOUT_SECONDS = 5.0
 DELETED_FIELD = b"deleted"
 """Field of the versions hash that names no key."""
 
-_ABSENT = object()
 Outcome = Literal["equal", "differs", "unverifiable"]
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One key that does not hold what the log says.
-
-    Attributes:
-        key: of the topic; in Redis the suffix within the run, as `agent_model:A:M`. Ids percent-encoded.
-        log: digest by the log, None: there is no such summary.
-        found: digest recomputed from the value that was found, None: there is none.
-        fields: names of the fields that differ; `digest` if the value contradicts its own digest.
-        topic: the topic in which it was found, without the namespace; None: in Redis.
-        partition: its partition.
-    """
-
-    key: str
-    log: str | None
-    found: str | None
-    fields: tuple[str, ...] = ()
-    topic: str | None = None
-    partition: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +54,7 @@ class Verdict:
     """What came out for one run: `summaries` compared, the differences, or why it cannot be said.
 
     `in_log` is False for a run that the log does not know; the differences are then all that was found of it.
+    `semantics_version` is the one by which the log was folded.
     """
 
     run_id: str
@@ -76,15 +63,28 @@ class Verdict:
     differences: tuple[Difference, ...] = ()
     reason: str | None = None
     in_log: bool = True
+    semantics_version: int = SEMANTICS_VERSION
 
 
 @dataclass(slots=True)
 class _Log:
-    """The log folded: summaries by run and key suffix, {} for a deleted run; and why others cannot be."""
+    """The log folded, by run: summaries by key suffix ({} of a deleted run), digests of scored trials.
+
+    Of a run that cannot be folded, why.
+    """
 
     runs: dict[str, dict[str, SummaryChange]] = field(default_factory=dict)
+    scored: dict[str, dict[bytes, str]] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     others: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class _InTopics:
+    """What the topics hold by run: bytes of summaries, digests of scored trials."""
+
+    summaries: Mapping[str, Mapping[Place, bytes]] = field(default_factory=dict)
+    scored: Mapping[str, Mapping[Place, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Verification:
         settings: where the broker and Redis are.
         prices: the price table of the workers (R2).
         wait_seconds: how long to wait for what is in flight, if there are differences.
-        topics: whether to compare the summaries in the topics too.
+        topics: whether to compare the summaries and scored trials in the topics too.
 
     Attributes:
         places: where the topics should hold summaries by the log, if they were compared.
@@ -196,6 +196,8 @@ class Verification:
             try:
                 changes = pipeline.all_summaries(known)
                 log.runs[known] = {entry_of(change, news=False).suffix: change for change in changes}
+                if self._topics:
+                    log.scored[known] = scored_digests(pipeline.scored(known))
             except Exception as error:
                 pipeline.fail(known, error)
         log.failed = {failure.run_id: failure.reason for failure in pipeline.failed.values()}
@@ -204,28 +206,40 @@ class Verification:
     def _compare(self, client: Redis, log: _Log, run_id: str | None) -> list[Verdict]:
         members = cast("list[bytes]", client.zrange(self._names.runs, 0, -1))
         in_redis = [decode_id(member.decode()) for member in members]
-        in_topics = summaries_by_run(self._settings, run_id) if self._topics else {}
-        every = {*log.runs, *log.failed, *in_redis, *in_topics}
+        in_topics = _InTopics()
+        if self._topics:
+            in_topics = _InTopics(summaries_by_run(self._settings, run_id), self._scored(run_id))
+        every = {*log.runs, *log.failed, *in_redis, *in_topics.summaries, *in_topics.scored}
         return [
-            self._verdict(client, log, run, in_topics.get(run, {}), bool(in_redis))
+            self._verdict(client, log, run, in_topics, bool(in_redis))
             for run in (sorted(every) if run_id is None else [run_id])
         ]
 
+    def _scored(self, run_id: str | None) -> dict[str, dict[Place, str]]:
+        """Digests of the scored trials in their topic, by run."""
+        found: dict[str, dict[Place, str]] = {}
+        for record in read_topic(self._settings, self._names.topic(SCORED), run_id=run_id):
+            place = Place(SCORED, record.partition, record.key or b"")
+            of_run = found.setdefault(place.run_id, {})
+            if record.value is None:
+                of_run.pop(place, None)
+            else:
+                of_run[place] = digest_found(record.value)
+        return {run: of_run for run, of_run in found.items() if of_run}
+
     def _verdict(
-        self,
-        client: Redis,
-        log: _Log,
-        run_id: str,
-        in_topics: Mapping[Place, bytes],
-        redis_has_runs: bool,
+        self, client: Redis, log: _Log, run_id: str, in_topics: _InTopics, redis_has_runs: bool
     ) -> Verdict:
         expected = log.runs.get(run_id, {})
         found = self._stored(client, run_id, expected)
         pairs = ((key, expected.get(key), found.get(key)) for key in sorted({*expected, *found}))
-        differences = [d for key, change, value in pairs if (d := _difference(key, change, value))]
-        differences += self._in_topics(run_id, expected.values(), in_topics)
+        differences = [d for key, change, value in pairs if (d := difference(key, change, value))]
+        if self._topics:
+            differences += self._of_topics(run_id, expected, found, in_topics.summaries.get(run_id, {}))
+            scored = log.scored.get(run_id, {}), in_topics.scored.get(run_id, {})
+            differences += scored_differences(partition_of(run_id, self._count), *scored)
         if reason := log.failed.get(run_id) or _degraded(found):
-            self.places |= in_topics.keys()  # what stands is all there is of it
+            self.places |= in_topics.summaries.get(run_id, {}).keys()  # what stands is all there is of it
             reason = f"in quarantine ({reason}). `streamer runs repair` folds it again"
             return Verdict(run_id, "unverifiable", len(expected), tuple(differences), reason)
         if run_id not in log.runs:
@@ -236,19 +250,24 @@ class Verification:
             return Verdict(run_id, "unverifiable", reason=reason)
         return Verdict(run_id, "differs" if differences else "equal", len(expected), tuple(differences))
 
-    def _in_topics(
-        self, run_id: str, expected: Iterable[SummaryChange], found: Mapping[Place, bytes]
-    ) -> list[Difference]:
-        if not self._topics:
-            return []
+    def _of_topics(
+        self,
+        run_id: str,
+        expected: Mapping[str, SummaryChange],
+        in_redis: Mapping[str, bytes],
+        found: Mapping[Place, bytes],
+    ) -> Iterator[Difference]:
+        """Summaries in the topics against the log, and, where they are right, against the bytes in Redis."""
         number = partition_of(run_id, self._count)
-        wanted = {Place(TOPICS[change.kind], number, change.key.encode()): change for change in expected}
+        wanted = {Place(TOPICS[c.kind], number, c.key.encode()): (key, c) for key, c in expected.items()}
         self.places |= wanted.keys()
-        return [
-            replace(difference, topic=place.topic, partition=place.partition)
-            for place in sorted({*wanted, *found})
-            if (difference := _difference(place.text, wanted.get(place), found.get(place)))
-        ]
+        for place in sorted({*wanted, *found}):
+            key, change = wanted.get(place, ("", None))
+            value, stored = found.get(place), in_redis.get(key)
+            if wrong := difference(place.text, change, value):
+                yield replace(wrong, topic=place.topic, partition=place.partition)
+            elif change and value and stored and not difference(key, change, stored):
+                yield from other_bytes(place, change.digest, value, stored)
 
     def _stored(self, client: Redis, run_id: str, expected: Mapping[str, SummaryChange]) -> dict[str, bytes]:
         """Every summary of the run in Redis, by key suffix."""
@@ -290,23 +309,3 @@ def _unknown(run_id: str, known: Iterable[str]) -> str:
     close = get_close_matches(run_id, list(known), n=3)
     hint = f"Did you mean {', '.join(close)}?" if close else "`streamer query runs` lists the runs in Redis"
     return f"the log holds no events of run {run_id!r}. {hint}"
-
-
-def _difference(key: str, change: SummaryChange | None, value: bytes | None) -> Difference | None:
-    log = None if change is None else change.digest
-    if value is None:
-        return Difference(key, log, None)
-    try:
-        stored: dict[str, Any] = orjson.loads(value)
-        found = digest_of(stored)
-    except (orjson.JSONDecodeError, AttributeError):
-        return Difference(key, log, "unreadable")
-    if found == log and stored.get("digest") == found:
-        return None
-    own = {"digest"} if stored.get("digest") != found else set()
-    if change is None:
-        return Difference(key, None, found, tuple(sorted(own)))
-    told: dict[str, Any] = orjson.loads(change.value or b"{}")
-    names = (told.keys() | stored.keys()) - NOT_DIGESTED
-    differing = {name for name in names if told.get(name, _ABSENT) != stored.get(name, _ABSENT)}
-    return Difference(key, log, found, tuple(sorted(differing | own)))

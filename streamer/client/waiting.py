@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import TypeAlias
 
 from schemas.summaries import RunSummary
+from streamer.client.lifecycle import is_over, state_of
 from streamer.client.reading import ReaderError
 
 Predicate: TypeAlias = Callable[[RunSummary], bool]
@@ -25,14 +27,13 @@ class NotReached(ReaderError, TimeoutError):
 
 
 def finished(run: RunSummary) -> bool:
-    """The harness has said so (`run_finished`), or every planned slot is filled.
+    """True for a run whose state is `finished` or `complete`.
 
-    Results may still come: order is irrelevant, and a finished run takes corrections.
+    Results may still come: order is irrelevant, and such a run takes corrections.
     """
-    planned = run.progress.planned
-    return run.status is not None or (planned is not None and 0 < planned <= run.progress.done)
+    return is_over(run)
 
 
 def _where(run: RunSummary) -> str:
     planned = "?" if run.progress.planned is None else f"{run.progress.planned:,}"
-    return f"{run.progress.done:,} of {planned} slots filled, status {run.status}"
+    return f"{run.progress.done:,} of {planned} slots filled, {state_of(run, datetime.now(UTC))}"

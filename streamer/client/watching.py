@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
-from streamer.client.questions import Asking, Command, Questions, in_round_trips, parsed
-from streamer.sinks.entry import Version, parse_version
+from streamer.client.questions import SUMMARIES, Asking, Questions, in_round_trips, parsed, stored_in
+from streamer.sinks.entry import Version, parse_version, version_text
 from streamer.sinks.names import Names
+from streamer.sinks.script import read_run
 
 AnyState: TypeAlias = RunSummary | AgentModelSummary | TierSummary
 DELETED = "deleted"
 """Field of a run's versions that names no key but says when the run was deleted."""
-
-_KINDS: dict[str, type[RunSummary] | type[AgentModelSummary] | type[TierSummary]] = {
-    "run": RunSummary,
-    "agent_model": AgentModelSummary,
-    "tier": TierSummary,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +68,31 @@ class Watch:
     def of_runs(
         self, run_ids: Iterable[str], named: Collection[str] = (), *, thorough: bool = False
     ) -> Asking[list[StateUpdate]]:
-        """What is new in some runs; `named`: keys that may have changed without a new version."""
-        wanted = [run_id for run_id in run_ids if self._run_id in (None, run_id)]
-        replies = yield from in_round_trips([("HGETALL", self._names.versions(run)) for run in wanted])
-        updates = []
-        for run_id, reply in zip(wanted, replies, strict=True):
-            versions = {_text(field): parse_version(value) for field, value in reply.items()}
-            updates += yield from self._of_run(run_id, versions, named, thorough)
-        return updates
+        """What is new in some runs, of each run from one moment.
 
-    def _of_run(
-        self, run_id: str, versions: dict[str, Version], named: Collection[str], thorough: bool
-    ) -> Asking[list[StateUpdate]]:
+        Args:
+            run_ids: the runs.
+            named: keys that may have changed without a new version.
+            thorough: look at every key.
+        """
+        wanted = [run_id for run_id in run_ids if self._run_id in (None, run_id)]
+        known = {run: {} if thorough else self._known(run, named) for run in wanted}
+        commands = [read_run(self._names, run, (*SUMMARIES, "within"), known[run]) for run in wanted]
+        replies = yield from in_round_trips(commands)
+        return [update for run, reply in zip(wanted, replies, strict=True) for update in self._of(run, reply)]
+
+    def _known(self, run_id: str, named: Collection[str]) -> dict[str, str]:
+        """Versions of the keys that need not be read again."""
+        return {
+            suffix: version_text(seen.version)
+            for suffix, seen in self._seen.get(run_id, {}).items()
+            if self._names.of_run(run_id, suffix) not in named
+        }
+
+    def _of(self, run_id: str, reply: Sequence[Any]) -> list[StateUpdate]:
         seen = self._seen.setdefault(run_id, {})
+        fields = zip(reply[0][::2], reply[0][1::2], strict=True)
+        versions = {_text(field): parse_version(value) for field, value in fields}
         run_deleted = versions.pop(DELETED, None)
         updates = []
         for suffix, before in list(seen.items()):
@@ -93,17 +100,7 @@ class Watch:
             if gone and before.digest is not None:
                 seen[suffix] = _Seen(before.version, None)
                 updates.append(self._update(run_id, suffix, None))
-        due = [
-            suffix
-            for suffix, version in versions.items()
-            if thorough
-            or self._names.of_run(run_id, suffix) in named
-            or suffix not in seen
-            or version > seen[suffix].version
-        ]
-        commands: list[Command] = [("GET", self._names.of_run(run_id, suffix)) for suffix in due]
-        values = yield from in_round_trips(commands)
-        for suffix, value in zip(due, values, strict=True):
+        for suffix, value in stored_in(reply).items():
             updates += self._news(run_id, suffix, versions[suffix], value)
         return updates
 
@@ -113,7 +110,7 @@ class Watch:
         before = seen.get(suffix, _Seen((0, -1), None))
         summary = None
         if value is not None:
-            summary = parsed(_KINDS[suffix.partition(":")[0]], self._names.of_run(run_id, suffix), value)
+            summary = parsed(SUMMARIES[suffix.partition(":")[0]], self._names.of_run(run_id, suffix), value)
             version = (summary.epoch, summary.state_version)
         now = _Seen(version, summary.digest if summary else None)
         if version < before.version:

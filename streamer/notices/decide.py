@@ -11,7 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from streamer.notices.notice import Json, Notice, board, graded, group_name, named, run_name, standing
+from schemas.summaries import RunSummary
+from streamer.client import outcomes
+from streamer.client.lifecycle import is_over, state_and_status, state_of
+from streamer.notices.notice import Json, Notice, board, group_name, named, run_name, standing
 from streamer.text import dollars
 
 ADOPTED, PENDING, TOLD = "adopted", "pending", "told"
@@ -43,6 +46,7 @@ class RunMemory:
         strange: it was there before the watch, and no memory of it: what it has done is adopted.
         new: it came up while the watch was going.
         run: its latest summary; None: not seen yet.
+        is_over: nothing more is awaited of it.
         moved_at: when it last moved; None: so long ago that it does not count.
         on_the_way: keys of notices that this process decided.
     """
@@ -52,6 +56,7 @@ class RunMemory:
     new: bool
     changed: dict[str, str] = field(default_factory=dict)
     run: Json | None = None
+    is_over: bool = False
     moved_at: datetime | None = None
     on_the_way: set[str] = field(default_factory=set)
 
@@ -130,6 +135,7 @@ class Decider:
 
     def _run(self, memory: RunMemory, run: Json, now: datetime, agents: Sequence[Json]) -> list[Notice]:
         before, memory.run = memory.run, run
+        memory.is_over = is_over(RunSummary.model_validate(run))
         if before is None:
             memory.moved_at = now if memory.new else _last_moved(run, now)
             if memory.strange:
@@ -140,8 +146,8 @@ class Decider:
         found = [memory.once("started", about, "started", standing(run), run_id)]
         if run["status"] is not None:
             body = "\n".join(part for part in (standing(run), board(agents)) if part)
-            status = named(run["status"])
-            found.append(memory.once(_finished(run), about, f"finished: {status}", body, run_id))
+            word = named(state_and_status(state_of(run, now), run["status"]))
+            found.append(memory.once(_finished(run), about, word, body, run_id))
         if self._is_over_budget(run):
             what = f"is over its budget of {dollars(self._rules.budget_usd)}"
             found.append(memory.once(self._budget_key(), about, what, standing(run), run_id))
@@ -165,13 +171,13 @@ class Decider:
     def _stalled(self, memory: RunMemory, now: datetime) -> Notice | None:
         """A slow run is no news at every trial: each stall told doubles what counts as the next."""
         run, after = memory.run, self._rules.stalled_after
-        if run is None or after is None or memory.moved_at is None or not _is_awaited(run):
+        if run is None or after is None or memory.moved_at is None or memory.is_over:
             return None
         stalls = int(memory.told.get("stalls", 0))
         silent = now - memory.moved_at
         if silent < after * 2**stalls:
             return None
-        what = f"has stalled: no result for {silent.total_seconds() / 60:.0f} minutes"
+        what = f"is {state_of(run, now)}: no result for {silent.total_seconds() / 60:.0f} minutes"
         key = f"stalled:{run['epoch']}:{run['state_version']}"
         notice = memory.once(key, run_name(run), what, standing(run), run["run_id"])
         if notice:
@@ -190,9 +196,10 @@ def _group(memory: RunMemory, group: Json) -> list[Notice]:
     unsent = memory.told.get(key) == PENDING  # decided by a process that ended before it was delivered
     if last is None or (last == grade and not unsent):
         return []
-    moved = f"{last} → {graded(group)}" if last != grade else graded(group)
-    median = group["statistics"]["composite_score"]["median"]
-    body = f"Median composite {median}, {group['trials']:,} trials, cost {dollars(group['total_cost'])}"
+    words = outcomes.grade(group)
+    moved = f"{last} → {words}" if last != grade else words
+    grounds = outcomes.grade_with_basis(group)
+    body = f"Grade {grounds}, {group['trials']:,} trials, cost {dollars(group['total_cost'])}"
     about = run_name(memory.run) if memory.run else named(group["run_id"])
     notice = memory.once(key, about, f"{group_name(group)}: grade {moved}", body, group["run_id"])
     return [notice] if notice else []
@@ -214,8 +221,3 @@ def _last_moved(run: Json, now: datetime) -> datetime | None:
         return now
     at = datetime.fromisoformat(run["last_event_at"])
     return None if now - at > OLD else min(at, now)
-
-
-def _is_awaited(run: Json) -> bool:
-    done, planned = run["progress"]["done"], run["progress"]["planned"]
-    return run["status"] is None and (planned is None or done < planned)

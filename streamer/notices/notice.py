@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from streamer.text import dollars, percent, visible
+from streamer.client.outcomes import accuracy, accuracy_name, best_first, grade_with_basis
+from streamer.text import dollars, visible
 
 Json = Mapping[str, Any]
 
@@ -60,16 +61,16 @@ def standing(run: Json) -> str:
     """How a run stands, in a line."""
     done, planned = run["progress"]["done"], run["progress"]["planned"]
     counted = f"{done:,} trials" if planned is None else f"{done:,} of {planned:,} planned trials"
-    resolved = f"{run['resolved']:,} of {run['trials']:,} resolved ({percent(run['accuracy'])})"
-    return f"{counted}, {resolved}, cost {dollars(run['total_cost'])}"
+    resolved = f"{run['resolved']:,} of {run['trials']:,} resolved"
+    return f"{counted}, {resolved}, {accuracy_name(run)} {accuracy(run)}, cost {dollars(run['total_cost'])}"
 
 
 def board(agents: Sequence[Json]) -> str:
-    """The agents of a run, the best first, one per line; baselines are left out."""
-    held = sorted((agent for agent in agents if not agent["baseline"]), key=_best_first)
+    """The agents of a run, the highest pass rate first, one per line; baselines are left out."""
+    held = sorted((agent for agent in agents if not agent["baseline"]), key=best_first)
     lines = [
-        f"{named(agent['agent_model'])}: grade {graded(agent)}, accuracy {percent(agent['accuracy'])}, "
-        f"cost {dollars(agent['total_cost'])}"
+        f"{named(agent['agent_model'])}: grade {grade_with_basis(agent)}, "
+        f"accuracy {accuracy(agent)}, cost {dollars(agent['total_cost'])}"
         for agent in held[:MAX_LINES]
     ]
     if len(held) > MAX_LINES:
@@ -77,16 +78,6 @@ def board(agents: Sequence[Json]) -> str:
     return "\n".join(lines)
 
 
-def graded(group: Json) -> str:
-    """A group's grade; provisional while planned trials are missing (R26)."""
-    return f"{group['grade'] or '–'}{' (provisional)' if group['provisional'] else ''}"
-
-
 def group_name(group: Json) -> str:
     """A tier or an agent:model."""
     return f"tier {named(group['tier'])}" if group.get("tier") is not None else named(group["agent_model"])
-
-
-def _best_first(agent: Json) -> tuple[float, str]:
-    median = agent["statistics"]["composite_score"]["median"]
-    return -1.0 if median is None else -median, agent["agent_model"]

@@ -16,6 +16,8 @@ from string import Template
 
 from schemas.canonical import canonical_json
 from schemas.summaries import RunSummary
+from streamer.client.lifecycle import State
+from streamer.client.outcomes import accuracy, accuracy_name
 from streamer.client.pace import pace_of
 from streamer.report.bundle import OURS, script
 from streamer.report.data import Json, RunData
@@ -55,7 +57,7 @@ def as_html(data: RunData) -> bytes:
         style=style,
         theme=theme,
         heading=_name(title),
-        facts="".join(f"<span>{_name(fact)}</span>" for fact in _facts(run)),
+        facts="".join(f"<span>{_name(fact)}</span>" for fact in _facts(run, data.state)),
         tiles="".join(_tiles(run)),
         agents=_card(agents_table(data.agents)),
         tiers="".join(map(_card, tiers_tables(data.tiers) if data.tiers else ())),
@@ -68,9 +70,9 @@ def as_html(data: RunData) -> bytes:
     return page.encode()
 
 
-def _facts(run: Json) -> list[str]:
+def _facts(run: Json, state: State) -> list[str]:
     labels = (f"{key}={value}" for key, value in run["labels"].items())
-    return [run["run_id"], *about(run), *labels]
+    return [run["run_id"], *about(run, state), *labels]
 
 
 def _tiles(run: Json) -> Iterable[str]:
@@ -81,7 +83,8 @@ def _tiles(run: Json) -> Iterable[str]:
     share = "no plan known" if pace.share is None else f"{percent(pace.share)} of the plan"
     resolved = f"{shown(run['resolved'])} resolved of {shown(run['trials'])}"
     yield _tile("Progress", counted, share)
-    yield _tile("Accuracy", percent(run["accuracy"]), resolved)
+    excluded = "" if not run["infrastructure_failures"] else f"; {accuracy(run)}"
+    yield _tile(accuracy_name(run).capitalize(), percent(run["accuracy"]), resolved + excluded)
     yield _tile("Cost", dollars(run["total_cost"]), rate)
     yield _tile("Tasks", shown(run["tasks"]), f"{shown(run['no_verdict'])} trials without a verdict")
 
@@ -111,7 +114,7 @@ def _more(data: RunData) -> Iterable[str]:
 
 
 def _card(table: Table, note: str = "") -> str:
-    title = escape(table.title)
+    title, note = escape(table.title), note or table.note
     heads = "".join(
         f'<th scope="col"{_number(at, table)}>{escape(head)}</th>' for at, head in enumerate(table.columns)
     )

@@ -7,10 +7,15 @@ from streamer.report.data import RunData
 
 
 def as_json(data: RunData) -> bytes:
-    """`run` (run_summary), `agents` (agent_model_summary), `tiers` (tier_summary), `trials` (scored_trial;
-    null: not asked for) and `history` (as `/api/runs/{run}/history`), canonical, with a line end."""
+    """The whole run as one canonical JSON object and a line end.
+
+    Its fields: `run` (run_summary), `state` (of the run, when it was read), `agents`
+    (agent_model_summary), `tiers` (tier_summary), `trials` (scored_trial; null: not asked for), `history`
+    (as `/api/runs/{run}/history`).
+    """
     document = {
         "run": data.run,
+        "state": data.state,
         "agents": data.agents,
         "tiers": data.tiers,
         "trials": data.trials,

@@ -30,7 +30,8 @@ def as_markdown(data: RunData) -> bytes:
     """The run, its agents and tiers; single trials are left out (CSV and Parquet have them)."""
     run = data.run
     lines = [f"## {name(run['display_name'] or run['run_id'])}", ""]
-    facts = [run["run_id"], *about(run), *(f"{key}={value}" for key, value in run["labels"].items())]
+    labels = (f"{key}={value}" for key, value in run["labels"].items())
+    facts = [run["run_id"], *about(run, data.state), *labels]
     lines += [" · ".join(map(name, facts)), "", *(f"- {text(line)}" for line in head_lines(run)), ""]
     tables = [agents_table(data.agents), formulacode_table(data.agents), *tiers_tables(data.tiers)]
     for table in (*tables, failures_table(run)):
@@ -49,6 +50,7 @@ def _table(table: Table) -> list[str]:
         _line(list(table.columns)),
         _line(borders),
         *(_line([_cell(value, at < table.names) for at, value in enumerate(row)]) for row in table.rows),
+        *(["", text(table.note)] if table.note else []),
         "",
     ]
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
 
 import orjson
 
 from streamer.aggregate.changes import SummaryChange
+from streamer.client.lifecycle import State, state_of
 from streamer.client.questions import history_entry
 from streamer.client.reader import StateReader
 from streamer.client.reading import HistoryEntry
@@ -53,6 +55,7 @@ class RunData:
 
     Attributes:
         run: RunSummary.
+        state: of the run when it was read; see `streamer.client.lifecycle`.
         agents: AgentModelSummary each, baselines too, by label.
         tiers: TierSummary each, by tier: pooled, then the agent:models within it.
         trials: ScoredTrial each, by key; None: not asked for.
@@ -60,6 +63,7 @@ class RunData:
     """
 
     run: Json
+    state: State
     agents: list[Json]
     tiers: list[Json]
     trials: list[Json] | None = None
@@ -71,12 +75,13 @@ class RunData:
         return str(self.run["run_id"])
 
 
-def from_stack(settings: Settings, run_id: str, *, trials: bool = True) -> RunData:
+def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool = True) -> RunData:
     """A run as it stands in Redis; its trials as they stand in the log.
 
     Args:
         settings: where Redis is, and for trials the broker.
         run_id: the run.
+        now: the time at which its state is told.
         trials: whether they are wanted; without them the broker is not asked.
 
     Raises:
@@ -84,30 +89,31 @@ def from_stack(settings: Settings, run_id: str, *, trials: bool = True) -> RunDa
         NotInLog, TopicMissing, TopicUnreadable, aiokafka.errors.KafkaError: see `scored_trials`.
     """
     with StateReader(settings) as reader:
-        run = reader.run(run_id)
-        agents, tiers = reader.agents(run_id), reader.tiers(run_id, within=True)
+        snapshot = reader.snapshot(run_id)
         history = reader.history(run_id)
     listed = None
     if trials:
-        filled = run.progress.done > 0
+        filled = snapshot.run.progress.done > 0
         listed = [orjson.loads(value) for value in scored_trials(settings, run_id)] if filled else []
     return RunData(
-        run=run.model_dump(mode="json"),
-        agents=[agent.model_dump(mode="json") for agent in agents],
-        tiers=[tier.model_dump(mode="json") for tier in tiers],
+        run=snapshot.run.model_dump(mode="json"),
+        state=state_of(snapshot.run, now),
+        agents=[agent.model_dump(mode="json") for agent in snapshot.agents],
+        tiers=[tier.model_dump(mode="json") for tier in snapshot.tiers],
         trials=listed,
         history=_points(history),
     )
 
 
 def from_events(
-    records: Iterable[Record], run_id: str | None, prices: PriceTable | None = None
+    records: Iterable[Record], run_id: str | None, now: datetime, prices: PriceTable | None = None
 ) -> tuple[RunData, list[Rejected]]:
     """A run folded from events, without any server; and what could not be folded.
 
     Args:
         records: of a file, in any order; held in memory.
         run_id: which run; None: the only one there is.
+        now: the time at which its state is told.
         prices: price table (R2), the default one if None.
 
     Raises:
@@ -118,7 +124,7 @@ def from_events(
     step = max(1, math.ceil(len(held) / EMISSIONS))
     for start in range(0, len(held), step):
         folder.take(held[start : start + step])
-    return folder.data(run_id), folder.rejected
+    return folder.data(run_id, now), folder.rejected
 
 
 class _Folder:
@@ -147,7 +153,7 @@ class _Folder:
                 else:
                     scored[trial.key] = trial.value
 
-    def data(self, run_id: str | None) -> RunData:
+    def data(self, run_id: str | None, now: datetime) -> RunData:
         """The run as it stands; NoSuchRun if it is not there, or nobody said which."""
         known = sorted(run for run in self._pipeline.runs() if self._pipeline.run(run).exists)
         failed = self._pipeline.failed
@@ -163,7 +169,8 @@ class _Folder:
         tiers = sorted(of_type["tier_summary"], key=lambda tier: (tier["tier"], tier["agent_model"] or ""))
         trials = [orjson.loads(value) for _, value in sorted(self._scored[run_id].items())]
         history = _points(self._history[run_id])
-        return RunData(of_type["run_summary"][0], agents, tiers, trials, history)
+        [run] = of_type["run_summary"]
+        return RunData(run, state_of(run, now), agents, tiers, trials, history)
 
     def _entry(self, change: SummaryChange) -> HistoryEntry:
         fields = iter(entry_of(change, news=True).history_fields())

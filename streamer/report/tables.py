@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from streamer.text import UNSEEN, dollars, percent, ratio, shown
+from streamer.client.lifecycle import State, state_and_status
+from streamer.client.outcomes import (
+    MIXED,
+    accuracy,
+    accuracy_name,
+    basis,
+    best_first,
+    grade,
+    pass_at_k,
+)
+from streamer.text import dollars, percent, ratio, shown
 
 Summary = Mapping[str, Any]
-
-_OUTCOME = ("trials", "accuracy", "pass@k", "composite", "grade", "mean cost", "cost of pass", "basis")
 
 
 class Table(NamedTuple):
@@ -20,25 +28,29 @@ class Table(NamedTuple):
         columns: their heads.
         rows: values; None is unknown. What agents wrote stands in them as it is: escape it.
         names: so many first columns hold names, the others numbers and words.
+        note: stands below it; "": nothing does.
     """
 
     title: str
     columns: Sequence[str]
     rows: list[list[object]]
     names: int = 1
+    note: str = ""
 
 
 def agents_table(agents: Iterable[Summary]) -> Table:
-    """The agents of a run, best median composite first, baselines last."""
+    """The agents of a run, the highest pass rate first, baselines last."""
     rows = sorted(agents, key=best_first)
-    return Table("Agents", ("agent:model", *_OUTCOME), [[_agent(row), *_outcome(row)] for row in rows])
+    outcome = _Outcome(rows)
+    cells = [[_agent(row), *outcome.cells(row)] for row in rows]
+    return Table("Agents", ("agent:model", *outcome.columns), cells, note=outcome.note)
 
 
 def formulacode_table(agents: Iterable[Summary]) -> Table:
     """FormulaCode's means, one agent a row; no rows where no agent has them."""
     columns = (
         *("agent:model", "mean speedup", "success rate", "advantage", "level 1", "level 2", "level 3"),
-        *("level 4", "per USD", "valid benchmarks", "fell back", "claimed", "with a speedup"),
+        *("level 4", "per USD", "valid benchmarks", "fell back", "missing", "claimed", "with a speedup"),
     )
     measured = [agent for agent in sorted(agents, key=best_first) if agent["formulacode"]]
     rows = [[_agent(agent), *_measured(agent["formulacode"])] for agent in measured]
@@ -50,29 +62,36 @@ def tiers_tables(tiers: Iterable[Summary]) -> list[Table]:
     held = list(tiers)
     pooled = [tier for tier in held if tier["agent_model"] is None]
     single = [tier for tier in held if tier["agent_model"] is not None]
-    columns = (*_OUTCOME, "uplift", "delta")
-    rows = [[tier["tier"], *_outcome(tier), *_gain(tier)] for tier in pooled]
-    tables = [Table("Tiers", ("tier", *columns), rows)]
+    tables = [_gains_table("Tiers", ("tier",), pooled)]
     if len({tier["agent_model"] for tier in single}) > 1:
-        rows = [[tier["tier"], tier["agent_model"], *_outcome(tier), *_gain(tier)] for tier in single]
-        tables.append(Table("Agents within tiers", ("tier", "agent:model", *columns), rows, names=2))
+        tables.append(_gains_table("Agents within tiers", ("tier", "agent_model"), single))
     return tables
 
 
 def subtests_table(subtests: Iterable[Summary]) -> Table:
     """Tiers broken down by subtest."""
-    columns = ("tier", "subtest", "agent:model", *_OUTCOME, "uplift", "delta")
-    rows = [[s["tier"], s["subtest"], s["agent_model"] or "all", *_outcome(s), *_gain(s)] for s in subtests]
-    return Table("Subtests", columns, rows, names=3)
+    rows = [{**subtest, "agent_model": subtest["agent_model"] or "all"} for subtest in subtests]
+    return _gains_table("Subtests", ("tier", "subtest", "agent_model"), rows)
+
+
+def _gains_table(title: str, names: Sequence[str], groups: Sequence[Summary]) -> Table:
+    """Groups with what they gain over the baseline tier."""
+    outcome = _Outcome(groups)
+    heads = [name.replace("_", ":") for name in names]
+    rows = [[*(group[name] for name in names), *outcome.cells(group), *_gain(group)] for group in groups]
+    columns = (*heads, *outcome.columns, "uplift", "delta")
+    return Table(title, columns, rows, len(names), outcome.note)
 
 
 def trials_table(trials: Sequence[Summary]) -> Table:
     """Scored trials, one line each."""
     shards = ("shard",) if any(trial["shard"] for trial in trials) else ()
     places = (*shards, "tier", "subtest", "task_id", "attempt", "agent_model")
-    numbers = ("resolved", "composite_score", "grade", "cost_usd", "duration_seconds", "failure_mode")
-    rows = [[trial[name] for name in (*places, *numbers)] for trial in trials]
-    return Table("Trials", (*places, *numbers), rows, names=len(places))
+    judged = any(trial["composite_score"] is not None for trial in trials)
+    scores = ("composite_score", "grade") if judged else ()
+    numbers = (*scores, "cost_usd", "duration_seconds", "failure_mode")
+    rows = [[*(t[name] for name in places), _verdict(t), *(t[name] for name in numbers)] for t in trials]
+    return Table("Trials", (*places, "resolved", *numbers), rows, names=len(places))
 
 
 def failures_table(run: Summary) -> Table:
@@ -83,18 +102,18 @@ def failures_table(run: Summary) -> Table:
     return Table("How the trials ended", ("failure mode", "trials", "share"), rows)
 
 
-def about(run: Summary) -> list[str]:
-    """What a run says of itself: harness, benchmark, version, status; what is not known is left out."""
-    told = (run["harness"], run["benchmark"], run["benchmark_version"], run["status"])
-    return [str(value) for value in told if value]
+def about(run: Summary, state: State) -> list[str]:
+    """Harness, benchmark, version and state of a run; what is not known is left out."""
+    known = (run["harness"], run["benchmark"], run["benchmark_version"])
+    return [*(str(value) for value in known if value), state_and_status(state, run["status"])]
 
 
 def head_lines(run: Summary) -> list[str]:
     """The run in a few sentences: what came out, how far it is, what lies across its tiers."""
     lines = [
-        f"{run['resolved']} of {run['trials']} trials resolved ({percent(run['accuracy'])}), "
+        f"{run['resolved']} of {run['trials']} trials resolved: {accuracy_name(run)} {accuracy(run)}, "
         f"{run['no_verdict']} without a verdict, {run['tasks']} tasks, "
-        f"pass@k {pass_at_k(run['pass_at_k'])}, cost {dollars(run['total_cost'])}",
+        f"{_pass_at_k_of_run(run)}, cost {dollars(run['total_cost'])}",
         f"{progress(run)}; {run['superseded']} superseded, {run['conflicts']} conflicts; "
         f"grades by profile {run['grading_profile']}",
     ]
@@ -107,17 +126,6 @@ def head_lines(run: Summary) -> list[str]:
     return lines
 
 
-def pass_at_k(values: Mapping[str, Summary]) -> str:
-    """pass@k on one line; `*` marks what not every task supports yet (R11).
-
-    >>> pass_at_k({"1": {"value": 0.5, "partial": False}, "2": {"value": 0.75, "partial": True}})
-    '1: 50.0 %, 2: 75.0 %*'
-    """
-    known = {k: held for k, held in values.items() if held["value"] is not None}
-    ordered = sorted(known.items(), key=lambda item: int(item[0]))
-    return ", ".join(f"{k}: {percent(h['value'])}{'*' if h['partial'] else ''}" for k, h in ordered) or UNSEEN
-
-
 def progress(run: Summary) -> str:
     """How far a run is: `12 of 80 trials in, provisional`."""
     done, planned = run["progress"]["done"], run["progress"]["planned"]
@@ -125,27 +133,51 @@ def progress(run: Summary) -> str:
     return f"{text}, provisional" if run["provisional"] else text
 
 
-def best_first(summary: Summary) -> tuple[bool, float, str]:
-    """Sort key of agents: baselines last, the best median composite first, then by label."""
-    median = summary["statistics"]["composite_score"]["median"]
-    return (summary["baseline"], -1.0 if median is None else -median, summary["agent_model"])
+def _pass_at_k_of_run(run: Summary) -> str:
+    if run["pass_at_k"] is None:
+        return "pass@k by agent only"
+    return f"pass@k {pass_at_k(run)}"
+
+
+def _verdict(trial: Summary) -> object:
+    """The verdict; a derived one says so (R27)."""
+    if trial["verdict_source"] != "derived":
+        return trial["resolved"]
+    return f"{shown(trial['resolved'])} (derived)"
 
 
 def _agent(summary: Summary) -> str:
     return f"{summary['agent_model']} (baseline)" if summary["baseline"] else str(summary["agent_model"])
 
 
-def _outcome(summary: Summary) -> list[object]:
-    return [
-        _trials(summary),
-        percent(summary["accuracy"]),
-        pass_at_k(summary["pass_at_k"]),
-        summary["statistics"]["composite_score"]["median"],
-        f"{summary['grade']} (prov.)" if summary["provisional"] and summary["grade"] else summary["grade"],
-        dollars(summary["mean_cost"]),
-        dollars(summary["cost_of_pass"]),
-        summary["composite_basis"],
-    ]
+class _Outcome:
+    """The columns that boards of agents, tiers and subtests share; those that no row needs are left out."""
+
+    def __init__(self, groups: Sequence[Summary]) -> None:
+        self._judged = any(group["statistics"]["composite_score"]["count"] for group in groups)
+        self._excluded = any(group["infrastructure_failures"] for group in groups)
+        self.note = MIXED if any(group["pass_at_k"] is None for group in groups) else ""
+
+    @property
+    def columns(self) -> list[str]:
+        """Their heads."""
+        infrastructure = ["infra. failures", "accuracy without"] if self._excluded else []
+        composite = ["composite"] if self._judged else []
+        return [
+            *("trials", "pass rate", "accuracy", *infrastructure, "pass@k", *composite),
+            *("grade", "rests on", "mean cost", "cost of pass"),
+        ]
+
+    def cells(self, group: Summary) -> list[object]:
+        """Their values."""
+        without = percent(group["accuracy_excluding_infrastructure"])
+        infrastructure = [group["infrastructure_failures"], without] if self._excluded else []
+        composite = [group["statistics"]["composite_score"]["median"]] if self._judged else []
+        return [
+            *(_trials(group), percent(group["statistics"]["pass_rate"]["mean"]), percent(group["accuracy"])),
+            *(*infrastructure, pass_at_k(group), *composite, grade(group), basis(group)),
+            *(dollars(group["mean_cost"]), dollars(group["cost_of_pass"])),
+        ]
 
 
 def _measured(numbers: Summary) -> list[object]:
@@ -154,7 +186,7 @@ def _measured(numbers: Summary) -> list[object]:
         *(ratio(numbers["mean_speedup"]), percent(numbers["mean_success_rate"])),
         *(ratio(numbers["agent_advantage"]), *levels, ratio(numbers["cost_weighted_advantage"])),
         f"{shown(numbers['num_valid_benchmarks'])} of {shown(numbers['num_benchmarks'])}",
-        *(numbers["fallbacks"], numbers["claimed"], numbers["coverage"]["task_speedup"]),
+        *(numbers["fallbacks"], numbers["missing"], numbers["claimed"], numbers["coverage"]["task_speedup"]),
     ]
 
 

@@ -33,9 +33,16 @@ def model_of_agent(agent: str, model: str) -> str:
     >>> model_of_agent("oracle", "Oracle"), model_of_agent("oracle", "openai/gpt-5")
     ('oracle', 'openai/gpt-5')
     """
-    if agent in BASELINE_LABELS and model.lower() == agent:
-        return agent
-    return model_for_reporting(model)
+    return model_for_reporting(baseline_model(agent, model))
+
+
+def baseline_model(agent: str, model: str) -> str:
+    """The model as it is, but a baseline's own name in any case becomes its label (R7).
+
+    >>> baseline_model("nop", "NOP"), baseline_model("Oracle", "oracle")
+    ('nop', 'oracle')
+    """
+    return agent if agent in BASELINE_LABELS and model.lower() == agent else model
 
 
 def model_for_pricing(name: str) -> str:

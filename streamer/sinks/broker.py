@@ -6,6 +6,7 @@ bootstrap". So after such a failure one more connection is made, whose failure i
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,6 +22,7 @@ from aiokafka.errors import (
 )
 
 from streamer.settings import Settings
+from streamer.sinks.tls import KAFKA_HELLO, mismatch
 
 PROBE_MS = 10_000
 
@@ -40,15 +42,36 @@ async def telling_refusals(settings: Settings) -> AsyncIterator[None]:
     """Around the start of a client.
 
     Raises:
-        BrokerRefuses: instead of KafkaConnectionError, if a broker is there and refuses.
+        BrokerRefuses: instead of KafkaConnectionError, if a broker is there and refuses; at once if it does
+            not speak TLS and we do.
     """
+    if settings.security_protocol.endswith("SSL"):
+        await refuse_other_protocol(settings)  # a client would wait long for an answer in TLS
     try:
         yield
     except KafkaConnectionError:
+        await refuse_other_protocol(settings)
         for server in settings.bootstrap.split(","):
             if reason := await _reason(settings, server.strip()):
                 raise BrokerRefuses(reason) from None
         raise
+
+
+async def refuse_other_protocol(settings: Settings) -> None:
+    """Make sure that we and the brokers agree about TLS; one that is away is no error.
+
+    Raises:
+        BrokerRefuses: they do not.
+    """
+    tls = settings.security_protocol.endswith("SSL")
+    for server in settings.bootstrap.split(","):
+        host, _, port = server.strip().rpartition(":")
+        if wrong := await asyncio.to_thread(mismatch, host, int(port), KAFKA_HELLO, tls=tls):
+            wanted = "PLAINTEXT or SASL_PLAINTEXT" if tls else "SSL or SASL_SSL"
+            raise BrokerRefuses(
+                f"Kafka at {server} {wrong}, and STREAMER_SECURITY_PROTOCOL is {settings.security_protocol}. "
+                f"Set it to {wanted}, or name another port with --bootstrap"
+            )
 
 
 async def _reason(settings: Settings, server: str) -> str | None:

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
@@ -16,11 +17,15 @@ import redis
 import redis.asyncio
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
+from redis.exceptions import RedisClusterException, RedisError
 from redis.retry import Retry
+
+from streamer.sinks.tls import REDIS_HELLO, mismatch
 
 OnConnect = Callable[[redis.asyncio.Connection], Awaitable[None]]
 
 SCHEMES = ("redis", "rediss", "unix")
+FIRST_ANSWER_SECONDS = 3.0
 RESP = 2
 """Protocol version: the replies have one shape in every version of redis-py."""
 
@@ -35,6 +40,13 @@ class BadRedisUrl(ValueError):
         )
 
 
+class OtherProtocol(BadRedisUrl):
+    """The URL says TLS and the server does not speak it, or the other way round."""
+
+    def __init__(self, url: str, wrong: str) -> None:
+        Exception.__init__(self, f"Redis at {address(url)} {wrong}, in --redis or STREAMER_REDIS")
+
+
 def split_url(url: str) -> tuple[str, bool]:
     """The URL without our own parameter, and whether it names a cluster."""
     parts = _split(url)
@@ -47,6 +59,36 @@ def address(url: str) -> str:
     """`host:port` for messages: a URL may hold a password."""
     parts = _split(url)
     return f"{parts.hostname}:{parts.port or 6379}" if parts.hostname else parts.path
+
+
+def other_protocol(url: str) -> str | None:
+    """What to do where the URL says TLS and the server does not speak it, or the other way round; else None.
+
+    To be asked after a connection failed: it makes others, and takes up to three seconds.
+    """
+    parts = _split(split_url(url)[0])
+    if parts.scheme == "unix" or not parts.hostname:
+        return None
+    tls = parts.scheme == "rediss"
+    wrong = mismatch(parts.hostname, parts.port or 6379, REDIS_HELLO, tls=tls)
+    wanted = "redis://" if tls else "rediss://"
+    return f"{wrong}, and its URL begins with {parts.scheme}://. Write {wanted}" if wrong else None
+
+
+async def check_protocol(url: str, options: Mapping[str, Any]) -> None:
+    """Whether the URL and the server agree about TLS; a server that is away is no error.
+
+    Raises:
+        OtherProtocol: they do not.
+    """
+    client = async_client(url, options, FIRST_ANSWER_SECONDS)
+    try:
+        await client.ping()
+    except (RedisError, RedisClusterException, OSError):
+        if wrong := await asyncio.to_thread(other_protocol, url):
+            raise OtherProtocol(url, wrong) from None
+    finally:
+        await client.aclose()
 
 
 def async_client(

@@ -133,6 +133,10 @@ class Names:
         """Hash: key suffix to `epoch:state_version`, the guard against older writers."""
         return self.of_run(run_id, "versions")
 
+    def writer(self, run_id: str) -> str:
+        """String: mark of the last write, by which a worker sees that another write came between."""
+        return self.of_run(run_id, "writer")
+
     def notices(self, run_id: str) -> str:
         """Hash: what `streamer notify` told of the run."""
         return self.of_run(run_id, "notices")

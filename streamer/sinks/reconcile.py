@@ -1,75 +1,100 @@
-"""What Redis lacks of what should be there."""
+"""What one write sends of a run: what changed since the write before, or the run as a whole.
+
+Changes alone would tear a run that Redis has lost, or has from another worker: some keys new, others old or
+missing. So each write leaves a mark, and Redis takes changes only behind the mark that they follow. Where it
+refuses, the run is sent whole. Either way all keys of the run change in one step.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import groupby
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
 from math import inf
-from operator import attrgetter
 
-from redis.asyncio import Redis
-
-from streamer.aggregate.changes import SummaryChange
-from streamer.sinks.entry import RUN_SUFFIX, Entry, Version, entry_of, last_event_seconds, parse_version
-from streamer.sinks.names import Names
-
-DELETED_FIELD = b"deleted"
-"""Field of the versions hash that is no key: the version at which the run was deleted."""
-
-Runs = dict[str, list[Entry]]
+from streamer.sinks.base import Owner
+from streamer.sinks.entry import Entry, entry_of, last_event_seconds
 
 
-def by_run(changes: Iterable[SummaryChange], size: int, alive_since: float | None = None) -> Iterator[Runs]:
-    """Silent entries by run, whole runs, about `size` entries at a time. Changes of a run come together.
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One script call.
 
-    Runs whose last event is older than `alive_since` (Unix seconds) are left out: they have expired.
+    Attributes:
+        run_id: the run, not encoded.
+        entries: what the call sends.
+        unsent: those of them, or overtaken by them, that waited for Redis.
+        follows: mark that Redis must hold; "": any.
+        mark: what it holds afterwards; "": none.
+        whole: keys of the run that `entries` does not name go.
     """
-    runs: Runs = {}
-    entries_in_runs = 0
-    for run_id, group in groupby(changes, key=attrgetter("run_id")):
-        entries = [entry_of(change, news=False) for change in group]
-        if alive_since is not None and _last_event(entries) < alive_since:
-            continue
-        runs[run_id] = entries
-        entries_in_runs += len(entries)
-        if entries_in_runs >= size:
-            yield runs
-            runs, entries_in_runs = {}, 0
-    if runs:
-        yield runs
+
+    run_id: str
+    entries: Sequence[Entry]
+    unsent: Sequence[Entry]
+    follows: str
+    mark: str
+    whole: bool
 
 
-async def lacking(client: Redis, names: Names, runs: Runs) -> list[Entry]:
-    """Entries whose key is missing, lower, or different at an equal version; tombstones of what is gone."""
-    pipe = client.pipeline(transaction=False)
-    for run_id, entries in runs.items():
-        pipe.hgetall(names.versions(run_id))
-        for entry in entries:
-            pipe.get(names.of_run(run_id, entry.suffix))
-    replies = iter(await pipe.execute())
-    found: list[Entry] = []
-    for entries in runs.values():
-        versions = {field: parse_version(text) for field, text in next(replies).items()}
-        for entry in entries:
-            value = next(replies)
-            seen = versions.get(entry.suffix.encode())
-            if seen is None or seen < entry.version or (seen == entry.version and value != entry.value):
-                found.append(entry)
-        found += _gone(entries, versions)
-    return found
+class Writes:
+    """Makes the writes of one sink.
+
+    Args:
+        owner: tells runs as they stand; None: changes are sent as they come, without marks.
+    """
+
+    def __init__(self, owner: Owner | None) -> None:
+        self._owner = owner
+        self._name = uuid.uuid4().hex[:12]
+        self._numbers = count(1)
+        self._marks: dict[str, str] = {}
+
+    def changes(self, run_id: str, unsent: Sequence[Entry]) -> Write | None:
+        """The write of what waits; a whole run where nothing is known of the write before.
+
+        None: the owner does not have the run any more; whoever has it sends it.
+        """
+        if self._owner is None:
+            return Write(run_id, unsent, unsent, "", "", whole=False)
+        follows = self._marks.get(run_id)
+        if follows is None:
+            return self.whole(run_id, unsent)
+        return Write(run_id, unsent, unsent, follows, self._next_mark(), whole=False)
+
+    def whole(self, run_id: str, unsent: Sequence[Entry] = ()) -> Write | None:
+        """The write of a whole run as it stands, silent but for the news among what waits."""
+        standing = self._owner.summaries(run_id) if self._owner else ()
+        entries = {entry.suffix: entry for change in standing if (entry := entry_of(change, news=False))}
+        if not entries:
+            return None
+        for entry in unsent:
+            other = entries.get(entry.suffix, entry)
+            newer = entry if entry.version >= other.version else other
+            entries[entry.suffix] = replace(newer, news=entry.news)
+        return Write(run_id, list(entries.values()), unsent, "", self._next_mark(), whole=True)
+
+    def alive(self, run_ids: Iterable[str], since: float | None) -> Iterator[Write]:
+        """Whole runs; those whose last event is older than `since` (Unix seconds) have expired."""
+        for run_id in run_ids:
+            write = self.whole(run_id)
+            if write is not None and (since is None or _last_event(write.entries) >= since):
+                yield write
+
+    def done(self, write: Write) -> None:
+        """Redis holds the mark of this write."""
+        if write.mark:
+            self._marks[write.run_id] = write.mark
+
+    def forget(self, run_id: str) -> None:
+        """Nothing is known of the last write of a run: the next one sends it whole."""
+        self._marks.pop(run_id, None)
+
+    def _next_mark(self) -> str:
+        return f"{self._name}:{next(self._numbers)}"
 
 
-def _last_event(entries: list[Entry]) -> float:
+def _last_event(entries: Iterable[Entry]) -> float:
     """Unix seconds of the last event of a run; for ever where nobody knows."""
     return max((last_event_seconds(entry.summary) for entry in entries if entry.summary), default=inf) or inf
-
-
-def _gone(entries: list[Entry], versions: dict[bytes, Version]) -> Iterator[Entry]:
-    """Tombstones of keys that a run had before and has no more, at the version of the run."""
-    run = next((entry for entry in entries if entry.suffix == RUN_SUFFIX), None)
-    if run is None or run.value is None:
-        return
-    here = {entry.suffix.encode() for entry in entries} | {DELETED_FIELD}
-    for suffix, seen in versions.items():
-        if suffix not in here and seen < run.version:
-            yield Entry(run.run_id, suffix.decode(), run.version, None, None, news=False)

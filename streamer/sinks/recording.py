@@ -15,7 +15,7 @@ class RecordingSink:
     """Keeps every call, in order; `state` is what Redis would hold."""
 
     cuts: list[Cut] = field(default_factory=list)
-    reconciled: list[list[SummaryChange]] = field(default_factory=list)
+    reconciled: list[str] = field(default_factory=list)
     heartbeats: dict[str, dict[str, Any]] = field(default_factory=dict)
     state: dict[str, SummaryChange] = field(default_factory=dict)
     unsent: int = 0
@@ -28,10 +28,9 @@ class RecordingSink:
         for cut in cuts:
             self._keep(cut.summaries)
 
-    async def reconcile(self, changes: Iterable[SummaryChange]) -> None:
-        """Remember the changes."""
-        self.reconciled.append(list(changes))
-        self._keep(self.reconciled[-1])
+    async def reconcile(self, run_ids: Iterable[str]) -> None:
+        """Remember the runs."""
+        self.reconciled += run_ids
 
     async def heartbeat(self, worker_id: str, status: Mapping[str, Any], *, at: datetime) -> None:
         """Remember the last heartbeat of each worker."""

@@ -5,31 +5,32 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Any, Self
 
 from redis.asyncio import Connection
 from redis.exceptions import RedisClusterException, RedisError
 
-from streamer.aggregate.changes import Cut, SummaryChange
+from streamer.aggregate.changes import Cut
 from streamer.settings import Settings
-from streamer.sinks.across_runs import AcrossRuns
+from streamer.sinks.base import Owner
 from streamer.sinks.connect import address, async_client
-from streamer.sinks.entry import Entry, entry_of
+from streamer.sinks.entry import entry_of
 from streamer.sinks.heartbeats import Heartbeats
 from streamer.sinks.names import Names
-from streamer.sinks.reconcile import by_run, lacking
-from streamer.sinks.script import WriteRun
+from streamer.sinks.reconcile import Writes
+from streamer.sinks.sending import Sending
 from streamer.sinks.unsent import Unsent
 
 log = logging.getLogger(__name__)
 
 MAX_UNSENT_KEYS = 100_000
 """At about 4 KiB a summary, 400 MiB of memory in the worst outage."""
-ENTRIES_PER_ROUND_TRIP = 500
-"""About 2 MiB a pipeline."""
+RUNS_PER_RECONCILE = 50
+"""Runs sent whole before others may write in between."""
+
 FIRST_RETRY_SECONDS = 0.05
 LAST_RETRY_SECONDS = 5.0
 UNREACHABLE = (RedisError, RedisClusterException, OSError, TimeoutError)
@@ -45,8 +46,8 @@ class RedisSink:
     Args:
         url: Redis URL.
         names: key names.
-        current: everything this worker owns as it stands, runs together; asked after every reconnect, and
-            iterated piecemeal between awaits.
+        owner: knows the runs of this worker as they stand; asked where Redis may lack something. None: what
+            is written is sent as it comes, and nothing else.
         options: further arguments of the redis-py client.
         expire_seconds: expiry of a run's keys after its last write; None: never.
         timeout_seconds: how long one round trip may take before Redis counts as away.
@@ -59,7 +60,7 @@ class RedisSink:
         url: str,
         *,
         names: Names,
-        current: Callable[[], Iterable[SummaryChange]],
+        owner: Owner | None = None,
         options: Mapping[str, Any] | None = None,
         expire_seconds: int | None = None,
         timeout_seconds: float = 5.0,
@@ -68,29 +69,26 @@ class RedisSink:
     ) -> None:
         self._url = address(url)
         self._client = async_client(url, options or {}, timeout_seconds, self._connected)
-        self._names = names
-        self._current = current
+        self._owner = owner
+        self._writes = Writes(owner)
         self._expire_seconds = expire_seconds
         self._clock = clock
-        self._write_run = WriteRun(names, expire_seconds)
-        self._across = AcrossRuns(self._client, names, expire_seconds)
         self._unsent = Unsent(max_unsent)
+        self._sending = Sending(self._client, names, self._unsent, self._writes, expire_seconds)
         self._lock = asyncio.Lock()
         self._away = False
         self._connections = 0
         self._reconcile_due = False
-        self._rewrite_due: defaultdict[str, set[str]] = defaultdict(set)
-        self._refused: set[str] = set()
         self._recovery: asyncio.Task[None] | None = None
         self._heartbeats = Heartbeats(self._client, names)
 
     @classmethod
-    def from_settings(cls, settings: Settings, current: Callable[[], Iterable[SummaryChange]]) -> Self:
+    def from_settings(cls, settings: Settings, owner: Owner | None = None) -> Self:
         """The sink that the settings describe."""
         return cls(
             settings.redis,
             names=Names(settings.namespace),
-            current=current,
+            owner=owner,
             options=settings.redis_options(),
             expire_seconds=settings.redis_expire_seconds,
         )
@@ -113,17 +111,20 @@ class RedisSink:
         for cut in cuts:
             for change in cut.summaries:
                 self._unsent.put(entry_of(change, news=True))
-        runs = [run_id for run_id in dict.fromkeys(cut.run_id for cut in cuts) if run_id not in self._refused]
+        runs = [
+            run_id
+            for run_id in dict.fromkeys(cut.run_id for cut in cuts)
+            if run_id not in self._sending.refused
+        ]
         if runs and not self._away:
             await self._attempt(self._flush(runs))
 
-    async def reconcile(self, changes: Iterable[SummaryChange]) -> None:
-        """Send, silently, what Redis lacks of `changes` or has in a lower version.
+    async def reconcile(self, run_ids: Iterable[str]) -> None:
+        """Send these runs silently, each as a whole: what Redis lacks of them, has lower or has too much.
 
-        `changes` names runs completely: a key of such a run that is older than the run and not among them is
-        removed. If Redis is away, it is done with `current()` when Redis is back.
+        If Redis is away, all runs of the owner are sent when it is back.
         """
-        if self._away or not await self._attempt(self._reconcile(changes)):
+        if self._away or not await self._attempt(self._reconcile(run_ids)):
             self._reconcile_due = True
 
     async def heartbeat(self, worker_id: str, status: Mapping[str, Any], *, at: datetime) -> None:
@@ -161,80 +162,26 @@ class RedisSink:
         return True
 
     async def _flush(self, runs: Collection[str] | None) -> None:
-        """Send what is unsent of some runs, or of all.
-
-        A run one of whose keys somebody made a key of another type does not keep back the others.
-
-        Raises:
-            ResponseError: Redis takes no writes at all: it is read-only, out of memory and the like.
-        """
+        """Send what is unsent of some runs, or of all."""
         async with self._lock:
-            for batch in self._unsent.batches(runs, ENTRIES_PER_ROUND_TRIP):
-                refusals = await self._send(batch)
-                self._refused = (self._refused - batch.keys()) | refusals.keys()
-                for run_id, refusal in refusals.items():
-                    if "WRONGTYPE" not in str(refusal):
-                        raise refusal
-                    log.warning(
-                        "Redis refuses run %s (%s): remove the foreign key; trying again", run_id, refusal
-                    )
-            if self._rewrite_due:
-                await self._rewrite()
+            await self._sending.send_unsent(runs)
 
-    async def _send(self, batch: Mapping[str, list[Entry]]) -> dict[str, Exception]:
-        """One round trip; the runs that Redis refused, and why."""
-        pipe = self._client.pipeline(transaction=False)
-        sent = []
-        for run_id, entries in batch.items():
-            start, known = len(pipe), self._across.benchmark(run_id)
-            pipe.execute_command(*self._write_run.command(run_id, entries))
-            for command in self._across.commands(run_id, entries):
-                pipe.execute_command(*command)
-            sent.append((run_id, entries, known, slice(start, len(pipe))))
-        replies = await pipe.execute(raise_on_error=False)
-        refusals = {}
-        for run_id, entries, known, span in sent:
-            refusal = next((reply for reply in replies[span] if isinstance(reply, Exception)), None)
-            if refusal:
-                refusals[run_id] = refusal
-            else:
-                self._sent(run_id, entries, replies[span.start], known)
-        return refusals
-
-    def _sent(self, run_id: str, entries: Sequence[Entry], reply: list[Any], known: str | None) -> None:
-        """Redis has these entries, or newer ones: see whether the keys across runs may say something else."""
-        refusals, before = int(reply[0]), reply[1].decode() or None
-        for entry in entries:
-            self._unsent.discard(entry)
-        now = self._across.benchmark(run_id)
-        if refusals or before != now or known not in (None, now):
-            self._rewrite_due[run_id] |= {name for name in (before, known, now) if name}
-
-    async def _rewrite(self) -> None:
-        due, self._rewrite_due = self._rewrite_due, defaultdict(set)
-        try:
-            await self._across.rewrite(due)
-        except BaseException:
-            for run_id, benchmarks in due.items():
-                self._rewrite_due[run_id] |= benchmarks
-            raise
+    async def _reconcile(self, run_ids: Iterable[str]) -> None:
+        """The lock is held while runs are asked for and sent: nothing newer is sent in between."""
+        lifetime = self._expire_seconds
+        writes = self._writes.alive(run_ids, self._clock() - lifetime if lifetime else None)
+        while True:
+            async with self._lock:
+                batch = list(islice(writes, RUNS_PER_RECONCILE))
+                await self._sending.send_whole(batch)
+            if not batch:
+                return
 
     def _is_due(self) -> bool:
         """Whether something remains that no write sees to."""
-        return bool(self._reconcile_due or self._unsent.dropped or self._rewrite_due or self._refused)
-
-    async def _reconcile(self, changes: Iterable[SummaryChange]) -> None:
-        lifetime = self._expire_seconds
-        alive_since = self._clock() - lifetime if lifetime else None
-        for runs in by_run(changes, ENTRIES_PER_ROUND_TRIP, alive_since):
-            async with self._lock:
-                entries = await lacking(self._client, self._names, runs)
-            for entry in entries:
-                self._unsent.put(entry)
-            for run_id in runs:
-                benchmark = self._across.benchmark(run_id)
-                self._rewrite_due[run_id] |= {benchmark} if benchmark else set()
-            await self._flush(runs)
+        return bool(
+            self._reconcile_due or self._unsent.dropped or self._sending.rewrite_due or self._sending.refused
+        )
 
     async def _beat(self, worker_id: str, status: Mapping[str, Any], at: datetime) -> None:
         async with self._lock:
@@ -286,8 +233,9 @@ class RedisSink:
             await self._flush(None)  # what came during the first one
         if self._reconcile_due or self._unsent.dropped:
             self._reconcile_due, self._unsent.dropped = False, 0
+            self._unsent.incomplete.clear()
             try:
-                await self._reconcile(self._current())
+                await self._reconcile(self._owner.run_ids() if self._owner else ())
             except BaseException:
                 self._reconcile_due = True
                 raise

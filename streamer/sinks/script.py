@@ -1,23 +1,27 @@
-"""The script that writes one run: write_run.lua and its arguments."""
+"""The scripts that write one run and read one run, each in one step, and their arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 
 import orjson
 
 from schemas.metrics import BOARD_METRICS
-from streamer.sinks.entry import Entry
 from streamer.sinks.names import Names
+from streamer.sinks.reconcile import Write
 
 SCRIPT = files("streamer.sinks").joinpath("write_run.lua").read_text(encoding="utf-8")
+READ_SCRIPT = files("streamer.sinks").joinpath("read_run.lua").read_text(encoding="utf-8")
+NOT_TAKEN = -1
+"""Redis does not hold the mark that changes follow: the run has to be sent whole."""
+
 HISTORY_LENGTH = 10_000
 """Entries kept of a run's history, about."""
 
 
 class WriteRun:
-    """Builds the command that writes entries of one run, guarded."""
+    """Builds the command that writes one run, guarded."""
 
     def __init__(self, names: Names, expire_seconds: int | None) -> None:
         self._names = names
@@ -29,7 +33,22 @@ class WriteRun:
         }
         self._options = orjson.dumps(options)
 
-    def command(self, run_id: str, entries: Iterable[Entry]) -> tuple[str | bytes | int, ...]:
-        """EVAL of the script; replies {refused entries, benchmark before}."""
-        arguments = [part for entry in entries for part in entry.script_arguments(self._names)]
-        return ("EVAL", SCRIPT, 1, self._names.versions(run_id), self._options, *arguments)
+    def command(self, write: Write) -> tuple[str | bytes | int, ...]:
+        """EVAL of the script; replies {refused entries, or NOT_TAKEN, and the benchmark before}."""
+        mode = "whole" if write.whole else "changes"
+        changes = [part for entry in write.entries for part in entry.script_arguments(self._names)]
+        versions = self._names.versions(write.run_id)
+        return ("EVAL", SCRIPT, 1, versions, self._options, write.follows, write.mark, mode, *changes)
+
+
+def read_run(
+    names: Names, run_id: str, kinds: Iterable[str], known: Mapping[str, str] | None = None
+) -> tuple[str | int, ...]:
+    """EVAL_RO of the script that reads a run from one moment; see read_run.lua for its reply.
+
+    Args:
+        kinds: `run`, `agent_model`, `tier`, and `within` for the agent:models within tiers.
+        known: version of each key suffix whose summary is wanted only in another version.
+    """
+    wanted = {"kinds": dict.fromkeys(kinds, True), "known": dict(known or {})}
+    return ("EVAL_RO", READ_SCRIPT, 1, names.versions(run_id), orjson.dumps(wanted).decode())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from streamer.sinks.entry import Entry
@@ -20,6 +19,8 @@ class Unsent:
         self._count = 0
         self.dropped = 0
         """How many entries made room for others since the last reconcile."""
+        self.incomplete: set[str] = set()
+        """Runs of which some did."""
 
     def __len__(self) -> int:
         return self._count
@@ -45,24 +46,20 @@ class Unsent:
             if not keys:
                 del self._runs[entry.run_id]
 
-    def batches(self, runs: Collection[str] | None, size: int) -> Iterator[dict[str, list[Entry]]]:
-        """Entries by run, those of a run together, about `size` entries at a time; `runs` None: of all."""
-        batch: dict[str, list[Entry]] = {}
-        entries_in_batch = 0
-        for run_id in list(self._runs) if runs is None else runs:
-            if entries := list(self._runs.get(run_id, {}).values()):
-                batch[run_id] = entries
-                entries_in_batch += len(entries)
-            if entries_in_batch >= size:
-                yield batch
-                batch, entries_in_batch = {}, 0
-        if batch:
-            yield batch
+    def runs(self) -> list[str]:
+        """Runs of which something waits, the longest first."""
+        return list(self._runs)
+
+    def of(self, run_id: str) -> list[Entry]:
+        """What waits of a run."""
+        return list(self._runs.get(run_id, {}).values())
 
     def _make_room(self) -> None:
         if self._count < self._limit:
             return
         oldest = next(iter(next(iter(self._runs.values())).values()))
         entries = (entry for keys in self._runs.values() for entry in keys.values())
-        self.discard(next((entry for entry in entries if entry.value is not None), oldest))
+        first = next((entry for entry in entries if entry.value is not None), oldest)
+        self.discard(first)
+        self.incomplete.add(first.run_id)
         self.dropped += 1

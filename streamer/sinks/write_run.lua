@@ -1,15 +1,21 @@
--- Writes what changed in one run, all or nothing of each change, older versions never over newer ones.
+-- Writes one run, or what changed in it, in one step; older versions never over newer ones.
 --
 -- KEYS[1]  streamer:{RUN}:versions. Every other key shares its prefix and its hash tag, hence its slot.
 -- ARGV[1]  JSON {expire_seconds (0: never), history_length, channel, metrics: [METRIC]}
+-- ARGV[2]  the mark of the write that the changes follow; "" for changes that follow no matter what
+-- ARGV[3]  the mark that this write leaves under streamer:{RUN}:writer if the run exists; "" for none
+-- ARGV[4]  "changes", or "whole": what is not named here, and not newer than the run, is gone
 -- then, for each change, three arguments:
 --   suffix   of the key: run | agent_model:A:M | tier:T | tier:T:A:M
 --   plan     JSON {version: "epoch:state_version", deleted: bool, board: {METRIC: score or false},
 --                  history: [field, value, ...], update: message}; history and update only for news
 --   value    the summary's bytes; "" for a tombstone
--- Reply: {changes refused because something newer was seen, the run's benchmark before ("" for none)}
+-- Reply: {changes refused because something newer was seen, the run's benchmark before ("" for none)}, or
+-- {-1, ""}: nothing was written, because another write came between, or Redis lost its data
 
 local options = cjson.decode(ARGV[1])
+local follows, mark, mode = ARGV[2], ARGV[3], ARGV[4]
+local FIRST_CHANGE = 5
 local versions = KEYS[1]
 local prefix = string.sub(versions, 1, -#'versions' - 1)
 local DELETED = 'deleted' -- field of versions: when the run was deleted; what is older stays out
@@ -48,8 +54,8 @@ local function remove(suffix)
   end
 end
 
-local function store(suffix, value, board)
-  redis.call('SET', prefix .. suffix, value)
+local function store(suffix, value, board, known)
+  if not known then redis.call('SET', prefix .. suffix, value) end
   local index, member = index_of(suffix)
   if not index then return end
   redis.call('SADD', prefix .. index, member)
@@ -70,7 +76,7 @@ local function remove_run(version)
       redis.call('HDEL', versions, suffix)
     end
   end
-  redis.call('DEL', prefix .. 'history', prefix .. 'notices')
+  redis.call('DEL', prefix .. 'history', prefix .. 'notices', prefix .. 'writer')
   redis.call('HSET', versions, DELETED, version)
 end
 
@@ -93,14 +99,38 @@ local function apply(suffix, plan, value)
     remove(suffix)
     if suffix == 'run' then remove_run(plan.version) end
   else
-    store(suffix, value, plan.board)
+    store(suffix, value, plan.board, known)
   end
-  redis.call('HSET', versions, suffix, plan.version)
-  if not known then announce(plan) end
+  if not known then
+    redis.call('HSET', versions, suffix, plan.version)
+    announce(plan)
+  end
+end
+
+-- Keys that the run had before and has no more, at the version of the run.
+local function remove_unnamed(named, run_version)
+  for _, suffix in ipairs(redis.call('HKEYS', versions)) do
+    local absent = suffix ~= DELETED and not named[suffix]
+    if absent and redis.call('EXISTS', prefix .. suffix) == 1 then
+      local seen = redis.call('HGET', versions, suffix)
+      if older(seen, run_version) then
+        remove(suffix)
+        redis.call('HSET', versions, suffix, run_version)
+      end
+    end
+  end
+end
+
+local function leave_mark()
+  if mark == '' or redis.call('EXISTS', prefix .. 'run') == 0 then
+    redis.call('DEL', prefix .. 'writer')
+  else
+    redis.call('SET', prefix .. 'writer', mark)
+  end
 end
 
 local function postpone_expiry()
-  local suffixes = { 'versions', 'history', 'notices', 'agent_models', 'tiers' }
+  local suffixes = { 'versions', 'writer', 'history', 'notices', 'agent_models', 'tiers' }
   for _, metric in ipairs(options.metrics) do table.insert(suffixes, 'board:' .. metric) end
   for _, suffix in ipairs(redis.call('HKEYS', versions)) do
     table.insert(suffixes, suffix)
@@ -117,15 +147,21 @@ local function benchmark_of_stored_run()
   return ''
 end
 
+if follows ~= '' and (redis.call('GET', prefix .. 'writer') or '') ~= follows then return { -1, '' } end
+
 local before = benchmark_of_stored_run()
-local refusals = 0
-for at = 2, #ARGV, 3 do
+local refusals, named, run_version = 0, {}, nil
+for at = FIRST_CHANGE, #ARGV, 3 do
   local suffix, plan, value = ARGV[at], cjson.decode(ARGV[at + 1]), ARGV[at + 2]
+  named[suffix] = true
+  if suffix == 'run' and not plan.deleted then run_version = plan.version end
   if refused(suffix, plan.version) then
     refusals = refusals + 1
   else
     apply(suffix, plan, value)
   end
 end
+if mode == 'whole' and run_version then remove_unnamed(named, run_version) end
+leave_mark()
 if options.expire_seconds > 0 then postpone_expiry() end
 return { refusals, before }

@@ -12,11 +12,8 @@ from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 from schemas.identity import UNKNOWN
-from streamer.score.model_names import model_for_reporting
+from streamer.score.model_names import baseline_model, model_for_reporting
 from streamer.sources.files import text
-
-BASELINES = ("nop", "oracle")
-"""Agents that use no model: one changes nothing, the other applies the reference solution (R10)."""
 
 _NOT_IN_FILE_NAMES = re.compile(r"[^A-Za-z0-9\n .]")
 _POSITION = re.compile(r"\Aagent-([0-9]{1,9})-(?=[^:])")
@@ -54,7 +51,7 @@ def model_of(label: str, model: str | None) -> str | None:
     >>> model_of("oracle", "Oracle"), model_of("oracle", "openai/gpt-5"), model_of("Oracle", "oracle")
     ('oracle', 'openai/gpt-5', 'oracle')
     """
-    return label if label in BASELINES and model is not None and model.lower() == label else model
+    return None if model is None else baseline_model(label, model)
 
 
 def agent_of_key(key: Any) -> Agent | None:
@@ -138,11 +135,10 @@ def own_key(keys: Iterable[str], subject: Subject, last_agent: str | None = None
     ):
         if fits:
             return fits[0] if len(fits) == 1 else None
-    others_spelled = frozenset().union(*map(_spellings, others)) - spelled
-    labelled = [key for key in known if _has_label(key, subject) and not _is_another(key, others_spelled)]
-    if last_agent in labelled:
-        return last_agent
-    return labelled[0] if len(labelled) == 1 else None
+    others_spelled = frozenset().union(*map(_spellings, others))
+    labelled = [key for key in known if _has_label(key, subject)]
+    guess = last_agent if last_agent in labelled else labelled[0] if len(labelled) == 1 else None
+    return None if guess is None or _is_another(guess, subject.position, others_spelled) else guess
 
 
 def _spellings(key: str) -> frozenset[str]:
@@ -161,14 +157,16 @@ def _is_spelled(key: str, subject: Subject, spelled: frozenset[str]) -> bool:
 
 
 def _has_label(key: str, subject: Subject) -> bool:
-    """Whether a key has the agent's label, and no other position in front of it."""
-    label = _label(subject.key)
-    return label in (_label(key), _label(_without(subject.position, key)))
+    """Whether a key has the agent's label, perhaps with a position in front of it."""
+    return _label(subject.key) in (_label(key), _label(_POSITION.sub("", key)))
 
 
-def _is_another(key: str, others: Collection[str]) -> bool:
-    """Whether a key is one of others in any spelling, whatever position it carries."""
-    return not (_spellings(key) | _spellings(_POSITION.sub("", key, count=1))).isdisjoint(others)
+def _is_another(key: str, position: int, others: Collection[str]) -> bool:
+    """Whether a key carries another position, or is one of others in any spelling."""
+    match = _POSITION.match(key)
+    if match and int(match[1]) != position:
+        return True
+    return not (_spellings(key) | _spellings(_POSITION.sub("", key))).isdisjoint(others)
 
 
 def _without(position: int, key: str) -> str:

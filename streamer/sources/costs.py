@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from streamer.sources.agent_keys import BASELINES
+from streamer.score import BASELINE_LABELS
 
 
 def reported_cost(result: Mapping[str, Any], agent: str) -> Any:
@@ -22,4 +22,4 @@ def reported_cost(result: Mapping[str, Any], agent: str) -> Any:
     cost = result.get("total_cost")
     tokens = (result.get("total_input_tokens"), result.get("total_output_tokens"))
     counted = any(isinstance(count, int) and count > 0 for count in tokens)
-    return None if cost == 0 and (counted or agent not in BASELINES) else cost
+    return None if cost == 0 and (counted or agent not in BASELINE_LABELS) else cost

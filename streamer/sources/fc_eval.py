@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from schemas.identity import UNKNOWN, agent_model_label
+from streamer.score import BASELINE_LABELS
 from streamer.score.model_names import model_for_reporting
-from streamer.sources.agent_keys import BASELINES
 from streamer.sources.base import ConvertOptions, Item, RunPlan
 from streamer.sources.fc_eval_layout import (
     configured_agents,
@@ -55,7 +55,12 @@ class FcEval:
             plan.agent = plan.model = None
         labels = [agent_model_label(a.label, model_for_reporting(a.model or UNKNOWN)) for a in agents]
         started = {name: value for name, value in (plan.started or {}).items() if name != "agent_models"}
-        plan.started = {"benchmark": BENCHMARK, **started, "harness": self.name, "baselines": list(BASELINES)}
+        plan.started = {
+            "benchmark": BENCHMARK,
+            **started,
+            "harness": self.name,
+            "baselines": sorted(BASELINE_LABELS),
+        }
         if labels:
             plan.started["agent_models"] = list(dict.fromkeys(labels))
         return plan

@@ -15,21 +15,32 @@ Two things are lost in the merge, and stay unknown here:
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from streamer.sources.agent_keys import BASELINES, Agent, Subject, key_for_reporting, own_key
+from pydantic import JsonValue
+
+from streamer.score import BASELINE_LABELS
+from streamer.sources.agent_keys import Agent, key_for_reporting, own_key
 from streamer.sources.costs import reported_cost
 from streamer.sources.fc_eval_layout import METRICS
-from streamer.sources.fc_eval_payload import FALLBACK_MARK, RATIOS, Benchmarks, Payload, slim
+from streamer.sources.fc_eval_payload import (
+    FALLBACK_MARK,
+    RATIOS,
+    Benchmarks,
+    Payload,
+    slim,
+    trajectory_length,
+)
 from streamer.sources.fc_eval_roster import Roster
 from streamer.sources.files import known, part
 from streamer.sources.formulacode_blocks import Result, Section, read_result, read_snapshot, read_tests
-from streamer.sources.formulacode_log import agent_sections, is_last_agent, keys_of_others
 
 ENTRIES = "agent_metrics_by_agent"
 _BY_AGENT = "per_benchmark_speedups_by_agent"
+_TOKENS = ("input_tokens", "output_tokens")
 _TEST_COUNTS = ("passed", "failed", "error", "skipped", "total")
 _SNAPSHOT_COUNTS = ("passed", "skipped", "total")
 """Without `failed`: the harness writes over that count (B7)."""
@@ -58,6 +69,9 @@ class Merged:
         result: the trial, as in its results.json or in the run-level file.
         roster: the agents of the trial.
         last: position of the agent that ran last, by the trial's name (D2); None if it names none.
+
+    Attributes:
+        entries: key to metrics of the agents that the harness merged; empty if it merged none.
     """
 
     def __init__(self, result: Mapping[str, Any], roster: Roster, last: int | None) -> None:
@@ -66,9 +80,11 @@ class Merged:
         self._last = last
         self._metrics = part(result, METRICS)
         entries = part(self._metrics, ENTRIES)
-        self._entries = {key_for_reporting(key): entry for key, entry in entries.items()}
+        self.entries = {key_for_reporting(key): entry for key, entry in entries.items()}
         improvements = self._metrics.get("improvements_dict")
         self._written = read_result(improvements, []) if improvements is not None else Result()
+        self._keys = self._keys_in(self._written.benchmarks_by_agent or {})
+        self._claims_keys = self._keys_in(self._written.claims_by_agent)
         logged = part(part(self._metrics, "improvements_dict"), _BY_AGENT)
         filed = {position: filed_under(agent, logged) for position, agent in sorted(roster.agents.items())}
         self._owners = {key: position for position, key in filed.items()}  # the later one has it
@@ -77,9 +93,9 @@ class Merged:
     def share(self, position: int) -> Share | None:
         """What is known of the agent at a position; None where the merge lost it, or has nothing."""
         key = self._filed[position]
-        if self._owners[key] != position or not isinstance(self._entries.get(key), dict):
+        if self._owners[key] != position or not isinstance(self.entries.get(key), dict):
             return None
-        entry = self._entries[key]
+        entry = self.entries[key]
         tests, snapshot = part(entry, "pytest_summary"), part(entry, "snapshot_summary")
         share = Share(self._counted(position, entry), Payload(self._roster.agents[position].key))
         if _was_tested(tests, snapshot):
@@ -96,56 +112,64 @@ class Merged:
         agents = self._roster.agents
         agent = agents[position]
         others = (other.label for place, other in agents.items() if place != position)
-        alone = agent.label not in BASELINES and all(label in BASELINES for label in others)
+        alone = agent.label not in BASELINE_LABELS and all(label in BASELINE_LABELS for label in others)
         tokens = {name: self._result.get(f"total_{name}") if alone else None for name in _TOKENS}
         return {
             "cost_usd": reported_cost({"total_cost": entry.get("task_cost_usd")}, agent.label),
-            "trajectory_length": entry.get("trajectory_length"),
+            "trajectory_length": trajectory_length(entry),
             **{name: count or None for name, count in tokens.items()},
         }
 
     def _payload(self, position: int, entry: Mapping[str, Any]) -> Payload:
         """What the merged RESULT blocks say of the agent, without what the fallback wrote over them."""
         agent = self._roster.agents[position]
-        subject = self._roster.subject(position, agent)
-        written, payload = self._written, Payload(subject.key)
-        key = own_key(written.benchmarks_by_agent or (), subject, written.last_agent)
-        benchmarks = (written.benchmarks_by_agent or {}).get(key or "")
-        if benchmarks and any(map(_is_marked, benchmarks.values())):
-            measured = self._measured_before(subject, benchmarks) or _without_fallback(
+        logged, claims = self._written.benchmarks_by_agent or {}, self._written.claims_by_agent
+        key, claims_key = self._keys[position], self._claims_keys[position]
+        payload = Payload(agent.key)
+        benchmarks = None if key is None else logged[key]
+        claimed = None if benchmarks or claims_key is None else claims[claims_key]  # (R3)
+        if key is None:
+            payload.keys_of_others = tuple(other for other, held in logged.items() if held)
+        elif benchmarks and any(map(_is_marked, benchmarks.values())):
+            benchmarks = self._measured_before(key, benchmarks) or _without_fallback(
                 benchmarks, is_nop=agent.label == "nop"
             )
-            if entry.get("success") is not False and not any(map(_has_ratio, measured.values())):
+            if entry.get("success") is not False and not any(map(_has_ratio, benchmarks.values())):
+                benchmarks = None
                 payload.problems.append(
-                    f"the speedups of {subject.key} stand in it only as the harness's fallback left them; "
+                    f"the speedups of {agent.key} stand in it only as the harness's fallback left them; "
                     "they are left out"
                 )
-                measured = {}
-            by_agent = {subject.key: measured} if measured else {}
-            written = Result(last_agent=written.last_agent, benchmarks_by_agent=by_agent)
-        else:
-            payload.keys_of_others = keys_of_others(written, subject)
-        sections = agent_sections(written, subject)
-        del sections["speedup_percentage"]  # of the old format; the merge mixes the agents' blocks
-        payload.fields = slim(known(sections))
+        payload.fields = slim(known({"benchmarks": benchmarks, "claimed": claimed or None}))
         return payload
 
-    def _measured_before(self, subject: Subject, benchmarks: Benchmarks) -> Benchmarks | None:
-        """The last agent's benchmarks from the flat copy that the fallback leaves alone.
+    def _keys_in(self, logged: Mapping[str, Any]) -> dict[int, str | None]:
+        """Position to the agent's own key among those of all logs (R7).
 
-        The copy may hold values of earlier agents too. It counts if it gives the speedup that the
-        harness computed before the fallback (B14).
+        These are the logs of all agents, so a key that two agents would take is neither's, and only the
+        last agent's own log is known to have its `last_agent`.
+        """
+        found: dict[int, str | None] = {}
+        for position, agent in self._roster.agents.items():
+            last_agent = self._written.last_agent if position == self._last else None
+            found[position] = own_key(logged, self._roster.subject(position, agent), last_agent)
+        times = Counter(found.values())
+        return {position: key if times[key] == 1 else None for position, key in found.items()}
+
+    def _measured_before(self, key: str, benchmarks: Benchmarks) -> Benchmarks | None:
+        """The benchmarks of the log's last agent from the flat copy that the fallback leaves alone.
+
+        Where the agent's own entries lack a ratio, the copy holds an earlier agent's. An oracle value is
+        one of these if the fallback had to put 1.0 for it. The copy counts if it then gives the speedup
+        that the harness computed before the fallback (B14).
         """
         flat = self._written.flat_benchmarks
-        if flat is None or not is_last_agent(self._written, subject):
+        if flat is None or self._written.last_agent != key:
             return None
-        own = {name: flat.get(name) for name in benchmarks}
+        own = {name: _own_ratios(flat.get(name), fallen_back) for name, fallen_back in benchmarks.items()}
         speedup = self._metrics.get("task_speedup")
         same = isinstance(speedup, float) and math.isclose(_speedup(own), speedup, rel_tol=_SAME)
         return own if same else None
-
-
-_TOKENS = ("input_tokens", "output_tokens")
 
 
 def filed_under(agent: Agent, logged: Mapping[str, Any]) -> str:
@@ -197,6 +221,13 @@ def _is_marked(entry: Any) -> bool:
 
 def _has_ratio(entry: Any) -> bool:
     return isinstance(entry, dict) and "agent/nop" in entry
+
+
+def _own_ratios(entry: JsonValue, fallen_back: JsonValue) -> JsonValue:
+    if not isinstance(entry, dict) or not isinstance(fallen_back, dict):
+        return entry
+    is_strange = fallen_back.get("oracle/nop") == 1.0 != entry.get("oracle/nop")
+    return {name: value for name, value in entry.items() if not (is_strange and name == "oracle/nop")}
 
 
 def _without_fallback(benchmarks: Benchmarks, *, is_nop: bool) -> Benchmarks:

@@ -121,13 +121,13 @@ def _section(block: Any, read: Callable[[Any, list[str]], Section], in_pane: Sec
     return read(block, []) if block is not None else in_pane or {"status": "missing"}
 
 
-def trajectory_length(result: Mapping[str, Any]) -> int | None:
+def trajectory_length(metrics: Mapping[str, Any]) -> int | None:
     """Interactions of the agent, through int() as in the harness (D15); None for what is no number.
 
     A 0 that the harness wrote is a value (R1), though it writes one too when it finds no log.
     """
     try:
-        return int(part(result, METRICS).get("trajectory_length", ""))
+        return int(metrics.get("trajectory_length", ""))
     except (TypeError, ValueError, OverflowError):
         return None
 

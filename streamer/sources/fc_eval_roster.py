@@ -26,13 +26,15 @@ class Roster:
     Attributes:
         agents: position to agent, from 1. Grows while results are read if no configuration names them.
         is_configured: whether a configuration names them.
-        is_multi: whether the run's trials are of several agents, or may be.
+        is_multi: whether the run's trials are merged from those of their agents, or may be.
+        trial_size: how many agents each trial has; None where no file says it.
     """
 
     def __init__(self, path: Path, run_file: Path, plan: RunPlan, options: ConvertOptions) -> None:
         self.is_multi, configured = configured_agents(path, plan)
         self.is_configured = bool(configured)
         self.agents: dict[int, Agent] = dict(enumerate(configured, 1))
+        self.trial_size = len(configured) or None
         self._options = options
         if not configured:
             self._learn(run_file, {plan.run_id, *plan.aliases})
@@ -69,6 +71,7 @@ class Roster:
             self.is_multi = self.is_multi or last is not None
             if agents and last in (None, len(agents)):
                 self.agents = agents | self.agents
+                self.trial_size = max(len(self.agents), self.trial_size or 0)
 
 
 def last_position(result: dict[str, Any], own_names: Collection[str]) -> int | None:

@@ -15,6 +15,7 @@ from streamer.sources.agent_logs import AgentLogs, enriched, read_agent_logs
 from streamer.sources.base import ConvertOptions, Found, Item, RunPlan, Unreadable
 from streamer.sources.costs import reported_cost
 from streamer.sources.fc_eval_layout import (
+    METRICS,
     Place,
     place,
     result_files,
@@ -30,6 +31,7 @@ from streamer.sources.files import (
     is_file,
     known,
     mtime_ns,
+    part,
     read_object,
     subdirectories,
     text,
@@ -201,7 +203,7 @@ class RunReading:
         """
         trial, agents = self._trials[name], self._roster.agents
         where = place(result["task_id"], name, self._own_names)
-        if len(agents) == 1:
+        if self._roster.trial_size == len(agents) == 1:
             ((position, agent),) = agents.items()
             if position not in trial.indices:
                 own = where._replace(agent_index=position, label=agent.label)
@@ -223,8 +225,10 @@ class RunReading:
             measured = share.measured | share.payload.fields
             yield self._found(file, own, agent, ending, measured, from_run_file, partial=True)
         if lost or not agents:
+            who = ", ".join(lost) or "agents that no file names"
             ended = shown(result.get("failure_mode"))
-            yield Remark(file, LEFT_OUT, f"{', '.join(lost) or 'agents that no file names'} ({ended})")
+            why = "written over in the merge" if merged.entries else f"the trial ended: {ended}"
+            yield Remark(file, LEFT_OUT, f"{who} ({why})")
 
     def _measured(
         self,
@@ -243,7 +247,7 @@ class RunReading:
             "input_tokens": result.get("total_input_tokens"),
             "output_tokens": result.get("total_output_tokens"),
             "cost_usd": reported_cost(result, agent.label),
-            "trajectory_length": trajectory_length(result),
+            "trajectory_length": trajectory_length(part(result, METRICS)),
         }
         yield from left_open(file, payload)
         logs = read_agent_logs(directory, main_trial=where.trial, agent_index=where.agent_index)

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.metrics import BOARD_METRICS
 from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
+from streamer.client.lifecycle import State
+from streamer.client.outcomes import basis, marked_grade
 from streamer.client.pace import finite, share_of
 from streamer.text import UNSEEN, dollars, percent, ratio, shown, visible
 from streamer.watch.columns import Column
-from streamer.watch.words import age, graded, largest_k, of_planned, share_of_pass, span
+from streamer.watch.words import age, largest_k, of_planned, share_of_pass, span
 from streamer.web.models import TrialRow
 
 if TYPE_CHECKING:
@@ -36,7 +38,13 @@ _OUTCOMES = {
     "fell_back": ("fell back", FAIR),
     "no_verdict": ("no verdict", FAIR),
 }
-_STATES = {"running": "cyan", "waiting": FAIR, "stalled": BAD}
+_STATE_STYLES: dict[State, str] = {
+    "running": "cyan",
+    "stalled": BAD,
+    "finished": FAIR,
+    "complete": GOOD,
+    "unfinished": FAIR,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +53,11 @@ class RunLine:
 
     Attributes:
         run: its summary.
-        state: `running`, `waiting`, `stalled`, `complete`, or what its harness said.
+        state: see `streamer.client.lifecycle`.
     """
 
     run: RunSummary
-    state: str
+    state: State
 
 
 def run_columns(now: datetime) -> list[Column[RunLine]]:
@@ -74,7 +82,7 @@ def run_columns(now: datetime) -> list[Column[RunLine]]:
         Column(
             "state",
             "state",
-            lambda line: visible(line.state),
+            lambda line: line.state,
             rank=1,
             least=9,
             left=True,
@@ -82,7 +90,8 @@ def run_columns(now: datetime) -> list[Column[RunLine]]:
         ),
         Column("progress", "progress", lambda line: percent(share(line)), 2, value=share),
         Column("trials", "trials", _run_trials, 3, value=lambda line: line.run.progress.done),
-        Column("accuracy", "accuracy", _run_accuracy, 4, value=lambda line: line.run.accuracy),
+        Column("accuracy", "all trials", _run_accuracy, 4, value=lambda line: line.run.accuracy),
+        Column("infrastructure", "w/o infra", lambda line: _without_infrastructure(line.run), 10),
         Column("cost", "cost", _run_cost, 5, value=lambda line: finite(line.run.total_cost)),
         Column("agents", "agents", lambda line: shown(line.run.agent_models), 8),
         Column("tiers", "tiers", lambda line: shown(line.run.tiers or None), 9),
@@ -194,7 +203,7 @@ def trial_columns(trials: Sequence[TrialRow], head: str) -> list[Column[TrialRow
         Column(
             "grade",
             "grade",
-            lambda trial: graded(trial.grade, False),
+            lambda trial: trial.grade or UNSEEN,
             rank=10,
             left=True,
             style=lambda trial: grade_style(trial.grade),
@@ -231,9 +240,9 @@ def agent_name(agent: AgentModelSummary) -> str:
     return visible(agent.agent_model) + (" (baseline)" if agent.baseline else "")
 
 
-def state_style(state: str) -> str:
+def state_style(state: State) -> str:
     """Style of a run's state."""
-    return _STATES.get(state, GOOD)
+    return _STATE_STYLES[state]
 
 
 def grade_style(grade: str | None) -> str:
@@ -246,12 +255,13 @@ def _outcome_columns() -> list[Column[Any]]:
         Column(
             "grade",
             "grade",
-            lambda group: graded(group.grade, group.provisional),
+            marked_grade,
             rank=1,
             value=lambda group: -GRADES.index(group.grade) if group.grade else None,
             left=True,
             style=lambda group: grade_style(group.grade),
         ),
+        Column("basis", "rests on", basis, rank=7, left=True),
         Column(
             "trials",
             "trials",
@@ -265,10 +275,18 @@ def _outcome_columns() -> list[Column[Any]]:
 
 def _other_columns() -> list[Column[Any]]:
     return [
-        _metric("composite_score", "composite", 7, shown),
+        _metric("composite_score", "composite", 8, shown),
         _metric("accuracy", "accuracy", 10, percent),
+        Column("infrastructure", "w/o infra", _without_infrastructure, 10),
         _metric("mean_cost", "mean cost", 11, dollars),
     ]
+
+
+def _without_infrastructure(group: Any) -> str:
+    """Accuracy without infrastructure failures, and how many those are; a dash where there were none."""
+    if not group.infrastructure_failures:
+        return UNSEEN
+    return f"{percent(group.accuracy_excluding_infrastructure)} ({group.infrastructure_failures:,})"
 
 
 def _metric(name: str, head: str, rank: int, text: Callable[[Any], str]) -> Column[Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from schemas.summaries import RunSummary
+from streamer.client.lifecycle import State, state_and_status
+from streamer.client.outcomes import accuracy, accuracy_name
 from streamer.client.pace import Pace
 from streamer.text import dollars, percent, visible
 from streamer.watch.boards import name_of
@@ -11,11 +13,12 @@ from streamer.watch.words import bar, largest_k, of_planned, share_of_pass, span
 BAR_LEAST, BAR_MOST = 10, 60
 
 
-def title_of(run: RunSummary, state: str) -> str:
-    """What the run is, and how it fares."""
+def title_of(run: RunSummary, state: State) -> str:
+    """What the run is, its state, and what its harness called the end."""
     about = (run.harness, run.benchmark, run.benchmark_version)
+    standing = state_and_status(state, run.status)
     name = name_of(run) + (f" ({visible(run.run_id)})" if run.display_name else "")
-    return " · ".join([name, *(visible(part) for part in about if part), visible(state)])
+    return " · ".join([name, *(visible(part) for part in about if part), visible(standing)])
 
 
 def progress_line(run: RunSummary, pace: Pace, width: int) -> str:
@@ -32,8 +35,10 @@ def progress_line(run: RunSummary, pace: Pace, width: int) -> str:
 
 def outcome_line(run: RunSummary, width: int) -> str:
     """Accuracy and pass@k, of the latter the first and the last; and as much more as fits."""
-    parts = [f"accuracy {percent(run.accuracy)}"]
-    if "1" in run.pass_at_k:
+    parts = [f"{accuracy_name(run)} {accuracy(run)}"]
+    if run.pass_at_k is None:
+        parts.append("pass@k by agent only")
+    elif "1" in run.pass_at_k:
         parts.append(f"pass@1 {share_of_pass(run.pass_at_k, '1')}")
     if most := largest_k(run.pass_at_k):
         parts.append(f"pass@{most} {share_of_pass(run.pass_at_k, most)}")

@@ -16,17 +16,21 @@ s      sort by the next column         r    turn the order around
 /      filter                          Tab  next table; arrow keys scroll it
 ?      this page                       q    quit
 
-State  running, waiting (no trial yet), complete (all planned trials are
-       in), stalled (nothing for 10 minutes), or what the harness said
+State  complete: all planned trials are in; finished: the harness ended it;
+       running; silent for 10 minutes: stalled, or unfinished without a plan
 *      grade: planned trials are missing; pass@k: some tasks lack attempts
+?      grade: trials wait for their judge
 –      not known; columns that nobody knows, or that do not fit, are left out
 
 pass rate  share of successes (tests, else verdict)
 accuracy   share of trials that the harness calls resolved
-composite  median of the mean of pass rate and judge's score; makes the grade
+all trials accuracy of a run of several agents; pass@k is by agent only then
+w/o infra  accuracy without infrastructure failures, and how many those are
+composite  median of the mean of pass rate and judge's score
+rests on   what gives the grade: composite, or without a judge pass rate
 cost/pass  known cost per pass in USD; inf: no pass
 speedup    FormulaCode's mean over trials; advantage: over the human solution
-uplift     median composite over the baseline tier's, minus 1
+uplift     what the grade rests on over the baseline tier's, minus 1
 left, per hour, in all: the pace since the start, in event time, carried on
 
 In scripts: streamer query run RUN --json, streamer subscribe run

@@ -78,7 +78,7 @@ async def newest_trials(settings: Settings, run_id: str) -> AsyncIterator[list[T
     numbers = await partitions_of(settings, topic)
     place = TopicPartition(topic, partition_of(run_id, len(numbers)))
     consumer = AIOKafkaConsumer(
-        **settings.kafka_options(),
+        **settings.consumer_options(),
         group_id=None,
         enable_auto_commit=False,
         auto_offset_reset="earliest",

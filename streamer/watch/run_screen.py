@@ -11,6 +11,7 @@ from textual.containers import Container
 from textual.widgets import Footer, Input, Static
 
 from schemas.summaries import AgentModelSummary, RunSummary
+from streamer.client.lifecycle import state_of
 from streamer.client.pace import pace_of
 from streamer.client.reading import ReaderError, UnknownRun
 from streamer.client.watching import StateUpdate
@@ -26,7 +27,7 @@ from streamer.watch.columns import Sort
 from streamer.watch.figures import cost_line, outcome_line, progress_line, title_of
 from streamer.watch.following import follow_state
 from streamer.watch.live_screen import LiveScreen
-from streamer.watch.model import OneRun, state_of
+from streamer.watch.model import OneRun
 from streamer.watch.table import Table
 from streamer.web.models import TrialRow
 
@@ -104,7 +105,7 @@ class RunScreen(LiveScreen):
 
     def _draw_run(self, run: RunSummary) -> None:
         pace = pace_of(run, self.model.since)
-        self.put("#title", title_of(run, state_of(run, self.model.heard, self.now)))
+        self.put("#title", title_of(run, state_of(run, self.now)))
         self.put("#missing", "")
         width = self.size.width - 2
         self.put("#progress", progress_line(run, pace, width))
@@ -171,7 +172,7 @@ class RunScreen(LiveScreen):
         await follow_newest(self.watching.settings, self.run_id, self._take_trials, self._tell_log)
 
     def _take(self, update: StateUpdate) -> None:
-        self.model.take(update, self.now)
+        self.model.take(update)
         self.changed()
 
     def _take_trials(self, trials: list[TrialRow]) -> None:

@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Footer, Input, Static
 
+from streamer.client.lifecycle import state_of
 from streamer.client.reading import ReaderError
 from streamer.client.watching import StateUpdate
 from streamer.text import visible
@@ -58,7 +59,7 @@ class RunsScreen(LiveScreen):
         now, runs = self.now, self.model.runs.values()
         wanted = [run for run in runs if self.wanted(run.run_id, run.display_name, run.benchmark)]
         wanted.sort(key=lambda run: (run.last_event_at is not None, run.last_event_at), reverse=True)
-        lines = [RunLine(run, self.model.state(run, now)) for run in wanted[:MOST_RUNS]]
+        lines = [RunLine(run, state_of(run, now)) for run in wanted[:MOST_RUNS]]
         self.query_one("#main", Table).show_rows(run_columns(now), lines, lambda line: line.run.run_id)
         self.put("#title", " · ".join([self.watching.where, self._count(len(runs)), *self.watching.crew()]))
         self.put("#note", self._note(len(wanted)))
@@ -83,7 +84,7 @@ class RunsScreen(LiveScreen):
         self.changed()
 
     def _take(self, update: StateUpdate) -> None:
-        self.model.take(update, self.now)
+        self.model.take(update)
         if update.kind == "run":
             self.changed()
 

@@ -72,22 +72,13 @@ def of_planned(done: int, planned: int | None) -> str:
     return f"{done:,}" if planned is None else f"{done:,} of {planned:,}"
 
 
-def graded(grade: str | None, provisional: bool) -> str:
-    """A grade; `*` while planned trials are missing.
-
-    >>> graded("A", True), graded("B", False), graded(None, True)
-    ('A*', 'B', '–')
-    """
-    return f"{grade}{'*' if provisional else ''}" if grade else UNSEEN
-
-
-def largest_k(pass_at_k: Mapping[str, PassAtK]) -> str | None:
+def largest_k(pass_at_k: Mapping[str, PassAtK] | None) -> str | None:
     """The largest k above 1 that has a value, as the mapping names it; None: there is none."""
-    known = [k for k, found in pass_at_k.items() if found.value is not None and int(k) > 1]
+    known = [k for k, found in (pass_at_k or {}).items() if found.value is not None and int(k) > 1]
     return max(known, key=int, default=None)
 
 
-def share_of_pass(pass_at_k: Mapping[str, PassAtK], k: str | None) -> str:
+def share_of_pass(pass_at_k: Mapping[str, PassAtK] | None, k: str | None) -> str:
     """pass@k; `*` while not every planned task supports it (R11)."""
-    found = pass_at_k.get(k) if k else None
+    found = (pass_at_k or {}).get(k) if k else None
     return UNSEEN if found is None or found.value is None else percent(found.value) + "*" * found.partial

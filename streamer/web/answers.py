@@ -6,11 +6,12 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import BaseModel
 
-from schemas.summaries import AgentModelSummary, RunSummary, ScoredTrial, TierSummary
+from schemas.summaries import AgentModelSummary, ScoredTrial, TierSummary
 from streamer.client.async_reader import AsyncStateReader
 from streamer.client.reading import HistoryEntry
 from streamer.settings import Settings
@@ -28,6 +29,8 @@ from streamer.web.models import (
     LeaderboardRow,
     NoQuery,
     Query,
+    RunNow,
+    RunSnapshot,
     TiersQuery,
     TrialPage,
     TrialRow,
@@ -96,12 +99,19 @@ class Operation:
     answer: Callable[..., Awaitable[Answer]]
 
 
-async def _runs(web: Web, query: NoQuery) -> list[RunSummary]:
-    return await web.reader.runs()
+async def _runs(web: Web, query: NoQuery) -> list[RunNow]:
+    found = await web.reader.runs()
+    now = datetime.now(UTC)
+    return [RunNow.of(run, now) for run in found]
 
 
-async def _run(web: Web, query: NoQuery, run: str) -> RunSummary:
-    return await web.reader.run(run)
+async def _run(web: Web, query: NoQuery, run: str) -> RunNow:
+    return RunNow.of(await web.reader.run(run), datetime.now(UTC))
+
+
+async def _snapshot(web: Web, query: NoQuery, run: str) -> RunSnapshot:
+    found = await web.reader.snapshot(run)
+    return RunSnapshot(run=found.run, agents=found.agents, tiers=found.tiers)
 
 
 async def _agents(web: Web, query: NoQuery, run: str) -> list[AgentModelSummary]:
@@ -167,8 +177,16 @@ def _label(text: str) -> tuple[str, str]:
 
 
 OPERATIONS = (
-    Operation("/api/runs", "All runs, the latest first.", NoQuery, RunSummary, True, _runs),
-    Operation("/api/runs/{run}", "One run.", NoQuery, RunSummary, False, _run),
+    Operation("/api/runs", "All runs, the latest first.", NoQuery, RunNow, True, _runs),
+    Operation("/api/runs/{run}", "One run.", NoQuery, RunNow, False, _run),
+    Operation(
+        "/api/runs/{run}/snapshot",
+        "One run with its agent:models and tiers, all from one moment.",
+        NoQuery,
+        RunSnapshot,
+        False,
+        _snapshot,
+    ),
     Operation(
         "/api/runs/{run}/agents",
         "The agent:models of a run, baselines too, by label.",

@@ -54,7 +54,7 @@ def create_app(web: Web, *, token: str | None = None, host_names: Iterable[str] 
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        following = asyncio.create_task(web.hub.follow())
+        following = asyncio.gather(web.hub.follow(), web.hub.watch_states())
         yield
         web.hub.close()
         following.cancel()

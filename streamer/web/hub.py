@@ -23,6 +23,9 @@ RETRY_SECONDS = 2.0
 PACE_SECONDS = 0.25
 """A viewer is told at most four times a second."""
 
+STATES_SECONDS = 5.0
+"""How often runs are looked through for those that have fallen silent. Nobody is asked for it."""
+
 HEARTBEAT_SECONDS = 15.0
 """A comment on a silent stream, so that proxies keep it and a viewer that is gone is noticed."""
 
@@ -92,6 +95,13 @@ class Hub:
                 self._subscriptions = 0
             await asyncio.sleep(RETRY_SECONDS)
 
+    async def watch_states(self) -> None:
+        """Tell the viewers of runs that have stalled or are left unfinished, until cancelled."""
+        while True:
+            await asyncio.sleep(STATES_SECONDS)
+            for room in self._rooms.values():
+                room.tell_states()
+
     def close(self) -> None:
         """End all streams."""
         self._closing = True
@@ -154,9 +164,8 @@ class Hub:
             if run_id is None:
                 found += await self._reader.runs()
             else:
-                found.append(await self._reader.run(run_id))
-                found += await self._reader.agents(run_id)
-                found += await self._reader.tiers(run_id, within=True)
+                snapshot = await self._reader.snapshot(run_id)
+                found += [snapshot.run, *snapshot.agents, *snapshot.tiers]
             room.fill(found)
         finally:
             del self._filling[run_id]

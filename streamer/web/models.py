@@ -5,13 +5,15 @@ Numbers that are not finite are the texts "Infinity", "-Infinity" and "NaN", as 
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from datetime import datetime
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from schemas.base import Instant, Message, Number
 from schemas.metrics import BOARD_METRICS
-from schemas.summaries import AgentModelSummary, Grade, TierSummary
+from schemas.summaries import AgentModelSummary, Grade, GradeBasis, RunSummary, TierSummary
+from streamer.client.lifecycle import State, state_of
 
 MAX_PAGE = 500
 MAX_POINTS = 2000
@@ -24,6 +26,21 @@ Outcome = Literal["passed", "failed", "fell_back", "no_verdict"]
 MetricName = Annotated[str, Field(json_schema_extra={"enum": list(BOARD_METRICS)})]
 
 
+class RunNow(RunSummary):
+    """One run as published, and its state when it was asked for."""
+
+    state: State = Field(
+        description="As of the moment of asking: complete (all planned trials are in), finished (the harness "
+        "ended it short of its plan or without one), running, or without an event for 10 minutes stalled "
+        "(a plan is open) or unfinished (there is no plan)."
+    )
+
+    @classmethod
+    def of(cls, run: RunSummary, now: datetime) -> Self:
+        """The run as it stands at a moment."""
+        return cls(**dict(run), state=state_of(run, now))
+
+
 class LeaderboardRow(Message):
     """One place on a board; the same object that `streamer query leaderboard --json` prints."""
 
@@ -33,7 +50,10 @@ class LeaderboardRow(Message):
     metric: MetricName = Field(description="METRIC of the board.")
     value: Number = Field(description="In the unit of the metric.")
     provisional: bool = Field(description="Planned trials are missing; such rows come last.")
-    grade: Grade | None = Field(description="From the median composite score.")
+    state: State = Field(description="Of the run, as in `RunNow`.")
+    grade: Grade | None = Field(description="Grade of the agent:model over the run (R13).")
+    grade_basis: GradeBasis | None = Field(description="What the grade rests on (R13).")
+    grade_provisional: bool = Field(description="Trials of a judged agent wait for their judge (R13).")
     trials: int = Field(ge=0, description="Trials that the value rests on.")
 
 
@@ -51,7 +71,7 @@ class HistoryPoint(Message):
     trials: int | None = Field(description="Slots filled.")
     accuracy: Number | None = Field(description="resolved / trials.")
     pass_rate: Number | None = Field(description="Mean pass rate.")
-    composite_score: Number | None = Field(description="Median composite score.")
+    composite_score: Number | None = Field(description="Median composite score; null without a judge.")
     grade: Grade | None = Field(description="Grade.")
     total_cost: Number | None = Field(description="Sum of the known costs in USD.")
     cost_of_pass: Number | None = Field(description="Known cost over passes in USD.")
@@ -76,8 +96,8 @@ class TrialRow(Message):
     success: bool = Field(description="From tests and snapshot where present, else the verdict (R20).")
     outcome: Outcome = Field(description="In one word; `fell_back` before `failed` (C1).")
     failure_mode: str | None = Field(description="Why it ended early, as the harness says.")
-    composite_score: float | None = Field(description="0 to 1.")
-    grade: Grade | None = Field(description="From the composite score.")
+    composite_score: float | None = Field(description="0 to 1; null without a judge (R13).")
+    grade: Grade | None = Field(description="From the composite score; null without one.")
     cost_usd: float | None = Field(description="In US dollars.")
     duration_seconds: float | None = Field(description="Wall time in seconds.")
     task_speedup: float | None = Field(description="FormulaCode: geometric mean speedup.")
@@ -146,6 +166,14 @@ class Difference(Message):
     )
 
 
+class RunSnapshot(Message):
+    """Everything of a run, all from one moment."""
+
+    run: RunSummary = Field(description="The run.")
+    agents: list[AgentModelSummary] = Field(description="Its agent:models, baselines too, by label.")
+    tiers: list[TierSummary] = Field(description="Its tiers, each followed by the agent:models within it.")
+
+
 class Comparison(Message):
     """Two runs, or two agents, on the tasks that both have done."""
 
@@ -205,7 +233,7 @@ class TiersQuery(Query):
 class LeaderboardQuery(Query):
     """Of a leaderboard."""
 
-    metric: MetricName = Field(default="accuracy", description="METRIC of docs/redis.md.")
+    metric: MetricName = Field(default="pass_rate", description="METRIC of docs/redis.md.")
     run: str | None = Field(default=None, description="Only this run.")
     benchmark: str | None = Field(default=None, description="Only runs of this benchmark.")
     label: list[str] = Field(default=[], description="Only runs with this label, KEY=VALUE; repeatable.")

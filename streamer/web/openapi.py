@@ -20,7 +20,8 @@ STREAMS = {
 
 _ABOUT_STREAMS = (
     "Server-Sent Events. `snapshot`: forget what you know, everything follows. `run_summary`, "
-    "`agent_model_summary`, `tier_summary`: a summary as it stands now, the same JSON as elsewhere. "
+    "`agent_model_summary`, `tier_summary`: a summary as it stands now, the same JSON as elsewhere; a "
+    "run has its `state` besides, and is told again when that changes by the passing of time alone. "
     "`deleted`: an object with run_id, type, tier and agent_model; that summary is gone. `told`: now you "
     "know everything. Send Last-Event-ID to be told only what changed since; where the server does not "
     "remember, it begins with a snapshot. Of a summary that changes often only the latest state is told."

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from schemas.canonical import canonical_json
 from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
+from streamer.client.lifecycle import state_of
+from streamer.web.models import RunNow
 
 AnyState = RunSummary | AgentModelSummary | TierSummary
 Key = tuple[str, str, str, str]
@@ -30,10 +33,20 @@ class _Entry:
     frame: bytes
 
 
-class Room:
-    """Summaries by key, in the order in which they changed; a deleted one stays, as the news of that."""
+def _wall_clock() -> datetime:
+    return datetime.now(UTC)
 
-    def __init__(self) -> None:
+
+class Room:
+    """Summaries by key, in the order in which they changed; a deleted one stays, as the news of that.
+
+    Args:
+        clock: the time at which the states of runs are told.
+    """
+
+    def __init__(self, clock: Callable[[], datetime] = _wall_clock) -> None:
+        self._clock = clock
+        self._runs: dict[Key, RunNow] = {}
         self._incarnation = secrets.token_hex(6)
         self._entries: dict[Key, _Entry] = {}
         self._revision = 0
@@ -63,11 +76,23 @@ class Room:
             return
         if before is not None and (version, summary.digest) == (before.version, before.digest):
             return
+        if isinstance(summary, RunSummary):
+            summary = self._runs[key] = RunNow.of(summary, self._clock())
         self._tell(key, summary.type, version, summary.digest, summary.model_dump(mode="json"))
+
+    def tell_states(self) -> None:
+        """Tell the runs again whose state has become another one by the passing of time alone."""
+        now = self._clock()
+        for key, run in self._runs.items():
+            if (state := state_of(run, now)) != run.state:
+                self._runs[key] = run = run.model_copy(update={"state": state})
+                version = (run.epoch, run.state_version)
+                self._tell(key, run.type, version, run.digest, run.model_dump(mode="json"))
 
     def remove(self, key: Key) -> None:
         """A summary is gone."""
         run_id, kind, tier, agent_model = key
+        self._runs.pop(key, None)
         gone = {"run_id": run_id, "type": kind, "tier": tier or None, "agent_model": agent_model or None}
         self._tell(key, "deleted", (0, -1), None, gone)
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 import socket
 from collections.abc import Callable, Iterable
+from functools import partial
 from ipaddress import ip_address
+from typing import Any, cast
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from streamer.settings import Settings
+from streamer.sinks.connect import check_protocol
 from streamer.web.answers import Web
 from streamer.web.app import create_app
+from streamer.web.connections import IDLE_SECONDS, MOST_PER_ADDRESS, Connections, LimitedProtocol
 from streamer.web.guard import MIN_TOKEN_CHARACTERS
 
 DEFAULT_HOST = "127.0.0.1"
@@ -56,6 +62,7 @@ def run_server(
     port: int | None = None,
     token: str | None = None,
     host_names: Iterable[str] = (),
+    connections_per_address: int = MOST_PER_ADDRESS,
     echo: Callable[[str], None],
 ) -> None:
     """Serve until SIGTERM or Ctrl-C.
@@ -66,30 +73,40 @@ def run_server(
         port: None: 8720, or a free one if that is taken.
         token: needed by whoever asks for data.
         host_names: further names that this server may be called by.
+        connections_per_address: how many connections one address may have; a proxy is one address.
         echo: takes each line for the user.
 
     Raises:
         ServeError: it cannot start like that.
+        OtherProtocol: Redis speaks TLS and the URL does not say so, or the other way round.
     """
     if token is not None and len(token) < MIN_TOKEN_CHARACTERS:
         raise TokenTooShort
     if token is None and not is_loopback(host):
         raise TokenNeeded(host)
+    asyncio.run(check_protocol(settings.redis, settings.redis_options()))
     with listening(host, port) as listener:
         web = Web(settings)
         app = create_app(web, token=token, host_names=[host, *host_names])
-        config = uvicorn.Config(
-            app,
-            log_level=logging.WARNING,
-            access_log=False,
-            ws="none",
-            server_header=False,
-            timeout_graceful_shutdown=GRACE_SECONDS,
-            backlog=BACKLOG,
-        )
+        config = configured(app, Connections(connections_per_address))
         shown = f"[{host}]" if ":" in host else host
         echo(f"streamer serves http://{shown}:{listener.getsockname()[1]}/  (Ctrl-C ends it)")
         Server(config, web).run(sockets=[listener])
+
+
+def configured(app: ASGIApp, connections: Connections) -> uvicorn.Config:
+    """How uvicorn serves the application, within limits."""
+    return uvicorn.Config(
+        app,
+        http=cast(Any, partial(LimitedProtocol, connections)),
+        log_level=logging.ERROR,  # bad requests and broken connections are no news
+        access_log=False,
+        ws="none",
+        server_header=False,
+        timeout_keep_alive=IDLE_SECONDS,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        backlog=BACKLOG,
+    )
 
 
 def listening(host: str, port: int | None) -> socket.socket:

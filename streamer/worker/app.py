@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import faust
 from faust.types import TP
 
+from streamer.aggregate.changes import SummaryChange
 from streamer.score import PriceTable, made_with
 from streamer.settings import Settings
 from streamer.sinks.names import Names
@@ -28,6 +30,7 @@ from streamer.worker.limits import (
     MAX_POLL_RECORDS,
 )
 from streamer.worker.local_state import instance_of
+from streamer.worker.log_faults import LogFaults
 from streamer.worker.meter import Meter
 from streamer.worker.output import Output
 from streamer.worker.processor import Processor
@@ -80,7 +83,8 @@ def build(settings: Settings, pulse: Pulse, state: Path | None = None) -> Worker
     app.transport = batch_transport(app, settings, names.trial_events)
     tables = Tables(app, names, settings.partitions, in_directory(state))
     output = Output(settings, pulse, tables.written)
-    sink = RedisSink.from_settings(settings, current=lambda: processor.summaries())
+    owner = _Owner()
+    sink = RedisSink.from_settings(settings, owner)
     publisher, meter = Publisher(names, tables), Meter(settings.partitions)
     if settings.metrics_address is not None:
         meter.watch(app)
@@ -95,7 +99,9 @@ def build(settings: Settings, pulse: Pulse, state: Path | None = None) -> Worker
         waiting=lambda number, offset: _waiting(app, TP(names.trial_events, number), offset),
         idle=IdleRuns(settings, tables, publisher),
         meter=meter,
+        faults=(faults := LogFaults(app, settings, tables, output)),
     )
+    owner.processor = processor
     prices = _prices(settings)
     configuration = Configuration(settings, made_with(prices), output)
     rebuild = Rebuild(
@@ -122,8 +128,23 @@ def build(settings: Settings, pulse: Pulse, state: Path | None = None) -> Worker
         configuration=configuration,
         worker_id=writer,
         meter=meter,
+        faults=faults,
     )
     return Worker(app, output, sink, processor, housekeeping, meter, configuration)
+
+
+class _Owner:
+    """The processor as the sink's owner of runs: it is made after the sink."""
+
+    processor: Processor
+
+    def run_ids(self) -> Iterator[str]:
+        """As the processor says."""
+        return self.processor.run_ids()
+
+    def summaries(self, run_id: str) -> list[SummaryChange]:
+        """As the processor says."""
+        return self.processor.summaries(run_id)
 
 
 def _waiting(app: faust.App, tp: TP, next_offset: int) -> int:

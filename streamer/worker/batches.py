@@ -87,6 +87,11 @@ class HandedBatches:
         """Remember a batch that is being handed on."""
         self._by_tp.setdefault(tp, deque()).append(_Handed(batch, batch.last_offset, len(batch.records)))
 
+    def note_gap(self, tp: Any, end: int) -> None:
+        """No event lies between what was handed on and the offset `end`: it is done when that is."""
+        gap = Batch(tp.topic, tp.partition, [], folded=True, done=True)
+        self._by_tp.setdefault(tp, deque()).append(_Handed(gap, end - 1, 0))
+
     def end_of_done(self, tp: Any) -> int | None:
         """Forget the leading batches that are done; the offset after them, None if there is none."""
         items = self._by_tp.get(tp, deque())

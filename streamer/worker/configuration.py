@@ -51,14 +51,16 @@ class Configuration:
         self._output = output
 
     async def wait_until_current(self, tell: Callable[[str], Awaitable[None]]) -> None:
-        """Return once this configuration is the group's; at once, and make it so, if the group has none.
+        """Return once this configuration is the group's.
+
+        Make it so at once if the group has none, or if the settings say so.
 
         Args:
             tell: gets a sentence about what is waited for, again and again.
         """
         said = None
         while (current := current_configuration(await meta_records(self._settings))) != self.made_with:
-            if current is None:
+            if current is None or self._settings.adopt_configuration:
                 topic = Names(self._settings.namespace).streamer_meta
                 await self._output.write([Out(topic, 0, CONFIGURATION_KEY, self.made_with.encode())])
                 continue

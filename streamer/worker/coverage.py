@@ -9,7 +9,7 @@ also names formulas, profiles, prices and epoch: the next worker knows whether w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import orjson
 
@@ -45,16 +45,6 @@ def is_page(key: str) -> bool:
     return not key.startswith("/")
 
 
-def mark(beginning: int, basis: str) -> bytes:
-    """The mark's value.
-
-    Args:
-        beginning: the pages from this offset of the changelog on are complete.
-        basis: on which everything that is published of the partition stands.
-    """
-    return orjson.dumps({"complete_from": beginning, "basis": basis})
-
-
 def basis_of(prices: PriceTable, epoch: int) -> str:
     """Names formulas, profiles, prices and epoch: where they are others, all has to be published again."""
     return f"{made_with(prices)}/{epoch}"
@@ -65,25 +55,58 @@ class Coverage:
     """What a mark says.
 
     Attributes:
-        complete_from: None without a mark.
-        basis: None without a mark, or where it is from a version that did not say.
+        complete_from: the pages from this offset of the changelog on are complete; None without a mark.
+        basis: on which everything that is published of the partition stands; None: not said.
+        lost: events (first offset, and the one after the last) that were deleted before they were folded.
+        scored_to: the topic of scored trials reached this offset; a lower end tells that it was deleted.
 
-    >>> told = Coverage.told_by(mark(5, "1/ab/1"))
-    >>> told.covers(5), told.covers(4), told.covers(6), told.basis
-    (True, True, False, '1/ab/1')
+    >>> told = Coverage.told_by(Coverage(5, "1/ab/1", ((3, 4),), 9).encoded())
+    >>> told.covers(5), told.covers(4), told.covers(6), told.basis, told.lost, told.scored_to
+    (True, True, False, '1/ab/1', ((3, 4),), 9)
     >>> Coverage.told_by(None).covers(0), Coverage.told_by(b'{"complete_from": 7}').basis
     (False, None)
     """
 
-    complete_from: int | None
-    basis: str | None
+    complete_from: int | None = None
+    basis: str | None = None
+    lost: tuple[tuple[int, int], ...] = ()
+    scored_to: int = 0
 
     @classmethod
     def told_by(cls, value: bytes | None) -> Coverage:
         """Read a mark; None: there is none."""
         told = {} if value is None else orjson.loads(value)
-        return cls(told.get("complete_from"), told.get("basis"))
+        lost = tuple((int(first), int(end)) for first, end in told.get("lost", ()))
+        return cls(told.get("complete_from"), told.get("basis"), lost, told.get("scored_to", 0))
+
+    def encoded(self) -> bytes:
+        """The mark's value."""
+        return orjson.dumps(self)
 
     def covers(self, beginning: int) -> bool:
         """Whether a changelog that begins there holds every page."""
         return self.complete_from is not None and beginning <= self.complete_from
+
+    def losing(self, first: int, end: int) -> Coverage:
+        """The same, with events lost from `first` to before `end`; nothing if there are none."""
+        return replace(self, lost=(*self.lost, (first, end))) if first < end else self
+
+    def what_is_lost(self, partition: int) -> str | None:
+        """A sentence about the events that are lost, None if none are.
+
+        >>> print(Coverage(lost=((3, 5),)).what_is_lost(1))  # doctest: +ELLIPSIS
+        partition 1: events were deleted from the log before they were folded, at offsets 3 to 4; ...
+        """
+        if not self.lost:
+            return None
+        offsets = ", ".join(f"{first:,} to {end - 1:,}" for first, end in self.lost)
+        return (
+            f"partition {partition}: events were deleted from the log before they were folded, at offsets "
+            f"{offsets}; the numbers of their runs lack them. Publish them again, and let no retention "
+            "delete events"
+        )
+
+    @property
+    def events_lost(self) -> int:
+        """How many offsets are lost; some may have held no event."""
+        return sum(end - first for first, end in self.lost)

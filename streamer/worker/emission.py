@@ -161,7 +161,7 @@ class Emission:
         await self._ward.admit(partition)
         partition.caught_up = True  # its summaries are published; where Redis is away, it gets them later
         self._idle.recovered(partition)
-        await self._sink.reconcile(self._idle.summaries(partition))
+        await self._sink.reconcile(partition.run_ids())
         await self.publish_scored(partition, later)
         await self._ward.admit(partition)
         await self._mark(partition)
@@ -172,10 +172,10 @@ class Emission:
         )
 
     def _recovered(self, partition: Partition, run_id: str, cut: Cut) -> list[Out]:
-        """What of a recovered run has to be published; its scored trials only if anything has."""
+        """What of a recovered run has to be published; scored trials only if anything has, or all."""
         if run_id not in partition.marked:
             cut.summaries = [c for c in cut.summaries if self._publisher.differs(c)]
-            if not cut.summaries:
+            if not cut.summaries and not partition.refill:
                 partition.pipeline.forget_scored(run_id)
         return fitting(self._publisher.of_cut(partition.number, cut))
 

@@ -31,7 +31,7 @@ async def true_ends(settings: Settings, reported: Mapping[Any, int]) -> dict[Any
     if not wanted:
         return dict(reported)
     consumer = AIOKafkaConsumer(
-        **settings.kafka_options(),
+        **settings.consumer_options(),
         group_id=None,
         enable_auto_commit=False,
         fetch_max_wait_ms=EMBEDDED_FETCH_WAIT_MS,

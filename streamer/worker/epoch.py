@@ -26,7 +26,7 @@ def epoch_by(settings: Settings, records: Iterable[Any]) -> int:
 async def meta_records(settings: Settings) -> list[Any]:
     """All records of the topic `streamer-meta`."""
     consumer = AIOKafkaConsumer(
-        **settings.kafka_options(),
+        **settings.consumer_options(),
         group_id=None,
         enable_auto_commit=False,
         auto_offset_reset="earliest",  # seeking there would race against a reset to the end

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import count, islice
 from typing import Any, cast
 
 import faust
@@ -16,6 +16,7 @@ from faust.types import TP
 from streamer.sinks.redis import RedisSink
 from streamer.worker.configuration import Configuration
 from streamer.worker.foreign import ForeignRecords
+from streamer.worker.log_faults import LogFaults
 from streamer.worker.meter import Look, Meter
 from streamer.worker.partition import Partition
 from streamer.worker.processor import Processor
@@ -27,6 +28,7 @@ log = logging.getLogger(__name__)
 TICK_SECONDS = 0.5
 TICKS_PER_HEARTBEAT = 4
 TICKS_PER_LOOK_AT_OTHERS = 10
+TICKS_PER_NOTE = 40
 MOST_QUARANTINED_TOLD = 100
 """Runs in quarantine that a heartbeat names, with the reason: 30 KB; the others are counted."""
 
@@ -46,6 +48,7 @@ class Housekeeping:
         configuration: Configuration,
         worker_id: str,
         meter: Meter,
+        faults: LogFaults,
     ) -> None:
         self._app = app
         self._topic = event_topic
@@ -56,28 +59,18 @@ class Housekeeping:
         self._configuration = configuration
         self._worker_id = worker_id
         self._meter = meter
+        self._faults = faults
         self._positions: dict[int, int] = {}
         self._told: tuple[Any, ...] = ()
 
     async def run(self) -> None:
-        """Tick until cancelled; an exception ends the worker."""
-        ticks = 0
+        """Tick, and watch the topics, until cancelled; an exception ends the worker."""
         try:
-            while True:
-                await self._tick()
-                status = self.status()
-                self._meter.look = Look(
-                    time.monotonic(), status, self._is_ready(status), self._sink.away, self._unrecovered
-                )
-                if ticks % TICKS_PER_HEARTBEAT == 0 or self._is_news(status):
-                    await self._sink.heartbeat(self._worker_id, status, at=datetime.now(UTC))
-                if ticks % TICKS_PER_LOOK_AT_OTHERS == 0 and self._settled:
-                    await self._others.answer()
-                    await self._configuration.look()
-                ticks += 1
-                await asyncio.sleep(TICK_SECONDS)
-        except Exception as error:
-            await self._processor.give_up(error)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._faults.watch())
+                tasks.create_task(self._tick_on())
+        except ExceptionGroup as errors:
+            await self._processor.give_up(errors.exceptions[0])
         finally:
             self._repairs.stop()
 
@@ -86,6 +79,20 @@ class Housekeeping:
         status = self.status() | {"waits": why}
         self._meter.look = Look(time.monotonic(), status, False, self._sink.away)
         await self._sink.heartbeat(self._worker_id, status, at=datetime.now(UTC))
+
+    async def _tick_on(self) -> None:
+        for ticks in count():
+            await self._tick(ticks)
+            status = self.status()
+            self._meter.look = Look(
+                time.monotonic(), status, self._is_ready(status), self._sink.away, self._unrecovered
+            )
+            if ticks % TICKS_PER_HEARTBEAT == 0 or self._is_news(status):
+                await self._sink.heartbeat(self._worker_id, status, at=datetime.now(UTC))
+            if ticks % TICKS_PER_LOOK_AT_OTHERS == 0 and self._settled:
+                await self._others.answer()
+                await self._configuration.look()
+            await asyncio.sleep(TICK_SECONDS)
 
     def _is_news(self, status: dict[str, Any]) -> bool:
         """True if partitions came or went, a catch-up or a backlog ended, a run was set apart or repaired."""
@@ -125,6 +132,10 @@ class Housekeeping:
             "repairs": self._repairs.outcomes,
             "made_with": self._configuration.made_with,
             "waits": None,
+            "log_faults": [fault for _, p in sorted(partitions.items()) for fault in p.log_faults],
+            "events_lost": sum(partition.coverage.events_lost for partition in partitions.values()),
+            "offsets_moved": sorted(n for n, partition in partitions.items() if partition.moved),
+            "retention": self._faults.finite,
         }
 
     @property
@@ -141,7 +152,7 @@ class Housekeeping:
     def _settled(self) -> bool:
         return not (self._app.rebalancing or self._app.in_recovery)
 
-    async def _tick(self) -> None:
+    async def _tick(self, ticks: int) -> None:
         if not self._settled:
             return
         self._repairs.start_due()
@@ -156,12 +167,21 @@ class Housekeeping:
                 if partition.debt and self._processor.is_due():
                     await self._pay(partition)
                 await self._close_idle(partition)
+                if ticks % TICKS_PER_NOTE == 0 or partition.coverage.scored_to == 0:
+                    await self._note_scored(partition)
 
     async def _pay(self, partition: Partition) -> None:
         """What a backlog left owing is published even if no further batch comes."""
         async with self._processor.lock:
             if self._processor.partitions.get(partition.number) is partition:
                 await self._processor.publish_owed()
+
+    async def _note_scored(self, partition: Partition) -> None:
+        if not self._faults.can_note_scored(partition):
+            return
+        async with self._processor.lock:
+            if self._processor.partitions.get(partition.number) is partition:
+                await self._faults.note_scored(partition)
 
     async def _close_idle(self, partition: Partition) -> None:
         if not self._processor.idle.any_due(partition):
@@ -174,12 +194,16 @@ class Housekeeping:
         """The last offsets of a log may hold no event (removed, markers): only the consumer passes them."""
         consumer = consumer_of(self._app)
         position = await consumer.position(tp)
-        if position is None or consumer.handed.waiting(tp):
+        if position is None or consumer.pending(tp):
             self._positions.pop(tp.partition, None)
         elif position != self._positions.get(tp.partition):
             self._positions[tp.partition] = position
         elif position > partition.position or (not partition.caught_up and position >= partition.catch_up_to):
             async with self._processor.lock:
                 if self._processor.partitions.get(tp.partition) is partition:
+                    if consumer.pending(tp):
+                        return
+                    await self._faults.before(partition, position)
                     partition.position = max(partition.position, position)
+                    consumer.handed.note_gap(tp, position)
                     await self._processor.publish_passed()

@@ -17,14 +17,14 @@ from operator import itemgetter
 
 from faust.types import TP
 
-from streamer.aggregate.changes import SummaryChange
+from streamer.aggregate.changes import SummaryChange, SummaryKind
 from streamer.pipeline import Pipeline
 from streamer.settings import Settings
 from streamer.sinks.names import Names
 from streamer.worker.alive import clock
 from streamer.worker.coverage import StateLost
 from streamer.worker.limits import PAGES_PER_TURN
-from streamer.worker.partition import ClosedRun, Partition, Standing
+from streamer.worker.partition import ClosedRun, Partition
 from streamer.worker.publishing import Publisher
 from streamer.worker.reading import records_between
 from streamer.worker.tables import Tables
@@ -125,26 +125,23 @@ class IdleRuns:
             partition.pipeline.reopen(run_id, found)
             del partition.closed[run_id]
 
-    def summaries(self, partition: Partition) -> Iterator[SummaryChange]:
-        """Everything of a partition as it stands, runs together; a tombstone for each deleted run.
+    def summaries(self, partition: Partition, run_id: str) -> list[SummaryChange]:
+        """Everything of a run as published, byte for byte; a tombstone if the run was deleted.
 
-        May be iterated piecemeal while runs are opened and closed.
+        Nothing of a run that the partition does not know, or has not published yet.
         """
-        for run_id, run in list(partition.quarantined.items()):
-            yield from self._stored(run_id, run.summaries)
-        for run_id in [*partition.pipeline.runs(), *partition.closed]:
-            closed = partition.closed.get(run_id)
-            if closed is not None:
-                standing = self._stored(run_id, closed.summaries)
-                yield from standing or [partition.deleted(run_id, closed.state_version)]
-            elif partition.pipeline.knows(run_id):
-                yield from self._open(partition, run_id)
-
-    def _open(self, partition: Partition, run_id: str) -> list[SummaryChange]:
-        with partition.guard(run_id):
-            version = partition.pipeline.run(run_id).state_version
-            return partition.pipeline.all_summaries(run_id) or [partition.deleted(run_id, version)]
-        return []  # it is set apart
+        apart = partition.quarantined.get(run_id)
+        if apart is not None:
+            return self._stored(run_id, apart.summaries)
+        closed = partition.closed.get(run_id)
+        if closed is not None:
+            stored = self._stored(run_id, closed.summaries)
+            return stored or [partition.deleted(run_id, closed.state_version)]
+        if not partition.pipeline.knows(run_id):
+            return []
+        run = partition.pipeline.run(run_id)
+        stored = self._stored(run_id, partition.pipeline.published(run_id))
+        return stored if stored or run.exists else [partition.deleted(run_id, run.state_version)]
 
     def _due(self, partition: Partition) -> Iterator[str]:
         if self._idle_seconds is None or not partition.caught_up:
@@ -161,11 +158,11 @@ class IdleRuns:
         partition.closed[run_id] = ClosedRun(tuple(pages), tuple(summaries), version, moment)
         del partition.heard[run_id]
 
-    def _stored(self, run_id: str, standing: Standing) -> list[SummaryChange]:
+    def _stored(self, run_id: str, standing: Iterable[tuple[SummaryKind, str]]) -> list[SummaryChange]:
         return [
             self._publisher.stored(kind, key, run_id, value)
             for kind, key in standing
-            if (value := self._tables.summaries[kind].get(key)) is not None
+            if (value := self._tables.summaries[kind].published(key)) is not None
         ]
 
     async def _fold_again(self, partition: Partition, run_id: str, found: Pipeline) -> None:

@@ -117,6 +117,18 @@ class Meter:
         )
         yield GaugeMetricFamily("streamer_redis_unsent_keys", "Keys that Redis lacks.", status["unsent"])
         yield GaugeMetricFamily("streamer_redis_away", "1: Redis takes no writes.", look.redis_away)
+        yield GaugeMetricFamily(
+            "streamer_log_lost_events",
+            "Offsets deleted before they were folded.",
+            status["events_lost"],
+        )
+        yield GaugeMetricFamily(
+            "streamer_offsets_moved",
+            "Partitions whose committed offset somebody else moved forward.",
+            len(status["offsets_moved"]),
+        )
+        finite = status["retention"] is not None
+        yield GaugeMetricFamily("streamer_log_retention_finite", "1: the event topic loses events.", finite)
         yield GaugeMetricFamily("streamer_open_runs", "Runs in memory.", status["open_runs"])
         yield GaugeMetricFamily("streamer_closed_runs", "Runs that left memory.", status["closed_runs"])
         yield GaugeMetricFamily(

@@ -70,6 +70,13 @@ def fitting(records: list[Out]) -> list[Out]:
     return records
 
 
+class TopicMadeAgain(RuntimeError):
+    """A topic was deleted and created again while the worker wrote to it."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"topic {topic} was deleted and made again. The worker ends; the next one fills it")
+
+
 Written = Callable[[str, int, int, Sequence[Out]], None]
 """Told of records that were acknowledged: topic, partition, offset of the first, records."""
 
@@ -84,6 +91,8 @@ class Output:
     def __init__(self, settings: Settings, pulse: Pulse, written: Written) -> None:
         self._pulse = pulse
         self._written = written
+        self._idempotent = not settings.embedded
+        self._written_to: dict[tuple[str, int], int] = {}
         self._ends: dict[tuple[str, int], int] = {}
         self._foreign: dict[tuple[str, int], list[tuple[int, int]]] = {}
         self._settings = settings
@@ -168,12 +177,16 @@ class Output:
         return AIOKafkaProducer(
             **self._settings.kafka_options(),
             acks="all",
-            enable_idempotence=not self._settings.embedded,
+            enable_idempotence=self._idempotent,
             compression_type=self._settings.codec,
             max_batch_size=SEND_BATCH_BYTES,
             max_request_size=MAX_MESSAGE_BYTES,
             request_timeout_ms=int(BROKER_PATIENCE_SECONDS * 1000),
         )
+
+    def written_to(self, topic: str, partition: int) -> int:
+        """The offset after the last record that was written here, 0 if none was."""
+        return self._written_to.get((topic, partition), 0)
 
     def known_to(self, ends: Mapping[tuple[str, int], int]) -> None:
         """Where topics and partitions end that were just read; what others append later is foreign."""
@@ -193,6 +206,9 @@ class Output:
 
     def _note(self, topic: str, partition: int, first: int, count: int) -> None:
         place = (topic, partition)
+        if self._idempotent and 0 <= first < self.written_to(topic, partition):
+            raise TopicMadeAgain(topic)
+        self._written_to[place] = max(self.written_to(topic, partition), first + count)
         if place in self._ends:
             if first > self._ends[place]:
                 self.note_foreign(topic, partition, self._ends[place], first)

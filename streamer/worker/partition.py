@@ -11,6 +11,7 @@ from schemas.identity import encode_id
 from streamer.aggregate.changes import SummaryChange, SummaryKind
 from streamer.pipeline import Pipeline
 from streamer.sinks.quarantine import Quarantine
+from streamer.worker.coverage import Coverage
 from streamer.worker.debt import Debt
 
 Standing = tuple[tuple[SummaryKind, str], ...]
@@ -60,6 +61,9 @@ class Partition:
         catch_up_to: position at which the state is consistent again.
         silent_to: rejections of events before this offset, and events to send on, are out already.
         mark: what to write once the state is whole (`coverage`), None if that stands there.
+        coverage: what the mark says, or will say.
+        refill: every scored trial is published again: their topic has lost some.
+        moved: somebody moved the committed offset forward, so that everything is folded again.
         caught_up: true once the summaries of the recovered state are published.
         marked: runs touched while catching up, until all of them is published; no batch is done before.
         abandoned: true once a publication ended halfway: nothing more is published, no batch is done.
@@ -91,6 +95,9 @@ class Partition:
     end: int = 0
     silent_to: int = 0
     mark: bytes | None = None
+    coverage: Coverage = field(default_factory=Coverage)
+    refill: bool = False
+    moved: bool = False
     heard: dict[str, float] = field(default_factory=dict)
     closed: dict[str, ClosedRun] = field(default_factory=dict)
     quarantined: dict[str, QuarantinedRun] = field(default_factory=dict)
@@ -129,6 +136,20 @@ class Partition:
     def lag(self) -> int:
         """Events in the log that are not folded, as far as known; >= 0."""
         return max(self.end, self.catch_up_to, self.position) - self.position
+
+    @property
+    def log_faults(self) -> list[str]:
+        """A sentence for each thing that happened to the log and still matters."""
+        lost = self.coverage.what_is_lost(self.number)
+        moved = (
+            f"partition {self.number}: its committed offset was moved forward, not by a worker. Its log was "
+            "folded again from the beginning; this is told until the worker is restarted"
+        )
+        return [*([lost] if lost else []), *([moved] if self.moved else [])]
+
+    def run_ids(self) -> list[str]:
+        """Every run, open, closed or in quarantine."""
+        return [*self.pipeline.runs(), *self.closed, *self.quarantined]
 
     def deleted(self, run_id: str, version: int) -> SummaryChange:
         """Tombstone of a run that was deleted."""

@@ -1,34 +1,27 @@
 """Where a run belongs, and records that came to the wrong place.
 
 Producers' default partitioners differ, so equal keys do not mean equal partitions. A record that does not
-lie in partition murmur2(run_id) mod N is sent there once, marked, and awaited. A marked record that is
-still misplaced is rejected: otherwise workers that disagree would send it around for ever.
+lie in partition murmur2(run_id) mod N is sent there. Only where it lies decides that, no header: clients
+write headers too. The copy lies right, so it is never sent on, as long as workers agree about N. They do:
+each checks N against the topics whenever partitions are assigned, and ends if it differs.
 """
 
 from __future__ import annotations
 
-from schemas.decode import Reason
-from streamer.pipeline import LogRecord, Rejected, reject
+from streamer.pipeline import LogRecord
 from streamer.sinks.partitioner import partition_of
 from streamer.worker.output import Out
 
 FORWARDED = "streamer-forwarded"
-"""Header of a record that was sent to its partition by a worker."""
+"""Header of a copy, for people who look at the log: partition and offset of the original."""
 
 
-def forward(misplaced: list[tuple[LogRecord, str]], partitions: int) -> tuple[list[Out], list[Rejected]]:
-    """Misplaced records with their run ids -> what to send on, what to reject."""
-    forwards, rejections = [], []
-    for record, run_id in misplaced:
-        target = partition_of(run_id, partitions)
-        if any(name == FORWARDED for name, _ in record.headers):
-            rejections.append(reject(record, _still_misplaced(record, target, partitions), run_id))
-        else:
-            forwards.append(_forwarded(record, run_id, target))
-    return forwards, rejections
+def forward(misplaced: list[tuple[LogRecord, str]], partitions: int) -> list[Out]:
+    """Misplaced records with their run ids -> what to send on."""
+    return [_copy(record, run_id, partition_of(run_id, partitions)) for record, run_id in misplaced]
 
 
-def _forwarded(record: LogRecord, run_id: str, target: int) -> Out:
+def _copy(record: LogRecord, run_id: str, target: int) -> Out:
     origin = f"{record.partition}:{record.offset}".encode()
     return Out(
         record.topic,
@@ -36,14 +29,5 @@ def _forwarded(record: LogRecord, run_id: str, target: int) -> Out:
         run_id.encode("utf-8"),
         record.value,
         record.timestamp if record.timestamp >= 0 else None,
-        [*record.headers, (FORWARDED, origin)],
-    )
-
-
-def _still_misplaced(record: LogRecord, target: int, partitions: int) -> Reason:
-    return Reason(
-        "misplaced",
-        f"The record was forwarded once and lies in partition {record.partition} of {partitions}, not in "
-        f"{target}, where its run belongs. Workers disagree about the partition count: set "
-        "STREAMER_PARTITIONS alike everywhere, then publish the event again.",
+        [*(header for header in record.headers if header[0] != FORWARDED), (FORWARDED, origin)],
     )

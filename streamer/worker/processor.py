@@ -21,11 +21,13 @@ import faust
 
 from streamer.aggregate.changes import SummaryChange
 from streamer.pipeline import Folded
+from streamer.sinks.partitioner import partition_of
 from streamer.sinks.redis import RedisSink
 from streamer.worker.alive import Pulse
 from streamer.worker.batches import Batch, portions
 from streamer.worker.emission import Emission, payable
 from streamer.worker.idle import IdleRuns
+from streamer.worker.log_faults import LogFaults
 from streamer.worker.meter import Meter
 from streamer.worker.output import Out, Output, fitting
 from streamer.worker.pace import Pace
@@ -80,6 +82,7 @@ class Processor:
         waiting: Callable[[int, int], int],
         idle: IdleRuns,
         meter: Meter,
+        faults: LogFaults,
     ) -> None:
         self.partitions: dict[int, Partition] = {}
         self.ownership = 0
@@ -93,6 +96,7 @@ class Processor:
         self._waiting = waiting
         self.idle = idle
         self._meter = meter
+        self._faults = faults
         self.ward = Ward(tables, publisher, output, sink)
         self.emission = Emission(
             tables=tables,
@@ -148,11 +152,16 @@ class Processor:
                 if not (partition.caught_up or partition.abandoned) and partition.passed:
                     await self.emission.publish_recovered(partition)
 
-    def summaries(self) -> Iterator[SummaryChange]:
-        """Everything this worker owns and has caught up with, as it stands."""
-        for partition in list(self.partitions.values()):
+    def run_ids(self) -> Iterator[str]:
+        """Every run of the partitions that this worker owns and has caught up with."""
+        for partition in self._held():
             if partition.caught_up:
-                yield from self.idle.summaries(partition)
+                yield from partition.run_ids()
+
+    def summaries(self, run_id: str) -> list[SummaryChange]:
+        """Everything of such a run as published; nothing of any other run."""
+        partition = self.partitions.get(partition_of(run_id, self._count))
+        return self.idle.summaries(partition, run_id) if partition and partition.caught_up else []
 
     def is_due(self) -> bool:
         """Whether it is time to publish, in view of the backlog."""
@@ -206,6 +215,7 @@ class Processor:
         began = time.perf_counter()
         for batch in batches:
             partition = self.partitions[batch.partition]
+            await self._faults.before(partition, batch.records[0].offset)
             folded = await self._fold(partition, batch.records)
             touched.setdefault(partition.number, set()).update(folded.touched)
             asides += self._aside(partition, folded)
@@ -297,5 +307,5 @@ class Processor:
 
     def _aside(self, partition: Partition, folded: Folded) -> list[Out]:
         """Rejections, and records that go to another partition."""
-        forwards, rejections = forward(folded.misplaced, self._count)
-        return forwards + self._publisher.of_rejections(partition.number, folded.rejections + rejections)
+        rejections = self._publisher.of_rejections(partition.number, folded.rejections)
+        return forward(folded.misplaced, self._count) + rejections

@@ -15,8 +15,8 @@ from streamer.sinks.names import Names
 from streamer.worker.output import Out
 from streamer.worker.tables import Tables
 
-_STANDING = ("digest", "epoch", "made_with", "degraded")
-"""Fields by which a summary that is published already is as it should be."""
+DECIDING = ("digest", "epoch", "superseded", "conflicts", "made_with", "degraded")
+"""Fields by which a summary counts as another one; `state_version` and `last_event_at` alone do not."""
 
 
 class Publisher:
@@ -37,8 +37,8 @@ class Publisher:
         return [Out(self._names.scored_trials, partition, _raw(s.key), s.value) for s in changes]
 
     def of_summaries(self, partition: int, changes: Iterable[SummaryChange]) -> list[Out]:
-        """Records of summaries, which the tables hold from now on."""
-        return [self._tables.summaries[c.kind].put(partition, c.key, c.value) for c in changes]
+        """Records of summaries, which count as published from now on."""
+        return [self._tables.summaries[c.kind].publish(partition, c.key, c.value) for c in changes]
 
     def stored(self, kind: SummaryKind, key: str, run_id: str, value: bytes) -> SummaryChange:
         """A summary as a table holds it."""
@@ -58,12 +58,17 @@ class Publisher:
             told["digest"],
         )
 
+    def take_back(self, runs: Collection[str]) -> None:
+        """What was to be published of these runs and was not written was not published."""
+        for table in self._tables.summaries.values():
+            table.take_back(lambda key: _run_of(key) in runs)
+
     def stored_of_runs(self, partition: int, runs: Collection[str]) -> dict[str, list[SummaryChange]]:
         """The summaries of these runs as the tables hold them; those that cannot be read left out."""
         found: dict[str, list[SummaryChange]] = {run_id: [] for run_id in runs}
         for kind, table in self._tables.summaries.items():
             for key, value in table.of_partition(partition):
-                run_id = decode_id(key.split("|", 1)[0])
+                run_id = _run_of(key)
                 if run_id in found:
                     with suppress(ValueError, KeyError, TypeError):
                         found[run_id].append(self.stored(kind, key, run_id, value))
@@ -81,12 +86,12 @@ class Publisher:
         return [one._replace(value=value) for one, value in zip(rejections, values, strict=True)]
 
     def differs(self, change: SummaryChange) -> bool:
-        """True if the table does not say what this summary says."""
+        """True if the table does not say what this summary says, but for when it was last touched."""
         value = self._tables.summaries[change.kind].get(change.key)
-        if value is None:
-            return change.value is not None
-        known, told = orjson.loads(value), change.summary or {}
-        return any(known.get(name) != told.get(name) for name in _STANDING)
+        if value is None or change.summary is None:
+            return value is not change.value
+        known = orjson.loads(value)
+        return any(known.get(name) != change.summary.get(name) for name in DECIDING)
 
     def orphans(
         self, partition: int, current: dict[str, list[SummaryChange]], epoch: int
@@ -100,7 +105,7 @@ class Publisher:
         found = []
         for kind, table in self._tables.summaries.items():
             for key, value in table.of_partition(partition):
-                run_id = decode_id(key.split("|", 1)[0])
+                run_id = _run_of(key)
                 if run_id in current and (kind, key) not in standing:
                     found.append(_tombstone(kind, key, run_id, orjson.loads(value), epoch))
         return found
@@ -112,6 +117,11 @@ def _tombstone(kind: SummaryKind, key: str, run_id: str, old: dict[str, Any], ep
     return SummaryChange(
         kind, run_id, tier, agent, model, key, None, None, epoch, int(old["state_version"]), ""
     )
+
+
+def _run_of(key: str) -> str:
+    """The run of a topic key."""
+    return decode_id(key.split("|", 1)[0])
 
 
 def _group_of(kind: SummaryKind, parts: list[str]) -> tuple[str | None, str | None, str | None]:

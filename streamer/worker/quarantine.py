@@ -83,6 +83,7 @@ class Ward:
     def _set_apart(self, partition: Partition, failed: Mapping[str, Failure]) -> list[Cut]:
         """Note the runs; their last good summaries, where those do not say the reason yet."""
         cuts = []
+        self._publisher.take_back(failed)  # what was too large to be written
         stored = self._publisher.stored_of_runs(partition.number, failed)
         for run_id, failure in failed.items():
             quarantine = self._quarantine(partition, failure, stored[run_id])
@@ -101,8 +102,8 @@ class Ward:
         run = partition.quarantined[run_id]
         changes = [degraded(change, run.quarantine) for change in found]
         standing = tuple((change.kind, change.key) for change in changes)
-        await self._publish(partition, [Cut(run_id, summaries=changes)], ())
         partition.quarantined[run_id] = run._replace(summaries=standing)
+        await self._publish(partition, [Cut(run_id, summaries=changes)], ())
 
     async def answered(self, partition: Partition, run_id: str, *, well: bool) -> None:
         """A request to fold a run again was tried; `well`: it is in good order and set apart no more."""

@@ -23,7 +23,7 @@ async def records_between(
         aiokafka.errors.KafkaError: the broker is away, or refuses.
     """
     consumer = AIOKafkaConsumer(
-        **settings.kafka_options(),
+        **settings.consumer_options(),
         group_id=None,
         enable_auto_commit=False,
         auto_offset_reset="earliest",

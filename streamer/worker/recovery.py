@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import faust
@@ -24,13 +24,14 @@ from streamer.sinks.names import Names
 from streamer.sinks.partitioner import partition_of
 from streamer.sinks.quarantine import BY_DELETION, Quarantine, quarantined_run, run_to_repair
 from streamer.worker.configuration import Configuration
-from streamer.worker.coverage import Coverage, StateLost, basis_of, is_page, mark, mark_key
+from streamer.worker.coverage import Coverage, StateLost, basis_of, is_page, mark_key
 from streamer.worker.epoch import epoch_by, epoch_record, meta_records
 from streamer.worker.limits import PAGES_PER_TURN
 from streamer.worker.output import Output
 from streamer.worker.partition import Partition, QuarantinedRun
 from streamer.worker.processor import Processor
 from streamer.worker.tables import Tables, rebalances
+from streamer.worker.topics import check_topics
 from streamer.worker.transport import consumer_of
 
 log = logging.getLogger(__name__)
@@ -55,12 +56,22 @@ class _Log:
         committed: offset up to which the group is done, None if it never said.
         end: offset after the last event.
         changelog_start: offset of the first record of the changelog that is still there.
+        scored_end: offset after the last scored trial in their topic.
+        committed_by_others: the committed offset is not one that a worker committed.
     """
 
     start: int
     committed: int | None
     end: int
     changelog_start: int
+    scored_end: int
+    committed_by_others: bool
+
+
+def _lacks_scored(told: Coverage, at: _Log, pages: Mapping[str, bytes]) -> bool:
+    """Whether the topic of scored trials lost records: it was deleted, and perhaps created again."""
+    filled = any(map(is_page, pages))
+    return at.scored_end < told.scored_to or (filled and at.scored_end == 0)
 
 
 class Rebuild:
@@ -110,6 +121,7 @@ class Rebuild:
     async def _rebuild(self, rebalance: int) -> None:
         self._rebuilds += 1
         self._check_recovered()
+        await check_topics(self._settings)
         mine = sorted(tp.partition for tp in self._app.assignor.assigned_actives() if tp.topic == self._topic)
         ends = cast(TableManager, self._app.tables).recovery.active_highwaters
         self._output.known_to({(tp.topic, tp.partition): last + 1 for tp, last in ends.items()})
@@ -142,19 +154,29 @@ class Rebuild:
         tps = [TP(self._topic, number) for number in mine]
         if not tps:
             return {}
-        ends = await consumer.highwaters(*tps)
+        scored = {tp: TP(Names(self._settings.namespace).scored_trials, tp.partition) for tp in tps}
+        ends = await consumer.highwaters(*tps, *scored.values())
         changelogs = {tp: TP(self._tables.trials.topic, tp.partition) for tp in tps}
         starts = await consumer.earliest_offsets(*tps, *changelogs.values())
         committed = {tp: await consumer.committed(tp) for tp in tps}
         return {
-            tp.partition: _Log(starts[tp], committed[tp], ends[tp], starts[changelogs[tp]] or 0) for tp in tps
+            tp.partition: _Log(
+                starts[tp],
+                committed[tp].offset,
+                ends[tp],
+                starts[changelogs[tp]] or 0,
+                ends[scored[tp]] or 0,
+                committed[tp].by_others,
+            )
+            for tp in tps
         }
 
     async def _partition(self, number: int, pages: dict[str, bytes], at: _Log, epoch: int) -> Partition:
         if self._settings.epoch is None:
             epoch = max(epoch, self._published_epoch(number))
         told = Coverage.told_by(self._tables.trials.get(mark_key(number)))
-        covered, holds = told.covers(at.changelog_start), told.basis == basis_of(self._prices, epoch)
+        covered, refill = told.covers(at.changelog_start), _lacks_scored(told, at, pages)
+        holds = told.basis == basis_of(self._prices, epoch) and not refill and not at.committed_by_others
         settled_to = (at.committed or 0) if covered and holds else 0
         pipeline = await self._load(number, epoch, pages, settled_to=settled_to)
         as_of = pipeline.as_of
@@ -162,19 +184,54 @@ class Rebuild:
             epoch = await self._next_epoch(number, as_of, at.end, epoch)
             pipeline = await self._load(number, epoch, pages, settled_to=0)
         basis = basis_of(self._prices, epoch)
+        moved = at.committed_by_others and (at.committed or 0) > as_of + 1
+        following = as_of + 1 if moved or at.committed is None else at.committed
+        coverage = replace(told, basis=basis).losing(following, at.start)
+        if len(coverage.lost) > len(told.lost):
+            log.error("%s", coverage.what_is_lost(number))
         if not covered or told.complete_from is None:
-            return self._refolded(number, epoch, pipeline, at)
+            return self._refolded(number, epoch, pipeline, at, coverage)
+        if moved:
+            return self._moved(number, epoch, pipeline, at, coverage)
         return Partition(
             number,
             epoch,
             pipeline,
-            at.committed or at.start,
+            max(at.committed or 0, at.start),
             min(as_of + 1, at.end),
             end=at.end,
-            mark=None if told.basis == basis else mark(told.complete_from, basis),
+            mark=None if coverage == told and not refill else coverage.encoded(),
+            coverage=coverage,
+            refill=refill,
         )
 
-    def _refolded(self, number: int, epoch: int, pipeline: Pipeline, at: _Log) -> Partition:
+    def _moved(self, number: int, epoch: int, pipeline: Pipeline, at: _Log, coverage: Coverage) -> Partition:
+        """Somebody else committed an offset beyond what was folded: fold all that is there once more."""
+        done, reached = pipeline.as_of + 1, at.committed or 0
+        log.error(
+            "partition %d: its committed offset was moved to %d, not by a worker, and %d is folded; folding "
+            "the log again from its beginning",
+            number,
+            reached,
+            done,
+        )
+        consumer_of(self._app).refolded.add(TP(self._topic, number))
+        return Partition(
+            number,
+            epoch,
+            pipeline,
+            at.start,
+            min(max(done, reached), at.end),
+            end=at.end,
+            silent_to=done,
+            mark=coverage.encoded(),
+            coverage=coverage,
+            moved=True,
+        )
+
+    def _refolded(
+        self, number: int, epoch: int, pipeline: Pipeline, at: _Log, coverage: Coverage
+    ) -> Partition:
         """The pages may lack something: fold everything again, past all that was ever published from it."""
         if at.committed:
             if at.start:
@@ -188,6 +245,7 @@ class Rebuild:
         pipeline.page_anew()  # a local disk may have pages that the changelog has lost
         done = at.committed or 0
         past = max(pipeline.as_of + 1, done, self._published_version(number) + 1)
+        coverage = replace(coverage, complete_from=at.changelog_start, scored_to=0)
         return Partition(
             number,
             epoch,
@@ -196,7 +254,8 @@ class Rebuild:
             min(past, at.end),
             end=at.end,
             silent_to=done,
-            mark=mark(at.changelog_start, basis_of(self._prices, epoch)),
+            mark=coverage.encoded(),
+            coverage=coverage,
         )
 
     async def _load(self, number: int, epoch: int, pages: dict[str, bytes], *, settled_to: int) -> Pipeline:

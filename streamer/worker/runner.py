@@ -15,6 +15,7 @@ from typing import Any
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from streamer.settings import Settings
+from streamer.sinks.connect import BadRedisUrl, check_protocol
 from streamer.worker.alive import CheckedSelector, Pulse
 from streamer.worker.app import Worker, build, session_seconds
 from streamer.worker.local_state import StateUnavailable, held_directory, log_name
@@ -54,7 +55,7 @@ def run_worker(settings: Settings) -> int:
     asyncio.set_event_loop(loop)
     try:
         return loop.run_until_complete(_run(settings, pulse))
-    except (TopicMismatch, StateUnavailable) as error:
+    except (TopicMismatch, StateUnavailable, BadRedisUrl) as error:
         log.critical("%s", error)
         return USED_WRONGLY
     except (KafkaError, OSError) as error:
@@ -67,6 +68,7 @@ def run_worker(settings: Settings) -> int:
 
 async def _run(settings: Settings, pulse: Pulse) -> int:
     stop = _stop_signal()
+    await check_protocol(settings.redis, settings.redis_options())
     if not await _until(stop, _ensure_topics(settings)):
         return OK
     if settings.store == "memory":

@@ -8,7 +8,7 @@ changelogs, from where the store is complete.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import faust
@@ -21,7 +21,7 @@ from mode.utils.queues import ThrowableQueue
 from streamer.aggregate.changes import SummaryKind
 from streamer.sinks.names import Names
 from streamer.worker.output import Out
-from streamer.worker.stores import StoreOf, memory
+from streamer.worker.stores import Row, StoreOf, memory
 
 log = logging.getLogger(__name__)
 
@@ -50,10 +50,34 @@ class Table:
         self.faust = table
         self.rows = store(app, self.faust)
         self.faust._data = self.rows
+        self._unacknowledged: dict[bytes, bytes | None] = {}
 
     def put(self, partition: int, key: str, value: bytes | None) -> Out:
         """The changelog record of a write; the table has it as soon as the record is acknowledged."""
         return Out(self.topic, partition, key.encode("utf-8"), value)
+
+    def publish(self, partition: int, key: str, value: bytes | None) -> Out:
+        """As `put`; `published` has it at once."""
+        out = self.put(partition, key, value)
+        self._unacknowledged[key.encode("utf-8")] = value
+        return out
+
+    def published(self, key: str) -> bytes | None:
+        """The value that was published last, also where that is not acknowledged yet."""
+        raw = key.encode("utf-8")
+        return self._unacknowledged[raw] if raw in self._unacknowledged else self.rows.row(raw)
+
+    def take_back(self, of_run: Callable[[str], bool]) -> None:
+        """What was to be published under these keys and was not acknowledged was not published."""
+        for raw in [raw for raw in self._unacknowledged if of_run(raw.decode("utf-8"))]:
+            del self._unacknowledged[raw]
+
+    def wrote(self, tp: TP, first: int, rows: Sequence[Row]) -> None:
+        """Rows of ours are acknowledged, from offset `first` on."""
+        self.rows.wrote(tp, first, rows)
+        for key, value in rows:
+            if key in self._unacknowledged and self._unacknowledged[key] is value:
+                del self._unacknowledged[key]
 
     def get(self, key: str) -> bytes | None:
         """The value, None if there is none."""
@@ -87,7 +111,7 @@ class Tables:
         """Records of ours are acknowledged, from offset `first` on: from now on the tables have them."""
         if topic in self._by_topic:
             rows = [(record.key or b"", record.value) for record in records]
-            self._by_topic[topic].rows.wrote(TP(topic, partition), first, rows)
+            self._by_topic[topic].wrote(TP(topic, partition), first, rows)
 
 
 def rebalances(app: Any) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -16,6 +17,7 @@ from aiokafka.errors import (
 from streamer.settings import Settings
 from streamer.sinks.broker import telling_refusals
 from streamer.sinks.names import Names
+from streamer.sinks.partition_counts import ours, read_partition_counts, what_differs
 from streamer.worker.limits import MAX_MESSAGE_BYTES
 
 PROPAGATION_SECONDS = 30.0
@@ -37,13 +39,7 @@ Tombstones stay for a day: whoever reads on from local rows (`stores.TRUST_SECON
 
 
 class TopicMismatch(Exception):
-    """A topic exists with another partition count than the settings say."""
-
-    def __init__(self, topic: str, found: int, wanted: int) -> None:
-        super().__init__(
-            f"topic {topic!r} has {found} partitions, the settings say {wanted}. The partition count of a "
-            f"deployment never changes: set STREAMER_PARTITIONS={found}, or choose another STREAMER_NAMESPACE"
-        )
+    """The topics do not all have as many partitions as the settings say; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +87,26 @@ async def ensure_topics(settings: Settings) -> None:
         for topic in wanted:
             if topic.name not in existing:
                 await _create(admin, topic, settings.replication)
-        await _check(admin, wanted)
+        found = {topic.name: await _partition_count(admin, topic.name) for topic in wanted}
     finally:
         await admin.close()
+    check_counts(found, settings)
+
+
+async def check_topics(settings: Settings) -> None:
+    """Whether the topics still have as many partitions as the settings say.
+
+    Raises:
+        TopicMismatch: partitions were added.
+        aiokafka.errors.KafkaError: the broker cannot be reached, or refuses.
+    """
+    check_counts(await read_partition_counts(settings), settings)
+
+
+def check_counts(counts: Mapping[str, int], settings: Settings) -> None:
+    """The same of counts that were just read; raises TopicMismatch."""
+    if wrong := what_differs(ours(counts, Names(settings.namespace)), settings.partitions):
+        raise TopicMismatch(wrong)
 
 
 async def _create(admin: AIOKafkaAdminClient, topic: TopicPlan, replication: int) -> None:
@@ -102,13 +115,6 @@ async def _create(admin: AIOKafkaAdminClient, topic: TopicPlan, replication: int
     for name, code, *reason in response.topic_errors:
         if code not in (0, TopicAlreadyExistsError.errno):  # another worker may have been faster
             raise for_code(code)(f"cannot create topic {name!r}: {reason[0] if reason else code}")
-
-
-async def _check(admin: AIOKafkaAdminClient, wanted: list[TopicPlan]) -> None:
-    for topic in wanted:
-        found = await _partition_count(admin, topic.name)
-        if found != topic.partitions:
-            raise TopicMismatch(topic.name, found, topic.partitions)
 
 
 async def _partition_count(admin: AIOKafkaAdminClient, topic: str) -> int:

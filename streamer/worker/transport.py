@@ -13,16 +13,18 @@ import asyncio
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import faust
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import IllegalStateError
+from aiokafka.structs import OffsetAndMetadata
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 from yarl import URL
 
-from streamer.settings import Settings
+from streamer.settings import READ_COMMITTED, Settings
+from streamer.sinks.ends import stable_end
 from streamer.worker.batches import Batch, HandedBatches
 from streamer.worker.ends import true_ends
 from streamer.worker.limits import (
@@ -32,9 +34,19 @@ from streamer.worker.limits import (
     MAX_UNDONE_RECORDS,
 )
 
+BY_WORKER = "streamer"
+"""Metadata of the offsets that workers commit; what else sets offsets does not know of it."""
+
+
+class Committed(NamedTuple):
+    """A committed offset, None if there is none; `by_others`: it was set by somebody other than a worker."""
+
+    offset: int | None
+    by_others: bool
+
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
-    """Faust's consumer thread; Faust fixes fetch_max_wait_ms, this does not."""
+    """Faust's consumer thread, with a fetch_max_wait_ms of ours, and without what transactions abort."""
 
     logger = logging.getLogger("faust.streamer")
     transport: Transport
@@ -42,7 +54,18 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     def _create_worker_consumer(self, transport: Any) -> AIOKafkaConsumer:
         consumer = super()._create_worker_consumer(transport)
         consumer._fetch_max_wait_ms = self.transport.fetch_wait_ms
+        consumer._isolation_level = READ_COMMITTED
+        commit = consumer.commit
+
+        async def commit_as_worker(offsets: Mapping[TopicPartition, Any]) -> None:
+            await commit({tp: OffsetAndMetadata(to.offset, BY_WORKER) for tp, to in offsets.items()})
+
+        consumer.commit = commit_as_worker
         return consumer
+
+    def highwater(self, tp: TP) -> Any:
+        """Where a partition ends, open transactions left out; None before a fetch."""
+        return stable_end(self._ensure_consumer(), TopicPartition(tp.topic, tp.partition))
 
 
 class Consumer(driver.Consumer):
@@ -169,13 +192,21 @@ class Consumer(driver.Consumer):
             await self._thread.seek_to_beginning(*fresh)
         self._fetched.clear()
 
-    async def committed(self, tp: TP) -> int | None:
-        """The group's committed offset of a partition, None if there is none."""
-        consumer = self._thread._ensure_consumer()
-        offset: int | None = await self._thread.call_thread(
-            consumer.committed, TopicPartition(tp.topic, tp.partition)
-        )
-        return offset
+    def pending(self, tp: TP) -> bool:
+        """True if events of the partition are fetched and not folded."""
+        return tp in self._fetched or self.handed.waiting(tp)
+
+    async def committed(self, tp: TP) -> Committed:
+        """The group's committed offset of a partition, and who committed it."""
+        place = TopicPartition(tp.topic, tp.partition)
+        coordinator = self._thread._ensure_consumer()._coordinator
+        found = await self._thread.call_thread(coordinator.fetch_committed_offsets, [place])
+        if place not in found or found[place].offset < 0:
+            return Committed(None, by_others=False)
+        told = (
+            found[place].metadata == BY_WORKER or self.transport.settings.embedded
+        )  # which keeps no metadata
+        return Committed(found[place].offset, by_others=not told)
 
     async def highwaters(self, *partitions: Any) -> Mapping[Any, int]:
         """Ends of the partitions; on the embedded broker those that a fetch says (see `ends`)."""

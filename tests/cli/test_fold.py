@@ -130,13 +130,15 @@ def test_tables_show_runs_agents_and_tiers() -> None:
     assert "nop:gpt-4o (baseline)" in text
     assert "Agents within tiers" in text
     assert "(prov.)" in text
-    assert "judged" in text
+    assert "composite" in text
+    assert "all trials" in text
+    assert "Run r1 · stalled" in text
 
 
 def test_tables_break_tiers_down_by_subtest() -> None:
     text = fold("--by", "subtest").stdout
     assert "Subtests" in text
-    assert text.count(" all ") == 6
+    assert text.count(" all ") - text.count(" all trials ") == 6
 
 
 def test_json_by_subtest_adds_lines_that_sum_to_the_tiers() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -170,7 +171,7 @@ def summaries() -> list[dict[str, Any]]:
 
 def test_query_run_points_to_the_trials_for_the_reasons(capsys: pytest.CaptureFixture[str]) -> None:
     folding = fold_records(records_of_lines(lines_of(*EVENTS)))
-    print_run(change.summary or {} for change in folding.summaries())
+    print_run((change.summary or {} for change in folding.summaries()), datetime(2026, 1, 1, tzinfo=UTC))
     text = capsys.readouterr().out
     assert "fell back to baseline" in text
     assert "Who fell back and why: streamer query trials RUN --task TASK" in text

@@ -77,11 +77,30 @@ def test_a_published_file_is_in_redis_with_the_digests_of_fold(stack: Online, tm
     assert {s["digest"] for output in asked for s in lines(output)} == folded
 
 
-def test_a_misspelt_field_is_sent_and_named(stack: Online) -> None:
-    misspelt = orjson.dumps(a_trial(run_id="misspelt") | {"reslved": True})
-    done = call(stack, "publish", stdin=misspelt + b"\n" + misspelt)
+@pytest.mark.parametrize("value", [True, "yes", 7, -2.5, None, ["a", "b"], {"c": 3}], ids=repr)
+def test_a_misspelt_field_is_sent_and_counted_by_its_name(stack: Online, value: object) -> None:
+    misspelt = [a_trial(run_id="misspelt", task_id=f"t{n}") | {"reslved": value} for n in range(2)]
+    done = call(stack, "publish", stdin=ndjson(misspelt))
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert done.stderr.splitlines() == [
+        b"2 events sent and acknowledged; 0 bad lines",
+        b"fields that no event has, sent along and ignored: reslved (2)",
+    ]
+
+
+def test_the_most_frequent_unknown_fields_come_first_and_the_rest_is_cut(stack: Online) -> None:
+    events = [a_trial(run_id="many", task_id=f"t{n}") | {"often": "x", f"field-{n}": n} for n in range(12)]
+    done = call(stack, "publish", stdin=ndjson(events))
     assert done.returncode == 0
-    assert done.stderr.splitlines()[1] == b"fields that no event has, sent along and ignored: reslved (2)"
+    named = (
+        done.stderr.decode()
+        .splitlines()[1]
+        .removeprefix("fields that no event has, sent along and ignored: ")
+    )
+    listed = named.split(", ")
+    assert listed[0] == "often (12)"
+    assert all(part.endswith(" (1)") for part in listed[1:-1])
+    assert (len(listed), listed[-1]) == (11, "...")
 
 
 def test_bad_lines_are_named_and_not_sent_unless_asked(stack: Online) -> None:

@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from click.testing import CliRunner, Result
 
-from schemas.canonical import canonical_json
+from schemas.canonical import canonical_json, digest_of
 from streamer.aggregate.by_subtest import by_subtest
 from streamer.cli import cli
 from streamer.fold import Folding, fold_records, records_of_lines
@@ -67,7 +67,7 @@ def fill(settings: Settings, folding: Folding) -> None:
     ]
 
     async def write() -> None:
-        sink = RedisSink.from_settings(settings, current=list)
+        sink = RedisSink.from_settings(settings)
         await sink.write(cuts)
         await sink.close()
         admin = AIOKafkaAdminClient(**settings.kafka_options())
@@ -115,14 +115,20 @@ def published(folding: Folding, kind: str, run: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(("command", "kind"), [("run", "run"), ("agents", "agent_model"), ("tiers", "tier")])
 def test_json_is_what_was_published(query: Query, folding: Folding, command: str, kind: str) -> None:
-    assert objects(query(command, DONE, "--json")) == published(folding, kind, DONE)
+    expected = published(folding, kind, DONE)
+    if kind == "run":
+        expected = [run | {"state": "complete"} for run in expected]
+    assert objects(query(command, DONE, "--json")) == expected
 
 
 def test_runs_are_all_runs_the_latest_first(query: Query, folding: Folding) -> None:
     found = objects(query("runs", "--json"))
-    assert found == [*published(folding, "run", OPEN), *published(folding, "run", DONE)]
+    [stalled], [complete] = published(folding, "run", OPEN), published(folding, "run", DONE)
+    assert found == [stalled | {"state": "stalled"}, complete | {"state": "complete"}]
+    assert [digest_of(run) for run in found] == [stalled["digest"], complete["digest"]]
     text = query("runs").stdout
-    assert [text.index(name) for name in (OPEN, DONE)] == sorted(text.index(name) for name in (OPEN, DONE))
+    lines = [line.split() for line in text.splitlines() if line.startswith((OPEN, DONE))]
+    assert [(line[0], line[2]) for line in lines] == [(OPEN, "stalled"), (DONE, "complete")]
 
 
 def test_tiers_by_subtest_are_folded_from_the_log(query: Query, folding: Folding) -> None:
@@ -141,7 +147,10 @@ def test_the_leaderboard_leaves_baselines_out_and_puts_incomplete_ones_last(quer
     ]
     text = query("leaderboard").stdout
     assert r"best [red]\u202e:m" in text
-    assert "incomplete" in text
+    assert "incomplete" not in text
+    assert [row["state"] for row in rows] == ["complete", "complete", "stalled"]
+    assert text.count("complete") == 2
+    assert text.count("stalled") == 1
 
 
 def test_a_metric_of_which_less_is_better_is_ranked_so(query: Query) -> None:
@@ -193,7 +202,7 @@ def test_an_unknown_run_is_one_line_and_exit_code_1(query: Query, command: str) 
 
 def test_a_run_shows_its_agents_and_tiers(query: Query) -> None:
     text = query("run", DONE).stdout
-    assert f"Run {DONE}" in text
+    assert text.splitlines()[0] == f"Run {DONE} · bench · complete"
     assert "Agents" in text
     assert "Tiers" in text
 

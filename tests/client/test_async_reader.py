@@ -25,6 +25,7 @@ from streamer.sinks.names import Names
 from streamer.sinks.redis import RedisSink
 from tests.sinks.test_redis_servers import ClusterNode
 from tests.support.builders import a_cut, a_run_change, a_tier_change, an_agent_model_change
+from tests.support.owning import Owning
 from tests.support.servers import RedisServer
 
 NAMES = Names("team")
@@ -46,15 +47,12 @@ class Worker:
     """Writes what it is told, and all of it again to a Redis that lost it, as workers do."""
 
     def __init__(self, settings: Settings) -> None:
-        self._current: dict[str, SummaryChange] = {}
-        self.sink = RedisSink.from_settings(settings, current=self._all)
+        self.owned = Owning()
+        self.sink = RedisSink.from_settings(settings, self.owned)
 
     async def write(self, *changes: SummaryChange) -> None:
-        self._current |= {f"{change.kind} {change.key}": change for change in changes}
+        self.owned.put(*changes)
         await self.sink.write([a_cut(change) for change in changes])
-
-    def _all(self) -> list[SummaryChange]:
-        return sorted(self._current.values(), key=lambda change: change.run_id)
 
 
 @pytest.fixture
@@ -274,7 +272,8 @@ async def test_what_is_written_silently_is_told_too(reader: AsyncStateReader, wo
     async with following(reader) as follower:
         await worker.write(a_run_change("loud", version=1))
         await follower.until(loud_run=1)
-        await worker.sink.reconcile([a_run_change("silent", version=4)])
+        worker.owned.put(a_run_change("silent", version=4))
+        await worker.sink.reconcile(["silent"])
         await follower.until(silent_run=4)
 
 
@@ -301,7 +300,7 @@ async def test_waiting_in_vain_says_where_the_run_is(reader: AsyncStateReader, w
     with pytest.raises(NotReached, match=r"'r1' did not get there within 0\.2 s: there is no such run yet"):
         await reader.wait_for("r1", timeout_seconds=0.2)
     await worker.write(a_run_change(version=1, progress={"done": 1, "planned": 2_000}))
-    with pytest.raises(NotReached, match=r"1 of 2,000 slots filled, status None") as caught:
+    with pytest.raises(NotReached, match=r"1 of 2,000 slots filled, stalled") as caught:
         await reader.wait_for("r1", timeout_seconds=1)
     assert isinstance(caught.value, TimeoutError)
     assert caught.value.last is not None

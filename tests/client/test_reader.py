@@ -37,7 +37,7 @@ def reader(redis_server: RedisServer) -> Iterator[StateReader]:
 @pytest.fixture
 async def sink(redis_server: RedisServer) -> AsyncIterator[RedisSink]:
     settings = Settings(redis=redis_server.url, namespace="team")
-    sink = RedisSink.from_settings(settings, current=list)
+    sink = RedisSink.from_settings(settings)
     yield sink
     await sink.close()
 

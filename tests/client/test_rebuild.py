@@ -11,7 +11,7 @@ import orjson
 import pytest
 import redis
 from aiokafka import TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, RecordsToDelete
 
 from schemas.canonical import canonical_json, digest_of
 from streamer.client.verify import Verification
@@ -166,3 +166,50 @@ def test_wrong_pages_summaries_and_runs_are_named_and_replaced(deployment: Deplo
     assert epochs == {6}
     deployment.publish(trial_events(100, seed=2))
     deployment.wait_until_equal(worker)
+
+
+async def add_partitions(deployment: Deployment, count: int) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=deployment.bootstrap)
+    await admin.start()
+    await admin.create_partitions({deployment.names.trial_events: NewPartitions(count)})
+    await admin.close()
+
+
+@pytest.mark.kafka
+def test_added_partitions_give_one_instruction_and_it_is_the_right_one(
+    on_kafka_deployment: Deployment,
+) -> None:
+    deployment = on_kafka_deployment
+    worker = deployment.worker().start()
+    deployment.publish(trial_events(300))
+    deployment.wait_until_equal(worker)
+    assert worker.stop() == 0
+    asyncio.run(add_partitions(deployment, 6))
+    instruction = "set STREAMER_PARTITIONS=6 everywhere, run `streamer rebuild --switch`"
+    for partitions in (4, 6):  # whatever the settings say
+        deployment.partitions = partitions
+        stopped = deployment.worker()
+        stopped.start(ready=False)
+        assert stopped.process.wait(60) == 2
+        assert stopped.output.count(instruction) == 1
+    code, [health], _ = call(deployment, "status")
+    assert code == 1
+    assert [problem for problem in health["problems"] if "artitions" in problem] == [
+        problem for problem in health["problems"] if instruction in problem
+    ]
+    code, _, said = call(deployment, "rebuild", "--switch", "--wait", 1)
+    assert code == 0, said
+    worker = deployment.worker().start()
+    deployment.publish(trial_events(100, seed=2))
+    deployment.wait_until_equal(worker)
+    code, verdicts, said = call(deployment, "verify", "--all", "--topics")
+    assert (code, {verdict["outcome"] for verdict in verdicts}) == (0, {"equal"}), (verdicts, said)
+
+
+@pytest.fixture
+def on_kafka_deployment(
+    kafka_bootstrap: str, tmp_path: Path, redis_server: RedisServer, namespace: str
+) -> Iterator[Deployment]:
+    found = Deployment(tmp_path, kafka_bootstrap, redis_server.url, namespace, embedded=False, session=6.0)
+    yield found
+    found.kill_workers()

@@ -138,31 +138,28 @@ def test_a_trial_that_stands_only_in_the_run_level_file_is_published_while_the_w
     assert len(following.trials) == 53
 
 
-def test_agents_of_fc_eval_without_a_result_of_their_own_are_published_while_the_whole_is_not_read(
+def test_agents_of_fc_eval_that_stand_only_in_the_run_level_file_are_published_while_the_whole_is_not_read(
     tmp_path: Path, whole: Whole
 ) -> None:
     simulate_run("fc-eval", tmp_path / "run", 20, seed=4, start=START)
-    crashed = json.loads((tmp_path / "run" / "results.json").read_text())
+    complete = json.loads((tmp_path / "run" / "results.json").read_text())
     directory = next(path.parent for path in sorted((tmp_path / "run").rglob("*agent-2*/results.json")))
     trial = directory.name.partition(".agent-")[0]
-    ending = next(entry for entry in crashed["results"] if entry["trial_name"] == trial)
-    kept = [entry for entry in crashed["results"] if entry is not ending]
+    kept = [entry for entry in complete["results"] if not entry["trial_name"].startswith(trial)]
     for path in directory.parent.glob(f"{trial}*"):
         if ".agent-1-" not in path.name:
             shutil.rmtree(path)
-    write_json(tmp_path / "run" / "results.json", crashed | {"results": kept})
+    write_json(tmp_path / "run" / "results.json", complete | {"results": kept})
     with followed(tmp_path / "run", gone_seconds=60.0) as following:
         wait_for_what_is_there(following)
         before = len(following.trials)
-        write_json(
-            tmp_path / "run" / "results.json",
-            crashed | {"results": [*kept, ending | {"parser_extra_metrics": None, **CRASH}]},
-        )
+        write_json(tmp_path / "run" / "results.json", complete)
         wait_for(lambda: len(following.trials) == before + 2, "the two agents that left nothing")
         whole.let_go()
         following.wait_until_converted()
     assert len(following.trials) == before + 2
-    assert {event["failure_mode"] for event in following.trials[before:]} == {"unknown_agent_error"}
+    assert [event["agent"] for event in following.trials[before:]] == ["oracle", "terminus-2"]
+    assert all(event["benchmarks"] and event["tests"] for event in following.trials[before:])
 
 
 def test_what_a_run_says_of_itself_is_published_while_the_whole_is_not_read(

@@ -14,6 +14,7 @@ from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.errors import KafkaConnectionError
 
 from streamer.client.lag import read_lags
+from streamer.client.log import read_batches
 from streamer.client.publish import ThreadedPublisher, outgoing
 from streamer.client.verify import Verdict, Verification
 from streamer.embedded.probe import free_port
@@ -194,3 +195,60 @@ def test_lag_counts_what_lies_after_the_committed_offsets(idle: Online) -> None:
     assert lag() == [2] * PARTITIONS
     idle.worker.start()
     wait_for(lambda: lag() == [0] * PARTITIONS, "everything is committed", 20)
+
+
+def topics_verdict(settings: Settings, run_id: str) -> Verdict:
+    prices = PriceTable.default()
+    verification = Verification(settings, prices=prices, wait_seconds=WAIT_SECONDS, topics=True)
+    [verdict] = verification.verify(run_id)
+    return verdict
+
+
+def test_topics_and_redis_hold_the_same_bytes_after_every_kind_of_recovery(idle: Online) -> None:
+    events = a_run("one")
+    idle.worker.start()
+    for event in events[:8]:  # one by one, so that each summary has another state version
+        publish(idle.settings, [event])
+        wait_for(lambda: verdict_of(idle.settings, "one").outcome == "equal", "the event is folded")
+    assert topics_verdict(idle.settings, "one").differences == ()
+    idle.redis.flush()
+    wait_for(lambda: topics_verdict(idle.settings, "one").outcome == "equal", "Redis is filled again")
+    idle.worker.kill()
+    idle.redis.flush()
+    publish(idle.settings, events[8:])
+    idle.worker.start()
+    assert topics_verdict(idle.settings, "one").differences == ()
+
+
+def test_other_bytes_of_the_same_summary_are_a_difference_that_topics_tells(stack: Online) -> None:
+    publish(stack.settings, a_run("bytes"))
+    assert topics_verdict(stack.settings, "bytes").outcome == "equal"
+    key = Names(stack.settings.namespace).run("bytes")
+    with client(stack) as store:
+        store.set(key, json.dumps(json.loads(str(store.get(key))) | {"state_version": 1_000}))
+    assert verdict_of(stack.settings, "bytes").outcome == "equal"
+    verdict = topics_verdict(stack.settings, "bytes")
+    assert verdict.outcome == "differs"
+    assert [(d.topic, d.fields) for d in verdict.differences] == [("run-summaries", ("state_version",))]
+
+
+async def withdraw_scored(settings: Settings, run_id: str) -> int:
+    """Tombstones for the scored trials of a run, by somebody else; how many."""
+    topic = Names(settings.namespace).scored_trials
+    records = [record async for batch in read_batches(settings, topic) for record in batch]
+    keys = {(r.partition, r.key) for r in records if r.key.startswith(run_id.encode()) and r.value}
+    async with AIOKafkaProducer(**settings.kafka_options()) as producer:
+        for partition, key in keys:
+            await producer.send_and_wait(topic, None, key=key, partition=partition)
+    return len(keys)
+
+
+def test_scored_trials_that_are_gone_are_a_difference_that_topics_tells(stack: Online) -> None:
+    publish(stack.settings, a_run("withdrawn"))
+    assert topics_verdict(stack.settings, "withdrawn").outcome == "equal"
+    asyncio.run(withdraw_scored(stack.settings, "withdrawn"))
+    verdict = topics_verdict(stack.settings, "withdrawn")
+    assert verdict.outcome == "differs"
+    assert {d.topic for d in verdict.differences} == {"scored-trials"}
+    assert len(verdict.differences) == 11
+    assert verdict.differences[-1].key.startswith("and ")

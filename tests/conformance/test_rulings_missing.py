@@ -32,12 +32,12 @@ def test_r21_a_planned_agent_without_a_sub_trial_counts_once_the_run_has_finishe
     assert finished["agent_advantage"] == pytest.approx(-0.4)
 
 
-def test_r21_what_is_missing_enters_no_other_count() -> None:
+def test_r21_what_is_missing_counts_like_a_failure_in_formulacodes_numbers_alone() -> None:
     running, finished = summary(*WITHOUT_THE_AGENT), summary(*WITHOUT_THE_AGENT, FINISHED)
     for name in ("trials", "accuracy", "resolved", "unresolved", "failure_modes", "pass_at_k", "total_cost"):
         assert finished[name] == running[name], name
-    for name in ("num_benchmarks", "num_valid_benchmarks", "mean_cost_per_task"):
-        assert finished["formulacode"][name] == running["formulacode"][name], name
+    assert finished["formulacode"]["mean_cost_per_task"] == running["formulacode"]["mean_cost_per_task"]
+    assert finished["formulacode"]["num_benchmarks"] > running["formulacode"]["num_benchmarks"]
 
 
 def test_r21_nothing_is_re_scored_for_what_is_missing() -> None:

@@ -77,6 +77,7 @@ def test_the_end_brings_the_board_without_baselines() -> None:
     decider.begin("r", {}, new=True)
     agents = [agent("B", name="worse"), agent("S", name="nop", baseline=True)]
     [_, finished] = decider.take(run(1, status="completed"), NOW, agents)
+    assert finished.title == "r finished (completed)"
     assert "worse:m: grade B" in finished.body
     assert "nop" not in finished.body
 
@@ -85,6 +86,26 @@ def test_a_change_of_grade_is_told_and_the_first_grade_is_none() -> None:
     watching = Watching()
     assert watching.take(agent(None, 1), agent("C", 2), agent("C", 3)) == []
     assert watching.take(agent("B", 4), agent("B", 5)) == ["grade:agent_model=a:m:B"]
+
+
+def test_a_grade_is_told_with_what_it_rests_on_and_the_board_begins_with_the_best_pass_rate() -> None:
+    decider = Decider(RULES)
+    decider.begin("r", {}, new=True)
+    judged = {"grade_basis": "composite_median", "grade_score": 0.8475, "grade_provisional": True}
+    decider.take(agent("B", 1), NOW)
+    [notice] = decider.take(agent("C", 2, **judged), NOW)
+    assert notice.title == "r a:m: grade B → C (judge awaited)"
+    assert notice.body.startswith("Grade C (judge awaited) by composite 0.8475, 1 trials")
+    rates = {"low": 0.25, "high": 0.5}
+    agents = [
+        an_agent_model_change("r", name, "m", means={"pass_rate": rate}).summary or {}
+        for name, rate in rates.items()
+    ]
+    ended = run(3, status="completed", progress={"done": 4, "planned": 4}, agent_models=2)
+    [_, complete] = decider.take(ended, NOW, agents)
+    assert complete.title == "r complete (completed)"
+    assert "all trials 100.0 %" in complete.body
+    assert complete.body.index("high:m") < complete.body.index("low:m")
 
 
 def test_a_grade_that_swings_is_told_once_per_grade() -> None:

@@ -72,23 +72,21 @@ async def test_a_run_is_told_from_start_to_end_once_and_a_restart_tells_nothing_
             await asyncio.to_thread(receiver.expect, "Nightly (run-1) started")
             for number in range(2, 4):
                 await feed.take([a_trial(task_id=f"task-{number}", cost_usd=0.4)])
-            grade = "Nightly (run-1) terminus:gpt-5: grade F → A"
+            grade = "Nightly (run-1) terminus:gpt-5: grade F → D"
             budget = "Nightly (run-1) is over its budget of $2.0000"
             await asyncio.to_thread(receiver.expect, "Nightly (run-1) started", grade, budget)
         told = receiver.titles
         await feed.take([finished()])
         with notifying(environment, tmp_path / "second.log", *arguments):
-            await asyncio.to_thread(receiver.expect, *told, "Nightly (run-1) finished: completed")
+            await asyncio.to_thread(receiver.expect, *told, "Nightly (run-1) finished (completed)")
             body = receiver.taken[-1][1]
             assert "2 of 3 resolved" in body
-            assert "terminus:gpt-5: grade A" in body
+            assert "terminus:gpt-5: grade D" in body
         with notifying(environment, tmp_path / "third.log", *arguments):
             await until_followed(settings)
             await feed.take([a_plan(run_id="other"), finished("other")])
-            await asyncio.to_thread(
-                receiver.expect,
-                *(*told, "Nightly (run-1) finished: completed", "other started", "other finished: completed"),
-            )
+            ends = ("Nightly (run-1) finished (completed)", "other finished (completed)")
+            await asyncio.to_thread(receiver.expect, *told, "other started", *ends)
 
 
 async def test_only_the_runs_that_were_named_are_told(
@@ -114,7 +112,7 @@ async def test_runs_that_were_finished_before_the_first_watch_are_not_told(
             await asyncio.to_thread(receiver.expect, "running is over its budget of $5.0000")
             await feed.take([finished("running")])
             await asyncio.to_thread(
-                receiver.expect, "running is over its budget of $5.0000", "running finished: completed"
+                receiver.expect, "running is over its budget of $5.0000", "running finished (completed)"
             )
 
 
@@ -144,7 +142,7 @@ async def test_silence_is_told(
             await asyncio.to_thread(told)
             started, stalled = receiver.titles
             assert started == "run-1 started"
-            assert stalled.startswith("run-1 has stalled: no result for ")
+            assert stalled.startswith("run-1 is unfinished: no result for ")
 
 
 async def test_too_many_rejections_are_told_once(

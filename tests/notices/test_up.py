@@ -64,7 +64,7 @@ def test_up_tells_of_every_run_and_hands_the_url_on_where_nobody_sees_it(tmp_pat
             wait_for(lambda: len(receiver.titles) == 2, "both notices", 120)
         started, stalled = receiver.titles
         assert started == "nightly started"
-        assert stalled.startswith("nightly has stalled: no result for ")
+        assert stalled.startswith("nightly is running: no result for ")
 
 
 def test_live_tells_of_the_run_that_it_follows(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from tests.support.events import Event, a_plan, a_trial, records
 from tests.support.simulated import TIERED_RUN, simulate
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
+NOW = datetime(2026, 11, 1, tzinfo=UTC)
 RUN = "<b>bold</b>|\u202erun"
 HOSTILE = [
     "<script>document.title='owned'</script>",
@@ -46,7 +47,7 @@ MEASURED: dict[str, Any] = {
 
 def folded(events: list[Any], run_id: str | None = None) -> RunData:
     """The run that these events (dicts, or lines) add up to."""
-    data, _ = from_events(records(events), run_id)
+    data, _ = from_events(records(events), run_id, NOW)
     return data
 
 

@@ -14,7 +14,7 @@ import redis
 from streamer.report.data import from_stack
 from streamer.settings import Settings
 from streamer.sinks.names import Names
-from tests.report.reporting import START, from_csv
+from tests.report.reporting import NOW, START, from_csv
 from tests.support.cli import streamer
 from tests.support.events import a_trial
 from tests.support.simulated import TIERED_RUN, simulate
@@ -72,7 +72,7 @@ async def test_markdown_and_no_trials_need_no_broker(feed: Feed, environment: di
 
 async def test_a_run_whose_plan_alone_is_known_has_a_report(feed: Feed, settings: Settings) -> None:
     await feed.take([{"type": "run_started", "run_id": "r", "tasks": 3}])
-    data = await asyncio.to_thread(from_stack, settings, "r")
+    data = await asyncio.to_thread(from_stack, settings, "r", NOW)
     assert (data.trials, data.agents) == ([], [])
 
 

@@ -17,7 +17,7 @@ from streamer.settings import Settings
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 TOPIC, GROUP = 2, 3
 LITERAL, ALLOW, ANY_HOST = 3, 3, "*"
-OPERATIONS = {"Read": 3, "Write": 4, "Create": 5, "Describe": 8}
+OPERATIONS = {"Read": 3, "Write": 4, "Create": 5, "Describe": 8, "DescribeConfigs": 10}
 """Numbers of Kafka's protocol."""
 
 

@@ -41,7 +41,7 @@ def worker(given: dict[str, Any], secure_redis: SecureRedis, secret_files: Secre
 
 async def written(settings: Settings, *runs: str) -> RedisSink:
     """A sink that has written something of each run, and was closed."""
-    sink = RedisSink.from_settings(settings, current=list)
+    sink = RedisSink.from_settings(settings)
     await sink.heartbeat("w", {"partitions": []}, at=datetime.now(UTC))
     for run in runs:
         await sink.write([a_cut(a_run_change(run, benchmark="b"), an_agent_model_change(run))])

@@ -28,7 +28,7 @@ async def make_sink(redis_server: RedisServer) -> AsyncIterator[MakeSink]:
     sinks: list[RedisSink] = []
 
     def make(**arguments: Any) -> RedisSink:
-        settings = {"names": Names(), "current": list, "timeout_seconds": 2.0, **arguments}
+        settings = {"names": Names(), "timeout_seconds": 2.0, **arguments}
         sinks.append(RedisSink(redis_server.url, **settings))
         return sinks[-1]
 

@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import signal
-from collections.abc import Iterable
 from datetime import UTC, datetime
 
 import pytest
@@ -18,29 +17,30 @@ from streamer.sinks.redis import RedisSink
 from tests.sinks.conftest import MakeSink
 from tests.support.builders import a_cut, a_run_change, a_tier_change, an_agent_model_change
 from tests.support.eventually import eventually
+from tests.support.owning import Owning, reconcile
 from tests.support.servers import RedisServer
 
 NAMES = Names()
 
 
-class Owner:
+class Owner(Owning):
     """A worker in small: what it owns, published to a sink as it changes."""
 
     def __init__(self, make_sink: MakeSink, runs: int = 3) -> None:
-        self.sink: RedisSink = make_sink(current=self.current)
-        self.owned: dict[tuple[str, str], SummaryChange] = {}
+        super().__init__()
+        self.sink: RedisSink = make_sink(owner=self)
         self.runs = [f"run {number}" for number in range(runs)]
         self.version = -1
 
-    def current(self) -> Iterable[SummaryChange]:
-        return sorted(self.owned.values(), key=lambda change: change.run_id)
+    def current(self) -> list[SummaryChange]:
+        return [change for run_id in self.run_ids() for change in self.summaries(run_id)]
 
     async def step(self) -> None:
         """The next event of every run."""
         self.version += 1
         cuts = [self._cut(run) for run in self.runs]
         for cut in cuts:
-            self.owned |= {(change.kind, change.key): change for change in cut.summaries}
+            self.put(*cut.summaries)
         await self.sink.write(cuts)
 
     def _cut(self, run: str) -> Cut:
@@ -99,7 +99,7 @@ async def test_redis_away_from_the_start_gets_everything_when_it_comes(
     redis_server.stop()
     owner = Owner(make_sink)
     await owner.step()
-    await owner.sink.reconcile(owner.current())
+    await owner.sink.reconcile(owner.run_ids())
     assert owner.sink.unsent == 9
     redis_server.start()
     await converged(client, owner)
@@ -220,7 +220,7 @@ async def test_reconcile_sends_what_is_missing_lower_or_different_silently(
     with client.pubsub() as listener:
         listener.subscribe(NAMES.updates)
         assert listener.get_message(timeout=5)
-        await owner.sink.reconcile(owner.current())
+        await owner.sink.reconcile(owner.run_ids())
         assert holds(client, owner)
         assert listener.get_message(timeout=0.05) is None
     assert client.xlen(NAMES.history("run 0")) == told
@@ -233,7 +233,8 @@ async def test_reconcile_removes_groups_that_emptied_while_redis_was_away(
         an_agent_model_change(agent="gone"), a_tier_change(tier="T9"), an_agent_model_change(), a_run_change()
     )
     await make_sink().write([old])
-    await make_sink().reconcile([an_agent_model_change(version=2), a_run_change(version=2)])
+    owner = Owning([an_agent_model_change(version=2), a_run_change(version=2)])
+    await reconcile(make_sink(owner=owner), owner)
     assert client.smembers(NAMES.agent_models("r1")) == {"claude:opus"}
     assert not client.exists(NAMES.tier("r1", "T9"), NAMES.tiers("r1"))
     assert client.zrange(NAMES.board("r1", "accuracy"), 0, -1) == ["claude:opus"]
@@ -244,8 +245,11 @@ async def test_reconcile_never_lowers_what_another_worker_wrote(
 ) -> None:
     await make_sink().write([a_cut(a_run_change(version=9), an_agent_model_change(agent="new", version=9))])
     before = {key: client.dump(key) for key in client.scan_iter()}
-    await make_sink().reconcile([a_run_change(version=8)])
-    assert {key: client.dump(key) for key in client.scan_iter()} == before
+    owner = Owning([a_run_change(version=8)])
+    await reconcile(make_sink(owner=owner), owner)
+    after = {key: client.dump(key) for key in client.scan_iter()}
+    assert after.pop(NAMES.writer("r1"))
+    assert after == before
 
 
 async def test_a_reconcile_that_fails_in_our_own_code_is_told_and_tried_again(
@@ -253,12 +257,13 @@ async def test_a_reconcile_that_fails_in_our_own_code_is_told_and_tried_again(
 ) -> None:
     answers = iter([KeyError("a bug"), None])
 
-    def current() -> list[SummaryChange]:
-        if error := next(answers):
-            raise error
-        return [a_run_change("remembered")]
+    class Buggy(Owning):
+        def run_ids(self) -> list[str]:
+            if error := next(answers):
+                raise error
+            return super().run_ids()
 
-    sink = make_sink(current=current)
+    sink = make_sink(owner=Buggy([a_run_change("remembered"), a_run_change()]))
     await sink.write([a_cut(a_run_change())])
     redis_server.restart_empty()
     await sink.write([a_cut(a_run_change(version=1))])
@@ -301,9 +306,8 @@ async def test_with_an_expiry_all_keys_of_a_live_run_expire_together(
 
 
 async def test_an_expired_run_is_not_sent_again(make_sink: MakeSink, client: redis.Redis) -> None:
-    sink = make_sink(expire_seconds=3600, clock=lambda: 1767323045.0)
     old, young = "2026-01-02T02:04:04Z", "2026-01-02T02:04:05Z"
-    await sink.reconcile(
-        [a_run_change(run, last_event_at=at) for run, at in [("a", old), ("b", young), ("c", None)]]
-    )
+    runs = [a_run_change(run, last_event_at=at) for run, at in [("a", old), ("b", young), ("c", None)]]
+    owner = Owning(runs)
+    await reconcile(make_sink(owner=owner, expire_seconds=3600, clock=lambda: 1767323045.0), owner)
     assert set(client.zrange(NAMES.runs, 0, -1)) == {"b", "c"}

@@ -46,6 +46,7 @@ def test_every_kind_of_key_is_described() -> None:
         names.tier_agent_models("RUN", "TIER"),
         names.history("RUN"),
         names.versions("RUN"),
+        names.writer("RUN"),
         names.notices("RUN"),
         names.runs,
         names.benchmark_board("BENCHMARK", "METRIC"),

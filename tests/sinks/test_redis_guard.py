@@ -132,7 +132,7 @@ def test_two_writers_in_any_order_leave_what_the_newest_of_them_said(
     run, model = f"run {next(RUNS)}", Model()
 
     async def write_all() -> None:
-        sinks = [RedisSink(redis_server.url, names=NAMES, current=list) for _ in range(2)]
+        sinks = [RedisSink(redis_server.url, names=NAMES) for _ in range(2)]
         for mark, (sink, kind, epoch, version, deleted) in enumerate(writes):
             change = a_write(run, kind, epoch, version, deleted, mark)
             model.write(change)

@@ -9,14 +9,18 @@ from pathlib import Path
 import pytest
 import redis
 
+from streamer.client.async_reader import AsyncStateReader
+from streamer.client.reader import StateReader
 from streamer.embedded.probe import free_port
 from streamer.embedded.processes import Child
 from streamer.embedded.valkey import Valkey
+from streamer.settings import Settings
 from streamer.sinks.connect import sync_client
 from streamer.sinks.names import Names
 from streamer.sinks.redis import RedisSink
 from tests.sinks.hostile import HOSTILE, IDS
 from tests.support.builders import a_cut, a_run_change, a_tier_change, an_agent_model_change
+from tests.support.owning import Owning
 
 NAMES = Names("team")
 SLOTS = 16384
@@ -67,18 +71,29 @@ async def test_write_reconcile_and_delete_work_alike_on_every_server(url: str) -
             a_run_change(run, version=1, benchmark="b"),
         )
     ]
-    sink = RedisSink(url, names=NAMES, current=lambda: changes)
+    owner = Owning(changes)
+    sink = RedisSink(url, names=NAMES, owner=owner)
     await sink.write([a_cut(*[change for change in changes if change.run_id == run]) for run in runs])
     await sink.write([a_cut(a_run_change(runs[0], version=0, benchmark="c"))])
-    await sink.write([a_cut(a_run_change(runs[1], version=2, deleted=True))])
+    owner.put(deletion := a_run_change(runs[1], version=2, deleted=True))
+    await sink.write([a_cut(deletion)])
     with sync_client(url, {}, 5.0) as client:
         client.delete(NAMES.run(runs[2]))
-        await sink.reconcile(changes[6:])
+        await sink.reconcile(runs[2:])
         boards = client.zrange(NAMES.benchmark_board("b", "accuracy"), 0, -1)
         assert boards == [f"{run}|claude:opus".encode() for run in runs if run != runs[1]]
         assert not client.exists(NAMES.benchmark_board("c", "accuracy"))
         assert client.get(NAMES.run(runs[2])) == changes[8].value
         assert client.xlen(NAMES.history(runs[2])) == 3
+    settings = Settings(redis=url, namespace="team")
+    with StateReader(settings) as reader:
+        snapshot = reader.snapshot(runs[2])
+    async with AsyncStateReader(settings) as following:
+        assert await following.snapshot(runs[2]) == snapshot
+        updates = following.updates(runs[2])
+        assert {(await anext(updates)).kind for _ in range(3)} == {"run", "agent_model", "tier"}
+        await updates.aclose()  # type: ignore[attr-defined]
+    assert (snapshot.run.run_id, len(snapshot.agents), len(snapshot.tiers)) == (runs[2], 1, 1)
     assert sink.unsent == 0
     await sink.close()
 

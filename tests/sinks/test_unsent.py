@@ -12,8 +12,7 @@ def an_entry(run: str, version: int, *, deleted: bool = False, news: bool = True
 
 
 def waiting(unsent: Unsent) -> list[tuple[str, int]]:
-    batches = unsent.batches(None, size=100)
-    return [(entry.run_id, entry.version[1]) for batch in batches for run in batch.values() for entry in run]
+    return [(entry.run_id, entry.version[1]) for run in unsent.runs() for entry in unsent.of(run)]
 
 
 def test_the_latest_of_each_key_waits() -> None:
@@ -28,8 +27,7 @@ def test_news_that_a_silent_entry_overtook_stay_news() -> None:
     unsent = Unsent(limit=10)
     unsent.put(an_entry("r", 1, news=True))
     unsent.put(an_entry("r", 2, news=False))
-    [batch] = unsent.batches(None, size=100)
-    assert batch["r"][0].news
+    assert unsent.of("r")[0].news
 
 
 def test_an_entry_that_changed_while_it_was_sent_still_waits() -> None:
@@ -47,13 +45,14 @@ def test_when_it_is_full_summaries_go_before_tombstones_oldest_first() -> None:
     for run in ("a", "b", "c"):
         unsent.put(an_entry(run, 1))
     assert waiting(unsent) == [("deleted", 1), ("c", 1)]
-    assert (len(unsent), unsent.dropped) == (2, 2)
+    assert (len(unsent), unsent.dropped, unsent.incomplete) == (2, 2, {"a", "b"})
 
 
-def test_batches_keep_runs_together() -> None:
+def test_what_waits_is_asked_for_run_by_run() -> None:
     unsent = Unsent(limit=100)
-    for run in ("a", "b", "c"):
+    for run in ("a", "b"):
         unsent.put(an_entry(run, 1))
         unsent.put(entry_of(a_tier_change(run), news=True))
-    assert [list(batch) for batch in unsent.batches(None, size=3)] == [["a", "b"], ["c"]]
-    assert [list(batch) for batch in unsent.batches(["c", "unknown"], size=3)] == [["c"]]
+    assert unsent.runs() == ["a", "b"]
+    assert [entry.suffix for entry in unsent.of("b")] == ["run", "tier:T0"]
+    assert unsent.of("unknown") == []

@@ -40,7 +40,7 @@ def statistics_of(value: float | str | None) -> dict[str, Any]:
 
 def a_formulacode_summary(**fields: Any) -> dict[str, Any]:
     """FormulaCode's block of an agent:model summary."""
-    counts = dict.fromkeys(("num_benchmarks", "num_valid_benchmarks", "fallbacks", "claimed"), 0)
+    counts = dict.fromkeys(("num_benchmarks", "num_valid_benchmarks", "missing", "fallbacks", "claimed"), 0)
     coverage = dict.fromkeys(FormulaCodeCoverage.model_fields, 1)
     return dict.fromkeys(FormulaCodeSummary.model_fields) | counts | {"coverage": coverage, **fields}
 
@@ -132,6 +132,8 @@ def _counts() -> dict[str, Any]:
         "unresolved": 0,
         "no_verdict": 0,
         "accuracy": 1.0,
+        "accuracy_excluding_infrastructure": 1.0,
+        "infrastructure_failures": 0,
         "pass_at_k": {"1": {"value": 1.0, "tasks_covered": 1, "partial": False}},
         "tokens": dict.fromkeys(("input", "output", "cache_read", "cache_write")),
         "failure_modes": {},
@@ -145,7 +147,7 @@ def _counts() -> dict[str, Any]:
 
 def _group(means: dict[str, Any] | None) -> dict[str, Any]:
     statistics = {metric: statistics_of((means or {}).get(metric)) for metric in METRICS}
-    return _counts() | {"statistics": statistics}
+    return _counts() | {"statistics": statistics, "grade_provisional": False}
 
 
 def _change(

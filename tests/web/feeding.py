@@ -10,6 +10,7 @@ from typing import Any, Self
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+from streamer.aggregate.changes import SummaryChange
 from streamer.pipeline import Pipeline, Record
 from streamer.settings import Settings
 from streamer.sinks.names import Names
@@ -37,7 +38,7 @@ class Feed:
         self._producer: AIOKafkaProducer | None = None
 
     async def __aenter__(self) -> Self:
-        self._sink = RedisSink.from_settings(self.settings, current=self._everything)
+        self._sink = RedisSink.from_settings(self.settings, self)
         if self._log:
             admin = AIOKafkaAdminClient(**self.settings.kafka_options())
             await admin.start()
@@ -76,8 +77,13 @@ class Feed:
         summaries = [change.summary or {} for change in self.pipeline.all_summaries(run_id)]
         return {place_of(summary): summary["digest"] for summary in summaries}
 
-    def _everything(self) -> list[Any]:
-        return [change for run in self.pipeline.runs() for change in self.pipeline.all_summaries(run)]
+    def run_ids(self) -> list[str]:
+        """Every run that was folded."""
+        return self.pipeline.runs()
+
+    def summaries(self, run_id: str) -> list[SummaryChange]:
+        """Everything of a run as it stands."""
+        return self.pipeline.all_summaries(run_id) if self.pipeline.knows(run_id) else []
 
 
 def place_of(summary: Event) -> tuple[str, str, str]:

@@ -8,12 +8,11 @@ import threading
 from types import TracebackType
 from typing import Any, Self
 
-import uvicorn
-
 from streamer.settings import Settings
 from streamer.web.answers import Web
 from streamer.web.app import create_app
-from streamer.web.server import Server, listening
+from streamer.web.connections import Connections
+from streamer.web.server import Server, configured, listening
 from tests.support.worker_process import wait_for
 
 DEADLINE_SECONDS = 30.0
@@ -38,10 +37,18 @@ class Serving:
     Args:
         settings: where Redis and the broker are.
         port: None: a free one.
+        connections: limits of the server; None: as they are by default.
         options: of `create_app`.
     """
 
-    def __init__(self, settings: Settings, port: int | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        port: int | None = None,
+        connections: Connections | None = None,
+        **options: Any,
+    ) -> None:
+        self._connections = connections or Connections()
         self._settings = settings
         self._options = options
         self._listener = listening("127.0.0.1", port or 0)
@@ -81,8 +88,5 @@ class Serving:
     def _run(self) -> None:
         web = Web(self._settings)
         app = create_app(web, **self._options)
-        config = uvicorn.Config(
-            app, log_level="error", access_log=False, ws="none", timeout_graceful_shutdown=5
-        )
-        self._server = Server(config, web)
+        self._server = Server(configured(app, self._connections), web)
         self._server.run(sockets=[self._listener])

@@ -15,6 +15,7 @@ import redis
 from jsonschema import Draft202012Validator
 
 from schemas.metrics import BOARD_METRICS
+from streamer.client.lifecycle import with_state
 from streamer.client.reader import StateReader
 from streamer.settings import Settings
 from streamer.sinks.names import Names
@@ -83,17 +84,20 @@ async def test_the_document_is_served_and_hangs_together(serving: Serving) -> No
 async def test_a_run_is_what_redis_holds(simulated: Feed, serving: Serving, settings: Settings) -> None:
     with redis.Redis.from_url(settings.redis) as client:
         held = client.get(Names(settings.namespace).run(TIERED_RUN))
-    assert serving.get(f"/api/runs/{TIERED_RUN}").json() == json.loads(str(held, "utf-8"))
+    published = json.loads(str(held, "utf-8"))
+    assert published["progress"]["done"] == published["progress"]["planned"]
+    assert serving.get(f"/api/runs/{TIERED_RUN}").json() == published | {"state": "complete"}
 
 
 async def test_summaries_are_the_readers(simulated: Feed, serving: Serving, logged: Settings) -> None:
     with StateReader(logged) as reader:
         wanted = {
-            "/api/runs": reader.runs(),
             f"/api/runs/{PLAIN_RUN}/agents": reader.agents(PLAIN_RUN),
             f"/api/runs/{TIERED_RUN}/tiers": reader.tiers(TIERED_RUN),
             f"/api/runs/{TIERED_RUN}/tiers?within=true": reader.tiers(TIERED_RUN, within=True),
         }
+        runs = [with_state(run, datetime.now(UTC)) for run in reader.runs()]
+    assert serving.get("/api/runs").json() == runs
     for path, summaries in wanted.items():
         assert serving.get(path).json() == [summary.model_dump(mode="json") for summary in summaries]
 
@@ -106,6 +110,8 @@ async def test_boards_are_those_of_the_command_line(
         rows = [(row.rank, row.run, row.agent_model) for row in reader.leaderboard(metric)]
     found = serving.get(f"/api/leaderboard?metric={metric}").json()
     assert [(row["rank"], row["run"], row["agent_model"]) for row in found] == rows
+    states = {TIERED_RUN: "complete", PLAIN_RUN: "finished"}
+    assert all(row["state"] == states[row["run"]] for row in found)
     labelled = serving.get(f"/api/leaderboard?metric={metric}&label=purpose=demo&limit=2").json()
     assert {row["run"] for row in labelled} <= {PLAIN_RUN}
     assert len(labelled) <= 2

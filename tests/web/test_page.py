@@ -232,6 +232,66 @@ def test_tiers_have_grade_uplift_spread_and_variances(page: Page, web: WebProces
     expect(page.locator("svg.spread")).to_have_count(21)
 
 
+def test_without_a_judge_nothing_shows_a_composite_and_grades_rest_on_the_pass_rate(
+    page: Page, web: WebProcess, stack: Settings
+) -> None:
+    publish(stack, trials("unjudged", 0, 3, tier="T0"))
+    publish(stack, trials("unjudged", 0, 2, tier="T0", agent="other", resolved=False))
+    page.goto(f"{web.url}/#/run/unjudged")
+    board = page.get_by_role("region", name="Agents of this run")
+    expect(board.get_by_role("row").nth(1)).to_contain_text("pass rate")
+    expect(board).not_to_contain_text("Composite")
+    for choice in ("Metric", "Quality"):
+        select = page.locator("label.field").filter(has=page.get_by_text(choice, exact=True))
+        options = select.locator("option").all_text_contents()
+        assert "Pass rate" in options
+        assert "Composite" not in options
+    for words in ("All trials", "each agent has its own"):
+        expect(page.locator(".tiles")).to_contain_text(words)
+    page.get_by_role("link", name="Tiers", exact=True).click()
+    tiers = page.get_by_role("region", name="Tiers of this run")
+    expect(tiers).to_contain_text("pass rate")
+    expect(page.locator("svg.spread")).to_have_count(1)
+    assert "Composite" not in (tiers.text_content() or "")
+    page.get_by_role("link", name="Trials", exact=True).click()
+    listed = page.get_by_role("region", name="Trials of this run")
+    expect(listed.get_by_role("row")).to_have_count(6)
+    assert "Composite" not in (listed.text_content() or "")
+    listed.get_by_role("button", name="task-0").first.click()
+    drawer = page.get_by_role("dialog")
+    expect(drawer).to_contain_text("Pass rate")
+    expect(drawer).not_to_contain_text(re.compile("Composite|still awaited"))
+
+
+@pytest.mark.parametrize(
+    ("planned", "ended", "age", "word"),
+    [
+        (1, False, timedelta(), "complete"),
+        (2, True, timedelta(), "finished"),
+        (2, False, timedelta(), "running"),
+        (2, False, timedelta(hours=1), "stalled"),
+        (None, False, timedelta(hours=1), "unfinished"),
+    ],
+)
+def test_the_page_names_the_state_of_a_run_as_the_command_line_does(
+    page: Page, web: WebProcess, stack: Settings, planned: int | None, ended: bool, age: timedelta, word: str
+) -> None:
+    run = f"state-{word}"
+    at = (datetime.now(UTC) - age).isoformat()
+    plan = {"tasks": planned, "attempts": 1} if planned else {}
+    events = [a_plan(run_id=run, revision=1, started_at=at, **plan), a_trial(run_id=run, finished_at=at)]
+    events += [{"type": "run_finished", "run_id": run, "status": "completed", "finished_at": at}] * ended
+    publish(stack, [json.dumps(event).encode() for event in events])
+    page.goto(web.url)
+    line = page.get_by_role("row").filter(has=page.get_by_role("link", name=run))
+    expect(line.locator(f".state-{word}")).to_have_text(word)
+    page.goto(f"{web.url}/#/run/{run}")
+    expect(page.locator(f".head .state-{word}")).to_have_text(word)
+    page.goto(f"{web.url}/#/leaders")
+    place = page.get_by_role("row").filter(has_text=run)
+    expect(place.locator(f".state-{word}")).to_have_text(word)
+
+
 def test_trials_are_filtered_paged_and_opened_with_the_reason(
     page: Page, web: WebProcess, simulated: None
 ) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import redis
 
-from schemas.summaries import AgentModelSummary
+from schemas.summaries import AgentModelSummary, RunSummary
+from streamer.client.lifecycle import SILENT_AFTER
 from streamer.settings import Settings
 from streamer.sinks.names import Names
+from streamer.web import hub
 from streamer.web.rooms import Room
-from tests.support.builders import an_agent_model_change
+from tests.support.builders import LAST_EVENT_AT, a_run_change, an_agent_model_change
 from tests.support.events import a_deletion, a_plan, a_retraction, a_trial
 from tests.support.eventually import eventually
 from tests.support.servers import RedisServer
@@ -215,6 +218,47 @@ def test_an_older_version_never_replaces_a_newer_one_and_an_equal_one_does() -> 
         room.put(AgentModelSummary.model_validate_json(change.value or b""))
     [frame], _ = room.since(0)
     assert b'"trials":3' in frame
+
+
+def test_a_run_that_falls_silent_is_told_again_with_its_new_state_and_only_then() -> None:
+    now = datetime.fromisoformat(LAST_EVENT_AT)
+    clock = [now]
+    room = Room(lambda: clock[0])
+    change = a_run_change(progress={"done": 3, "planned": 12})
+    room.fill([RunSummary.model_validate_json(change.value or b"")])
+    [frame], position = room.since(0)
+    assert b'"state":"running"' in frame
+    clock[0] = now + SILENT_AFTER
+    room.tell_states()
+    assert room.since(position) == ([], position)
+    clock[0] += timedelta(seconds=1)
+    room.tell_states()
+    room.tell_states()
+    [frame], told = room.since(position)
+    assert (b'"state":"stalled"' in frame, told) == (True, position + 1)
+    room.remove(("r1", "run_summary", "", ""))
+    clock[0] = now
+    room.tell_states()
+    assert len(room.since(told)[0]) == 1
+
+
+async def test_viewers_are_told_without_an_event_that_a_run_has_stalled(
+    settings: Settings, feed: Feed, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "STATES_SECONDS", 0.05)
+    at = datetime.now(UTC) - SILENT_AFTER + timedelta(seconds=3)
+    with Serving(settings) as serving:
+        await feed.take([a_plan(tasks=3, attempts=1), a_trial(finished_at=at.isoformat())])
+        viewer = await watch(serving, "/api/updates").open()
+
+        def state() -> str:
+            [run] = viewer.state.values()
+            return str(run["state"])
+
+        assert state() == "running"
+        await eventually(lambda: state() == "stalled", "the run has stalled")
+        assert viewer.digests() == {("run_summary", "", ""): feed.digests("run-1")["run_summary", "", ""]}
+        await viewer.close()
 
 
 async def test_a_room_wakes_who_waits() -> None:

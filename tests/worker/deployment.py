@@ -102,7 +102,7 @@ class Deployment:
 
     def publish(self, events: list[bytes], place: Callable[[bytes], int] | None = None) -> None:
         """Publish events, each to the partition of its run (or to `place`), and remember them."""
-        self.send([(place or self._place)(event) for event in events], events)
+        self.send([(place or self.place)(event) for event in events], events)
         self.published += events
 
     def send(self, places: list[int], values: list[bytes]) -> None:
@@ -173,7 +173,8 @@ class Deployment:
         for worker in self.workers:
             worker.kill()
 
-    def _place(self, event: bytes) -> int:
+    def place(self, event: bytes) -> int:
+        """Partition of an event's run."""
         return partition_of(orjson.loads(event)["run_id"], self.partitions)
 
     def _settings(self) -> dict[str, Any]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
-from streamer.aggregate.changes import Cut
+from streamer.aggregate.changes import Cut, SummaryChange
 from streamer.pipeline import Pipeline
 from streamer.settings import Settings
 from streamer.sinks.names import Names
@@ -14,6 +14,7 @@ from streamer.worker.alive import Pulse
 from streamer.worker.app import faust_app
 from streamer.worker.batches import Batch
 from streamer.worker.idle import IdleRuns
+from streamer.worker.log_faults import LogFaults
 from streamer.worker.meter import Meter
 from streamer.worker.output import Out
 from streamer.worker.partition import Partition
@@ -50,13 +51,13 @@ class Sink:
 
     def __init__(self) -> None:
         self.cuts: list[Cut] = []
-        self.reconciled: list[Any] = []
+        self.reconciled: list[str] = []
 
     async def write(self, cuts: Sequence[Cut]) -> None:
         self.cuts += cuts
 
-    async def reconcile(self, changes: Iterable[Any]) -> None:
-        self.reconciled += changes
+    async def reconcile(self, run_ids: Iterable[str]) -> None:
+        self.reconciled += run_ids
 
 
 class App:
@@ -90,6 +91,7 @@ class Bench:
             "sink": self.sink,
             "pulse": Pulse(60),
             "meter": Meter(1),
+            "faults": LogFaults(cast(Any, None), Settings(embedded=True), tables, cast(Any, self.broker)),
             "waiting": lambda number, offset: 100_000 if self.behind else 0,
         }
         app: Any = self.app
@@ -97,6 +99,11 @@ class Bench:
         pipeline = Pipeline(writer="w")
         self.partition = Partition(0, 1, pipeline, position, catch_up_to, caught_up=caught_up)
         self.processor.partitions[0] = self.partition
+
+    def standing(self) -> list[SummaryChange]:
+        """Every summary of the partition as published."""
+        idle = self.processor.idle
+        return [c for run_id in self.partition.run_ids() for c in idle.summaries(self.partition, run_id)]
 
     def batch(self, first: int, count: int) -> Batch:
         """A batch of events at these offsets."""

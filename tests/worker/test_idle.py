@@ -46,8 +46,7 @@ def published(bench: Bench) -> list[tuple[str, bytes | None, bytes | None]]:
 
 
 def digests(bench: Bench) -> dict[str, str]:
-    changes = bench.processor.idle.summaries(bench.partition)
-    return {change.key: change.digest for change in changes if change.value is not None}
+    return {change.key: change.digest for change in bench.standing() if change.value is not None}
 
 
 def folded_digests(values: list[bytes]) -> dict[str, str]:
@@ -70,11 +69,7 @@ async def test_a_run_is_closed_as_soon_as_it_was_idle_for_the_time_set() -> None
     await bench.processor.handle(a_batch(0, EVENTS[:60]))
     bench.seconds = 50.0
     await bench.processor.handle(a_batch(60, [event for event in EVENTS[60:120] if b'"run 1"' in event]))
-    before = [
-        (change.key, change.value)
-        for change in bench.processor.idle.summaries(bench.partition)
-        if change.value
-    ]
+    before = [(change.key, change.value) for change in bench.standing() if change.value]
     bench.seconds = 59.9
     assert bench.processor.idle.close_due(bench.partition) == 0
     bench.seconds = 60.0
@@ -194,7 +189,7 @@ async def test_a_deleted_run_stays_deleted_when_it_is_closed_and_opened_again() 
     await bench.processor.handle(a_batch(0, EVENTS[:60]))
     await bench.processor.handle(a_batch(60, [b'{"type":"run_deleted","run_id":"run 1","revision":9}']))
     close_all(bench)
-    tombstones = [c for c in bench.processor.idle.summaries(bench.partition) if c.value is None]
+    tombstones = [c for c in bench.standing() if c.value is None]
     assert [(c.kind, c.key, c.state_version) for c in tombstones] == [("run", "run 1", 60)]
     bench.broker.writes.clear()
     late = [event for event in EVENTS[60:600] if b'"run 1"' in event]

@@ -35,6 +35,9 @@ STATUS: dict[str, Any] = {
     "closed_runs": 1,
     "quarantined_runs": 0,
     "waits": None,
+    "events_lost": 0,
+    "offsets_moved": [],
+    "retention": None,
 }
 
 

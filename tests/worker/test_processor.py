@@ -68,7 +68,7 @@ async def test_after_a_recovery_only_what_differs_from_the_tables_is_published_a
     bench.partition.caught_up = False
     bench.broker.writes.clear()
     rebuilt = Pipeline(writer="v")
-    assert list(bench.processor.summaries()) == []
+    assert list(bench.processor.run_ids()) == []
     rebuilt.fold(Record(value, offset) for offset, value in enumerate(trial_events(40)))
     bench.partition.pipeline = rebuilt
     await bench.processor.publish_passed()

@@ -75,7 +75,7 @@ async def main(
     await probe.done.wait()
     consumer = consumer_of(app)
     await consumer.commit()
-    committed = await consumer.committed(TP(topic, 0))
+    committed, _ = await consumer.committed(TP(topic, 0))
     print(json.dumps({"sizes": probe.sizes, "peak": probe.peak, "committed": committed}), flush=True)
     await app.stop()
     running.cancel()

@@ -1,7 +1,7 @@
 // The board: every agent:model of a run, sortable.
 
 import { h, name } from "./dom.js";
-import { count, grade, meter } from "./format.js";
+import { GRADE_MARKS, accuracy, basis, count, groupGrade, meter } from "./format.js";
 import { METRICS, color, known, valueOf } from "./metrics.js";
 import { Table } from "./table.js";
 
@@ -23,7 +23,7 @@ export class Board {
 
   update(agents, indexOf) {
     const metrics = known(ORDER, agents).map((id) => metricColumn(id));
-    this.table.setColumns([who(indexOf), graded, trials, ...metrics]);
+    this.table.setColumns([who(indexOf), graded, restsOn, trials, ...metrics]);
     this.table.update(agents);
   }
 }
@@ -42,10 +42,12 @@ const who = (indexOf) => ({
 const graded = {
   id: "grade",
   title: "Grade",
-  hint: "From the median composite score; * while planned trials are missing",
+  hint: `By the composite where there is a judge, else by the pass rate; ${GRADE_MARKS}`,
   value: (agent) => (agent.grade ? GRADES.indexOf(agent.grade) : null),
-  cell: (agent) => grade(agent.grade, agent.provisional),
+  cell: groupGrade,
 };
+
+export const restsOn = { id: "basis", title: "Rests on", hint: "What the grade rests on", value: basis, cell: basis };
 
 const trials = {
   id: "trials",
@@ -58,6 +60,7 @@ const trials = {
 
 export function metricColumn(id) {
   const metric = METRICS[id];
+  if (id === "accuracy") return { id, title: metric.title, number: true, high: true, value: (group) => valueOf(id, group), cell: accuracy };
   const cell = (group) => (metric.share && METERS.includes(id) ? meter(metric.value(group), metric.write) : metric.write(metric.value(group)));
   return { id, title: metric.title, number: true, high: metric.high, value: (group) => valueOf(id, group), cell };
 }

@@ -7,9 +7,9 @@ import { METRICS, known } from "./metrics.js";
 import { TimeChart } from "./timechart.js";
 
 const LINES = ["pass_rate", "composite_score", "accuracy", "mean_speedup", "agent_advantage", "cost_of_pass", "total_cost", "trials"];
-// FormulaCode's: no tier has them, and few runs.
-const OF_AGENTS = ["mean_speedup", "agent_advantage"];
-const QUALITIES = ["composite_score", "pass_rate", "accuracy", "mean_speedup", "agent_advantage"];
+// Not every run has these; of tiers, none has FormulaCode's.
+const SOMETIMES = ["composite_score", "mean_speedup", "agent_advantage"];
+const QUALITIES = ["pass_rate", "composite_score", "accuracy", "mean_speedup", "agent_advantage"];
 const COSTS = ["mean_cost", "cost_of_pass", "total_cost"];
 
 const titled = (names) => names.map((name) => [name, METRICS[name].title]);
@@ -20,10 +20,10 @@ export class Charts {
     this.agents = [];
     this.tiers = [];
     this.colors = new Map();
-    this.choice = { kind: "agent_model", line: "pass_rate", quality: "composite_score", cost: "mean_cost" };
+    this.choice = { kind: "agent_model", line: "pass_rate", quality: "pass_rate", cost: "mean_cost" };
     this.chart = new TimeChart(run, (key, kind = "agent_model") => (kind === "tier" ? this.tierIndex(key) : this.indexOf(key)));
     this.frontier = new Frontier();
-    this.line = select("Metric", titled(LINES.filter((name) => !OF_AGENTS.includes(name))), this.choice.line, this.again("line"));
+    this.line = select("Metric", titled(this.lines()), this.choice.line, this.again("line"));
     this.kinds = segments("Lines", [["agent_model", "Agents"], ["tier", "Tiers"]], "agent_model", this.again("kind"));
     this.quality = select("Quality", [], "", this.again("quality"));
     this.cost = select("Cost", titled(COSTS), this.choice.cost, this.again("cost"));
@@ -53,11 +53,16 @@ export class Charts {
 
   draw() {
     const { kind, cost, quality } = this.choice;
-    const offered = kind === "tier" ? [] : known(OF_AGENTS, this.agents);
-    this.line.offer(titled(LINES.filter((name) => !OF_AGENTS.includes(name) || offered.includes(name))));
+    this.line.offer(titled(this.lines()));
     this.choice.line = this.line.select.value;
     this.chart.show(kind, this.choice.line);
     this.frontier.update(this.agents, (label) => this.indexOf(label), cost, quality);
+  }
+
+  // Metrics that at least one line has.
+  lines() {
+    const offered = known(SOMETIMES, this.choice.kind === "tier" ? this.tiers : this.agents);
+    return LINES.filter((name) => !SOMETIMES.includes(name) || offered.includes(name));
   }
 
   // A colour once given stays.

@@ -13,12 +13,13 @@ dialog.addEventListener("click", (event) => {
   if (event.target === dialog) dialog.close();
 });
 
-export async function openTrial(run, id) {
+// judged(label): whether trials of this agent:model get a judge's score
+export async function openTrial(run, id, judged = () => false) {
   dialog.replaceChildren(head("Trial"), h("div", { class: "content" }, h("p", { class: "note" }, "Loading…")));
   if (!dialog.open) dialog.showModal();
   try {
     const trial = await get(runPath(run, `/trials/${id}`));
-    dialog.replaceChildren(head(trial.task_id, wordOf(trial)), contents(trial));
+    dialog.replaceChildren(head(trial.task_id, wordOf(trial)), contents(trial, judged(trial.agent_model)));
   } catch (error) {
     dialog.querySelector(".content").replaceChildren(h("p", { class: "error", role: "alert" }, error.message));
   }
@@ -37,12 +38,12 @@ function wordOf(trial) {
   return trial.resolved === null && trial.formulacode === null ? "no_verdict" : "failed";
 }
 
-function contents(trial) {
+function contents(trial, judged) {
   const code = trial.formulacode;
   return h(
     "div",
     { class: "content" },
-    why(trial),
+    why(trial, judged),
     facts("Where", [
       ["Agent : model", name(trial.agent_model)],
       ["Attempt", count(trial.attempt)],
@@ -52,10 +53,10 @@ function contents(trial) {
       ["Position", trial.agent_index === null ? null : count(trial.agent_index)],
     ]),
     facts("Score", [
-      ["Harness's verdict", trial.resolved === null ? "none" : trial.resolved ? "resolved" : "not resolved"],
+      [trial.verdict_source === "derived" ? "Verdict, derived from tests and snapshot" : "Harness's verdict", trial.resolved === null ? "none" : trial.resolved ? "resolved" : "not resolved"],
       ["Pass rate", percent(trial.pass_rate)],
-      ["Judge's score", ratio(trial.impl_rate)],
-      ["Composite", [ratio(trial.composite_score), " ", grade(trial.grade)]],
+      ["Judge's score", trial.impl_rate === null ? null : ratio(trial.impl_rate)],
+      ["Composite", trial.composite_score === null ? null : [ratio(trial.composite_score), " ", grade(trial.grade)]],
     ]),
     facts("Effort", [
       ["Cost", trial.cost_usd === null ? UNKNOWN : `${usd(trial.cost_usd)} (${visible(trial.cost_source)})`],
@@ -74,7 +75,7 @@ function contents(trial) {
 // Line feeds of our own layout stay; whatever else would act is written out.
 const visibleLines = (text) => text.split("\n").map(visible).join("\n");
 
-function reasons(trial) {
+function reasons(trial, judged) {
   const found = [];
   const code = trial.formulacode;
   if (code?.pytest_failed) {
@@ -89,11 +90,11 @@ function reasons(trial) {
   if (trial.failure_mode && trial.failure_mode !== "unset") found.push(`The harness says: ${visible(trial.failure_mode)}.`);
   if (trial.resolved === false && !code) found.push("The harness says that the task is not resolved.");
   if (trial.resolved === null && !code) found.push("The harness gave no verdict; that counts as unresolved.");
-  if (trial.composite_score === null) found.push("The judge's score is still awaited.");
+  if (judged && trial.composite_score === null) found.push("The judge's score is still awaited.");
   return found;
 }
 
-function why(trial) {
+function why(trial, judged) {
   const word = wordOf(trial);
   const titles = {
     passed: "It passed.",
@@ -102,7 +103,7 @@ function why(trial) {
     no_verdict: "Why it counts as unresolved",
   };
   const mood = { passed: "good", failed: "bad", fell_back: "warn", no_verdict: "" }[word];
-  const list = reasons(trial);
+  const list = reasons(trial, judged);
   const body = list.length ? h("ul", {}, ...list.map((reason) => h("li", {}, reason))) : null;
   return h("section", { class: `why ${mood}` }, h("h3", {}, titles[word]), body);
 }

@@ -59,10 +59,32 @@ export function ago(text) {
 
 const MOODS = { S: "good", A: "good", B: "accent", C: "accent", D: "warn", F: "bad" };
 
-export function grade(value, provisional = false) {
+const BASES = { composite_median: "composite", mean_pass_rate: "pass rate" };
+
+export const basis = (group) => BASES[group.grade_basis] ?? UNKNOWN;
+export const GRADE_MARKS = "* planned trials are missing; ? trials wait for their judge";
+
+// Of a group or a row of a leaderboard: * planned trials are missing, ? trials wait for their judge.
+export function groupGrade(group) {
+  const why = [BASES[group.grade_basis] && `by ${BASES[group.grade_basis]}`, group.provisional && "planned trials are missing", group.grade_provisional && "trials wait for their judge"];
+  return grade(group.grade, `${group.provisional ? "*" : ""}${group.grade_provisional ? "?" : ""}`, why.filter(Boolean).join("; "));
+}
+
+export function grade(value, marks = "", why = "") {
   if (!value) return UNKNOWN;
-  const why = provisional ? "provisional: planned trials are missing" : null;
-  return h("span", { class: `badge grade ${MOODS[value] ?? ""}`, title: why }, value, provisional ? "*" : "");
+  return h("span", { class: `badge grade ${MOODS[value] ?? ""}`, title: why || null }, value, marks);
+}
+
+// Beside an accuracy, wherever trials failed for infrastructure reasons; else nothing.
+export function withoutInfrastructure(summary) {
+  const failures = summary.infrastructure_failures;
+  if (!failures) return null;
+  return `${percent(summary.accuracy_excluding_infrastructure)} without ${count(failures)} infrastructure failure${failures === 1 ? "" : "s"}`;
+}
+
+export function accuracy(summary) {
+  const without = withoutInfrastructure(summary);
+  return without ? h("span", {}, percent(summary.accuracy), h("div", { class: "note" }, without)) : percent(summary.accuracy);
 }
 
 export function meter(value, write = percent) {

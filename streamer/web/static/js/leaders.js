@@ -3,18 +3,18 @@
 import { get } from "./api.js";
 import { card, h, name } from "./dom.js";
 import { select } from "./controls.js";
-import { count, grade } from "./format.js";
+import { GRADE_MARKS, basis, count, groupGrade } from "./format.js";
 import { METRICS } from "./metrics.js";
 import { runLink } from "./runs.js";
 import { Table } from "./table.js";
 
 const REFRESH_MS = 5000;
-const BOARDS = ["accuracy", "pass_rate", "composite_score", "impl_rate", "mean_speedup", "agent_advantage", "cost_of_pass", "mean_cost", "total_cost", "mean_duration"];
+const BOARDS = ["pass_rate", "accuracy", "composite_score", "impl_rate", "mean_speedup", "agent_advantage", "cost_of_pass", "mean_cost", "total_cost", "mean_duration"];
 
 export class Leaders {
   constructor(chosen, change, state) {
     this.state = state;
-    this.chosen = { metric: BOARDS.includes(chosen.metric) ? chosen.metric : "accuracy", benchmark: chosen.benchmark ?? "" };
+    this.chosen = { metric: BOARDS.includes(chosen.metric) ? chosen.metric : "pass_rate", benchmark: chosen.benchmark ?? "" };
     const set = (what) => (value) => {
       this.chosen[what] = value;
       change(this.chosen);
@@ -35,8 +35,10 @@ export class Leaders {
       { id: "agent", title: "Agent : model", cell: (row) => name(row.agent_model) },
       { id: "rank", title: "Rank", number: true, cell: (row) => count(row.rank) },
       { id: this.chosen.metric, title: metric.title, number: true, cell: (row) => metric.write(row.value) },
-      { id: "grade", title: "Grade", cell: (row) => grade(row.grade, row.provisional) },
+      { id: "grade", title: "Grade", hint: GRADE_MARKS, cell: groupGrade },
+      { id: "basis", title: "Rests on", cell: basis },
       { id: "trials", title: "Trials", number: true, cell: (row) => count(row.trials) },
+      { id: "state", title: "State of the run", cell: (row) => h("span", { class: `badge state-${row.state}` }, row.state) },
       { id: "run", title: "Run", cell: (row) => h("a", { href: runLink(row.run) }, name(row.run)) },
     ];
   }

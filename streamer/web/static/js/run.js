@@ -5,9 +5,9 @@ import { Charts } from "./charts.js";
 import { Compare } from "./compare.js";
 import { closeDrawer, openTrial } from "./drawer.js";
 import { card, h, name } from "./dom.js";
-import { UNKNOWN, ago, count, duration, number, percent, usd } from "./format.js";
+import { GRADE_MARKS, UNKNOWN, ago, count, duration, number, percent, usd, withoutInfrastructure } from "./format.js";
 import { Live } from "./live.js";
-import { progress, runLink, status } from "./runs.js";
+import { progress, runLink, stateBadge } from "./runs.js";
 import { runPath } from "./api.js";
 import { Tiers } from "./tiers.js";
 import { Trials } from "./trials.js";
@@ -43,7 +43,7 @@ export class Run {
 
   body() {
     if (this.tab === "tiers") return [(this.tierView = new Tiers()).element];
-    if (this.tab === "trials") return [(this.trialView = new Trials(this.id, (trial) => openTrial(this.id, trial))).element];
+    if (this.tab === "trials") return [(this.trialView = new Trials(this.id, (trial) => openTrial(this.id, trial, (label) => this.agents.get(label)?.grade_basis === "composite_median"))).element];
     if (this.tab === "compare") return [(this.compareView = new Compare({ a: this.id, b: this.id }, () => {})).element];
     return this.boardBody();
   }
@@ -51,7 +51,7 @@ export class Run {
   boardBody() {
     this.board = new Board();
     this.charts = new Charts(this.id);
-    return [card("Board", [h("span", { class: "note" }, "* provisional: planned trials are missing")], this.board.element), this.charts.element];
+    return [card("Board", [h("span", { class: "note" }, GRADE_MARKS)], this.board.element), this.charts.element];
   }
 
   // A snapshot begins: what it does not name is gone. The chart asks what happened meanwhile.
@@ -95,7 +95,7 @@ export class Run {
     document.title = `${run.display_name ?? run.run_id} · streamer`;
     const facts = [["", run.run_id], ["", run.harness], ["", run.benchmark], ...Object.entries(run.labels)].filter(([, value]) => value);
     this.head.replaceChildren(
-      h("div", { class: "line" }, h("h1", {}, name(run.display_name ?? run.run_id)), status(run), run.provisional ? h("span", { class: "badge warn" }, "provisional") : null),
+      h("div", { class: "line" }, h("h1", {}, name(run.display_name ?? run.run_id)), stateBadge(run), run.provisional ? h("span", { class: "badge warn" }, "provisional") : null),
       h("div", { class: "line note" }, ...facts.map(([key, value]) => h("span", {}, name(key ? `${key}=${value}` : value))), h("span", {}, "last event ", ago(run.last_event_at))),
     );
     this.tiles.replaceChildren(...tiles(run));
@@ -118,12 +118,12 @@ function tiles(run) {
   const left = ends ? `about ${duration(((planned - done) * seconds) / done)} left` : planned === null ? "no plan known" : `${percent(planned ? done / planned : 1)} of the plan`;
   const rate = seconds > 0 && cost !== null ? `${usd((cost * 3600) / seconds)} per hour` : UNKNOWN;
   const total = ends && cost !== null ? `, about ${usd((cost * planned) / done)} in all` : "";
-  const pass = Object.entries(run.pass_at_k).filter(([k, found]) => found.value !== null && Number(k) <= MOST_ATTEMPTS).at(-1);
+  const pass = Object.entries(run.pass_at_k ?? {}).filter(([k, found]) => found.value !== null && Number(k) <= MOST_ATTEMPTS).at(-1);
   return [
     tile("Progress", progress(run), left),
-    tile("Accuracy", percent(run.accuracy), `${count(run.resolved)} resolved of ${count(run.trials)}`),
+    tile(run.agent_models > 1 ? "All trials" : "Accuracy", percent(run.accuracy), [`${count(run.resolved)} resolved of ${count(run.trials)}`, withoutInfrastructure(run)].filter(Boolean).join("; ")),
     tile("Cost", usd(run.total_cost), rate + total),
-    tile(pass ? `pass@${pass[0]}` : "pass@k", pass ? percent(pass[1].value) : UNKNOWN, pass ? `${count(pass[1].tasks_covered)} tasks${pass[1].partial ? ", not all yet" : ""}` : ""),
+    run.pass_at_k === null ? tile("pass@k", UNKNOWN, "each agent has its own: these trials are of several") : tile(pass ? `pass@${pass[0]}` : "pass@k", pass ? percent(pass[1].value) : UNKNOWN, pass ? `${count(pass[1].tasks_covered)} tasks${pass[1].partial ? ", not all yet" : ""}` : ""),
     tile("Tokens", count(run.tokens.output), `out; ${count(run.tokens.input)} in`),
   ];
 }

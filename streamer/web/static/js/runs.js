@@ -1,7 +1,7 @@
 // All runs, the latest first, as they change.
 
-import { card, h, name } from "./dom.js";
-import { ago, count, percent, usd } from "./format.js";
+import { card, h, name, visible } from "./dom.js";
+import { accuracy, ago, count, usd } from "./format.js";
 import { Live } from "./live.js";
 import { Table } from "./table.js";
 
@@ -39,9 +39,10 @@ export function progress(run) {
 
 const bar = (share) => h("div", { class: "progress", "aria-hidden": "true" }, h("i", { "--share": Math.max(0, Math.min(1, share)) }));
 
-export function status(run) {
-  if (run.status !== null) return h("span", { class: "badge accent" }, name(run.status));
-  return h("span", { class: "badge good" }, "running");
+// The word comes from the API; how the harness called the end is its title.
+export function stateBadge(run) {
+  const title = run.status === null ? null : `the harness says: ${visible(run.status)}`;
+  return h("span", { class: `badge state-${run.state}`, title }, run.state);
 }
 
 const COLUMNS = [
@@ -51,9 +52,9 @@ const COLUMNS = [
     value: (run) => run.display_name ?? run.run_id,
     cell: (run) => h("div", {}, h("a", { href: runLink(run.run_id) }, name(run.display_name ?? run.run_id)), run.display_name ? h("div", { class: "note" }, name(run.run_id)) : null),
   },
-  { id: "status", title: "Status", value: (run) => run.status ?? "", cell: status },
+  { id: "state", title: "State", value: (run) => run.state, cell: stateBadge },
   { id: "progress", title: "Progress", number: true, high: true, value: (run) => run.progress.done, cell: progress },
-  { id: "accuracy", title: "Accuracy", number: true, high: true, value: (run) => run.accuracy, cell: (run) => percent(run.accuracy) },
+  { id: "accuracy", title: "All trials", hint: "Accuracy over all trials of the run, whatever the agent", number: true, high: true, value: (run) => run.accuracy, cell: accuracy },
   { id: "cost", title: "Cost", number: true, high: true, value: (run) => (run.total_cost === null ? null : Number(run.total_cost)), cell: (run) => usd(run.total_cost) },
   { id: "agents", title: "Agents", number: true, high: true, value: (run) => run.agent_models, cell: (run) => count(run.agent_models) },
   { id: "tiers", title: "Tiers", number: true, high: true, value: (run) => run.tiers, cell: (run) => count(run.tiers) },

@@ -2,16 +2,17 @@
 
 import { card, h, name, svg } from "./dom.js";
 import { segments, select } from "./controls.js";
-import { UNKNOWN, count, grade, number, percent, ratio, share, signed, usd } from "./format.js";
-import { metricColumn } from "./board.js";
+import { GRADE_MARKS, UNKNOWN, count, groupGrade, number, percent, ratio, share, signed, usd } from "./format.js";
+import { metricColumn, restsOn } from "./board.js";
+import { known } from "./metrics.js";
 import { Table } from "./table.js";
 
-const SPREADS = [["composite_score", "Composite score"], ["impl_rate", "Judge's score"], ["pass_rate", "Pass rate"], ["cost_usd", "Cost per trial"], ["duration_seconds", "Duration"]];
+const SPREADS = [["pass_rate", "Pass rate"], ["composite_score", "Composite score"], ["impl_rate", "Judge's score"], ["cost_usd", "Cost per trial"], ["duration_seconds", "Duration"]];
 
 export class Tiers {
   constructor() {
     this.within = false;
-    this.spread = "composite_score";
+    this.spread = "pass_rate";
     this.table = new Table([], {
       caption: "Tiers of this run",
       key: (tier) => `${tier.tier}\n${tier.agent_model ?? ""}`,
@@ -19,10 +20,10 @@ export class Tiers {
       empty: "This run has no tiers.",
     });
     this.facts = h("dl", { class: "facts line" });
-    const choice = select("Spread of", SPREADS, this.spread, (value) => this.again(() => (this.spread = value)));
+    this.choice = select("Spread of", SPREADS, this.spread, (value) => this.again(() => (this.spread = value)));
     const grouping = segments("Rows", [["pooled", "Pooled"], ["within", "By agent"]], "pooled", (value) => this.again(() => (this.within = value === "within")));
     const key = h("p", { class: "note body" }, "Spread: line from least to greatest, band one standard deviation around the mean (dot), bar at the median.");
-    this.element = card("Tiers", [choice.element, grouping], this.table.element, this.facts, key);
+    this.element = card("Tiers", [this.choice.element, grouping], this.table.element, this.facts, key);
   }
 
   again(change) {
@@ -35,6 +36,8 @@ export class Tiers {
   update(tiers, run) {
     this.tiers = tiers;
     this.run = run;
+    this.choice.offer(SPREADS.filter(([id]) => tiers.some((tier) => tier.statistics[id]?.count)));
+    this.spread = this.choice.select.value || this.spread;
     const rows = tiers.filter((tier) => (tier.agent_model !== null) === this.within);
     const highest = Math.max(0, ...rows.map((tier) => this.stats(tier).max).map(number).filter(Number.isFinite));
     const limited = !["cost_usd", "duration_seconds"].includes(this.spread);
@@ -56,11 +59,12 @@ export class Tiers {
     return [
       { id: "tier", title: "Tier", value: (t) => t.tier, cell: (t) => [name(t.tier), t.tier === t.baseline_tier ? h("span", { class: "note" }, " baseline") : null] },
       ...who,
-      { id: "grade", title: "Grade", value: (t) => t.grade && "SABCDF".indexOf(t.grade), cell: (t) => grade(t.grade, t.provisional) },
+      { id: "grade", title: "Grade", value: (t) => t.grade && "SABCDF".indexOf(t.grade), hint: GRADE_MARKS, cell: groupGrade },
+      restsOn,
       { id: "trials", title: "Trials", number: true, high: true, value: (t) => t.trials, cell: (t) => count(t.trials) },
-      { id: "uplift", title: "Uplift", hint: "Median composite over the baseline tier's, minus 1", number: true, high: true, value: (t) => number(t.tier_uplift), cell: (t) => moved(t.tier_uplift, percent) },
-      { id: "delta", title: "Delta", hint: "Median composite minus the baseline tier's", number: true, high: true, value: (t) => number(t.tier_delta), cell: (t) => moved(t.tier_delta, share) },
-      metricColumn("composite_score"),
+      { id: "uplift", title: "Uplift", hint: "What the grade rests on, over the baseline tier's, minus 1", number: true, high: true, value: (t) => number(t.tier_uplift), cell: (t) => moved(t.tier_uplift, percent) },
+      { id: "delta", title: "Delta", hint: "What the grade rests on, minus the baseline tier's", number: true, high: true, value: (t) => number(t.tier_delta), cell: (t) => moved(t.tier_delta, share) },
+      ...known(["composite_score"], this.tiers).map(metricColumn),
       { id: "spread", title: "Spread", cell: (t) => spread(this.stats(t), this.top) },
       { id: "deviation", title: "σ", hint: "Standard deviation", number: true, value: (t) => number(this.stats(t).std_dev), cell: (t) => share(this.stats(t).std_dev ?? null) },
       metricColumn("pass_rate"),

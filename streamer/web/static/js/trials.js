@@ -17,7 +17,7 @@ export class Trials {
     this.run = run;
     this.open = open;
     this.query = { offset: 0, limit: PAGE, sort: "latest", descending: false };
-    this.table = new Table(this.columns(false), {
+    this.table = new Table(this.columns(false, false), {
       caption: "Trials of this run",
       key: (trial) => trial.id,
       onsort: (sort, descending) => this.ask({ sort, descending, offset: 0 }),
@@ -37,15 +37,14 @@ export class Trials {
     this.ask({});
   }
 
-  columns(speed) {
+  columns(speed, judged) {
     return [
       { id: "task", title: "Task", value: (t) => t.task_id, cell: (t) => h("button", { type: "button", class: "link", "aria-haspopup": "dialog", onclick: () => this.open(t.id) }, name(t.task_id)) },
       { id: "outcome", title: "Outcome", value: (t) => t.outcome, cell: (t) => outcome(t.outcome) },
       { id: "agent", title: "Agent : model", value: (t) => t.agent_model, cell: (t) => name(t.agent_model) },
       { id: "tier", title: "Tier", value: (t) => t.tier, cell: (t) => (t.tier === null ? "–" : name(t.subtest === null ? t.tier : `${t.tier} / ${t.subtest}`)) },
       { id: "attempt", title: "Attempt", number: true, cell: (t) => count(t.attempt) },
-      { id: "composite_score", title: "Composite", number: true, high: true, value: (t) => number(t.composite_score), cell: (t) => share(t.composite_score) },
-      { id: "grade", title: "Grade", cell: (t) => grade(t.grade) },
+      ...(judged ? [{ id: "composite_score", title: "Composite", number: true, high: true, value: (t) => number(t.composite_score), cell: (t) => share(t.composite_score) }, { id: "grade", title: "Grade", cell: (t) => grade(t.grade) }] : []),
       ...(speed ? [{ id: "speedup", title: "Speedup", number: true, cell: (t) => times(t.task_speedup) }, { id: "advantage", title: "Advantage", number: true, cell: (t) => ratio(t.agent_advantage) }] : []),
       { id: "cost_usd", title: "Cost", number: true, high: true, value: (t) => number(t.cost_usd), cell: (t) => usd(t.cost_usd) },
       { id: "duration_seconds", title: "Duration", number: true, high: true, value: (t) => number(t.duration_seconds), cell: (t) => duration(t.duration_seconds) },
@@ -84,7 +83,7 @@ export class Trials {
   }
 
   show(page) {
-    this.table.setColumns(this.columns(page.trials.some((trial) => trial.task_speedup !== null)));
+    this.table.setColumns(this.columns(page.trials.some((trial) => trial.task_speedup !== null), page.trials.some((trial) => trial.composite_score !== null)));
     this.table.update(page.trials);
     const last = page.offset + page.trials.length;
     const of = page.matching === page.total ? count(page.total) : `${count(page.matching)} that fit, of ${count(page.total)}`;

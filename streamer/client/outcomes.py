@@ -1,0 +1,120 @@
+"""Grades, accuracies and pass@k as text for people: every surface words them the same way.
+
+Each function takes a summary, as its model or as the dict of its JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from streamer.text import UNSEEN, percent, shown
+
+Summary = BaseModel | Mapping[str, Any]
+
+BASES = {"composite_median": "composite", "mean_pass_rate": "pass rate"}
+"""`grade_basis` -> what people call it (R13)."""
+
+MIXED = "pass@k –: the trials mix agents or tiers, and each of those has its own (R11)"
+"""Why pass@k is null where a group has trials."""
+
+
+def grade(group: Summary) -> str:
+    """The grade in words: with what it still waits for, planned trials or the judge.
+
+    >>> grade({"grade": "B", "provisional": True, "grade_provisional": True})
+    'B (prov., judge awaited)'
+    >>> grade({"grade": "B", "provisional": False, "grade_provisional": False})
+    'B'
+    >>> grade({"grade": None, "provisional": True, "grade_provisional": False})
+    '–'
+    """
+    awaited = [
+        word
+        for field, word in (("provisional", "prov."), ("grade_provisional", "judge awaited"))
+        if of(group, field)
+    ]
+    letter = of(group, "grade")
+    if letter is None:
+        return UNSEEN
+    return f"{letter} ({', '.join(awaited)})" if awaited else str(letter)
+
+
+def marked_grade(group: Summary) -> str:
+    """The grade where there is little room: `*` planned trials are missing, `?` trials wait for their judge.
+
+    >>> marked_grade({"grade": "B", "provisional": True, "grade_provisional": True})
+    'B*?'
+    """
+    letter = of(group, "grade")
+    marks = "*" * of(group, "provisional") + "?" * of(group, "grade_provisional")
+    return UNSEEN if letter is None else f"{letter}{marks}"
+
+
+def basis(group: Summary) -> str:
+    """What the grade rests on: `pass rate`, `composite`, or a dash for nothing."""
+    return BASES.get(of(group, "grade_basis"), UNSEEN)
+
+
+def grade_with_basis(group: Summary) -> str:
+    """The grade in words, and the number that it rests on.
+
+    >>> waiting = {"provisional": True, "grade_provisional": False}
+    >>> grade_with_basis({"grade": "D", "grade_basis": "mean_pass_rate", "grade_score": 0.65, **waiting})
+    'D (prov.) by pass rate 65.0 %'
+    >>> grade_with_basis({"grade": "C", "grade_basis": "composite_median", "grade_score": 0.8, **waiting})
+    'C (prov.) by composite 0.8'
+    >>> grade_with_basis({"grade": None, "grade_basis": None, "grade_score": None, **waiting})
+    '–'
+    """
+    score = of(group, "grade_score")
+    if of(group, "grade") is None or score is None:
+        return grade(group)
+    number = percent(score) if of(group, "grade_basis") == "mean_pass_rate" else shown(score)
+    return f"{grade(group)} by {basis(group)} {number}"
+
+
+def accuracy(summary: Summary) -> str:
+    """The accuracy, and the one without infrastructure failures wherever there were some.
+
+    >>> some = {"accuracy": 0.4124, "accuracy_excluding_infrastructure": 0.43, "infrastructure_failures": 3}
+    >>> accuracy(some), accuracy(some | {"infrastructure_failures": 0})
+    ('41.2 % (43.0 % without 3 infrastructure failures)', '41.2 %')
+    """
+    count = of(summary, "infrastructure_failures")
+    if not count:
+        return percent(of(summary, "accuracy"))
+    without = percent(of(summary, "accuracy_excluding_infrastructure"))
+    failures = f"{count:,} infrastructure failure{'s' * (count != 1)}"
+    return f"{percent(of(summary, 'accuracy'))} ({without} without {failures})"
+
+
+def accuracy_name(run: Summary) -> str:
+    """What a run's accuracy is called: of several agents it is that of all trials, of none of them."""
+    return "all trials" if of(run, "agent_models") > 1 else "accuracy"
+
+
+def pass_at_k(summary: Summary) -> str:
+    """pass@k on one line; `*` marks what not every task supports yet (R11).
+
+    >>> some = {"1": {"value": 0.5, "partial": False}, "2": {"value": 0.75, "partial": True}}
+    >>> pass_at_k({"pass_at_k": some}), pass_at_k({"pass_at_k": None})
+    ('1: 50.0 %, 2: 75.0 %*', '–')
+    """
+    held = of(summary, "pass_at_k") or {}
+    known = {int(k): found for k, found in held.items() if of(found, "value") is not None}
+    parts = (f"{k}: {percent(of(f, 'value'))}{'*' * of(f, 'partial')}" for k, f in sorted(known.items()))
+    return ", ".join(parts) or UNSEEN
+
+
+def best_first(group: Summary) -> tuple[bool, float, str]:
+    """Sort key of agents: baselines last, the highest pass rate first, then by label."""
+    rate = of(of(group, "statistics")["pass_rate"], "mean")
+    return (of(group, "baseline"), 1.0 if rate is None else -rate, of(group, "agent_model"))
+
+
+def of(summary: Summary, name: str) -> Any:
+    """A field of a summary."""
+    return summary[name] if isinstance(summary, Mapping) else getattr(summary, name)

@@ -1,0 +1,170 @@
+"""What happens to the log behind the workers' backs is noticed, told, and mended where it can be."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Mapping
+
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+
+from streamer.client.health import read_health
+from streamer.client.lag import read_lags
+from streamer.client.verify import Verification
+from streamer.score import PriceTable
+from tests.support.worker_process import WorkerProcess
+from tests.worker.deployment import Deployment, trial_events
+
+pytestmark = pytest.mark.kafka
+SESSION = 6.0
+
+
+def problems(deployment: Deployment, words: str) -> list[str]:
+    """What `streamer status` says with these words in it."""
+    return [problem for problem in read_health(deployment.settings).problems if words in problem]
+
+
+def outcomes(deployment: Deployment) -> set[str]:
+    verification = Verification(
+        deployment.settings, prices=PriceTable.default(), wait_seconds=20, topics=True
+    )
+    return {verdict.outcome for verdict in verification.verify(None)}
+
+
+def ends(deployment: Deployment) -> dict[TopicPartition, int]:
+    topic = deployment.names.trial_events
+    return {TopicPartition(topic, p.partition): p.end for p in asyncio.run(read_lags(deployment.settings))}
+
+
+async def commit(deployment: Deployment, offsets: Mapping[TopicPartition, int]) -> None:
+    """As `kafka-consumer-groups.sh --reset-offsets` does."""
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=deployment.bootstrap, group_id=deployment.names.group, enable_auto_commit=False
+    )
+    await consumer.start()
+    consumer.assign(list(offsets))
+    await consumer.commit(dict(offsets))
+    await consumer.stop()
+
+
+async def administer(
+    deployment: Deployment, *, cut: Mapping[TopicPartition, int] = {}, delete: str = ""
+) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=deployment.bootstrap)
+    await admin.start()
+    if cut:
+        await admin.delete_records({place: RecordsToDelete(offset) for place, offset in cut.items()})
+    if delete:
+        await admin.delete_topics([deployment.names.topic(delete)])
+    await admin.close()
+
+
+def begun(deployment: Deployment) -> WorkerProcess:
+    """A worker that has folded and committed the first events."""
+    deployment.session = SESSION
+    worker = deployment.worker().start()
+    deployment.publish(trial_events(120))
+    deployment.wait_until_equal(worker)
+    worker.wait_until(lambda: deployment.committed() == 120, "all offsets are committed")
+    return worker
+
+
+def test_offsets_reset_to_the_latest_are_noticed_and_lose_nothing(on_kafka: Deployment) -> None:
+    worker = begun(on_kafka)
+    assert worker.stop() == 0
+    on_kafka.publish(trial_events(200, seed=2))
+    asyncio.run(commit(on_kafka, ends(on_kafka)))
+    worker.start()
+    on_kafka.wait_until_equal(worker)
+    assert "was moved to" in worker.output
+    worker.wait_until(lambda: problems(on_kafka, "was moved forward"), "status tells")
+    assert outcomes(on_kafka) == {"equal"}
+    worker.wait_until(lambda: on_kafka.committed() == 320, "all offsets are committed")
+    assert worker.stop() == 0
+    worker.start()
+    on_kafka.publish(trial_events(20, seed=3))
+    on_kafka.wait_until_equal(worker)
+    worker.wait_until(lambda: not problems(on_kafka, "was moved forward"), "a restart ends it")
+
+
+def test_offsets_set_back_and_offsets_that_are_gone_are_no_problem(on_kafka: Deployment) -> None:
+    worker = begun(on_kafka)
+    assert worker.stop() == 0
+    asyncio.run(commit(on_kafka, {place: min(3, end) for place, end in ends(on_kafka).items()}))
+    worker.start()
+    on_kafka.publish(trial_events(20, seed=3))
+    on_kafka.wait_until_equal(worker)
+    assert problems(on_kafka, "partition") == []
+
+
+def test_events_deleted_while_no_worker_ran_are_told_from_then_on(on_kafka: Deployment) -> None:
+    worker = begun(on_kafka)
+    assert worker.stop() == 0
+    on_kafka.publish(trial_events(200, seed=2))
+    asyncio.run(
+        administer(on_kafka, cut={place: end - 2 for place, end in ends(on_kafka).items() if end > 2})
+    )
+    worker.start()
+    worker.wait_until(lambda: problems(on_kafka, "before they were folded"), "status tells")
+    assert "before they were folded" in worker.output
+    assert worker.stop() == 0
+    worker.start()
+    worker.wait_until(lambda: problems(on_kafka, "before they were folded"), "it is told after a restart")
+
+
+def test_events_deleted_in_front_of_a_worker_that_lags_are_told(on_kafka: Deployment) -> None:
+    worker = begun(on_kafka)
+    worker.signal(signal.SIGSTOP)
+    try:
+        on_kafka.publish(trial_events(200, seed=2))
+        asyncio.run(administer(on_kafka, cut=ends(on_kafka)))
+    finally:
+        worker.signal(signal.SIGCONT)
+    on_kafka.publish(trial_events(20, seed=3))
+    worker.wait_until(lambda: problems(on_kafka, "before they were folded"), "status tells")
+
+
+def test_events_deleted_after_they_were_folded_are_no_loss(on_kafka: Deployment) -> None:
+    worker = begun(on_kafka)
+    asyncio.run(administer(on_kafka, cut={place: end - 1 for place, end in ends(on_kafka).items() if end}))
+    on_kafka.publish(trial_events(20, seed=3))
+    on_kafka.wait_until_equal(worker)
+    assert worker.stop() == 0
+    worker.start()
+    on_kafka.publish(trial_events(20, seed=4))
+    on_kafka.wait_until_equal(worker)
+    assert problems(on_kafka, "partition") == []
+
+
+def test_a_finite_retention_of_the_event_topic_is_told(on_kafka: Deployment) -> None:
+    worker = begun(on_kafka)
+    assert problems(on_kafka, "loses events") == []
+    on_kafka.configure("trial-events", retention_ms=604_800_000)
+    [problem] = problems(on_kafka, "loses events")
+    assert "retention.ms=604800000. Set retention.ms=-1" in problem
+    worker.wait_until(lambda: "loses events: retention.ms=604800000" in worker.output, "the worker tells", 40)
+
+
+def test_a_deleted_topic_of_scored_trials_is_seen_and_filled_again(on_kafka: Deployment) -> None:
+    worker = begun(on_kafka)
+    before = set(on_kafka.latest("scored-trials"))
+    assert worker.stop() == 0
+    asyncio.run(administer(on_kafka, delete="scored-trials"))
+    worker.start()
+    worker.wait_until(lambda: on_kafka.latest("scored-trials").keys() == before, "all of them are back")
+    assert outcomes(on_kafka) == {"equal"}
+
+
+def test_a_topic_deleted_under_a_running_worker_ends_it_and_the_next_one_fills_it(
+    on_kafka: Deployment,
+) -> None:
+    worker = begun(on_kafka)
+    before = set(on_kafka.latest("scored-trials"))
+    asyncio.run(administer(on_kafka, delete="scored-trials"))
+    assert worker.process.wait(90) == 1
+    assert "scored-trials were deleted" in worker.output
+    worker.start()
+    worker.wait_until(lambda: on_kafka.latest("scored-trials").keys() == before, "all of them are back")
+    assert outcomes(on_kafka) == {"equal"}
