@@ -101,6 +101,17 @@ def test_a_worker_with_other_prices_waits_and_says_so_until_they_are_current(
     assert again.stop() == 0
 
 
+def test_a_worker_that_is_to_adopt_its_configuration_does_not_wait(
+    on_embedded: Deployment, prices: dict[str, str]
+) -> None:
+    first = on_embedded.worker().start()
+    on_embedded.publish(trials("task 1"))
+    first.wait_until(lambda: published(on_embedded) == {(CHEAP, OWN)}, "all is published")
+    assert first.stop() == 0
+    successor = on_embedded.worker(environment=prices | {"STREAMER_ADOPT_CONFIGURATION": "true"}).start()
+    successor.wait_until(lambda: published(on_embedded) == {(DEAR, OTHER)}, "all is published again")
+
+
 def test_a_configuration_that_nobody_has_is_not_adopted(on_embedded: Deployment) -> None:
     on_embedded.worker().start()
     wait_for(lambda: OWN in owns(on_embedded), "the worker says what it has")

@@ -298,6 +298,60 @@ def test_topic_and_redis_say_degraded_in_the_same_bytes(on_embedded: Deployment)
         assert client.get(on_embedded.names.of_run(SICK, "run")) == value
 
 
+def values(deployment: Deployment, run_id: str) -> tuple[list[bytes], list[bytes]]:
+    """The run's summaries in the topics and in Redis, as bytes."""
+    mine, names = encode_id(run_id), deployment.names
+    in_topics = [
+        value
+        for topic in ("run-summaries", "agent-model-summaries", "tier-summaries")
+        for key, value in deployment.latest(topic).items()
+        if key.split("|")[0] == mine
+    ]
+    with redis.Redis.from_url(deployment.redis_url) as client:
+        suffixes = [field.decode() for field in client.hkeys(names.versions(run_id))]
+        found = [client.get(names.of_run(run_id, suffix)) for suffix in suffixes]
+    return sorted(in_topics), sorted(value for value in found if value is not None)
+
+
+def same_bytes(deployment: Deployment, run_id: str) -> bool:
+    """True if topics and Redis hold the same summaries of the run, byte for byte."""
+    in_topics, in_redis = values(deployment, run_id)
+    return bool(in_topics) and in_topics == in_redis
+
+
+def test_an_emptied_redis_gets_the_bytes_of_the_topics_back_in_quarantine_and_after_the_repair(
+    on_embedded: Deployment,
+) -> None:
+    poisoned_worker, _ = fall_sick(on_embedded, "score")
+    poisoned_worker.kill()
+    worker = on_embedded.worker().start()
+    with redis.Redis.from_url(on_embedded.redis_url) as client:
+        client.flushall()
+    worker.wait_until(lambda: same_bytes(on_embedded, SICK), "Redis has what the topics hold")
+    assert degraded(on_embedded, SICK)
+    assert run_cli(on_embedded, "runs", "repair", SICK).returncode == 0
+    on_embedded.wait_until_equal(worker)
+    assert same_bytes(on_embedded, SICK)
+    with redis.Redis.from_url(on_embedded.redis_url) as client:
+        client.flushall()
+    worker.wait_until(lambda: same_bytes(on_embedded, SICK), "Redis has what the topics hold")
+    assert not any(orjson.loads(value)["degraded"] for value in values(on_embedded, SICK)[1])
+    verification = Verification(
+        on_embedded.settings, prices=PriceTable.default(), wait_seconds=30, topics=True
+    )
+    assert [v.differences for v in verification.verify(None) if v.outcome != "equal"] == []
+
+
+def test_verify_with_topics_tells_of_a_run_in_quarantine(on_embedded: Deployment) -> None:
+    fall_sick(on_embedded, "score")
+    prices, settings = PriceTable.default(), on_embedded.settings
+    verdicts = Verification(settings, prices=prices, wait_seconds=9, topics=True).verify(None)
+    assert [verdict.run_id for verdict in verdicts if verdict.outcome != "equal"] == [SICK]
+    [sick] = [verdict for verdict in verdicts if verdict.run_id == SICK]
+    assert sick.outcome == "unverifiable"
+    assert "in quarantine (Poisoned: cannot be divided)" in (sick.reason or "")
+
+
 def test_status_query_and_verify_tell_of_a_run_in_quarantine(on_embedded: Deployment) -> None:
     fall_sick(on_embedded, "score")
     said = run_cli(on_embedded, "query", "run", SICK, "--json").stderr.decode()
