@@ -25,7 +25,17 @@ PLAIN = 1e15
 """Up to that, either way from zero, msgspec writes a float as orjson does: without an exponent."""
 
 NOT_DIGESTED = frozenset(
-    {"epoch", "state_version", "last_event_at", "superseded", "conflicts", "digest", "state"}
+    {
+        "epoch",
+        "state_version",
+        "last_event_at",
+        "superseded",
+        "conflicts",
+        "digest",
+        "made_with",
+        "degraded",
+        "state",
+    }
 )
 """Fields that tell how a summary came about rather than what it says, and what readers add (`state`)."""
 

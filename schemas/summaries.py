@@ -113,6 +113,13 @@ class Published(Message):
     state_version: StateVersion
     last_event_at: LastEventAt
     digest: Digest
+    made_with: str | None = Field(
+        default=None,
+        description="Fingerprint of the prices, profiles and formulas behind the numbers; null: not said.",
+    )
+    degraded: str | None = Field(
+        default=None, description="Why newer events of the run are not counted (quarantine); null: they are."
+    )
 
 
 class Group(Published):

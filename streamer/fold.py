@@ -17,11 +17,21 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from streamer.aggregate.changes import SummaryChange
-from streamer.pipeline import NO_TIMESTAMP, Folded, LogRecord, Pipeline, Record, Rejected
+from streamer.pipeline import NO_TIMESTAMP, Failure, Folded, LogRecord, Pipeline, Record, Rejected
 from streamer.score import PriceTable
 
 BATCH = 1_000
 _BOM = b"\xef\xbb\xbf"
+
+
+class CannotBeFolded(Exception):
+    """An exception sets the run apart; nothing can be said of it."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(
+            f"run {failure.run_id!r} cannot be folded: {failure.reason}. Its events are kept as they are; "
+            "please report it, and try again after an upgrade"
+        )
 
 
 @dataclass(slots=True)
@@ -38,6 +48,11 @@ class Folding:
     counts: Folded = field(default_factory=Folded)
     rejected: int = 0
 
+    @property
+    def failed(self) -> list[Failure]:
+        """Runs that could not be folded or summarised, by id: nothing is said of them."""
+        return [failure for _, failure in sorted(self.pipeline.failed.items())]
+
     def runs(self) -> list[str]:
         """Ids of the runs that exist, sorted."""
         return sorted(run_id for run_id in self.pipeline.runs() if self.pipeline.run(run_id).exists)
@@ -45,9 +60,16 @@ class Folding:
     def summaries(self) -> Iterator[SummaryChange]:
         """Every summary of every run; by run, agents and tiers by name, the run itself last."""
         for run_id in self.runs():
-            with _no_garbage_collection(set_aside=True):
-                changes = self.pipeline.all_summaries(run_id)
-            yield from changes
+            yield from self.summaries_of(run_id)
+
+    def summaries_of(self, run_id: str) -> list[SummaryChange]:
+        """Every summary of a run; [] if an exception sets the run apart."""
+        with _no_garbage_collection(set_aside=True):
+            try:
+                return self.pipeline.all_summaries(run_id)
+            except Exception as error:
+                self.pipeline.fail(run_id, error)
+                return []
 
 
 def fold_records(
@@ -58,7 +80,7 @@ def fold_records(
     owns: Callable[[str], bool] | None = None,
     on_rejected: Callable[[Rejected], None] | None = None,
 ) -> Folding:
-    """Fold records, in any order and any number of copies; never raises on bad ones.
+    """Fold records, in any order and any number of copies; never raises: see `rejected` and `failed`.
 
     Args:
         records: read once, in batches; they are not kept.
@@ -118,6 +140,7 @@ def _add(total: Folded, folded: Folded) -> None:
         "duplicates",
         "superseded",
         "ignored",
+        "held",
         "unknown_fields",
         "missing_times",
     ):

@@ -2,80 +2,53 @@
 
 One pipeline folds one partition of the event topic in a worker, or a whole file in `streamer fold`.
 Records may come in any order, any number of times: the answer is the same.
+
+An exception while one run is folded stays with that run: what is in memory of it is dropped, its further
+records are held back and counted, and every other run goes on.
 """
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from msgspec import Struct
-
-from schemas.base import SEMANTICS_VERSION
-from schemas.canonical import canonical_json
-from schemas.decode import Reason, Unread, decode
-from schemas.events import AnyEvent, RunStarted, missing_times
-from schemas.identity import encode_id
+from schemas.decode import Reason, decode
+from schemas.events import AnyEvent, RunDeleted, RunStarted, missing_times
 from schemas.limits import LATEST_MICROSECONDS
 from schemas.plain import PlainTrial, plain_trial
 from streamer.aggregate.changes import Cut, PageWrite, ScoredChange, SummaryChange, SummaryKind
 from streamer.aggregate.cut import Cutter
-from streamer.aggregate.page_format import is_run_page, run_of_page, seen_by, slots_on
+from streamer.aggregate.page_format import PageFromTheFuture, is_run_page, run_of_page, seen_by, slots_on
 from streamer.aggregate.pages import PageBook, join_page
 from streamer.aggregate.run_state import Effect, RunState
 from streamer.aggregate.slots import SlotKey
-from streamer.score import PriceTable, UnknownProfile, grading_profile
+from streamer.records import (
+    MAX_KEPT_BYTES,
+    NO_TIMESTAMP,
+    Failure,
+    LogRecord,
+    Record,
+    Rejected,
+    reject,
+    unreadable,
+)
+from streamer.score import PriceTable, UnknownProfile, grading_profile, made_with
 
-NO_TIMESTAMP = -1
-"""Timestamp of a record that has none."""
+__all__ = [
+    "MAX_KEPT_BYTES",
+    "NO_TIMESTAMP",
+    "Failure",
+    "Folded",
+    "LogRecord",
+    "Pipeline",
+    "Record",
+    "Rejected",
+    "reject",
+]
 
 _LATEST_TIMESTAMP = LATEST_MICROSECONDS // 1000
 """Later ones are microseconds, say, and no time of an event."""
-
-MAX_KEPT_BYTES = 2 * 1024 * 1024
-"""A rejected record larger than this is reported without its bytes: they would not fit a message."""
-
-
-class LogRecord(Protocol):
-    """One record of the event topic, aiokafka's or ours; `timestamp` in Unix milliseconds, negative: none."""
-
-    @property
-    def value(self) -> bytes | None: ...
-    @property
-    def offset(self) -> int: ...
-    @property
-    def partition(self) -> int: ...
-    @property
-    def timestamp(self) -> int: ...
-    @property
-    def key(self) -> bytes | None: ...
-    @property
-    def topic(self) -> str: ...
-    @property
-    def headers(self) -> Sequence[tuple[str, bytes]]: ...
-
-
-class Record(Struct, frozen=True, gc=False):
-    """A :class:`LogRecord` from elsewhere than Kafka."""
-
-    value: bytes | None
-    offset: int
-    partition: int = 0
-    timestamp: int = NO_TIMESTAMP
-    key: bytes | None = None
-    topic: str = "trial-events"
-    headers: Sequence[tuple[str, bytes]] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """A record for the rejection topic: `value` is a `Rejection` as JSON."""
-
-    key: bytes | None
-    value: bytes
 
 
 @dataclass(slots=True)
@@ -83,6 +56,13 @@ class Folded:
     """What a batch of records did.
 
     Attributes:
+        touched: runs that records were folded into.
+        rejections: for the records that are no events.
+        misplaced: records of runs that this pipeline does not own, with the run.
+        of_closed: likewise of runs that are closed.
+        deletions: run to the greatest revision up to which a held run is to be deleted.
+        records: how many there were.
+        held: records of runs that are set apart; they stay in the log and are not folded.
         missing_times: times of events and of records that lie outside 2000 to 2200 and count as missing.
     """
 
@@ -90,7 +70,9 @@ class Folded:
     rejections: list[Rejected] = field(default_factory=list)
     misplaced: list[tuple[LogRecord, str]] = field(default_factory=list)
     of_closed: list[tuple[LogRecord, str]] = field(default_factory=list)
+    deletions: dict[str, int] = field(default_factory=dict)
     records: int = 0
+    held: int = 0
     counted: int = 0
     duplicates: int = 0
     superseded: int = 0
@@ -110,6 +92,10 @@ class Pipeline:
             as misplaced. None: every run does.
         cuts: whether `cut` will be called again and again; if not, scored trials that changed are not
             noted, and a cut has those of all slots.
+
+    Attributes:
+        as_of: greatest offset folded, -1 for none.
+        failed: runs that an exception set apart; a worker takes them out once it has written that down.
     """
 
     def __init__(
@@ -122,20 +108,23 @@ class Pipeline:
         cuts: bool = True,
     ) -> None:
         self.as_of = -1
+        self.failed: dict[str, Failure] = {}
         self._epoch = epoch
         self._writer = writer
         self._prices = prices or PriceTable.default()
+        self._made_with = made_with(self._prices)
         self._owns = owns
         self._cuts = cuts
         self._runs: dict[str, RunState] = {}
         self._cutters: dict[str, Cutter] = {}
         self._books: dict[str, PageBook] = {}
         self._closed: set[str] = set()
+        self._held: set[str] = set()
         self._unsettled: dict[str, set[SlotKey]] = {}
         self._wholly_unsettled: set[str] = set()
 
     def fold(self, records: Iterable[LogRecord]) -> Folded:
-        """Fold a batch. Never raises on bad input: that becomes a rejection."""
+        """Fold a batch. Never raises: bad input becomes a rejection, an exception sets its run apart."""
         folded, runs, touched = Folded(), self._runs, set()
         effects: Counter[Effect] = Counter()
         seen = counted = 0
@@ -146,7 +135,11 @@ class Pipeline:
                 self.as_of = offset
             if record.timestamp > _LATEST_TIMESTAMP:
                 folded.missing_times += 1
-            event: AnyEvent | PlainTrial | None = plain_trial(value) or self._readable(record, folded)
+            try:
+                event: AnyEvent | PlainTrial | None = plain_trial(value) or self._decoded(record, folded)
+            except Exception as error:
+                folded.rejections.append(reject(record, unreadable(error)))
+                continue
             if event is None:
                 continue
             run_id = event.run_id
@@ -158,8 +151,16 @@ class Pipeline:
                 if run_id in self._closed:
                     folded.of_closed.append((record, run_id))
                     continue
+                if run_id in self._held:
+                    self._hold_back(run_id, event, folded)
+                    continue
                 run = self._run(run_id)
-            effect = run.apply(event, value or b"", offset, record.timestamp)
+            try:
+                effect = run.apply(event, value or b"", offset, record.timestamp)
+            except Exception as error:
+                self.fail(run_id, error, record)
+                touched.discard(run_id)
+                continue
             if effect is Effect.COUNTED:
                 counted += 1
             else:
@@ -206,11 +207,26 @@ class Pipeline:
     def load_page(self, key: str, value: bytes, *, settled_to: int = 0) -> None:
         """Join a state page of any writer, in any order, any number of times.
 
+        An exception sets the run of the page apart.
+
         Args:
             settled_to: everything that follows from events before this offset is published. Scored trials
                 of slots on pages that have seen no later ones need not be drained after a recovery.
+
+        Raises:
+            PageFromTheFuture: a newer version wrote it.
         """
         run_id = run_of_page(key)
+        if run_id in self._held:
+            return
+        try:
+            self._join_page(run_id, key, value, settled_to)
+        except PageFromTheFuture:
+            raise
+        except Exception as error:
+            self.fail(run_id, error)
+
+    def _join_page(self, run_id: str, key: str, value: bytes, settled_to: int) -> None:
         run = self._run(run_id)
         slots = join_page(run, key, value)
         self.as_of = max(self.as_of, run.state_version)
@@ -226,9 +242,40 @@ class Pipeline:
         """All pages are loaded: they are saved already, so nothing of them is out of date."""
         for run in self._runs.values():
             run.unsaved, run.plan_unsaved, run.pages_outdated = {}, False, False
-        for run_id in self._unsettled.keys() - self._wholly_unsettled:
-            self._runs[run_id].rescored_alone(self._unsettled[run_id])
+        for run_id in self._unsettled.keys() - self._wholly_unsettled - self._held:
+            try:
+                self._runs[run_id].rescored_alone(self._unsettled[run_id])
+            except Exception as error:
+                self.fail(run_id, error)
         self._unsettled, self._wholly_unsettled = {}, set()
+
+    def fail(self, run_id: str, error: Exception, record: LogRecord | None = None) -> None:
+        """Set a run apart: something was raised while it was folded, cut or saved.
+
+        Nothing that is in memory of it can be trusted any more.
+        """
+        run = self._runs.get(run_id)
+        self.adopt(Failure.of(run_id, error, record, -1 if run is None else run.state_version))
+
+    def adopt(self, failure: Failure) -> None:
+        """Set a run apart for a reason that is known already; the first one counts."""
+        self.failed.setdefault(failure.run_id, failure)
+        self.hold(failure.run_id)
+
+    def hold(self, run_id: str) -> None:
+        """Drop what is in memory of a run; its records are counted and not folded from now on."""
+        for known in (self._runs, self._cutters, self._books):
+            known.pop(run_id, None)
+        self._closed.discard(run_id)
+        self._held.add(run_id)
+
+    def holds(self, run_id: str) -> bool:
+        """True for a run that is set apart."""
+        return run_id in self._held
+
+    def delete(self, run_id: str, revision: int) -> None:
+        """Begin a run as deleted: its events up to that revision are ignored, without a look at them."""
+        self._run(run_id).delete(revision)
 
     def close(self, run_id: str) -> list[str]:
         """Forget a run that is saved and cut; the keys of its state pages. Its records are handed back."""
@@ -244,10 +291,17 @@ class Pipeline:
     def reopen(self, run_id: str, other: Pipeline) -> None:
         """Take a closed run over from another pipeline; a new one begins if that does not know it."""
         self._closed.discard(run_id)
+        self._held.discard(run_id)
         if run_id in other._runs:
             self._runs[run_id] = other._runs[run_id]
             self._cutters[run_id] = other._cutters[run_id]
             self._books[run_id] = other._books[run_id]
+
+    def replaces(self, run_id: str, pages: Iterable[str]) -> None:
+        """The next `page_writes` of a run write all of it, and take these pages away."""
+        for key in pages:
+            self._books[run_id].note_foreign(key, 0)
+        self._runs[run_id].pages_outdated = True
 
     def page_anew(self) -> None:
         """Write every slot on a page of our own: those loaded may be gone from where others read them."""
@@ -279,19 +333,14 @@ class Pipeline:
         if run is None:
             run = self._runs[run_id] = RunState(run_id, self._prices)
             run.tracked, run.saved = self._cuts, self._writer is not None
-            self._cutters[run_id] = Cutter(run, self._epoch)
+            self._cutters[run_id] = Cutter(run, self._epoch, self._made_with)
             if self._writer is not None:
                 self._books[run_id] = PageBook(run, self._writer)
         return run
 
-    def _readable(self, record: LogRecord, folded: Folded) -> AnyEvent | None:
-        """The event of an unusual record, None if it was rejected."""
-        read = decode(record.value)
-        if type(read) is RunStarted and read.grading_profile is not None:
-            try:
-                grading_profile(read.grading_profile)
-            except UnknownProfile as error:
-                read = Reason("unknown_grading_profile", str(error))
+    def _decoded(self, record: LogRecord, folded: Folded) -> AnyEvent | None:
+        """The event that a record holds; None, and a rejection, where it holds none."""
+        read = self._readable(record)
         if isinstance(read, Reason):
             folded.rejections.append(reject(record, read))
             return None
@@ -299,24 +348,16 @@ class Pipeline:
         folded.missing_times += missing_times(read, record.value or b"")
         return read
 
+    def _hold_back(self, run_id: str, event: AnyEvent | PlainTrial, folded: Folded) -> None:
+        folded.held += 1
+        if isinstance(event, RunDeleted):
+            folded.deletions[run_id] = max(event.revision, folded.deletions.get(run_id, event.revision))
 
-def reject(record: LogRecord, reason: Reason, run_id: str | None = None) -> Rejected:
-    """The rejection of a record, with its bytes."""
-    value = record.value or b""
-    kept = value if len(value) <= MAX_KEPT_BYTES and not isinstance(record.value, Unread) else None
-    rejection = {
-        "type": "rejection",
-        "code": reason.code,
-        "message": reason.message,
-        "run_id": run_id,
-        "semantics_version": SEMANTICS_VERSION,
-        "source_topic": record.topic,
-        "source_partition": record.partition,
-        "source_offset": record.offset,
-        "source_timestamp_ms": record.timestamp if record.timestamp >= 0 else None,
-        "source_key_base64": None if record.key is None else b64encode(record.key).decode(),
-        "source_value_base64": None if record.value is None or kept is None else b64encode(kept).decode(),
-        "source_value_bytes": len(value),
-    }
-    key = record.key if run_id is None else encode_id(run_id).encode()
-    return Rejected(key, canonical_json(rejection))
+    def _readable(self, record: LogRecord) -> AnyEvent | Reason:
+        read = decode(record.value)
+        if type(read) is RunStarted and read.grading_profile is not None:
+            try:
+                grading_profile(read.grading_profile)
+            except UnknownProfile as error:
+                return Reason("unknown_grading_profile", str(error))
+        return read

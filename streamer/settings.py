@@ -123,6 +123,11 @@ class Settings(BaseSettings):
         pattern=r"^[^\s/]+:[0-9]{1,5}$",
         description="HOST:PORT where a worker answers /healthz, /readyz and /metrics; null: nowhere.",
     )
+    adopt_configuration: bool = Field(
+        default=False,
+        description="A worker that starts makes its own prices, profiles and formulas those of its group, as "
+        "the one of `up` does; false: it waits for `streamer config adopt`.",
+    )
     epoch: int | None = Field(default=None, ge=1, description="Overrides the epoch kept in streamer-meta.")
 
     @field_validator("redis_cafile", "ssl_cafile", "ssl_certfile", "ssl_keyfile")

@@ -30,9 +30,10 @@ RUN: GroupId = (None, None, None)
 class Cutter:
     """Remembers what was last cut from a run and cuts what has changed since."""
 
-    def __init__(self, run: RunState, epoch: int) -> None:
+    def __init__(self, run: RunState, epoch: int, made_with: str = "") -> None:
         self.run = run
         self.epoch = epoch
+        self._made_with = made_with
         self._published: dict[GroupId, tuple[str, int, int]] = {}
         self._grades: dict[GroupId, str | None] = {}
         self._shape: list[tuple[GroupId, int]] = []
@@ -149,6 +150,8 @@ class Cutter:
             "state_version": version,
             "last_event_at": rfc3339(run.last_event_at),
             "digest": digest,
+            "made_with": self._made_with,
+            "degraded": None,
         }
         value = digested[:-1] + b"," + canonical_json(way)[1:]
         return SummaryChange(

@@ -30,6 +30,10 @@ class PageError(ValueError):
     """A page that this version cannot read. The message names the page and what to do."""
 
 
+class PageFromTheFuture(PageError):
+    """A page that a newer version wrote: the deployment's fault, not the run's."""
+
+
 def page_key(run_id: str, writer: str, number: int) -> str:
     """Key of a page in the table: `RUN/WRITER/N`, the run percent-encoded."""
     return f"{encode_id(run_id)}/{writer}/{number}"
@@ -58,7 +62,9 @@ def opened(value: bytes) -> tuple[dict[str, Any], bytes]:
     header = orjson.loads(head)
     if header["v"] not in READ_VERSIONS:
         readable = " and ".join(map(str, READ_VERSIONS))
-        raise PageError(f"has version {header['v']}, this worker reads {readable}. Upgrade the worker.")
+        raise PageFromTheFuture(
+            f"has version {header['v']}, this worker reads {readable}. Upgrade the worker."
+        )
     return header, bytes(lz4.decompress_block(body)) if body and header["v"] > 1 else body
 
 

@@ -221,7 +221,7 @@ def join_page(run: RunState, key: str, value: bytes) -> int:
             f"state page {key} is not readable: {error}. Rebuild the state from the event topic."
         ) from error
     except PageError as error:
-        raise PageError(f"state page {key} {error}") from None
+        raise type(error)(f"state page {key} {error}") from None
     run.state_version = max(run.state_version, header["as_of"])
     run.happened_at(header["at"])
     if header.get("deleted_to") is not None:

@@ -13,6 +13,7 @@ from streamer.cli.printing import say, visible
 from streamer.client.publish import ThreadedPublisher, outgoing
 from streamer.client.reader import StateReader
 from streamer.client.reading import UnknownRun
+from streamer.client.repair import quarantined
 from streamer.settings import Settings
 
 WAIT_SECONDS = 15.0
@@ -30,9 +31,9 @@ def command(run: str, yes: bool, settings: Settings) -> None:
     ignored from now on, also if it is published again; later results count.
     """
     with StateReader(settings) as reader:
-        summary = reader.run(run)
+        trials = _trials(reader, run)
         if not yes:
-            _ask(run, summary.trials)
+            _ask(run, trials)
         event = {"type": "run_deleted", "run_id": run, "revision": time.time_ns()}
         with ThreadedPublisher(settings) as publisher:
             publisher.send(outgoing(event))
@@ -43,6 +44,16 @@ def command(run: str, yes: bool, settings: Settings) -> None:
             )
             raise click.exceptions.Exit(FOUND_WRONG)
     say(f"{run}: deleted, and gone from Redis")
+
+
+def _trials(reader: StateReader, run: str) -> int:
+    """How many trials a run has; 0 for one in quarantine that was never published."""
+    try:
+        return reader.run(run).trials
+    except UnknownRun:
+        if run not in quarantined(reader):
+            raise
+        return 0
 
 
 def _ask(run: str, trials: int) -> None:
@@ -57,6 +68,7 @@ def _gone(reader: StateReader, run: str) -> bool:
         try:
             reader.run(run)
         except UnknownRun:
-            return True
+            if run not in quarantined(reader):
+                return True
         time.sleep(POLL_SECONDS)
     return False

@@ -13,10 +13,11 @@ from schemas.canonical import canonical_json
 from streamer.aggregate.by_subtest import by_subtest
 from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.options import json_option, price_table, with_settings
-from streamer.cli.printing import print_json, print_line, say
+from streamer.cli.printing import print_json, print_line, say, visible
 from streamer.cli.source import file_argument, open_lines, report_rejected
 from streamer.cli.tables import print_run
 from streamer.fold import Folding, fold_records, records_of_lines
+from streamer.pipeline import Failure
 from streamer.settings import Settings
 
 
@@ -33,9 +34,9 @@ from streamer.settings import Settings
 def command(file: Path, as_json: bool, by: str | None, prices: Path | None, settings: Settings) -> None:
     """Fold the events in FILE (or on stdin) into summaries; no broker is needed.
 
-    FILE holds one JSON object per line, plain or gzip. Lines that cannot be folded are reported on
-    stderr with number and reason; the exit code is then 1. With --json the summaries are printed as
-    they would be published, one per line.
+    FILE holds one JSON object per line, plain or gzip. Lines that cannot be folded, and runs that
+    fail, are reported on stderr with the reason; the exit code is then 1. With --json the summaries
+    are printed as they would be published, one per line.
     """
     table = price_table(prices or settings.prices_file)
     with open_lines(file) as lines:
@@ -44,8 +45,10 @@ def command(file: Path, as_json: bool, by: str | None, prices: Path | None, sett
         _print_json(folding, by)
     else:
         _print_tables(folding, by)
+    for failure in folding.failed:
+        say(f"streamer: run {visible(failure.run_id)} cannot be folded{_line_of(failure)}: {failure.reason}")
     say(_counts(folding))
-    if folding.rejected:
+    if folding.rejected or folding.failed:
         raise click.exceptions.Exit(FOUND_WRONG)
 
 
@@ -59,7 +62,9 @@ def _print_json(folding: Folding, by: str | None) -> None:
 def _print_tables(folding: Folding, by: str | None) -> None:
     now = datetime.now(UTC)
     for run_id in folding.runs():
-        summaries = [change.summary or {} for change in folding.pipeline.all_summaries(run_id)]
+        summaries = [change.summary or {} for change in folding.summaries_of(run_id)]
+        if not summaries:
+            continue  # it failed, which is said below
         subtests = by_subtest(folding.pipeline.run(run_id)) if by else []
         print_run(summaries, now, subtests, _fallbacks(folding, run_id, summaries))
     if not folding.runs():
@@ -80,6 +85,10 @@ def _subtests(folding: Folding, by: str | None) -> list[dict[str, Any]]:
     if by is None:
         return []
     return [body for run_id in folding.runs() for body in by_subtest(folding.pipeline.run(run_id))]
+
+
+def _line_of(failure: Failure) -> str:
+    return "" if failure.record is None else f" (line {failure.record.offset + 1})"
 
 
 def _counts(folding: Folding) -> str:

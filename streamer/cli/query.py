@@ -14,7 +14,7 @@ from schemas.base import Message
 from schemas.canonical import canonical_json
 from schemas.metrics import BOARD_METRICS
 from streamer.cli.options import json_option, price_table, with_settings
-from streamer.cli.printing import print_json, print_line
+from streamer.cli.printing import print_json, print_line, say, visible
 from streamer.cli.tables import (
     print_agents,
     print_leaderboard,
@@ -64,10 +64,17 @@ def run(run_id: str, as_json: bool, settings: Settings) -> None:
     with StateReader(settings) as reader:
         now = datetime.now(UTC)
         if as_json:
-            _print_json([with_state(reader.run(run_id), now)])
+            summary = reader.run(run_id)
+            _print_json([with_state(summary, now)])
         else:
             found = reader.snapshot(run_id)
-            print_run(_dumped([found.run, *found.agents, *found.tiers]), now)
+            summary = found.run
+            print_run(_dumped([summary, *found.agents, *found.tiers]), now)
+    if summary.degraded:
+        say(
+            f"streamer: this run is in quarantine ({visible(summary.degraded)}): these are its last good "
+            "numbers, newer events are not counted. `streamer runs repair` folds it again"
+        )
 
 
 @command.command()

@@ -1,4 +1,4 @@
-"""`streamer runs set`: name and label a run."""
+"""`streamer runs`: name and label a run, fold one again."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import click
 from streamer.cli.options import with_settings
 from streamer.cli.printing import say
 from streamer.client.publish import ThreadedPublisher, outgoing
+from streamer.client.repair import repair
 from streamer.settings import Settings
 
 
 @click.group()
 def command() -> None:
-    """Say more about runs."""
+    """Name and label runs; fold one again that is in quarantine."""
 
 
 @command.command("set")
@@ -32,6 +33,28 @@ def set_(run: str, name: str | None, labels: tuple[str, ...], settings: Settings
     with ThreadedPublisher(settings) as publisher:
         publisher.send(outgoing(event))
     say(f"{run}: published; the summaries follow as soon as a worker has seen it")
+
+
+@command.command("repair")
+@click.argument("run")
+@click.option(
+    "--wait",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for the worker.",
+)
+@with_settings
+def repair_(run: str, wait: float, settings: Settings) -> None:
+    """Fold RUN again from the log, and put what comes out in place of what there is.
+
+    For a run in quarantine: something went wrong while it was folded or published, so its events stay
+    in the log and are not counted. After an upgrade they may be. `streamer status` names such runs.
+    If it fails again, the exit code is 1 and the last good summaries stand.
+    """
+    repair(settings, run, wait_seconds=wait)
+    say(f"{run}: folded again from the log")
 
 
 def _label(text: str) -> tuple[str, str]:

@@ -19,7 +19,7 @@ from streamer.settings import Settings
 @json_option
 @with_settings
 def command(as_json: bool, settings: Settings) -> None:
-    """Show whether broker, Redis and workers are there, and how far the workers are behind.
+    """Show whether broker, Redis and workers are there, how far they are behind, which runs they set apart.
 
     The exit code is 1 if something is wrong; each problem is a line on stderr. Lag alone is none.
     """
@@ -57,7 +57,7 @@ def _answers(answers: bool) -> str:
 
 def _worker(worker: WorkerStatus, now: datetime) -> list[object]:
     status = worker.status
-    state = "catching up" if status.get("catching_up") else "running"
+    state = "waits" if status.get("waits") else "catching up" if status.get("catching_up") else "running"
     return [
         worker.worker_id,
         "silent" if worker.stale(now) else state,

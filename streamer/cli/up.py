@@ -51,7 +51,7 @@ def command(
         argv = [sys.executable, "-c", PROGRAM, "notify", "--all", *asked.arguments()]
         extra = Extra("notices", argv, {URLS: " ".join(asked.urls)})
     code = run_up(
-        settings,
+        settings.model_copy(update={"adopt_configuration": True}),  # nobody else would
         data_dir=data,
         ephemeral=ephemeral,
         echo=print_line,

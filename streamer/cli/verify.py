@@ -9,6 +9,7 @@ import click
 from aiokafka.errors import KafkaError
 from redis.exceptions import RedisError
 
+from schemas.base import SEMANTICS_VERSION
 from schemas.canonical import canonical_json
 from streamer.cli.errors import FOUND_WRONG, UNVERIFIABLE, explain
 from streamer.cli.options import json_option, price_table, with_settings
@@ -55,6 +56,8 @@ def command(
     if (run is None) != every:
         raise click.UsageError("name one RUN, or give --all")
     verdicts = verdicts_of(settings, run, wait, topics=topics)
+    if verdicts and not as_json:
+        print_line(f"Compared by semantics_version {SEMANTICS_VERSION}.")
     for verdict in verdicts:
         if as_json:
             print_json(canonical_json(asdict(verdict)))
@@ -91,6 +94,9 @@ def show(verdict: Verdict) -> None:
         case "unverifiable":
             print_line(f"{verdict.run_id}: cannot be verified: {verdict.reason}")
     columns = ("where", "key", "log", "found", "fields")
+    for reason in dict.fromkeys(difference.reason for difference in verdict.differences):
+        if reason:
+            print_line(f"{verdict.run_id}: {reason}")
     print_table("Differences", columns, (_row(difference) for difference in verdict.differences), names=5)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from schemas.base import SEMANTICS_VERSION
 from schemas.canonical import NOT_DIGESTED, digest_of
 from streamer.aggregate.changes import ScoredChange, SummaryChange
 from streamer.client.published import SCORED, Place
@@ -29,6 +30,7 @@ class Difference:
         fields: names of the fields that differ; `digest` if the value contradicts its own digest.
         topic: the topic in which it was found, without the namespace; None: in Redis.
         partition: its partition.
+        reason: why it differs, where the value tells: another version of the semantics; None: not known.
     """
 
     key: str
@@ -37,6 +39,7 @@ class Difference:
     fields: tuple[str, ...] = ()
     topic: str | None = None
     partition: int | None = None
+    reason: str | None = None
 
 
 def difference(key: str, change: SummaryChange | None, value: bytes | None) -> Difference | None:
@@ -57,7 +60,22 @@ def difference(key: str, change: SummaryChange | None, value: bytes | None) -> D
     told: dict[str, Any] = orjson.loads(change.value or b"{}")
     names = (told.keys() | stored.keys()) - NOT_DIGESTED
     differing = {name for name in names if told.get(name, _ABSENT) != stored.get(name, _ABSENT)}
-    return Difference(key, log, found, tuple(sorted(differing | own)))
+    return Difference(key, log, found, tuple(sorted(differing | own)), reason=_other_version(stored))
+
+
+def _other_version(stored: Mapping[str, Any]) -> str | None:
+    """What to say of a summary that another version of the semantics published; None of any other.
+
+    >>> _other_version({"semantics_version": SEMANTICS_VERSION}) is None
+    True
+    """
+    version = stored.get("semantics_version")
+    if version == SEMANTICS_VERSION:
+        return None
+    return (
+        f"published by semantics_version {version}, compared by {SEMANTICS_VERSION}; "
+        "the workers publish it again once they are upgraded"
+    )
 
 
 def other_bytes(place: Place, log: str, in_topic: bytes, in_redis: bytes) -> list[Difference]:

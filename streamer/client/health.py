@@ -129,9 +129,24 @@ def _worker_problems(health: Health, now: datetime) -> list[str]:
     orphaned = [p.partition for p in health.partitions if p.partition not in owned]
     problems = [f"no worker owns partitions {orphaned} (yet)"] if orphaned else []
     for worker in live:
+        problems += _quarantine_problems(worker)
+        if why := worker.status.get("waits"):
+            problems.append(f"worker {worker.worker_id} {why}")
         if unsent := worker.status.get("unsent"):
             problems.append(f"worker {worker.worker_id} has {unsent:,} keys that Redis does not have yet")
         problems += worker.status.get("log_faults", ())
+    return problems
+
+
+def _quarantine_problems(worker: WorkerStatus) -> list[str]:
+    told = worker.status.get("quarantined", {})
+    problems = [
+        f"run {run!r} is in quarantine ({reason}): its last good summaries stand, its newer events are not "
+        "counted. Fold it again with `streamer runs repair RUN`, after an upgrade perhaps, or delete it"
+        for run, reason in told.items()
+    ]
+    if (more := worker.status.get("quarantined_runs", 0) - len(told)) > 0:
+        problems.append(f"{more:,} more runs of worker {worker.worker_id} are in quarantine")
     return problems
 
 

@@ -9,7 +9,7 @@ import orjson
 from schemas.identity import encode_id
 from streamer.aggregate.by_subtest import by_subtest
 from streamer.client.log import read_topic
-from streamer.fold import fold_records
+from streamer.fold import CannotBeFolded, fold_records
 from streamer.score import PriceTable
 from streamer.settings import Settings
 from streamer.sinks.names import Names
@@ -53,11 +53,14 @@ def subtests(settings: Settings, run_id: str, prices: PriceTable) -> list[dict[s
 
     Raises:
         NotInLog: the event topic holds nothing of the run.
+        CannotBeFolded: an exception sets it apart.
         TopicMissing, TopicUnreadable, aiokafka.errors.KafkaError: see `streamer.client.log`.
     """
     topic = Names(settings.namespace).trial_events
     records = read_topic(settings, topic, run_id=run_id)
     folding = fold_records(records, prices=prices, owns=run_id.__eq__)
+    if failure := folding.pipeline.failed.get(run_id):
+        raise CannotBeFolded(failure)
     if run_id not in folding.runs():
         raise NotInLog(run_id, topic)
     return by_subtest(folding.pipeline.run(run_id))

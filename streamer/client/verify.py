@@ -14,8 +14,10 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Literal, cast
 
+import orjson
 from redis import Redis
 
+from schemas.base import SEMANTICS_VERSION
 from schemas.identity import decode_id
 from streamer.aggregate.changes import SummaryChange
 from streamer.client.differences import (
@@ -52,6 +54,7 @@ class Verdict:
     """What came out for one run: `summaries` compared, the differences, or why it cannot be said.
 
     `in_log` is False for a run that the log does not know; the differences are then all that was found of it.
+    `semantics_version` is the one by which the log was folded.
     """
 
     run_id: str
@@ -60,14 +63,19 @@ class Verdict:
     differences: tuple[Difference, ...] = ()
     reason: str | None = None
     in_log: bool = True
+    semantics_version: int = SEMANTICS_VERSION
 
 
 @dataclass(slots=True)
 class _Log:
-    """The log folded, by run: summaries by key suffix ({} of a deleted run), digests of scored trials."""
+    """The log folded, by run: summaries by key suffix ({} of a deleted run), digests of scored trials.
+
+    Of a run that cannot be folded, why.
+    """
 
     runs: dict[str, dict[str, SummaryChange]] = field(default_factory=dict)
     scored: dict[str, dict[bytes, str]] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
     others: set[str] = field(default_factory=set)
 
 
@@ -170,17 +178,29 @@ class Verification:
 
     def _fold(self, run_id: str | None) -> _Log:
         """Read every partition, since records may be misplaced, and fold the run (or all)."""
-        pipeline = Pipeline(prices=self._prices, owns=None if run_id is None else run_id.__eq__)
-        log = _Log()
-        records = read_topic(self._settings, self._names.trial_events)
-        while batch := [record for _, record in zip(range(BATCH), records, strict=False)]:
-            folded = pipeline.fold(batch)
-            log.others.update(other for _, other in folded.misplaced)
+        log, deletions = _Log(), dict[str, int]()
+        while True:
+            pipeline = Pipeline(prices=self._prices, owns=None if run_id is None else run_id.__eq__)
+            for deleted, revision in deletions.items():
+                pipeline.delete(deleted, revision)
+            later: dict[str, int] = {}
+            records = read_topic(self._settings, self._names.trial_events)
+            while batch := [record for _, record in zip(range(BATCH), records, strict=False)]:
+                folded = pipeline.fold(batch)
+                log.others.update(other for _, other in folded.misplaced)
+                later |= folded.deletions
+            if not later:
+                break
+            deletions |= later  # of runs that failed before: as workers do, without what the deletion takes
         for known in pipeline.runs():
-            changes = pipeline.all_summaries(known)
-            log.runs[known] = {entry_of(change, news=False).suffix: change for change in changes}
-            if self._topics:
-                log.scored[known] = scored_digests(pipeline.scored(known))
+            try:
+                changes = pipeline.all_summaries(known)
+                log.runs[known] = {entry_of(change, news=False).suffix: change for change in changes}
+                if self._topics:
+                    log.scored[known] = scored_digests(pipeline.scored(known))
+            except Exception as error:
+                pipeline.fail(known, error)
+        log.failed = {failure.run_id: failure.reason for failure in pipeline.failed.values()}
         return log
 
     def _compare(self, client: Redis, log: _Log, run_id: str | None) -> list[Verdict]:
@@ -189,7 +209,7 @@ class Verification:
         in_topics = _InTopics()
         if self._topics:
             in_topics = _InTopics(summaries_by_run(self._settings, run_id), self._scored(run_id))
-        every = {*log.runs, *in_redis, *in_topics.summaries, *in_topics.scored}
+        every = {*log.runs, *log.failed, *in_redis, *in_topics.summaries, *in_topics.scored}
         return [
             self._verdict(client, log, run, in_topics, bool(in_redis))
             for run in (sorted(every) if run_id is None else [run_id])
@@ -218,6 +238,10 @@ class Verification:
             differences += self._of_topics(run_id, expected, found, in_topics.summaries.get(run_id, {}))
             scored = log.scored.get(run_id, {}), in_topics.scored.get(run_id, {})
             differences += scored_differences(partition_of(run_id, self._count), *scored)
+        if reason := log.failed.get(run_id) or _degraded(found):
+            self.places |= in_topics.summaries.get(run_id, {}).keys()  # what stands is all there is of it
+            reason = f"in quarantine ({reason}). `streamer runs repair` folds it again"
+            return Verdict(run_id, "unverifiable", len(expected), tuple(differences), reason)
         if run_id not in log.runs:
             reason = _unknown(run_id, log.others | log.runs.keys())
             return Verdict(run_id, "unverifiable", 0, tuple(differences), reason, in_log=False)
@@ -254,6 +278,15 @@ class Verification:
             pipe.get(self._names.of_run(run_id, suffix))
         values = zip(suffixes, pipe.execute(), strict=True)
         return {suffix: value for suffix, value in values if value is not None}
+
+
+def _degraded(found: Mapping[str, bytes]) -> str | None:
+    """Why newer events of a run are not counted, as its summaries say; None if they are."""
+    try:
+        reason = orjson.loads(found.get("run", b"{}")).get("degraded")
+    except (orjson.JSONDecodeError, AttributeError):
+        return None  # the comparison says so
+    return None if reason is None else str(reason)
 
 
 def _truncated(partitions: Iterable[PartitionLag], topic: str) -> str | None:

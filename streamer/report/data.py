@@ -17,6 +17,7 @@ from streamer.client.questions import history_entry
 from streamer.client.reader import StateReader
 from streamer.client.reading import HistoryEntry
 from streamer.client.trials import scored_trials
+from streamer.fold import CannotBeFolded
 from streamer.pipeline import Pipeline, Record, Rejected
 from streamer.score import PriceTable
 from streamer.settings import Settings
@@ -155,6 +156,9 @@ class _Folder:
     def data(self, run_id: str | None, now: datetime) -> RunData:
         """The run as it stands; NoSuchRun if it is not there, or nobody said which."""
         known = sorted(run for run in self._pipeline.runs() if self._pipeline.run(run).exists)
+        failed = self._pipeline.failed
+        if run_id in failed or (failed and not known):
+            raise CannotBeFolded(failed[run_id or next(iter(failed))])
         if run_id is None and len(known) == 1:
             run_id = known[0]
         if run_id is None or run_id not in known:

@@ -5,6 +5,7 @@ from streamer.score.cross_tier import cost_delta, tier_delta, tier_uplift, varia
 from streamer.score.formulacode.payload import task_payload
 from streamer.score.formulacode.score import ADVANTAGES, FormulaCodeScore, is_formulacode, missing_score
 from streamer.score.infrastructure import INFRASTRUCTURE_FAILURES
+from streamer.score.made_with import made_with
 from streamer.score.model_names import BASELINE_LABELS, model_for_pricing, model_for_reporting, model_of_agent
 from streamer.score.prices import Price, PriceTable, PriceTableError
 from streamer.score.profiles import GradingProfile, UnknownProfile, grading_profile
@@ -29,6 +30,7 @@ __all__ = [
     "deciding_sub_trial",
     "grading_profile",
     "is_formulacode",
+    "made_with",
     "missing_score",
     "model_for_pricing",
     "model_for_reporting",

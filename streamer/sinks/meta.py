@@ -1,4 +1,4 @@
-"""What the compacted topic `streamer-meta` holds: the epoch, and the name of the log."""
+"""What the compacted topic `streamer-meta` holds: the epoch, the name of the log, the configuration."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ FIRST_EPOCH = 1
 EPOCH_KEY = b"epoch"
 LOG_KEY = b"log"
 """The name under which workers keep rows of this deployment on local disk; another one makes those void."""
+
+CONFIGURATION_KEY = b"made_with"
+"""Its value is the fingerprint of the configuration that is current: only workers that have it publish."""
 
 
 def epoch_value(epoch: int) -> bytes:
@@ -31,3 +34,14 @@ def greatest_epoch(records: Iterable[Any]) -> int:
     """
     values = (record.value for record in records if record.key == EPOCH_KEY and record.value)
     return max((int(orjson.loads(value)["epoch"]) for value in values), default=FIRST_EPOCH)
+
+
+def current_configuration(records: Iterable[Any]) -> str | None:
+    """Fingerprint of the current configuration by the records of the topic; None if none is said.
+
+    >>> from types import SimpleNamespace as Record
+    >>> current_configuration([Record(key=CONFIGURATION_KEY, value=v) for v in (b"4d3d", b"9a01")])
+    '9a01'
+    """
+    values = [record.value for record in records if record.key == CONFIGURATION_KEY and record.value]
+    return values[-1].decode("utf-8", "replace") if values else None

@@ -14,11 +14,12 @@ import faust
 from faust.types import TP
 
 from streamer.aggregate.changes import SummaryChange
-from streamer.score import PriceTable
+from streamer.score import PriceTable, made_with
 from streamer.settings import Settings
 from streamer.sinks.names import Names
 from streamer.sinks.redis import RedisSink
 from streamer.worker.alive import Pulse
+from streamer.worker.configuration import Configuration
 from streamer.worker.foreign import ForeignRecords
 from streamer.worker.housekeeping import Housekeeping
 from streamer.worker.idle import IdleRuns
@@ -35,6 +36,7 @@ from streamer.worker.output import Output
 from streamer.worker.processor import Processor
 from streamer.worker.publishing import Publisher
 from streamer.worker.recovery import Rebuild
+from streamer.worker.repair import Repairs
 from streamer.worker.stores import in_directory
 from streamer.worker.tables import PatientTableManager, Tables
 from streamer.worker.transport import AsFetched, batch_transport, consumer_of
@@ -65,6 +67,7 @@ class Worker:
     processor: Processor
     housekeeping: Housekeeping
     meter: Meter
+    configuration: Configuration
 
 
 def session_seconds(settings: Settings) -> float:
@@ -99,13 +102,16 @@ def build(settings: Settings, pulse: Pulse, state: Path | None = None) -> Worker
         faults=(faults := LogFaults(app, settings, tables, output)),
     )
     owner.processor = processor
+    prices = _prices(settings)
+    configuration = Configuration(settings, made_with(prices), output)
     rebuild = Rebuild(
         app,
         settings,
         tables=tables,
         processor=processor,
         output=output,
-        prices=_prices(settings),
+        prices=prices,
+        configuration=configuration,
         writer=writer,
         on_ready=lambda mine: log.info("ready: worker %s owns partitions %s", writer, mine),
     )
@@ -118,11 +124,13 @@ def build(settings: Settings, pulse: Pulse, state: Path | None = None) -> Worker
         processor=processor,
         sink=sink,
         others=ForeignRecords(app, settings, tables, processor, output),
+        repairs=Repairs(settings, processor, tables),
+        configuration=configuration,
         worker_id=writer,
         meter=meter,
         faults=faults,
     )
-    return Worker(app, output, sink, processor, housekeeping, meter)
+    return Worker(app, output, sink, processor, housekeeping, meter, configuration)
 
 
 class _Owner:

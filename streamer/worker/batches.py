@@ -10,6 +10,9 @@ from typing import Any
 
 from streamer.worker.limits import USUAL_RECORD_BYTES
 
+RECORDS_PER_TURN = 500
+"""Records folded before the event loop gets its turn: about 10 ms."""
+
 
 @dataclass(eq=False, slots=True)
 class Batch:
@@ -114,3 +117,19 @@ def _weight(records: list[Any]) -> int:
     """How many records of the usual size take so much memory; at least as many as there are."""
     size = sum(len(record.value or b"") for record in records)
     return max(len(records), size // USUAL_RECORD_BYTES)
+
+
+def portions(records: list[Any], silent_to: int) -> Iterator[list[Any]]:
+    """Cut records into what is folded in one turn; none reaches from before `silent_to` beyond it.
+
+    >>> from types import SimpleNamespace as Record
+    >>> cut = portions([Record(offset=offset) for offset in (3, 5, 8)], 5)
+    >>> [[record.offset for record in portion] for portion in cut]
+    [[3], [5, 8]]
+    """
+    before = 0
+    if records and records[0].offset < silent_to:
+        before = sum(record.offset < silent_to for record in records)
+    for part in (records[:before], records[before:]):
+        for start in range(0, len(part), RECORDS_PER_TURN):
+            yield part[start : start + RECORDS_PER_TURN]

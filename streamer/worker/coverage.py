@@ -4,7 +4,7 @@ A changelog can lose records: deleted and created again, emptied, cut at its beg
 somebody set. What is left would look like a smaller state. So each partition of the changelog holds a mark:
 from the offset that it names on, the pages are complete. No mark, or a changelog that begins later than
 its mark says: the pages may lack something, and the partition is folded again from the event log. The mark
-also names formulas, prices and epoch, so that whoever takes over knows whether what is published still holds.
+also names formulas, profiles, prices and epoch: the next worker knows whether what is published still holds.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from schemas.base import SEMANTICS_VERSION
-from streamer.score import PriceTable
+from streamer.score import PriceTable, made_with
 
 PREFIX = "/covered/"
 """No id of a run is empty, so no page's key begins so."""
@@ -37,18 +36,18 @@ def mark_key(partition: int) -> str:
     return f"{PREFIX}{partition}"
 
 
-def is_mark(key: str) -> bool:
-    """True for the key of a mark, False for that of a page.
+def is_page(key: str) -> bool:
+    """True for the key of a page, False for that of a mark and of a run in quarantine.
 
-    >>> is_mark(mark_key(3)), is_mark("run/writer/1")
-    (True, False)
+    >>> is_page(mark_key(3)), is_page("/quarantined/run"), is_page("run/writer/1")
+    (False, False, True)
     """
-    return key.startswith(PREFIX)
+    return not key.startswith("/")
 
 
 def basis_of(prices: PriceTable, epoch: int) -> str:
-    """Names formulas, prices and epoch: where they are others, all has to be published again."""
-    return f"{SEMANTICS_VERSION}/{prices.digest()}/{epoch}"
+    """Names formulas, profiles, prices and epoch: where they are others, all has to be published again."""
+    return f"{made_with(prices)}/{epoch}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 
 from streamer.aggregate.changes import Cut, SummaryChange
 from streamer.sinks.redis import RedisSink
@@ -14,9 +15,10 @@ from streamer.worker.coverage import mark_key
 from streamer.worker.debt import Bill
 from streamer.worker.idle import IdleRuns
 from streamer.worker.meter import Meter
-from streamer.worker.output import Out, Output
+from streamer.worker.output import Out, Output, fitting
 from streamer.worker.partition import Partition
 from streamer.worker.publishing import Publisher
+from streamer.worker.quarantine import Ward
 from streamer.worker.tables import Tables
 
 log = logging.getLogger(__name__)
@@ -44,10 +46,12 @@ class Emission:
         pulse: Pulse,
         idle: IdleRuns,
         meter: Meter,
+        ward: Ward,
     ) -> None:
         self._tables = tables
         self._publisher = publisher
         self._output = output
+        self._ward = ward
         self._sink = sink
         self._pulse = pulse
         self._idle = idle
@@ -65,6 +69,7 @@ class Emission:
             await self._publish(owed)
         for partition, run_ids in runs:
             partition.debt.paid(run_ids)
+            await self._ward.admit(partition)
         await self._settle([bill for partition in paying if (bill := partition.debt.settled()) is not None])
         return bool(owed)
 
@@ -72,25 +77,58 @@ class Emission:
         cuts: list[Cut] = []
         outs: list[Out] = []
         for partition, run_id in runs:
-            cuts.append(partition.pipeline.cut(run_id))
-            outs += self._publisher.of_cut(partition.number, cuts[-1])
+            with partition.guard(run_id):
+                cut = partition.pipeline.cut(run_id)
+                outs += fitting(self._publisher.of_cut(partition.number, cut))
+                cuts.append(cut)
             await asyncio.sleep(0)
         self._pulse.check()
         began = time.perf_counter()
-        await asyncio.gather(self._output.write(outs), self._sink.write(cuts))
+        partitions = {partition.number: partition for partition, _ in runs}
+        await asyncio.gather(self._ward.write(partitions, outs), self._sink.write(cuts))
         self._meter.publish_took(time.perf_counter() - began)
+
+    async def publish_again(self, partition: Partition, run_id: str) -> None:
+        """Publish a run that was folded again: all of it, without news, and that other groups are gone."""
+        await self.publish_scored(partition, [run_id])
+        cuts: list[Cut] = []
+        if partition.pipeline.knows(run_id):
+            with partition.guard(run_id):
+                cut = partition.pipeline.cut(run_id, news=False)
+                cut.summaries += self._gone(partition, run_id, cut.summaries)
+                records = fitting(self._publisher.of_cut(partition.number, cut))
+                cuts.append(cut)
+        if cuts:
+            await self._ward.write({partition.number: partition}, records)
+            await self._sink.write(cuts)
+
+    def _gone(self, partition: Partition, run_id: str, standing: list[SummaryChange]) -> list[SummaryChange]:
+        """Tombstones of the groups that a run has no more; of everything, if the run is deleted."""
+        version = partition.pipeline.run(run_id).state_version
+        orphans = self._publisher.orphans(partition.number, {run_id: standing}, partition.epoch)
+        gone = [replace(orphan, state_version=version) for orphan in orphans if orphan.kind != "run"]
+        return gone if standing else [*gone, partition.deleted(run_id, version)]
 
     async def publish_scored(self, partition: Partition, runs: Iterable[str]) -> None:
         """Publish the scored trials of runs alone, some at a time."""
         outs: list[Out] = []
         for run_id in runs:
-            while changes := partition.pipeline.scored(run_id, SCORED_PER_WRITE):
-                outs += self._publisher.of_scored(partition.number, changes)
+            while found := self._scored(partition, run_id):
+                outs += found
                 if len(outs) >= SCORED_PER_WRITE:
-                    await self._output.write(outs)
+                    await self._ward.write({partition.number: partition}, outs)
                     outs = []
                 await asyncio.sleep(0)
-        await self._output.write(outs)
+        await self._ward.write({partition.number: partition}, outs)
+
+    def _scored(self, partition: Partition, run_id: str) -> list[Out]:
+        """Some scored trials of a run; [] if none waits, or the run is set apart."""
+        found: list[Out] = []
+        if partition.pipeline.knows(run_id):
+            with partition.guard(run_id):
+                changes = partition.pipeline.scored(run_id, SCORED_PER_WRITE)
+                found = fitting(self._publisher.of_scored(partition.number, changes))
+        return found
 
     async def publish_recovered(self, partition: Partition) -> None:
         """Publish marked runs, and what differs from the tables, and reconcile the sink.
@@ -105,31 +143,41 @@ class Emission:
         for start in range(0, len(runs), RUNS_PER_WRITE):
             outs: list[Out] = []
             for run_id in runs[start : start + RUNS_PER_WRITE]:
-                cut = partition.pipeline.recut(run_id)
-                current[run_id] = list(cut.summaries)
-                if run_id not in partition.marked:
-                    cut.summaries = [c for c in cut.summaries if self._publisher.differs(c)]
-                if not cut.summaries and run_id not in partition.marked and not partition.refill:
-                    partition.pipeline.forget_scored(run_id)
-                elif run_id in partition.marked and partition.mark is None:
+                recovered: list[Out] = []
+                with partition.guard(run_id):
+                    cut = partition.pipeline.recut(run_id)
+                    current[run_id] = list(cut.summaries)
+                    recovered = self._recovered(partition, run_id, cut)
+                if run_id in partition.marked and partition.mark is None:
                     later.append(run_id)
                 else:
                     await self.publish_scored(partition, [run_id])
-                outs += self._publisher.of_cut(partition.number, cut)
+                outs += recovered
                 await asyncio.sleep(0)
-            await self._output.write(outs)
+            await self._ward.write({partition.number: partition}, outs)
+        current = {run: changes for run, changes in current.items() if partition.pipeline.knows(run)}
         orphans = self._publisher.orphans(partition.number, current, partition.epoch)
         await self._output.write(self._publisher.of_summaries(partition.number, orphans))
+        await self._ward.admit(partition)
         partition.caught_up = True  # its summaries are published; where Redis is away, it gets them later
         self._idle.recovered(partition)
         await self._sink.reconcile(partition.run_ids())
         await self.publish_scored(partition, later)
+        await self._ward.admit(partition)
         await self._mark(partition)
         await self._settle([partition.debt.cancel()])
         partition.marked.clear()
         log.info(
             "partition %d: caught up at offset %d, %d runs", partition.number, partition.position, len(runs)
         )
+
+    def _recovered(self, partition: Partition, run_id: str, cut: Cut) -> list[Out]:
+        """What of a recovered run has to be published; scored trials only if anything has, or all."""
+        if run_id not in partition.marked:
+            cut.summaries = [c for c in cut.summaries if self._publisher.differs(c)]
+            if not cut.summaries and not partition.refill:
+                partition.pipeline.forget_scored(run_id)
+        return fitting(self._publisher.of_cut(partition.number, cut))
 
     async def _settle(self, bills: list[Bill]) -> None:
         """Everything on these is published: until now the replaced pages told what has to be withdrawn."""

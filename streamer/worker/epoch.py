@@ -6,6 +6,7 @@ summaries must still count as newer.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -18,11 +19,9 @@ from streamer.worker.ends import true_ends
 from streamer.worker.output import Out
 
 
-async def read_epoch(settings: Settings) -> int:
-    """The setting if there is one, else the greatest epoch in the topic, else 1."""
-    if settings.epoch is not None:
-        return settings.epoch
-    return greatest_epoch(await meta_records(settings))
+def epoch_by(settings: Settings, records: Iterable[Any]) -> int:
+    """The setting if there is one, else the greatest epoch in the records of the topic, else 1."""
+    return settings.epoch if settings.epoch is not None else greatest_epoch(records)
 
 
 async def meta_records(settings: Settings) -> list[Any]:

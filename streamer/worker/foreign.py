@@ -3,11 +3,14 @@
 A worker that was cut off from its group, though not stopped, may go on for a while after its partitions
 went to another one. Its pages do no harm. Its summaries, older than the owner's, would stand last in the
 public topics until the run changes again.
+
+An operator writes among the pages, too: requests to fold a run again (`streamer runs repair`).
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -18,7 +21,9 @@ from faust.types import TP
 
 from schemas.identity import decode_id
 from streamer.settings import Settings
+from streamer.sinks.quarantine import run_to_repair
 from streamer.worker.output import Out, Output
+from streamer.worker.partition import Partition
 from streamer.worker.processor import Processor
 from streamer.worker.reading import records_between
 from streamer.worker.tables import Table, Tables
@@ -28,14 +33,15 @@ log = logging.getLogger(__name__)
 
 
 class ForeignRecords:
-    """Looks at what others have appended to the summaries of the partitions this worker owns."""
+    """Looks at what others have appended to the tables of the partitions this worker owns."""
 
     def __init__(
         self, app: faust.App, settings: Settings, tables: Tables, processor: Processor, output: Output
     ) -> None:
         self._app = app
         self._settings = settings
-        self._tables = {table.topic: table for table in tables.summaries.values()}
+        self._tables = {table.topic: table for table in tables.all()}
+        self._pages = tables.trials
         self._processor = processor
         self._output = output
 
@@ -63,12 +69,15 @@ class ForeignRecords:
             partition = self._processor.partitions.get(number)
             if partition is None:
                 return
+            if table is self._pages:
+                _note_requests(partition, written)
+                return
             outs = []
             for raw, value in written.items():
                 key = raw.decode("utf-8")
                 run_id = decode_id(key.split("|", 1)[0])
-                known = partition.pipeline.knows(run_id) or run_id in partition.closed
-                if known and is_older(value, table.get(key)):
+                known = partition.pipeline.knows(run_id) or partition.pipeline.holds(run_id)
+                if (known or run_id in partition.closed) and is_older(value, table.get(key)):
                     outs.append(Out(table.topic, number, raw, table.get(key)))
             if outs:
                 log.warning(
@@ -79,6 +88,14 @@ class ForeignRecords:
     async def _read(self, place: TP, start: int, stop: int) -> list[Any]:
         async with aclosing(records_between(self._settings, place, start, stop)) as batches:
             return [record async for batch in batches for record in batch]
+
+
+def _note_requests(partition: Partition, written: Mapping[bytes, bytes | None]) -> None:
+    """Requests to fold runs again; pages that a zombie writes do no harm."""
+    for raw, value in written.items():
+        run_id = run_to_repair(raw.decode("utf-8", "replace"))
+        if run_id is not None and value is not None:
+            partition.repairs[run_id] = value.decode("utf-8", "replace")
 
 
 def is_older(written: bytes | None, own: bytes | None) -> bool:

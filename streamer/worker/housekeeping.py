@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from datetime import UTC, datetime
-from itertools import count
+from itertools import count, islice
 from typing import Any, cast
 
 import faust
@@ -14,11 +14,13 @@ from faust.tables.manager import TableManager
 from faust.types import TP
 
 from streamer.sinks.redis import RedisSink
+from streamer.worker.configuration import Configuration
 from streamer.worker.foreign import ForeignRecords
 from streamer.worker.log_faults import LogFaults
 from streamer.worker.meter import Look, Meter
 from streamer.worker.partition import Partition
 from streamer.worker.processor import Processor
+from streamer.worker.repair import Repairs
 from streamer.worker.transport import consumer_of
 
 log = logging.getLogger(__name__)
@@ -27,6 +29,8 @@ TICK_SECONDS = 0.5
 TICKS_PER_HEARTBEAT = 4
 TICKS_PER_LOOK_AT_OTHERS = 10
 TICKS_PER_NOTE = 40
+MOST_QUARANTINED_TOLD = 100
+"""Runs in quarantine that a heartbeat names, with the reason: 30 KB; the others are counted."""
 
 
 class Housekeeping:
@@ -40,6 +44,8 @@ class Housekeeping:
         processor: Processor,
         sink: RedisSink,
         others: ForeignRecords,
+        repairs: Repairs,
+        configuration: Configuration,
         worker_id: str,
         meter: Meter,
         faults: LogFaults,
@@ -49,6 +55,8 @@ class Housekeeping:
         self._processor = processor
         self._sink = sink
         self._others = others
+        self._repairs = repairs
+        self._configuration = configuration
         self._worker_id = worker_id
         self._meter = meter
         self._faults = faults
@@ -63,6 +71,14 @@ class Housekeeping:
                 tasks.create_task(self._tick_on())
         except ExceptionGroup as errors:
             await self._processor.give_up(errors.exceptions[0])
+        finally:
+            self._repairs.stop()
+
+    async def tell_of_waiting(self, why: str) -> None:
+        """Say in the heartbeat, and to probes, that the worker has not begun."""
+        status = self.status() | {"waits": why}
+        self._meter.look = Look(time.monotonic(), status, False, self._sink.away)
+        await self._sink.heartbeat(self._worker_id, status, at=datetime.now(UTC))
 
     async def _tick_on(self) -> None:
         for ticks in count():
@@ -75,18 +91,34 @@ class Housekeeping:
                 await self._sink.heartbeat(self._worker_id, status, at=datetime.now(UTC))
             if ticks % TICKS_PER_LOOK_AT_OTHERS == 0 and self._settled:
                 await self._others.answer()
+                await self._configuration.look()
             await asyncio.sleep(TICK_SECONDS)
 
     def _is_news(self, status: dict[str, Any]) -> bool:
-        """True if partitions came or went, or a catch-up or a backlog ended: that is told at once."""
-        standing = (status["partitions"], status["catching_up"], not any(status["lag"].values()))
+        """True if partitions came or went, a catch-up or a backlog ended, a run was set apart or repaired."""
+        standing = (
+            status["partitions"],
+            status["catching_up"],
+            not any(status["lag"].values()),
+            status["quarantined_runs"],
+            status["repairs"],
+        )
         news = standing != self._told
         self._told = standing
         return news
 
     def status(self) -> dict[str, Any]:
-        """Assigned partitions, lag per partition in events, keys that Redis lacks, runs in memory and not."""
+        """Assigned partitions, lag per partition in events, keys that Redis lacks, runs in memory and not.
+
+        Also the first runs in quarantine, with the reason, what came of the latest repairs, the fingerprint
+        of the configuration, and why the worker waits, if it does.
+        """
         partitions = self._processor.partitions
+        quarantined = {
+            run_id: run.quarantine.reason
+            for partition in partitions.values()
+            for run_id, run in partition.quarantined.items()
+        }
         return {
             "partitions": sorted(partitions),
             "lag": {str(number): partition.lag for number, partition in sorted(partitions.items())},
@@ -94,6 +126,12 @@ class Housekeeping:
             "unsent": self._sink.unsent,
             "open_runs": sum(len(partition.pipeline.runs()) for partition in partitions.values()),
             "closed_runs": sum(len(partition.closed) for partition in partitions.values()),
+            "quarantined_runs": len(quarantined),
+            "quarantined": dict(islice(quarantined.items(), MOST_QUARANTINED_TOLD)),
+            "held_events": sum(partition.held for partition in partitions.values()),
+            "repairs": self._repairs.outcomes,
+            "made_with": self._configuration.made_with,
+            "waits": None,
             "log_faults": [fault for _, p in sorted(partitions.items()) for fault in p.log_faults],
             "events_lost": sum(partition.coverage.events_lost for partition in partitions.values()),
             "offsets_moved": sorted(n for n, partition in partitions.items() if partition.moved),
@@ -117,6 +155,7 @@ class Housekeeping:
     async def _tick(self, ticks: int) -> None:
         if not self._settled:
             return
+        self._repairs.start_due()
         for partition in list(self._processor.partitions.values()):
             tp = TP(self._topic, partition.number)
             if tp in self._app.consumer.assignment():

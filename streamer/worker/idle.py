@@ -69,8 +69,9 @@ class IdleRuns:
         """Nobody knows when runs got their last events: it is taken to be when those happened."""
         ahead = self._wall() - self._now()
         for run_id in partition.pipeline.runs():
-            happened = partition.pipeline.run(run_id).last_event_at / 1_000_000 - ahead
-            partition.heard.setdefault(run_id, min(happened, self._now()))
+            with partition.guard(run_id):
+                happened = partition.pipeline.run(run_id).last_event_at / 1_000_000 - ahead
+                partition.heard.setdefault(run_id, min(happened, self._now()))
         partition.heard = dict(sorted(partition.heard.items(), key=itemgetter(1)))
 
     def close_due(self, partition: Partition) -> int:
@@ -105,20 +106,33 @@ class IdleRuns:
         found.recovered()
         if any(value is None for _, value in pages):
             await self._fold_again(partition, run_id, found)
+        self._take_over(partition, run_id, found, closed)
+
+    def _take_over(self, partition: Partition, run_id: str, found: Pipeline, closed: ClosedRun) -> None:
         if run_id in found.runs():
-            run = found.run(run_id)
-            run.state_version = max(run.state_version, closed.state_version)
-            run.happened_at(closed.last_event_at)
-            found.recut(run_id)  # all of it is published
-            found.forget_scored(run_id)
-        partition.pipeline.reopen(run_id, found)
-        del partition.closed[run_id]
+            with partition.guard(run_id):
+                run = found.run(run_id)
+                run.state_version = max(run.state_version, closed.state_version)
+                run.happened_at(closed.last_event_at)
+                found.recut(run_id)  # all of it is published
+                found.forget_scored(run_id)
+                partition.pipeline.reopen(run_id, found)
+                del partition.closed[run_id]
+        elif run_id in found.failed:
+            partition.pipeline.adopt(found.failed[run_id])
+            partition.let_go_of_failed()
+        else:
+            partition.pipeline.reopen(run_id, found)
+            del partition.closed[run_id]
 
     def summaries(self, partition: Partition, run_id: str) -> list[SummaryChange]:
         """Everything of a run as published, byte for byte; a tombstone if the run was deleted.
 
         Nothing of a run that the partition does not know, or has not published yet.
         """
+        apart = partition.quarantined.get(run_id)
+        if apart is not None:
+            return self._stored(run_id, apart.summaries)
         closed = partition.closed.get(run_id)
         if closed is not None:
             stored = self._stored(run_id, closed.summaries)
@@ -144,10 +158,10 @@ class IdleRuns:
         partition.closed[run_id] = ClosedRun(tuple(pages), tuple(summaries), version, moment)
         del partition.heard[run_id]
 
-    def _stored(self, run_id: str, keys: Iterable[tuple[SummaryKind, str]]) -> list[SummaryChange]:
+    def _stored(self, run_id: str, standing: Iterable[tuple[SummaryKind, str]]) -> list[SummaryChange]:
         return [
             self._publisher.stored(kind, key, run_id, value)
-            for kind, key in keys
+            for kind, key in standing
             if (value := self._tables.summaries[kind].published(key)) is not None
         ]
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 """Largest record batch on both sides of the wire: a state page with one 1 MiB event, and room."""
 
+MAX_RECORD_BYTES = MAX_MESSAGE_BYTES - 16 * 1024
+"""Largest key and value together, before compression: the record batch around them needs some room."""
+
 SEND_BATCH_BYTES = 512 * 1024
 """Records of one topic and partition are sent in record batches of about this size."""
 

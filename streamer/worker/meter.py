@@ -21,7 +21,7 @@ from streamer.pipeline import Folded
 
 FOLD_SECONDS = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
 PUBLISH_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-EFFECTS = ("counted", "duplicates", "superseded", "ignored")
+EFFECTS = ("counted", "duplicates", "superseded", "ignored", "held")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +137,16 @@ class Meter:
         yield GaugeMetricFamily("streamer_log_retention_finite", "1: the event topic loses events.", finite)
         yield GaugeMetricFamily("streamer_open_runs", "Runs in memory.", status["open_runs"])
         yield GaugeMetricFamily("streamer_closed_runs", "Runs that left memory.", status["closed_runs"])
+        yield GaugeMetricFamily(
+            "streamer_quarantined_runs",
+            "Runs set apart; their newer events are not counted.",
+            status["quarantined_runs"],
+        )
+        yield GaugeMetricFamily(
+            "streamer_waits_for_configuration",
+            "1: its prices, profiles or formulas are not the group's.",
+            status["waits"] is not None,
+        )
         yield GaugeMetricFamily("streamer_ready", "1: as /readyz says.", look.ready)
         age = time.monotonic() - look.at
         yield GaugeMetricFamily("streamer_look_age_seconds", "Since the worker last looked at itself.", age)

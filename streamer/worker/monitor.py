@@ -84,9 +84,13 @@ def ready(meter: Meter, now: float) -> Answer:
     """Whether what it publishes is current: it owns partitions and has caught up with all of them."""
     look = meter.look
     if look is None or not look.ready or now - look.at > STUCK_SECONDS:
-        status = look.status if look else {"partitions": [], "catching_up": []}
+        status = look.status if look else {"partitions": [], "catching_up": [], "waits": None}
+        if status["waits"]:
+            return "503 Service Unavailable", f"not ready: {status['waits']}"
         return (
             "503 Service Unavailable",
             f"not ready: owns partitions {status['partitions']}, catches up with {status['catching_up']}",
         )
+    if runs := look.status["quarantined_runs"]:
+        return "200 OK", f"ready, but {runs} runs are in quarantine: `streamer status` names them"
     return "200 OK", "ready"

@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from aiokafka import AIOKafkaProducer
+from aiokafka.errors import MessageSizeTooLargeError, RecordListTooLargeError
 
 from streamer.settings import Settings
+from streamer.worker import limits
 from streamer.worker.alive import Pulse
 from streamer.worker.limits import BROKER_PATIENCE_SECONDS, MAX_MESSAGE_BYTES, SEND_BATCH_BYTES
 
@@ -30,6 +32,42 @@ class Out(NamedTuple):
     value: bytes | None
     timestamp_ms: int | None = None
     headers: list[tuple[str, bytes]] = NO_HEADERS
+
+
+TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
+"""How a broker refuses a record batch for its size; every other error is one of the infrastructure."""
+
+
+class RecordTooLarge(ValueError):
+    """A record is larger than a worker writes, or than the broker takes; it was not written."""
+
+    def __init__(self, record: Out, limit: str) -> None:
+        super().__init__(f"a record for {record.topic} has {size_of(record):,} bytes, {limit}")
+
+
+class RecordsRefused(Exception):
+    """The broker refuses these records for their size; all others of the same write are written."""
+
+    def __init__(self, records: list[Out]) -> None:
+        self.records = records
+        super().__init__(f"the broker refuses {len(records)} records for their size")
+
+
+def size_of(record: Out) -> int:
+    """Bytes of key and value."""
+    return len(record.key or b"") + len(record.value or b"")
+
+
+def fitting(records: list[Out]) -> list[Out]:
+    """The same records.
+
+    Raises:
+        RecordTooLarge: one of them would not fit a message.
+    """
+    for record in records:
+        if size_of(record) > limits.MAX_RECORD_BYTES:
+            raise RecordTooLarge(record, f"at most {limits.MAX_RECORD_BYTES:,} are written")
+    return records
 
 
 class TopicMadeAgain(RuntimeError):
@@ -57,15 +95,9 @@ class Output:
         self._written_to: dict[tuple[str, int], int] = {}
         self._ends: dict[tuple[str, int], int] = {}
         self._foreign: dict[tuple[str, int], list[tuple[int, int]]] = {}
-        self._producer = AIOKafkaProducer(
-            **settings.kafka_options(),
-            acks="all",
-            enable_idempotence=self._idempotent,
-            compression_type=settings.codec,
-            max_batch_size=SEND_BATCH_BYTES,
-            max_request_size=MAX_MESSAGE_BYTES,
-            request_timeout_ms=int(BROKER_PATIENCE_SECONDS * 1000),
-        )
+        self._settings = settings
+        self._producer = self._new_producer()
+        self._out_of_order = False
 
     async def start(self) -> None:
         """Connect."""
@@ -79,18 +111,41 @@ class Output:
         """Write and wait until the broker has acknowledged every record.
 
         Raises:
+            RecordsRefused: some are too large for the broker; all others are written.
             aiokafka.errors.KafkaError: the broker refused a record or did not answer. Others may be written.
         """
+        left = await self._attempt(records)
+        if not left:
+            return
+        refused = [record for record in left if await self._attempt([record])]
+        if refused:
+            raise RecordsRefused(refused)
+
+    async def _attempt(self, records: Iterable[Out]) -> list[Out]:
+        """Write; if the broker refuses a record batch for its size, the records that are not written."""
+        if self._out_of_order:
+            await self._renew()
         by_place: dict[tuple[str, int], list[Out]] = {}
         for record in records:
             by_place.setdefault((record.topic, record.partition), []).append(record)
         sends = [self._write_to(topic, partition, outs) for (topic, partition), outs in by_place.items()]
         results = await asyncio.gather(*sends, return_exceptions=True)
+        failures: list[tuple[list[Out], BaseException]] = []
         for result in results:
             if isinstance(result, BaseException):
                 raise result
+            failures += result
+        if any(isinstance(error, TOO_LARGE) for _, error in failures):
+            self._out_of_order = True
+            return [record for group, _ in failures for record in group]
+        for _, error in failures:
+            raise error
+        return []
 
-    async def _write_to(self, topic: str, partition: int, records: list[Out]) -> None:
+    async def _write_to(
+        self, topic: str, partition: int, records: list[Out]
+    ) -> list[tuple[list[Out], BaseException]]:
+        """Write record batches; those that failed, with the reason."""
         acks: list[Any] = []
         starts = [0]
         builder = self._producer.create_batch()
@@ -101,10 +156,33 @@ class Output:
                 builder = self._producer.create_batch()
                 _append(builder, record)
         acks.append(await self._send(builder, topic, partition))
-        places = await asyncio.gather(*acks)
+        places = await asyncio.gather(*acks, return_exceptions=True)
+        failures = []
         for start, stop, place in zip(starts, [*starts[1:], len(records)], places, strict=True):
-            self._written(topic, partition, place.offset, records[start:stop])
-        self._note(topic, partition, min(place.offset for place in places), len(records))
+            if isinstance(place, BaseException):
+                failures.append((records[start:stop], place))
+            else:
+                self._written(topic, partition, place.offset, records[start:stop])
+                self._note(topic, partition, place.offset, stop - start)
+        return failures
+
+    async def _renew(self) -> None:
+        """A new producer: after a refusal, the sequence numbers of the old one have a gap for ever."""
+        self._out_of_order = False
+        old, self._producer = self._producer, self._new_producer()
+        await old.stop()
+        await self._producer.start()
+
+    def _new_producer(self) -> AIOKafkaProducer:
+        return AIOKafkaProducer(
+            **self._settings.kafka_options(),
+            acks="all",
+            enable_idempotence=self._idempotent,
+            compression_type=self._settings.codec,
+            max_batch_size=SEND_BATCH_BYTES,
+            max_request_size=MAX_MESSAGE_BYTES,
+            request_timeout_ms=int(BROKER_PATIENCE_SECONDS * 1000),
+        )
 
     def written_to(self, topic: str, partition: int) -> int:
         """The offset after the last record that was written here, 0 if none was."""

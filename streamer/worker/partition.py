@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from schemas.identity import encode_id
 from streamer.aggregate.changes import SummaryChange, SummaryKind
 from streamer.pipeline import Pipeline
+from streamer.sinks.quarantine import Quarantine
 from streamer.worker.coverage import Coverage
 from streamer.worker.debt import Debt
+
+Standing = tuple[tuple[SummaryKind, str], ...]
+"""Kind and key of each summary of a run that the tables hold."""
 
 
 class ClosedRun(NamedTuple):
@@ -23,9 +29,21 @@ class ClosedRun(NamedTuple):
     """
 
     pages: tuple[str, ...]
-    summaries: tuple[tuple[SummaryKind, str], ...]
+    summaries: Standing
     state_version: int
     last_event_at: int
+
+
+class QuarantinedRun(NamedTuple):
+    """What stays in memory of a run that is set apart.
+
+    Attributes:
+        quarantine: why, and what is to be done about it.
+        summaries: its last good ones.
+    """
+
+    quarantine: Quarantine
+    summaries: Standing
 
 
 @dataclass(slots=True)
@@ -53,6 +71,11 @@ class Partition:
         end: end of the log as last seen, for the lag.
         heard: when each open run last got an event, in seconds; the longest ago first.
         closed: runs that are closed (`idle`).
+        quarantined: runs that are set apart; their events are held back (`quarantine`).
+        repairs: runs that are to be folded again, with the name of the request.
+        unpublished: runs in quarantine without any summary, and the offset before which they were well.
+        deletions: runs in quarantine that were deleted since, up to which revision; not written down yet.
+        held: events held back since this worker has the partition.
         openings: how many runs were opened again, which names them as writers of pages.
 
     >>> partition = Partition(0, 1, Pipeline(), position=5, catch_up_to=9)
@@ -77,7 +100,32 @@ class Partition:
     moved: bool = False
     heard: dict[str, float] = field(default_factory=dict)
     closed: dict[str, ClosedRun] = field(default_factory=dict)
+    quarantined: dict[str, QuarantinedRun] = field(default_factory=dict)
+    repairs: dict[str, str] = field(default_factory=dict)
+    unpublished: dict[str, int] = field(default_factory=dict)
+    deletions: dict[str, int] = field(default_factory=dict)
+    held: int = 0
     openings: int = 0
+
+    @contextmanager
+    def guard(self, run_id: str) -> Iterator[None]:
+        """What is raised while something of this run is computed sets the run apart, and nothing else.
+
+        For computations alone: what writing and reading raise is the infrastructure's, and ends the worker.
+        """
+        try:
+            yield
+        except Exception as error:
+            self.pipeline.fail(run_id, error)
+            self.let_go_of_failed()
+
+    def let_go_of_failed(self) -> None:
+        """Owe nothing for runs that are set apart, and expect nothing of them."""
+        for run_id in self.pipeline.failed:
+            self.debt.paid([run_id])
+            self.heard.pop(run_id, None)
+            self.closed.pop(run_id, None)
+            self.marked.discard(run_id)
 
     @property
     def passed(self) -> bool:
@@ -100,8 +148,8 @@ class Partition:
         return [*([lost] if lost else []), *([moved] if self.moved else [])]
 
     def run_ids(self) -> list[str]:
-        """Every run, open or closed."""
-        return [*self.pipeline.runs(), *self.closed]
+        """Every run, open, closed or in quarantine."""
+        return [*self.pipeline.runs(), *self.closed, *self.quarantined]
 
     def deleted(self, run_id: str, version: int) -> SummaryChange:
         """Tombstone of a run that was deleted."""

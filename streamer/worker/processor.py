@@ -24,16 +24,17 @@ from streamer.pipeline import Folded
 from streamer.sinks.partitioner import partition_of
 from streamer.sinks.redis import RedisSink
 from streamer.worker.alive import Pulse
-from streamer.worker.batches import Batch
+from streamer.worker.batches import Batch, portions
 from streamer.worker.emission import Emission, payable
 from streamer.worker.idle import IdleRuns
 from streamer.worker.log_faults import LogFaults
 from streamer.worker.meter import Meter
-from streamer.worker.output import Out, Output
+from streamer.worker.output import Out, Output, fitting
 from streamer.worker.pace import Pace
 from streamer.worker.partition import Partition
 from streamer.worker.placement import forward
 from streamer.worker.publishing import Publisher
+from streamer.worker.quarantine import Ward, run_of
 from streamer.worker.tables import Tables
 
 log = logging.getLogger(__name__)
@@ -50,9 +51,6 @@ MOST_UNCOUNTED = 50_000
 OVERDUE_SECONDS = 60.0
 """A bill (`debt`) open for so long is paid faster: after a crash its batches are folded again."""
 
-RECORDS_PER_TURN = 500
-"""Records folded before the event loop gets its turn: about 10 ms."""
-
 
 class Processor:
     """Folds batches into the partitions this worker owns and publishes what changed.
@@ -62,6 +60,8 @@ class Processor:
         ownership: counts those rebuilds.
         pace: how often to publish while there is a backlog: one for all partitions, as they share the time.
         idle: closes runs and opens them again.
+        ward: writes down which runs are set apart.
+        emission: publishes what changed.
         lock: held while a batch, a rebuild or the end of a catch-up is at work.
 
     Args:
@@ -92,13 +92,13 @@ class Processor:
         self._count = count
         self._tables = tables
         self._publisher = publisher
-        self._output = output
         self._pulse = pulse
         self._waiting = waiting
         self.idle = idle
         self._meter = meter
         self._faults = faults
-        self._emission = Emission(
+        self.ward = Ward(tables, publisher, output, sink)
+        self.emission = Emission(
             tables=tables,
             publisher=publisher,
             output=output,
@@ -106,6 +106,7 @@ class Processor:
             pulse=pulse,
             idle=idle,
             meter=meter,
+            ward=self.ward,
         )
 
     async def run(self, stream: Any) -> None:
@@ -146,10 +147,10 @@ class Processor:
 
     async def publish_passed(self) -> None:
         """Publish the partitions that have passed what was recovered; the caller holds the lock."""
-        with self._all_or_nothing():
+        with self.all_or_nothing():
             for partition in self._held():
                 if not (partition.caught_up or partition.abandoned) and partition.passed:
-                    await self._emission.publish_recovered(partition)
+                    await self.emission.publish_recovered(partition)
 
     def run_ids(self) -> Iterator[str]:
         """Every run of the partitions that this worker owns and has caught up with."""
@@ -176,10 +177,10 @@ class Processor:
             seconds: go on for so long, whatever happens; None: until a backlog forms.
         """
         start = self.pace.now()
-        with self._all_or_nothing():
+        with self.all_or_nothing():
             while payable(self._held()):
                 began = self.pace.now()
-                if await self._emission.pay(self._held()):
+                if await self.emission.pay(self._held()):
                     self.pace.published(self.pace.now() - began)
                 if self.pace.now() - start > seconds if seconds is not None else not self.is_due():
                     return
@@ -188,7 +189,7 @@ class Processor:
         return list(self.partitions.values())
 
     @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
+    def all_or_nothing(self) -> Iterator[None]:
         """Abandon the partitions if what is done here ends by an error or a cancellation.
 
         What was cut for a publication is drained: another one would find nothing to publish, and count
@@ -204,7 +205,7 @@ class Processor:
 
     async def _process(self, batches: Sequence[Batch]) -> None:
         if not any(partition.abandoned for partition in self._held()):
-            with self._all_or_nothing():
+            with self.all_or_nothing():
                 await self._process_whole(batches)
 
     async def _process_whole(self, batches: Sequence[Batch]) -> None:
@@ -219,15 +220,17 @@ class Processor:
             touched.setdefault(partition.number, set()).update(folded.touched)
             asides += self._aside(partition, folded)
         self._meter.fold_took(time.perf_counter() - began)
-        replaced = await self._save(touched)
-        await self._output.write(asides)
+        replaced = await self.save(touched)
+        await self.ward.write_aside(asides)
         for batch in batches:
             partition = self.partitions[batch.partition]
             partition.position = batch.last_offset + 1
             partition.debt.add_batch(batch)
             batch.release()
-        for number, runs in touched.items():
+        for number, found in touched.items():
             partition = self.partitions[number]
+            await self.ward.admit(partition)
+            runs = set(filter(partition.pipeline.knows, found))
             partition.debt.add_replaced(replaced[number])
             self.idle.touch(partition, runs)
             if partition.caught_up:
@@ -243,13 +246,14 @@ class Processor:
         """Runs that wait for their summaries shall not take more memory the longer they wait."""
         for number in numbers:
             partition = self.partitions[number]
-            pipeline, owed = partition.pipeline, partition.debt.runs
-            if sum(map(pipeline.scored_waiting, owed)) > MOST_SCORED_WAITING:
-                await self._emission.publish_scored(partition, owed)
-            runs = [pipeline.run(run_id) for run_id in owed]
-            if sum(run.uncounted for run in runs) > MOST_UNCOUNTED:
-                for run in runs:
-                    run.settle()
+            pipeline = partition.pipeline
+            if sum(map(pipeline.scored_waiting, partition.debt.runs)) > MOST_SCORED_WAITING:
+                await self.emission.publish_scored(partition, partition.debt.runs)
+            owed = partition.debt.runs
+            if sum(pipeline.run(run_id).uncounted for run_id in owed) > MOST_UNCOUNTED:
+                for run_id in owed:
+                    with partition.guard(run_id):
+                        pipeline.run(run_id).settle()
                     await asyncio.sleep(0)
 
     async def _fold(self, partition: Partition, records: list[Any]) -> Folded:
@@ -257,7 +261,7 @@ class Processor:
         folded = Folded()
         for portion in portions(records, partition.silent_to):
             found = partition.pipeline.fold(portion)
-            self._meter.folded(found)
+            self._note(partition, found)
             if found.of_closed:
                 found.touched |= await self._fold_closed(partition, found)
             folded.touched |= found.touched
@@ -272,39 +276,36 @@ class Processor:
         for run_id in dict.fromkeys(run_id for _, run_id in found.of_closed):
             await self.idle.open(partition, run_id)
         opened = partition.pipeline.fold(record for record, _ in found.of_closed)
-        self._meter.folded(opened)
+        self._note(partition, opened)
         return opened.touched
 
-    async def _save(self, touched: Mapping[int, set[str]]) -> dict[int, list[Out]]:
+    def _note(self, partition: Partition, folded: Folded) -> None:
+        """Count what a fold reported; a run in quarantine that was deleted is to be folded again."""
+        self._meter.folded(folded)
+        partition.held += folded.held
+        partition.let_go_of_failed()
+        partition.deletions |= folded.deletions
+
+    async def save(self, touched: Mapping[int, set[str]]) -> dict[int, list[Out]]:
         """Write the pages and wait; the tombstones of pages that they replace, to be sent later."""
         outs: list[Out] = []
         replaced: dict[int, list[Out]] = {}
         for number, runs in touched.items():
             partition = self.partitions[number]
-            pages = [page for run_id in runs for page in partition.pipeline.page_writes(run_id)]
-            writes = [self._tables.trials.put(number, page.key, page.value) for page in pages]
+            writes: list[Out] = []
+            for run_id in filter(partition.pipeline.knows, runs):
+                with partition.guard(run_id):
+                    pages = partition.pipeline.page_writes(run_id)
+                    writes += fitting([self._tables.trials.put(number, p.key, p.value) for p in pages])
             replaced[number] = [out for out in writes if out.value is None]
             outs += [out for out in writes if out.value is not None]
-        await self._output.write(outs)
-        return replaced
+        await self.ward.write(self.partitions, outs)
+        return {
+            number: [out for out in outs if self.partitions[number].pipeline.knows(run_of(out))]
+            for number, outs in replaced.items()
+        }
 
     def _aside(self, partition: Partition, folded: Folded) -> list[Out]:
         """Rejections, and records that go to another partition."""
         rejections = self._publisher.of_rejections(partition.number, folded.rejections)
         return forward(folded.misplaced, self._count) + rejections
-
-
-def portions(records: list[Any], silent_to: int) -> Iterator[list[Any]]:
-    """Cut records into what is folded in one turn; none reaches from before `silent_to` beyond it.
-
-    >>> from types import SimpleNamespace as Record
-    >>> cut = portions([Record(offset=offset) for offset in (3, 5, 8)], 5)
-    >>> [[record.offset for record in portion] for portion in cut]
-    [[3], [5, 8]]
-    """
-    before = 0
-    if records and records[0].offset < silent_to:
-        before = sum(record.offset < silent_to for record in records)
-    for part in (records[:before], records[before:]):
-        for start in range(0, len(part), RECORDS_PER_TURN):
-            yield part[start : start + RECORDS_PER_TURN]

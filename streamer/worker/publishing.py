@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -14,7 +15,7 @@ from streamer.sinks.names import Names
 from streamer.worker.output import Out
 from streamer.worker.tables import Tables
 
-DECIDING = ("digest", "epoch", "superseded", "conflicts")
+DECIDING = ("digest", "epoch", "superseded", "conflicts", "made_with", "degraded")
 """Fields by which a summary counts as another one; `state_version` and `last_event_at` alone do not."""
 
 
@@ -57,9 +58,32 @@ class Publisher:
             told["digest"],
         )
 
+    def take_back(self, runs: Collection[str]) -> None:
+        """What was to be published of these runs and was not written was not published."""
+        for table in self._tables.summaries.values():
+            table.take_back(lambda key: _run_of(key) in runs)
+
+    def stored_of_runs(self, partition: int, runs: Collection[str]) -> dict[str, list[SummaryChange]]:
+        """The summaries of these runs as the tables hold them; those that cannot be read left out."""
+        found: dict[str, list[SummaryChange]] = {run_id: [] for run_id in runs}
+        for kind, table in self._tables.summaries.items():
+            for key, value in table.of_partition(partition):
+                run_id = _run_of(key)
+                if run_id in found:
+                    with suppress(ValueError, KeyError, TypeError):
+                        found[run_id].append(self.stored(kind, key, run_id, value))
+        return found
+
     def of_rejections(self, partition: int, rejections: Iterable[Rejected]) -> list[Out]:
         """Records of rejections."""
         return [Out(self._names.trial_rejections, partition, r.key, r.value) for r in rejections]
+
+    def without_bytes(self, records: Iterable[Out]) -> list[Out]:
+        """Those of these records that are rejections, without the bytes of what they reject."""
+        rejections = [record for record in records if record.topic == self._names.trial_rejections]
+        bodies = [orjson.loads(rejection.value or b"{}") for rejection in rejections]
+        values = [orjson.dumps(body | {"source_value_base64": None}) for body in bodies]
+        return [one._replace(value=value) for one, value in zip(rejections, values, strict=True)]
 
     def differs(self, change: SummaryChange) -> bool:
         """True if the table does not say what this summary says, but for when it was last touched."""
@@ -67,7 +91,7 @@ class Publisher:
         if value is None or change.summary is None:
             return value is not change.value
         known = orjson.loads(value)
-        return any(known.get(name) != change.summary[name] for name in DECIDING)
+        return any(known.get(name) != change.summary.get(name) for name in DECIDING)
 
     def orphans(
         self, partition: int, current: dict[str, list[SummaryChange]], epoch: int
@@ -81,7 +105,7 @@ class Publisher:
         found = []
         for kind, table in self._tables.summaries.items():
             for key, value in table.of_partition(partition):
-                run_id = decode_id(key.split("|", 1)[0])
+                run_id = _run_of(key)
                 if run_id in current and (kind, key) not in standing:
                     found.append(_tombstone(kind, key, run_id, orjson.loads(value), epoch))
         return found
@@ -93,6 +117,11 @@ def _tombstone(kind: SummaryKind, key: str, run_id: str, old: dict[str, Any], ep
     return SummaryChange(
         kind, run_id, tier, agent, model, key, None, None, epoch, int(old["state_version"]), ""
     )
+
+
+def _run_of(key: str) -> str:
+    """The run of a topic key."""
+    return decode_id(key.split("|", 1)[0])
 
 
 def _group_of(kind: SummaryKind, parts: list[str]) -> tuple[str | None, str | None, str | None]:

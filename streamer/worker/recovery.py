@@ -17,16 +17,18 @@ import orjson
 from faust.tables.manager import TableManager
 from faust.types import TP
 
-from streamer.pipeline import Pipeline
+from streamer.pipeline import Failure, Pipeline
 from streamer.score import PriceTable
 from streamer.settings import Settings
 from streamer.sinks.names import Names
 from streamer.sinks.partitioner import partition_of
-from streamer.worker.coverage import Coverage, StateLost, basis_of, is_mark, mark_key
-from streamer.worker.epoch import epoch_record, read_epoch
+from streamer.sinks.quarantine import BY_DELETION, Quarantine, quarantined_run, run_to_repair
+from streamer.worker.configuration import Configuration
+from streamer.worker.coverage import Coverage, StateLost, basis_of, is_page, mark_key
+from streamer.worker.epoch import epoch_by, epoch_record, meta_records
 from streamer.worker.limits import PAGES_PER_TURN
 from streamer.worker.output import Output
-from streamer.worker.partition import Partition
+from streamer.worker.partition import Partition, QuarantinedRun
 from streamer.worker.processor import Processor
 from streamer.worker.tables import Tables, rebalances
 from streamer.worker.topics import check_topics
@@ -68,7 +70,7 @@ class _Log:
 
 def _lacks_scored(told: Coverage, at: _Log, pages: Mapping[str, bytes]) -> bool:
     """Whether the topic of scored trials lost records: it was deleted, and perhaps created again."""
-    filled = any(not is_mark(key) for key in pages)
+    filled = any(map(is_page, pages))
     return at.scored_end < told.scored_to or (filled and at.scored_end == 0)
 
 
@@ -89,6 +91,7 @@ class Rebuild:
         processor: Processor,
         output: Output,
         prices: PriceTable,
+        configuration: Configuration,
         writer: str,
         on_ready: Callable[[list[int]], None],
     ) -> None:
@@ -99,6 +102,7 @@ class Rebuild:
         self._processor = processor
         self._output = output
         self._prices = prices
+        self._configuration = configuration
         self._writer = writer
         self._on_ready = on_ready
         self._rebuilds = 0
@@ -123,11 +127,14 @@ class Rebuild:
         self._output.known_to({(tp.topic, tp.partition): last + 1 for tp, last in ends.items()})
         consumer_of(self._app).refolded.clear()
         logs = await self._logs(mine)
-        epoch = await read_epoch(self._settings)
+        records = await meta_records(self._settings)
+        self._configuration.check(records)
+        epoch = epoch_by(self._settings, records)
         partitions = {}
         for number in mine:
             pages = dict(self._tables.trials.of_partition(number))
             partitions[number] = await self._partition(number, pages, logs[number], epoch)
+            _note_quarantined(partitions[number], pages)
             if rebalance != rebalances(self._app):
                 log.info("another rebalance began; its rebuild follows")
                 return
@@ -260,8 +267,10 @@ class Rebuild:
             prices=self._prices,
             owns=lambda run_id: partition_of(run_id, count) == number,
         )
+        for run_id, quarantine in _quarantined(pages).items():
+            pipeline.adopt(Failure(run_id, quarantine.reason))
         for loaded, (key, value) in enumerate(pages.items()):
-            if not is_mark(key):
+            if is_page(key):
                 pipeline.load_page(key, value, settled_to=settled_to)
             if loaded % PAGES_PER_TURN == 0:
                 await asyncio.sleep(0)
@@ -288,3 +297,20 @@ class Rebuild:
         )
         await self._output.write([epoch_record(self._settings, epoch + 1)])
         return epoch + 1
+
+
+def _quarantined(pages: Mapping[str, bytes]) -> dict[str, Quarantine]:
+    """Runs in quarantine, as it stands among the pages."""
+    found = ((quarantined_run(key), value) for key, value in pages.items())
+    return {run_id: Quarantine.read(value) for run_id, value in found if run_id is not None}
+
+
+def _note_quarantined(partition: Partition, pages: Mapping[str, bytes]) -> None:
+    """Runs in quarantine, and requests to fold runs again."""
+    for run_id, quarantine in _quarantined(pages).items():
+        partition.quarantined[run_id] = QuarantinedRun(quarantine, ())
+        if quarantine.deleted_to is not None:
+            partition.repairs[run_id] = BY_DELETION
+    for key, value in pages.items():
+        if (asked := run_to_repair(key)) is not None:
+            partition.repairs[asked] = value.decode("utf-8", "replace")

@@ -84,6 +84,11 @@ async def _work(settings: Settings, worker: Worker, stop: asyncio.Event) -> int:
 
 async def _work_monitored(worker: Worker, stop: asyncio.Event) -> int:
     await worker.output.start()
+    waiting = worker.configuration.wait_until_current(worker.housekeeping.tell_of_waiting)
+    if not await _until(stop, waiting):
+        await worker.output.stop()
+        await worker.sink.close()
+        return OK
     starting = asyncio.ensure_future(worker.app.start())
     housekeeping = asyncio.ensure_future(worker.housekeeping.run())
     crashed = await _wait_for_end(worker, stop, starting)

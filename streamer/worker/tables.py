@@ -8,7 +8,7 @@ changelogs, from where the store is complete.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import faust
@@ -66,6 +66,11 @@ class Table:
         """The value that was published last, also where that is not acknowledged yet."""
         raw = key.encode("utf-8")
         return self._unacknowledged[raw] if raw in self._unacknowledged else self.rows.row(raw)
+
+    def take_back(self, of_run: Callable[[str], bool]) -> None:
+        """What was to be published under these keys and was not acknowledged was not published."""
+        for raw in [raw for raw in self._unacknowledged if of_run(raw.decode("utf-8"))]:
+            del self._unacknowledged[raw]
 
     def wrote(self, tp: TP, first: int, rows: Sequence[Row]) -> None:
         """Rows of ours are acknowledged, from offset `first` on."""

@@ -33,9 +33,21 @@ TRIALS = st.lists(
 )
 
 ADDED = ("trials", "resolved", "no_verdict", "superseded", "conflicts", "runs_completed")
-NOT_OF_SUBTESTS = {"type", "run_id", "runs_planned", "provisional", "subtest", "digest", "epoch"} | {
+NOT_OF_SUBTESTS = {
+    "made_with",
+    "degraded",
+    "type",
+    "run_id",
+    "runs_planned",
+    "provisional",
+    "subtest",
+    "digest",
+    "epoch",
+} | {
     "state_version",
     "last_event_at",
+    "made_with",
+    "degraded",
 }
 
 

@@ -11,6 +11,7 @@ import orjson
 import pytest
 from click.testing import CliRunner, Result
 
+from streamer.aggregate.cut import Cutter
 from streamer.cli import cli
 from streamer.fold import fold_records, records_of_lines
 
@@ -204,3 +205,23 @@ def test_hostile_names_are_shown_harmless() -> None:
     assert r"a\u202eb[red]\u2028" in text
     assert r"Run r\u200b" in text
     assert not {"\u202e", "\u2028", "\u200b"} & set(text)
+
+
+def test_a_run_that_fails_is_reported_and_the_others_are_summarised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = Cutter._run_body
+
+    def poisoned(self: Cutter, *given: Any) -> Any:
+        if self.run.run_id == "r2":
+            raise ArithmeticError("cannot be divided")
+        return body(self, *given)
+
+    monkeypatch.setattr(Cutter, "_run_body", poisoned)
+    (file := tmp_path / "events.ndjson").write_bytes(b"\n".join(map(orjson.dumps, [PLAN, *TRIALS])))
+    for options in ([], ["--json"]):
+        result = CliRunner().invoke(cli, ["fold", str(file), *options])
+        assert result.exit_code == 1
+        assert "run r2 cannot be folded: ArithmeticError: cannot be divided" in result.stderr
+        assert "r1" in result.stdout
+        assert "r2" not in result.stdout

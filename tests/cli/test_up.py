@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.embedded.stack import descendants
 from tests.support.cli import COMMAND, streamer
 from tests.support.worker_process import wait_for
 
@@ -31,11 +32,11 @@ STOP_SECONDS = 40
 
 
 @contextmanager
-def up(directory: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+def up(directory: Path, **settings: str) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     """A running `streamer up --ephemeral` that only commands with this discovery file find."""
     log = directory / "up.log"
     clean = {name: value for name, value in os.environ.items() if not name.startswith("STREAMER_")}
-    environment = clean | {"STREAMER_DISCOVERY": str(directory / "running.json")}
+    environment = clean | {"STREAMER_DISCOVERY": str(directory / "running.json")} | settings
     with log.open("wb") as out:
         process = subprocess.Popen(
             [*COMMAND, "up", "--ephemeral"], stdout=out, stderr=subprocess.STDOUT, env=environment
@@ -76,6 +77,26 @@ def test_what_is_published_to_the_stack_is_answered_with_the_digests_of_fold(tmp
         process.send_signal(signal.SIGINT)
         assert process.wait(STOP_SECONDS) == 0
         assert log.read_text().splitlines()[-1].startswith("Everything ended")
+
+
+@pytest.mark.slow
+def test_the_worker_of_up_works_by_a_changed_price_file_without_an_operator(tmp_path: Path) -> None:
+    here = {"STREAMER_DISCOVERY": str(tmp_path / "running.json")}
+    (prices := tmp_path / "prices.toml").write_text('[models."m"]\ninput = 10\noutput = 10\n')
+    trial = {"type": "trial_result", "run_id": "r", "task_id": "t", "agent": "a", "model": "m"}
+    event = orjson.dumps(trial | {"resolved": True, "input_tokens": 1_000_000, "output_tokens": 0})
+
+    def costs() -> list[float]:
+        found = streamer("query", "agents", "r", "--json", environment=here).stdout.splitlines()
+        return [orjson.loads(line)["mean_cost"] for line in found]
+
+    with up(tmp_path, STREAMER_PRICES_FILE=str(prices)) as (process, _):
+        assert streamer("publish", stdin=event, environment=here).returncode == 0
+        wait_for(lambda: costs() == [10.0], "the run is priced")
+        prices.write_text('[models."m"]\ninput = 20\noutput = 20\n')
+        [worker] = [pid for pid, command in descendants(process.pid).items() if "streamer.worker" in command]
+        os.kill(worker, signal.SIGKILL)
+        wait_for(lambda: costs() == [20.0], "the next worker prices it by the new file")
 
 
 def test_a_worker_ends_with_exit_code_0_on_sigterm(

@@ -13,6 +13,8 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.errors import KafkaConnectionError
 
+from schemas.base import SEMANTICS_VERSION
+from schemas.canonical import digest_of
 from streamer.client.lag import read_lags
 from streamer.client.log import read_batches
 from streamer.client.publish import ThreadedPublisher, outgoing
@@ -21,6 +23,8 @@ from streamer.embedded.probe import free_port
 from streamer.score import PriceTable
 from streamer.settings import Settings
 from streamer.sinks.names import Names
+from streamer.sinks.partitioner import partition_of
+from tests.support.cli import streamer
 from tests.support.events import Event, a_deletion, a_plan, a_retraction, a_trial
 from tests.support.online import ENGINES, PARTITIONS, Online, bootstrap_of, online
 from tests.support.worker_process import wait_for
@@ -230,6 +234,52 @@ def test_other_bytes_of_the_same_summary_are_a_difference_that_topics_tells(stac
     verdict = topics_verdict(stack.settings, "bytes")
     assert verdict.outcome == "differs"
     assert [(d.topic, d.fields) for d in verdict.differences] == [("run-summaries", ("state_version",))]
+
+
+def of_version_1(value: str | bytes) -> str:
+    """A summary as another version of the semantics would have published it, with its own digest."""
+    summary = json.loads(value) | {"semantics_version": 1, "trials": 1_000}
+    return json.dumps(summary | {"digest": digest_of(summary)})
+
+
+ANOTHER_VERSION = (
+    f"published by semantics_version 1, compared by {SEMANTICS_VERSION}; "
+    "the workers publish it again once they are upgraded"
+)
+
+
+async def write(settings: Settings, topic: str, partition: int, key: bytes, value: bytes) -> None:
+    """One record, by somebody else."""
+    async with AIOKafkaProducer(**settings.kafka_options()) as producer:
+        await producer.send_and_wait(topic, value, key=key, partition=partition)
+
+
+def test_a_summary_of_another_semantics_version_is_said_to_be_one(idle: Online) -> None:
+    idle.worker.start()
+    publish(idle.settings, a_run("upgraded"))
+    assert topics_verdict(idle.settings, "upgraded").outcome == "equal"
+    assert idle.worker.stop() == 0
+    names = Names(idle.settings.namespace)
+    key = names.run("upgraded")
+    with client(idle) as store:
+        earlier = of_version_1(str(store.get(key)))
+        store.set(key, earlier)
+    partition = partition_of("upgraded", PARTITIONS)
+    asyncio.run(write(idle.settings, names.run_summaries, partition, b"upgraded", earlier.encode()))
+    verdict = topics_verdict(idle.settings, "upgraded")
+    assert (verdict.outcome, verdict.semantics_version) == ("differs", SEMANTICS_VERSION)
+    assert [(d.topic, d.reason) for d in verdict.differences] == [
+        (None, ANOTHER_VERSION),
+        ("run-summaries", ANOTHER_VERSION),
+    ]
+    told = streamer("verify", "upgraded", "--wait", "1", environment=idle.environment)
+    lines = told.stdout.decode().splitlines()
+    assert lines[0] == f"Compared by semantics_version {SEMANTICS_VERSION}."
+    assert f"upgraded: {ANOTHER_VERSION}" in lines
+    as_json = streamer("verify", "upgraded", "--json", "--wait", "1", environment=idle.environment)
+    said = json.loads(as_json.stdout)
+    assert said["semantics_version"] == SEMANTICS_VERSION
+    assert [difference["reason"] for difference in said["differences"]] == [ANOTHER_VERSION]
 
 
 async def withdraw_scored(settings: Settings, run_id: str) -> int:

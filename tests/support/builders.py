@@ -123,6 +123,8 @@ def a_cut(*summaries: SummaryChange) -> Cut:
 def _counts() -> dict[str, Any]:
     return {
         "semantics_version": SEMANTICS_VERSION,
+        "made_with": "0123456789abcdef",
+        "degraded": None,
         "last_event_at": LAST_EVENT_AT,
         "trials": 1,
         "tasks": 1,

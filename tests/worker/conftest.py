@@ -41,3 +41,10 @@ def own_kafka(tmp_path: Path) -> Iterator[KafkaServer]:
         yield server
     finally:
         server.stop()
+
+
+@pytest.fixture(params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
+def on_both(request: pytest.FixtureRequest) -> Deployment:
+    """A deployment on each engine in turn."""
+    found: Deployment = request.getfixturevalue(f"on_{request.param}")
+    return found

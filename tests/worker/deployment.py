@@ -20,6 +20,7 @@ from schemas.identity import decode_id
 from streamer.client.log import read_topic
 from streamer.pipeline import Pipeline, Record
 from streamer.settings import Settings
+from streamer.sinks.meta import CONFIGURATION_KEY
 from streamer.sinks.names import Names
 from streamer.sinks.partitioner import partition_of
 from streamer.worker.coverage import PREFIX
@@ -154,6 +155,10 @@ class Deployment:
         """Every record of a topic; of the changelog, those that are pages."""
         records = read_topic(self.settings, self.names.topic(topic))
         return [record for record in records if not (record.key or b"").startswith(PREFIX.encode())]
+
+    def make_current(self, configuration: str) -> None:
+        """Make a configuration the group's, as `streamer config adopt` does."""
+        self.send_to("streamer-meta", 0, CONFIGURATION_KEY, configuration.encode())
 
     def committed(self) -> int:
         """Sum of the group's committed offsets of the event topic."""

@@ -17,7 +17,7 @@ from typing import Any
 
 from streamer.settings import Settings
 from streamer.worker.alive import Pulse
-from streamer.worker.coverage import is_mark
+from streamer.worker.coverage import is_page
 from streamer.worker.processor import Processor
 from streamer.worker.recovery import Rebuild
 from streamer.worker.runner import run_worker
@@ -29,7 +29,7 @@ WAIT_SECONDS = 2.0
 def main() -> int:
     """Install the fault, then run the worker."""
     fault = os.environ["FAULT"]
-    save = Processor._save
+    save = Processor.save
 
     async def save_and_die(self: Processor, *args: Any) -> Any:
         await save(self, *args)
@@ -47,15 +47,15 @@ def main() -> int:
     get = Table.get
 
     def get_no_page(self: Table, key: str) -> bytes | None:
-        is_page = self.topic.endswith("trials-changelog") and not is_mark(key)
-        return None if is_page else get(self, key)
+        no_page = self.topic.endswith("trials-changelog") and is_page(key)
+        return None if no_page else get(self, key)
 
     if fault == "loses_pages":
         Table.get = get_no_page  # type: ignore[method-assign]
     if fault == "dies_after_pages":
-        Processor._save = save_and_die  # type: ignore[method-assign]
+        Processor.save = save_and_die  # type: ignore[method-assign]
     if fault in {"waits_after_pages", "zombie"}:
-        Processor._save = save_and_wait  # type: ignore[method-assign]
+        Processor.save = save_and_wait  # type: ignore[method-assign]
     if fault == "zombie":
         Pulse.check = lambda self: None  # type: ignore[method-assign]
     if fault == "cannot_load":

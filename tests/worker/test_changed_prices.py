@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from streamer.score import PriceTable, made_with
 from tests.worker.deployment import Deployment
 
 DEARER = '[models."gpt-4o"]\ninput = 100\noutput = 200\n'
@@ -35,6 +36,7 @@ def test_trials_of_a_run_in_progress_are_priced_anew_too(on_embedded: Deployment
     worker.kill()
     (prices := tmp_path / "prices.toml").write_text(DEARER)
     on_embedded.publish([trial("late")])
+    on_embedded.make_current(made_with(PriceTable.from_toml(DEARER)))
     successor = on_embedded.worker(environment={"STREAMER_PRICES_FILE": str(prices)}).start()
     wanted = dict.fromkeys([*tasks, "late"], DEAR)
     successor.wait_until(lambda: costs(on_embedded) == wanted, "all are priced anew")

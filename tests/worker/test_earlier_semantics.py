@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from schemas.base import SEMANTICS_VERSION
+from streamer.score import PriceTable, made_with
 from tests.worker.deployment import Deployment
 
 TRIALS, PASSES = 20, 11
@@ -37,6 +38,7 @@ def test_state_of_an_earlier_version_is_published_by_the_rules_of_this_one(on_em
     earlier.wait_until(lambda: on_embedded.committed() == TRIALS, "all offsets are committed")
     assert (versions(on_embedded), grades(on_embedded)) == ({1}, {"A"})
     earlier.kill()
+    on_embedded.make_current(made_with(PriceTable.default()))
     worker = on_embedded.worker().start()
     worker.wait_until(lambda: versions(on_embedded) == {SEMANTICS_VERSION}, "all is published again")
     assert grades(on_embedded) == {"F"}

@@ -33,6 +33,8 @@ STATUS: dict[str, Any] = {
     "unsent": 3,
     "open_runs": 2,
     "closed_runs": 1,
+    "quarantined_runs": 0,
+    "waits": None,
     "events_lost": 0,
     "offsets_moved": [],
     "retention": None,
@@ -165,3 +167,16 @@ def test_gauges_say_how_the_worker_stands() -> None:
     assert found["streamer_redis_unsent_keys", None] == 3
     assert found["streamer_redis_away", None] == 1
     assert found["streamer_ready", None] == 0
+
+
+def test_ready_tells_of_runs_in_quarantine_and_of_waiting_for_the_configuration() -> None:
+    meter = Meter(2)
+    meter.look = Look(0.0, STATUS | {"catching_up": [], "quarantined_runs": 2}, True, False)
+    assert ready(meter, 1.0) == (
+        "200 OK",
+        "ready, but 2 runs are in quarantine: `streamer status` names them",
+    )
+    meter.look = Look(0.0, STATUS | {"partitions": [], "waits": "waits: other prices"}, False, False)
+    assert ready(meter, 1.0) == ("503 Service Unavailable", "not ready: waits: other prices")
+    gauges = {family.name: family.samples for family in meter.standing()}
+    assert [sample.value for sample in gauges["streamer_waits_for_configuration"]] == [1]

@@ -1,0 +1,136 @@
+"""Records of the event topic, and what becomes of those that are not folded."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from traceback import format_exception
+from typing import Protocol
+
+from msgspec import Struct
+
+from schemas.base import SEMANTICS_VERSION
+from schemas.canonical import canonical_json
+from schemas.decode import Reason, Unread
+from schemas.identity import encode_id
+
+NO_TIMESTAMP = -1
+"""Timestamp of a record that has none."""
+
+MAX_REASON_CHARACTERS = 300
+"""The reason of a failure stands in every summary of its run."""
+
+MAX_KEPT_BYTES = 2 * 1024 * 1024
+"""A rejected record larger than this is reported without its bytes: they would not fit a message."""
+
+
+class LogRecord(Protocol):
+    """One record of the event topic, aiokafka's or ours; `timestamp` in Unix milliseconds, negative: none."""
+
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def timestamp(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]: ...
+
+
+class Record(Struct, frozen=True, gc=False):
+    """A :class:`LogRecord` from elsewhere than Kafka."""
+
+    value: bytes | None
+    offset: int
+    partition: int = 0
+    timestamp: int = NO_TIMESTAMP
+    key: bytes | None = None
+    topic: str = "trial-events"
+    headers: Sequence[tuple[str, bytes]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A record for the rejection topic: `value` is a `Rejection` as JSON."""
+
+    key: bytes | None
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a run cannot be folded, saved or published.
+
+    Attributes:
+        run_id: the run.
+        reason: what was raised, one line.
+        record: the event at which it was raised; None if no event can be named.
+        at: offset of the last event that the run had seen, -1 for none.
+        trace: where it was raised, for our own eyes.
+    """
+
+    run_id: str
+    reason: str
+    record: LogRecord | None = None
+    at: int = -1
+    trace: str = ""
+
+    @classmethod
+    def of(cls, run_id: str, error: Exception, record: LogRecord | None = None, at: int = -1) -> Failure:
+        """Of an exception that was just caught."""
+        at = at if record is None else max(at, record.offset)
+        return cls(run_id, reason_of(error), record, at, "".join(format_exception(error)))
+
+
+def reason_of(error: Exception) -> str:
+    """One line about an exception, of limited length.
+
+    >>> reason_of(OverflowError("too large"))
+    'OverflowError: too large'
+    """
+    text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return text if len(text) <= MAX_REASON_CHARACTERS else f"{text[: MAX_REASON_CHARACTERS - 3]}..."
+
+
+def reject(record: LogRecord, reason: Reason, run_id: str | None = None) -> Rejected:
+    """The rejection of a record, with its bytes."""
+    value = record.value or b""
+    kept = value if len(value) <= MAX_KEPT_BYTES and not isinstance(record.value, Unread) else None
+    rejection = {
+        "type": "rejection",
+        "code": reason.code,
+        "message": reason.message,
+        "run_id": run_id,
+        "semantics_version": SEMANTICS_VERSION,
+        "source_topic": record.topic,
+        "source_partition": record.partition,
+        "source_offset": record.offset,
+        "source_timestamp_ms": record.timestamp if record.timestamp >= 0 else None,
+        "source_key_base64": None if record.key is None else b64encode(record.key).decode(),
+        "source_value_base64": None if record.value is None or kept is None else b64encode(kept).decode(),
+        "source_value_bytes": len(value),
+    }
+    key = record.key if run_id is None else encode_id(run_id).encode()
+    return Rejected(key, canonical_json(rejection))
+
+
+def unreadable(error: Exception) -> Reason:
+    """Reading a record failed in a way that nobody thought of."""
+    return Reason("cannot_be_read", f"Reading the event failed ({reason_of(error)}). Please report it.")
+
+
+def set_apart(failure: Failure) -> Reason:
+    """Folding an event failed; its run is in quarantine."""
+    return Reason(
+        "quarantined",
+        f"Folding the run failed at this event ({failure.reason}). The run is in quarantine: its events stay "
+        "in the log and are not counted. After an upgrade, or a repair of the log, fold it again with "
+        "`streamer runs repair RUN`; or delete it with `streamer delete RUN`.",
+    )

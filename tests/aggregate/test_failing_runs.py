@@ -1,0 +1,155 @@
+"""An exception while one run is folded stays with that run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from schemas.canonical import digest_of
+from schemas.events import RunStarted
+from streamer.aggregate import scored_slots
+from streamer.aggregate.cut import Cutter
+from streamer.aggregate.page_format import PageFromTheFuture, page_key
+from streamer.fold import fold_records, records_of_lines
+from streamer.pipeline import Pipeline, Record
+
+SICK = "sick"
+
+
+class Poisoned(ArithmeticError):
+    """What a bug would raise."""
+
+
+def trial(run_id: str, task: str, **fields: Any) -> bytes:
+    return orjson.dumps(
+        {"type": "trial_result", "run_id": run_id, "task_id": task, "agent": "a", "model": "m"} | fields
+    )
+
+
+@pytest.fixture
+def poison(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scoring a trial of the task `poison` fails."""
+
+    score = scored_slots.score_trial  # type: ignore[attr-defined]
+
+    def poisoned(event: Any, *given: Any) -> Any:
+        if event.task_id == "poison":
+            raise Poisoned("cannot be divided\n\x1b[31m" + "x" * 1000)
+        return score(event, *given)
+
+    monkeypatch.setattr(scored_slots, "score_trial", poisoned)
+
+
+EVENTS = [
+    trial("well", "1"),
+    trial(SICK, "1"),
+    trial(SICK, "poison"),
+    trial("well", "2"),
+    trial(SICK, "2"),
+    trial(SICK, "3"),
+]
+
+
+def a_fold(events: list[bytes]) -> tuple[Pipeline, Any]:
+    pipeline = Pipeline(writer="w")
+    return pipeline, pipeline.fold(Record(value, offset) for offset, value in enumerate(events))
+
+
+@pytest.mark.usefixtures("poison")
+def test_all_other_runs_say_what_they_would_say_without_the_sick_one() -> None:
+    pipeline, folded = a_fold(EVENTS)
+    assert folded.touched == {"well"}
+    assert pipeline.runs() == ["well"]
+    alone, _ = a_fold([EVENTS[0], EVENTS[3]])
+    assert [c.digest for c in pipeline.all_summaries("well")] == [
+        c.digest for c in alone.all_summaries("well")
+    ]
+
+
+@pytest.mark.usefixtures("poison")
+def test_the_event_at_fault_is_named_and_what_follows_is_held_back_and_counted() -> None:
+    pipeline, folded = a_fold(EVENTS)
+    failure = pipeline.failed[SICK]
+    assert (failure.record.offset, failure.at, folded.held) == (2, 2, 2)  # type: ignore[union-attr]
+    assert failure.reason.startswith("Poisoned: cannot be divided \x1b[31mxxx")
+    assert len(failure.reason) == 300
+    assert (folded.records, folded.counted) == (6, 3)
+
+
+@pytest.mark.usefixtures("poison")
+def test_a_deletion_of_a_held_run_is_handed_back() -> None:
+    deletion = orjson.dumps({"type": "run_deleted", "run_id": SICK, "revision": 9})
+    _, folded = a_fold([*EVENTS, deletion])
+    assert folded.deletions == {SICK: 9}
+    again = Pipeline(writer="w")
+    again.delete(SICK, 9)
+    again.fold(Record(value, offset) for offset, value in enumerate(EVENTS))
+    assert again.failed == {}
+    assert again.all_summaries(SICK) == []
+
+
+@pytest.mark.usefixtures("poison")
+def test_a_page_that_cannot_be_joined_sets_its_run_apart() -> None:
+    pages = Pipeline(writer="w")
+    events = [Record(trial(run, "1"), offset) for offset, run in enumerate(("well", SICK))]
+    pages.fold(events)
+    writes = {run: pages.page_writes(run) for run in ("well", SICK)}
+    pipeline = Pipeline(writer="v")
+    for page in writes["well"]:
+        pipeline.load_page(page.key, page.value or b"")
+    for page in writes[SICK]:
+        pipeline.load_page(page.key, b"garbage")
+    pipeline.recovered()
+    assert pipeline.runs() == ["well"]
+    assert SICK in pipeline.failed
+
+
+def test_a_page_of_a_newer_version_is_the_deployments_fault_and_raises() -> None:
+    with pytest.raises(PageFromTheFuture, match="Upgrade the worker"):
+        Pipeline(writer="v").load_page(
+            page_key("r", "w", 1), b'{"v": 99, "as_of": 0, "at": 0, "slots": []}\n'
+        )
+
+
+def test_what_reading_an_event_raises_becomes_a_rejection(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(value: bytes | None) -> RunStarted:
+        raise Poisoned("nobody thought of this")
+
+    monkeypatch.setattr("streamer.pipeline.decode", broken)
+    plan = orjson.dumps({"type": "run_started", "run_id": "r"})
+    pipeline, folded = a_fold([plan, trial("well", "1")])
+    assert [orjson.loads(rejected.value)["code"] for rejected in folded.rejections] == ["cannot_be_read"]
+    assert pipeline.runs() == ["well"]
+
+
+@pytest.mark.usefixtures("poison")
+def test_a_fold_of_a_file_reports_the_sick_run_and_summarises_the_others() -> None:
+    folding = fold_records(records_of_lines(EVENTS))
+    assert folding.runs() == ["well"]
+    assert [failure.run_id for failure in folding.failed] == [SICK]
+    assert {change.run_id for change in folding.summaries()} == {"well"}
+
+
+def test_a_run_that_cannot_be_summarised_is_reported_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = Cutter._run_body
+
+    def poisoned(self: Cutter, *given: Any) -> Any:
+        if self.run.run_id == SICK:
+            raise Poisoned("too large")
+        return body(self, *given)
+
+    monkeypatch.setattr(Cutter, "_run_body", poisoned)
+    folding = fold_records(records_of_lines(EVENTS))
+    assert {change.run_id for change in folding.summaries()} == {"well"}
+    assert [failure.reason for failure in folding.failed] == ["Poisoned: too large"]
+
+
+def test_what_a_summary_is_made_with_is_no_part_of_its_digest() -> None:
+    pipeline, _ = a_fold(EVENTS[:2])
+    for change in pipeline.all_summaries("well"):
+        summary = orjson.loads(change.value or b"")
+        assert summary["made_with"]
+        assert summary["degraded"] is None
+        assert digest_of(summary | {"made_with": "other", "degraded": "why"}) == summary["digest"]

@@ -1,0 +1,86 @@
+"""A worker on which trials of the task `poison` fail, run as `python -m tests.worker.poisoned`.
+
+The variable POISON names where: `score`, `cut`, `page` or `load`; or `size`: no record may be large.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from streamer.aggregate import scored_slots
+from streamer.aggregate.cut import Cutter
+from streamer.aggregate.pages import PageBook
+from streamer.settings import Settings
+from streamer.worker import limits
+from streamer.worker.runner import run_worker
+
+POISON = "poison"
+MOST_BYTES = 20_000
+"""With `size`: more than the summary of a run with few agents has, less than that of one with many."""
+
+
+class Poisoned(ArithmeticError):
+    """What a bug would raise."""
+
+
+def main() -> int:
+    """Poison it, then run the worker."""
+    for place in os.environ["POISON"].split(","):
+        {"score": _score, "cut": _cut, "page": _page, "load": _load, "size": _size}[place]()
+    return run_worker(Settings())
+
+
+def _raise_for(run: Any) -> None:
+    if any(key[1] == POISON for key in run.slots):
+        raise Poisoned("cannot be divided")
+
+
+def _score() -> None:
+    score = scored_slots.score_trial
+
+    def poisoned(event: Any, *given: Any) -> Any:
+        if event.task_id == POISON:
+            raise Poisoned("cannot be divided")
+        return score(event, *given)
+
+    scored_slots.score_trial = poisoned  # type: ignore[attr-defined]
+
+
+def _cut() -> None:
+    run_body = Cutter._run_body
+
+    def poisoned(self: Cutter, *given: Any) -> Any:
+        _raise_for(self.run)
+        return run_body(self, *given)
+
+    Cutter._run_body = poisoned  # type: ignore[method-assign]
+
+
+def _page() -> None:
+    writes = PageBook.writes
+
+    def poisoned(self: PageBook) -> Any:
+        _raise_for(self.run)
+        return writes(self)
+
+    PageBook.writes = poisoned  # type: ignore[method-assign]
+
+
+def _load() -> None:
+    note = PageBook.note_foreign
+
+    def poisoned(self: PageBook, *given: Any) -> None:
+        _raise_for(self.run)
+        note(self, *given)
+
+    PageBook.note_foreign = poisoned  # type: ignore[method-assign]
+
+
+def _size() -> None:
+    limits.MAX_RECORD_BYTES = MOST_BYTES
+
+
+if __name__ == "__main__":
+    sys.exit(main())
