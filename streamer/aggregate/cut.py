@@ -45,8 +45,8 @@ class Cutter:
         """Drain the changes; without `news`, grades move silently; without `scored`, scored trials wait."""
         run, cut = self.run, Cut(self.run.run_id)
         planned = Denominators(run)
-        self._missing = missing_sub_trials(run)
-        for change in self._summaries(self._due(planned), planned):
+        before, self._missing = self._missing, missing_sub_trials(run)
+        for change in self._summaries(self._due(planned, {*before, *self._missing}), planned):
             known = self._published.get(_group_id(change))
             mark = _mark(change)
             if change.summary is not None:
@@ -88,8 +88,12 @@ class Cutter:
         """Kind and key of every summary that was cut and not taken back."""
         return [(_kind(group_id), summary_key(self.run.run_id, group_id)) for group_id in self._published]
 
-    def _due(self, planned: Denominators) -> set[GroupId]:
-        """Dirty groups, and those that a change elsewhere in the run can move."""
+    def _due(self, planned: Denominators, lacking: set[AgentModel]) -> set[GroupId]:
+        """Dirty groups, and those that a change elsewhere in the run can move.
+
+        Args:
+            lacking: planned agents that lack a sub-trial in some trial, or did so at the last cut.
+        """
         run = self.run
         groups = run.groups
         due = set(run.dirty)
@@ -97,10 +101,10 @@ class Cutter:
         if shape != self._shape:
             self._shape = shape
             due.update(g for g in groups if planned.group(*g) != self._planned.get(g))
-        if self._missing or self._with_formulacode != (run.totals.with_formulacode > 0):
+        if lacking or self._with_formulacode != (run.totals.with_formulacode > 0):
             self._with_formulacode = run.totals.with_formulacode > 0
             due.update(g for g in (*groups, *self._published) if g[0] is None)
-            due.update(map(_of_agent, self._missing))
+            due.update(map(_of_agent, lacking))
         for tier, agent, model in list(due):
             if tier == run.plan.baseline_tier:
                 due.update(g for g in groups if g[0] is not None and g[1:] == (agent, model))

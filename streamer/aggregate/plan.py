@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from schemas.events import RunFinished, RunStarted
-from schemas.identity import split_label
+from schemas.identity import UNKNOWN, split_label
 from streamer.score import PriceTable, ScoringRules, grading_profile, model_of_agent
 
 DEFAULT_BASELINE_TIER = "T0"
@@ -87,7 +87,7 @@ class Plan:
     def agent_models(self) -> set[tuple[str, str]]:
         """Planned agents and their models, named as slots name them; empty where nobody said."""
         labels = map(split_label, self.get("agent_models") or ())
-        return {(agent, model_of_agent(agent, model)) for agent, model in labels}
+        return {(agent or UNKNOWN, model_of_agent(agent, model or UNKNOWN)) for agent, model in labels}
 
     @property
     def judged(self) -> bool | None:
@@ -103,6 +103,7 @@ class Plan:
             grading_profile(self.get("grading_profile")),
             frozenset(self.get("baselines") or ()),
             None if named is None else frozenset(named),
+            self.get("harness"),
         )
 
     def trials_per_subtest(self) -> int | None:

@@ -43,7 +43,7 @@ def _payload(run: RunState, key: SlotKey, slot: Slot, scored: Scored) -> dict[st
         return None
     return task_payload(
         event_of(slot.raw),
-        run.trial_group(key),
+        run.trial_group(key) if scored.formulacode.fallback else (),
         scored.formulacode,
         success=scored.success,
         cost_usd=scored.cost_usd,

@@ -6,7 +6,7 @@ follow every change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import chain
 
 from schemas.plain import AnyTrial
@@ -18,10 +18,12 @@ from streamer.aggregate.slots import GroupKey, Slot, SlotKey, event_of, fingerpr
 from streamer.aggregate.totals import Outcome, RunTotals
 from streamer.score import (
     NOP,
+    FormulaCodeScore,
     PriceTable,
     Scored,
     ScoringRules,
     deciding_sub_trial,
+    missing_score,
     score_trial,
     score_trial_group,
 )
@@ -73,6 +75,7 @@ class ScoredSlots:
         self.rescorings: list[Rescoring] = []
         self.unsaved: dict[SlotKey, None] = {}
         self._members: dict[GroupKey, set[SlotKey]] = {}
+        self._of_missing: dict[GroupKey, FormulaCodeScore] = {}
         self._outcomes: dict[GroupKey, Outcome] = {}
         self._counted = CountedTrials()
 
@@ -109,7 +112,7 @@ class ScoredSlots:
         self.rules = self.plan.scoring_rules(self.rules.prices)
         self._counted = CountedTrials()
         self.superseded = self.conflicts = 0
-        self._members, self._outcomes = {}, {}
+        self._members, self._outcomes, self._of_missing = {}, {}, {}
         for key, slot in self.slots.items():
             slot.scored = None
             if slot.agent_index is not None:
@@ -199,6 +202,7 @@ class ScoredSlots:
 
     def _settle_group(self, group: GroupKey, because: SlotKey | None) -> None:
         """Score all sub-trials of a trial group again (R9, R10)."""
+        self._of_missing.pop(group, None)
         counted = self._outcomes.pop(group, None)
         if counted is not None:
             self._counted.totals.count_outcome(counted, -1)
@@ -251,9 +255,16 @@ class ScoredSlots:
         keys = {key} if self.slots[key].agent_index is None else self._members[_group_of(key)]
         return [event_of(self.slots[member].raw) for member in sorted(keys, key=str)]
 
-    def trial_groups(self) -> Iterable[list[SlotKey]]:
+    def trial_groups(self) -> Mapping[GroupKey, Collection[SlotKey]]:
         """The slots of each multi-agent trial."""
-        return (sorted(keys, key=str) for keys in self._members.values())
+        return self._members
+
+    def score_of_missing(self, group: GroupKey) -> FormulaCodeScore:
+        """FormulaCode's score of a planned agent that has no sub-trial in a trial (R21)."""
+        if group not in self._of_missing:
+            events = [event_of(self.slots[key].raw) for key in self._members[group]]
+            self._of_missing[group] = missing_score(events)
+        return self._of_missing[group]
 
     def _outdate(self, key: SlotKey) -> None:
         """The state page of a slot is out of date."""

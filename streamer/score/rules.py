@@ -22,12 +22,14 @@ class ScoringRules:
         named_baselines: agents that the plan names as baselines beside nop and oracle (R10).
         infrastructure: failure modes that the plan names as the infrastructure's; None: the table
             of :mod:`streamer.score.infrastructure` decides.
+        harness: the one that the plan names, for trials that name none.
     """
 
     prices: PriceTable
     profile: GradingProfile = SPECIFIED
     named_baselines: frozenset[str] = frozenset()
     infrastructure: frozenset[str] | None = None
+    harness: str | None = None
 
     def is_baseline(self, agent: str) -> bool:
         """nop, oracle, and what the plan names, by agent (R10)."""

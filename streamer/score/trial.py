@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Literal
 
 from msgspec import Struct
@@ -10,6 +11,7 @@ from msgspec import Struct
 from schemas.events import SnapshotCounts, TestCounts
 from schemas.plain import AnyTrial, PlainTrial
 from streamer.score.cost_of_pass import cost_of_pass
+from streamer.score.formulacode.reverted import Entries, known_benchmarks, with_own
 from streamer.score.formulacode.score import FormulaCodeScore, formulacode_score, is_formulacode
 from streamer.score.infrastructure import is_infrastructure_failure
 from streamer.score.rules import NOP, ScoringRules
@@ -65,7 +67,7 @@ def score_trial(event: AnyTrial, rules: ScoringRules) -> Scored:
     """Score a trial of its own (R10): its tests and snapshot are judged absolutely."""
     if isinstance(event, PlainTrial):
         return _scored(event, event.resolved is True, None, rules)
-    return _score(event, (event,), None, rules)
+    return _score(event, _Group([event], None), rules)
 
 
 def score_trial_group(events: Sequence[AnyTrial], rules: ScoringRules) -> list[Scored]:
@@ -74,8 +76,8 @@ def score_trial_group(events: Sequence[AnyTrial], rules: ScoringRules) -> list[S
     Test failures are judged relative to the oracle's, if the group has one (D8, D11, R9). A failed agent
     counts with the benchmarks that any sub-trial of the group knows (R21).
     """
-    allowed = _oracle_failures(events)
-    return [_score(event, events, allowed, rules) for event in events]
+    group = _Group(events, _oracle_failures(events))
+    return [_score(event, group, rules) for event in events]
 
 
 def deciding_sub_trial(events: Sequence[AnyTrial], is_baseline: Callable[[str], bool]) -> AnyTrial | None:
@@ -92,24 +94,41 @@ def position(event: AnyTrial) -> tuple[int, str, str]:
     return event.agent_index or 0, event.agent, event.model
 
 
-def _score(
-    event: AnyTrial, group: Sequence[AnyTrial], allowed_failures: int | None, rules: ScoringRules
-) -> Scored:
+class _Group:
+    """What the scores of the sub-trials of one trial have in common.
+
+    Attributes:
+        allowed_failures: tests that may fail, as many as the oracle's; None: none may, there is no oracle.
+        with_formulacode: any sub-trial carries FormulaCode's sections.
+    """
+
+    def __init__(self, events: Sequence[AnyTrial], allowed_failures: int | None) -> None:
+        self._events = events
+        self.allowed_failures = allowed_failures
+        self.with_formulacode = any(map(is_formulacode, events))
+
+    @cached_property
+    def benchmarks(self) -> Entries:
+        """The benchmarks that any sub-trial knows."""
+        return known_benchmarks(self._events)
+
+
+def _score(event: AnyTrial, group: _Group, rules: ScoringRules) -> Scored:
     if event.tests is None and event.snapshot is None:
         pytest_failed = snapshot_failed = False
         success = event.resolved is True  # (R20): with no section at all the harness's verdict decides
     else:  # an absent section does not apply
-        pytest_failed = event.tests is not None and _tests_failed(event.tests, allowed_failures)
+        pytest_failed = event.tests is not None and _tests_failed(event.tests, group.allowed_failures)
         snapshot_failed = event.snapshot is not None and _snapshot_failed(event.snapshot)
         success = not (pytest_failed or snapshot_failed)
     formulacode = None
-    if any(map(is_formulacode, group)):
+    if group.with_formulacode:
+        reverted = _changed_nothing(event, success)
         formulacode = formulacode_score(
             event,
-            group,
             pytest_failed=pytest_failed,
             snapshot_failed=snapshot_failed,
-            reverted=_changed_nothing(event, success),
+            reverted_to=with_own(event, group.benchmarks) if reverted else None,
         )
     return _scored(event, success, formulacode, rules)
 
@@ -139,7 +158,9 @@ def _scored(
         trajectory_length=event.trajectory_length,
         failure_mode=event.failure_mode,
         infrastructure_failure=not resolved
-        and is_infrastructure_failure(event.harness, event.failure_mode, rules.infrastructure),
+        and is_infrastructure_failure(
+            event.harness or rules.harness, event.failure_mode, rules.infrastructure
+        ),
         formulacode=formulacode,
     )
 
@@ -206,7 +227,8 @@ def _cost(event: AnyTrial, rules: ScoringRules) -> tuple[float | None, CostSourc
     """
     if event.cost_usd is not None:
         return event.cost_usd, "reported"
-    if not (event.input_tokens or event.output_tokens or rules.is_baseline(event.agent)):
+    counted = (event.input_tokens, event.output_tokens, event.cache_read_tokens, event.cache_write_tokens)
+    if not any(counted) and not rules.is_baseline(event.agent):
         return None, None
     estimate = rules.prices.cost(
         event.model,

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from streamer.aggregate.page_format import page_key, written
-from streamer.aggregate.pages import PageError
 from streamer.pipeline import Pipeline
 from tests.support.events import Event, a_plan, a_trial, folded
 
@@ -71,9 +70,12 @@ def test_what_a_page_knows_of_such_a_slot_besides_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize("damage", [b"no event", b"[]"])
-def test_a_page_with_what_never_was_an_event_is_an_error(damage: bytes) -> None:
-    with pytest.raises(PageError, match="does not decode"):
-        Pipeline(writer="now").load_page(*page([damage]))
+def test_a_page_with_what_never_was_an_event_sets_its_run_apart(damage: bytes) -> None:
+    pipeline = Pipeline(writer="now")
+    pipeline.load_page(*page([damage]))
+    assert pipeline.holds("run-1")
+    assert "PageError" in pipeline.failed["run-1"].reason
+    assert "does not decode" in pipeline.failed["run-1"].reason
 
 
 def test_a_run_whose_id_has_300_characters_is_read_as_ever() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,9 +12,19 @@ from hypothesis import strategies as st
 
 from schemas.events import EVENT, TrialResult
 from streamer.aggregate.formulacode import FormulaCodeSums, FormulaCodeTrials
+from streamer.pipeline import Pipeline
 from streamer.score import ADVANTAGES, Scored, score_trial
 from tests.score.build import RULES
-from tests.support.events import Event, a_trial, digests, folded, summarised
+from tests.support.events import (
+    Event,
+    a_plan,
+    a_retraction,
+    a_trial,
+    digests,
+    folded,
+    records,
+    summarised,
+)
 from tests.support.formulacode_trials import (
     FASTER,
     Json,
@@ -160,3 +171,71 @@ def test_the_largest_numbers_stop_no_summary() -> None:
     assert held["mean_speedup"] == pytest.approx(1.7e308)
     assert held["cost_weighted_advantage"] == "Infinity"
     assert (held["num_benchmarks"], held["num_valid_benchmarks"]) == (6, 6)
+
+
+# Planned agents without a sub-trial (R21)
+
+
+A_AND_B = ["a:m", "b:m"]
+END: Event = {"type": "run_finished", "run_id": "run-1"}
+
+
+def sub_trial(task: str, agent: str, index: int, **fields: Any) -> Event:
+    shown = {"m.f": {"agent/nop": 1.2, "oracle/nop": 1.5}}
+    return a_trial(task_id=task, agent=agent, model="m", agent_index=index, benchmarks=shown, **fields)
+
+
+def stale(*batches: list[Event]) -> set[str]:
+    """Keys whose last published summary is not what the run says now; a cut follows each batch."""
+    pipeline, offset = Pipeline(), 0
+    published: dict[str, str] = {}
+    for events in batches:
+        made = [type(r)(r.value, offset + n, timestamp=r.timestamp) for n, r in enumerate(records(events))]
+        pipeline.fold(made)
+        offset += len(made)
+        for change in pipeline.cut("run-1").summaries:
+            published[change.key] = change.digest
+    now = {change.key: change.digest for change in pipeline.all_summaries("run-1")}
+    return {key for key, digest in published.items() if digest != now.get(key, "")} | (now.keys() - published)
+
+
+def test_an_agent_that_is_planned_no_more_is_published_no_more() -> None:
+    plan, corrected = a_plan(agent_models=A_AND_B), a_plan(agent_models=["a:m"], revision=2)
+    assert stale([plan, sub_trial("t1", "a", 1), END], [corrected]) == set()
+
+
+def test_a_trial_that_is_retracted_lacks_nobody() -> None:
+    events = [sub_trial("t1", "a", 1), sub_trial("t1", "b", 2), sub_trial("t2", "a", 1)]
+    gone = a_retraction(task_id="t2", agent="a", model="m", revision=1)
+    assert stale([a_plan(agent_models=A_AND_B), *events, END], [gone]) == set()
+
+
+def test_a_deleted_plan_lacks_nobody() -> None:
+    events = [a_plan(agent_models=A_AND_B, revision=1), sub_trial("t1", "a", 1, revision=9), END]
+    assert stale(events, [{"type": "run_deleted", "run_id": "run-1", "revision": 5}]) == set()
+
+
+def test_in_a_pooled_run_an_agent_is_missing_only_in_the_shards_that_have_it() -> None:
+    """The plan of a pooled run names the agents of all its shards."""
+    plan = a_plan(agent_models=["a:m", "b:m", "c:m"])
+    first = [sub_trial("t1", "a", 1, shard="one"), sub_trial("t1", "b", 2, shard="one")]
+    second = [sub_trial("t1", "a", 1, shard="two"), sub_trial("t1", "c", 2, shard="two")]
+    lacking = [sub_trial("t2", "a", 1, shard="one")]
+    held = summarised([plan, *first, *second, *lacking, END])
+    missing = {name: held[f"agent_model run-1|{name}:m"]["formulacode"]["missing"] for name in "abc"}
+    assert missing == {"a": 0, "b": 1, "c": 0}
+
+
+def test_a_planned_label_without_a_model_means_the_unknown_model() -> None:
+    plan = a_plan(agent_models=["a", "b:"])
+    events = [sub_trial("t1", "a", 1) | {"model": None}, sub_trial("t1", "b", 2) | {"model": None}]
+    held = summarised([plan, *events, END])
+    agents = {key for key in held if key.startswith("agent_model")}
+    assert agents == {"agent_model run-1|a:unknown", "agent_model run-1|b:unknown"}
+    assert held["agent_model run-1|a:unknown"]["formulacode"]["missing"] == 0
+
+
+def test_an_agent_with_a_trial_of_its_own_beside_the_group_is_not_missing() -> None:
+    own = sub_trial("t1", "b", 1) | {"agent_index": None}
+    held = summarised([a_plan(agent_models=A_AND_B), sub_trial("t1", "a", 1), own, END])
+    assert held["agent_model run-1|b:m"]["formulacode"]["missing"] == 0

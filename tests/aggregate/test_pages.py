@@ -173,13 +173,19 @@ def test_the_epoch_of_a_state_never_decides_what_a_page_says() -> None:
         b"not json\n",
         b"[]\n",
         b'{"as_of": 1}\n',
-        b'{"v": 99, "as_of": 1}\n',
         b'{"v": 2, "as_of": 1, "at": 0, "slots": [9]}\nno lz4',
     ],
 )
-def test_a_page_that_cannot_be_read_says_which_and_what_to_do(value: bytes) -> None:
-    with pytest.raises(PageError, match="run-1/w/1"):
-        Pipeline(writer="v").load_page("run-1/w/1", value)
+def test_a_page_that_cannot_be_read_sets_its_run_apart_and_says_which_it_is(value: bytes) -> None:
+    pipeline = Pipeline(writer="v")
+    pipeline.load_page("run-1/w/1", value)
+    assert pipeline.holds("run-1")
+    assert "run-1/w/1" in pipeline.failed["run-1"].reason
+
+
+def test_a_page_of_a_newer_version_says_which_and_what_to_do() -> None:
+    with pytest.raises(PageError, match=r"run-1/w/1.*Upgrade the worker"):
+        Pipeline(writer="v").load_page("run-1/w/1", b'{"v": 99, "as_of": 1}\n')
 
 
 def test_unicode_and_separators_in_a_run_id_survive_the_page_key() -> None:

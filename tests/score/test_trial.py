@@ -233,6 +233,13 @@ def test_an_unresolved_trial_that_the_infrastructure_failed_is_told_apart(
     assert scored(**fields).infrastructure_failure is excluded
 
 
+def test_a_trial_without_a_harness_has_the_plans() -> None:
+    rules = ScoringRules(RULES.prices, harness="terminal-bench")
+    assert score_trial(a_trial(failure_mode="unknown_agent_error"), rules).infrastructure_failure
+    other = a_trial(failure_mode="unknown_agent_error", harness="harbor")
+    assert not score_trial(other, rules).infrastructure_failure
+
+
 def test_the_plan_names_infrastructure_failures_in_place_of_the_table() -> None:
     rules = ScoringRules(RULES.prices, infrastructure=frozenset({"agent_timeout"}))
     timeout = a_trial(harness="terminal-bench", failure_mode="agent_timeout")
@@ -280,6 +287,11 @@ def test_an_unknown_cost_is_unknown_not_zero() -> None:
 def test_r2_an_agent_without_tokens_was_not_counted_by_anybody(tokens: tuple[int | None, int | None]) -> None:
     fields = {"model": "gpt-5", "input_tokens": tokens[0], "output_tokens": tokens[1]}
     assert scored(agent="terminus", **fields).cost_usd is None
+
+
+def test_r2_tokens_from_a_cache_alone_were_counted() -> None:
+    fields = {"model": "claude-opus-4-5", "input_tokens": 0, "output_tokens": 0, "cache_read_tokens": 10**6}
+    assert scored(agent="terminus", **fields).cost_usd == 1.5
 
 
 def test_r2_a_baseline_without_tokens_costs_nothing() -> None:

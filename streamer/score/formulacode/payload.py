@@ -7,7 +7,7 @@ from typing import Any
 
 from schemas.canonical import canonical_json
 from schemas.plain import AnyTrial
-from streamer.score.formulacode.reverted import known_benchmarks
+from streamer.score.formulacode.reverted import known_benchmarks, with_own
 from streamer.score.formulacode.score import ADVANTAGES, FormulaCodeScore
 from streamer.score.formulacode.speedups import Speedup, speedups
 
@@ -31,7 +31,7 @@ def task_payload(
     """Payload of one agent on one task; `per_benchmark_speedups` is null where not measured (R21).
 
     Args:
-        group: all sub-trials of the trial, this one too; a failed agent has the benchmarks they know.
+        group: all sub-trials of the trial, this one too; needed only for a fallback.
     """
     advantages = score.advantages or (None,) * len(ADVANTAGES)
     payload: dict[str, Any] = {
@@ -50,7 +50,7 @@ def task_payload(
         "task_cost_usd": cost_usd,
         "trajectory_length": trajectory_length,
     } | dict(zip(ADVANTAGES, advantages, strict=True))
-    benchmarks = known_benchmarks(event, group) if score.fallback else event.benchmarks
+    benchmarks = with_own(event, known_benchmarks(group)) if score.fallback else event.benchmarks
     if benchmarks is not None:
         effective = speedups(benchmarks, fallback=score.fallback)
         payload["per_benchmark_speedups"] = _details(effective, score.fallback)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
@@ -12,24 +12,34 @@ from streamer.score.formulacode.speedups import oracle_speedup
 Entries = dict[str, JsonValue]
 
 
-def known_benchmarks(event: AnyTrial | None, group: Sequence[AnyTrial]) -> Entries:
+def known_benchmarks(group: Sequence[AnyTrial]) -> Entries:
     """Every benchmark that a sub-trial of the group knows, with the first valid oracle value of it.
 
-    The failed agent's own entries come first, then the oracle's, then the others' by position, so the
-    order of the events never matters. A benchmark whose oracle value nobody knows keeps none. Entries
-    that are not objects are left out (C1).
-
-    Args:
-        event: the failed agent's own sub-trial, one of the group; None: it has none.
-        group: the sub-trials of the trial, in any order.
+    The oracle's own entries come first, then the others' by position, so the order of the events never
+    matters. A benchmark whose oracle value nobody knows keeps none. Entries that are not objects are left
+    out (C1).
     """
     known: Entries = {}
-    own = [] if event is None else [event]
-    for sub_trial in [*own, *sorted(group, key=_oracle_first)]:
-        for name, entry in (sub_trial.benchmarks or {}).items():
-            if isinstance(entry, dict) and (name not in known or _adds_the_oracle(entry, known[name])):
-                known[name] = entry
+    for sub_trial in sorted(group, key=_oracle_first):
+        _join(known, sub_trial.benchmarks or {})
     return known
+
+
+def with_own(event: AnyTrial, known: Entries) -> Entries:
+    """The known benchmarks as a failed agent counts with them: its own entries come before the others'."""
+    if not event.benchmarks:
+        return known
+    own: Entries = {}
+    _join(own, event.benchmarks)
+    _join(own, known)
+    return own
+
+
+def _join(known: Entries, entries: Mapping[str, JsonValue]) -> None:
+    """Add the entries that are new, or whose oracle value is the first valid one."""
+    for name, entry in entries.items():
+        if isinstance(entry, dict) and (name not in known or _adds_the_oracle(entry, known[name])):
+            known[name] = entry
 
 
 def _oracle_first(event: AnyTrial) -> tuple[bool, int, str, str]:

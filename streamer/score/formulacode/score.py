@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from schemas.limits import MAX_BENCHMARKS_PER_TRIAL
 from schemas.plain import AnyTrial
-from streamer.score.formulacode.reverted import known_benchmarks
+from streamer.score.formulacode.reverted import Entries, known_benchmarks
 from streamer.score.formulacode.task_metrics import task_metrics
 
 ADVANTAGES = ("agent_advantage", *(f"agent_advantage_level{level}" for level in (1, 2, 3, 4)))
@@ -48,24 +48,17 @@ class FormulaCodeScore:
 
 
 def formulacode_score(
-    event: AnyTrial,
-    group: Sequence[AnyTrial],
-    *,
-    pytest_failed: bool,
-    snapshot_failed: bool,
-    reverted: bool,
+    event: AnyTrial, *, pytest_failed: bool, snapshot_failed: bool, reverted_to: Entries | None
 ) -> FormulaCodeScore:
     """Score a trial of which it, or another sub-trial of its group, carries any of FormulaCode's sections.
 
     Args:
-        group: all sub-trials of the trial, this one too (R10).
         pytest_failed: see :class:`FormulaCodeScore`.
         snapshot_failed: likewise.
-        reverted: the agent failed, so it counts as one that changed nothing.
+        reverted_to: the benchmarks that a failed agent counts with, each unchanged; None: it did not fail.
     """
-    if reverted:
-        known = known_benchmarks(event, group)
-        return _reverted(known, pytest_failed, snapshot_failed, event.speedup_percentage)
+    if reverted_to is not None:
+        return _reverted(reverted_to, pytest_failed, snapshot_failed, event.speedup_percentage)
     benchmarks = event.benchmarks
     claims = _claims(event.claimed) if not benchmarks else None
     percentage = event.speedup_percentage
@@ -97,7 +90,7 @@ def formulacode_score(
 
 def missing_score(group: Sequence[AnyTrial]) -> FormulaCodeScore:
     """Score of a planned agent that has no sub-trial in a trial: it changed nothing (R21)."""
-    return _reverted(known_benchmarks(None, group), False, False, None)
+    return _reverted(known_benchmarks(group), False, False, None)
 
 
 def _reverted(
