@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import random
 import subprocess
 from typing import Any
 
@@ -363,59 +362,3 @@ def test_status_query_and_verify_tell_of_a_run_in_quarantine(on_embedded: Deploy
     assert verdicts[SICK].outcome == "unverifiable"
     assert "quarantine" in (verdicts[SICK].reason or "")
     assert {verdict.outcome for run, verdict in verdicts.items() if run != SICK} == {"equal"}
-
-
-def random_text(characters: int, seed: int) -> str:
-    """Text that no codec makes much smaller."""
-    return f"{random.Random(seed).getrandbits(4 * characters):0{characters}x}"
-
-
-def many_agents() -> list[bytes]:
-    """Trials of so many agents that the run's summary, which names all of them, is large."""
-    return [sick_trial("t", agent=random_text(60, seed)) for seed in range(1000)]
-
-
-def long_name() -> list[bytes]:
-    """A trial that makes a large state page."""
-    return [sick_trial("t", trial_name=random_text(60_000, 1))]
-
-
-def get_too_large(deployment: Deployment, worker: WorkerProcess, topic: str, events: list[bytes]) -> None:
-    """The run had records of usual size, and gets a large one in this topic."""
-    before = trial_events(300)
-    deployment.publish(before)
-    deployment.wait_until_equal(worker)
-    deployment.publish([*events, *trial_events(600)[300:]])
-    worker.wait_until(lambda: SICK in in_quarantine(deployment), "it is set apart")
-    worker.wait_until(lambda: others_are_current(deployment), "all other runs are current")
-    worker.wait_until(lambda: degraded(deployment, SICK), "its last good summaries say so")
-    assert f"a record for {deployment.names.topic(topic)} has" in in_quarantine(deployment)[SICK]
-    good = folded(of_run(SICK, before))
-    assert good["run-summaries"].items() <= deployment.in_topics()["run-summaries"].items()
-    assert good["run-summaries"] == deployment.in_redis(good)["run-summaries"]
-
-
-LARGE = {"run-summaries": many_agents, "trials-changelog": long_name}
-"""Topic -> events that make a large record there."""
-
-
-@pytest.mark.parametrize("topic", LARGE)
-def test_a_record_that_is_too_large_sets_its_run_apart(on_embedded: Deployment, topic: str) -> None:
-    get_too_large(on_embedded, worker := poisoned(on_embedded, "size").start(), topic, LARGE[topic]())
-    worker.stop()
-    roomier = on_embedded.worker().start()
-    assert run_cli(on_embedded, "runs", "repair", SICK).returncode == 0
-    on_embedded.wait_until_equal(roomier)
-
-
-@pytest.mark.kafka
-@pytest.mark.parametrize("topic", LARGE)
-def test_a_record_that_the_broker_refuses_for_its_size_sets_its_run_apart(
-    on_kafka: Deployment, topic: str
-) -> None:
-    worker = on_kafka.worker().start()
-    on_kafka.configure(topic, max_message_bytes=20_000)
-    get_too_large(on_kafka, worker, topic, LARGE[topic]())
-    on_kafka.configure(topic, max_message_bytes=4_000_000)
-    assert run_cli(on_kafka, "runs", "repair", SICK).returncode == 0
-    on_kafka.wait_until_equal(worker)
