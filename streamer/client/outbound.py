@@ -103,6 +103,8 @@ class PlanFields(TypedDict, total=False):
     subtests: Mapping[str, int] | None
     baseline_tier: str | None
     baselines: Sequence[str] | None
+    judged: bool | None
+    infrastructure_failures: Sequence[str] | None
     grading_profile: str | None
     project: str | None
     benchmark: str | None
