@@ -2,7 +2,7 @@
 
 The variable BROKEN names it. The suite must then fail: otherwise it proves nothing.
 
-- `guard`: Redis takes any version, also one older than what it has.
+- `guard`: Redis takes any version, also one older than what it has, whatever was written between.
 - `dedup`: every result fills a slot of its own, so that duplicates and corrections count again.
 """
 
@@ -20,6 +20,7 @@ from streamer.sinks import script
 from streamer.worker.runner import run_worker
 
 GUARD = "local function refused(suffix, version)\n"
+FOLLOWS = "local follows, mark, mode = ARGV[2], ARGV[3], ARGV[4]\n"
 
 
 def main() -> int:
@@ -30,7 +31,9 @@ def main() -> int:
 
 def _without_guard() -> None:
     assert GUARD in script.SCRIPT
-    script.SCRIPT = script.SCRIPT.replace(GUARD, f"{GUARD}  if true then return false end\n")
+    assert FOLLOWS in script.SCRIPT
+    unguarded = script.SCRIPT.replace(GUARD, f"{GUARD}  if true then return false end\n")
+    script.SCRIPT = unguarded.replace(FOLLOWS, f"{FOLLOWS}follows = ''\n")
 
 
 def _without_slots() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from aiokafka.protocol.admin import SaslAuthenticateRequest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -103,6 +103,7 @@ def test_a_url_that_cannot_be_used_or_reached_is_said_without_its_password(url: 
 
 @given(st.text(st.sampled_from("ab/?#@:%[]"), max_size=8), st.sampled_from(["redis", "rediss", "http", ""]))
 def test_no_piece_of_a_password_is_ever_in_a_message(password: str, scheme: str) -> None:
+    assume(scheme or "://" not in password)  # or what stands before it would be the scheme
     url = f"{scheme}://u:XYZ{password}XYZ@h:1/0" if scheme else f"XYZ{password}XYZ@h"
     said = [without_password(url), explain(ConnectionError("x"), Settings(redis=url))]
     try:

@@ -52,7 +52,7 @@ def test_a_benchmark_is_watched_from_an_empty_list_to_its_end(here: Path) -> Non
     with Terminal(here, "watch", environment=environment, size=SMALL) as terminal:
         terminal.shows("no runs yet: waiting", "q Quit")
         benchmark(here, environment, "fc-eval", "nightly")
-        listed = terminal.shows("nightly", "1 run ", "1 worker", "completed")
+        listed = terminal.shows("nightly", "1 run ", "1 worker", "complete")
         assert max(map(len, listed.splitlines())) <= SMALL[0]
         terminal.press("Enter")
         small = terminal.shows(
