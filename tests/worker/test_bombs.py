@@ -136,7 +136,7 @@ def test_a_record_timestamp_beyond_the_calendar_ends_no_worker(
     worker = on_embedded.worker().start()
     event = json.dumps(a_trial(run_id="run 0")).encode()
     batch = a_batch("none", [event], timestamp)
-    place = on_embedded._place(event)
+    place = on_embedded.place(event)
     send_batches(on_embedded.bootstrap, on_embedded.names.trial_events, place, [(batch, 1)])
     on_embedded.published.append(event)
     on_embedded.publish(trial_events(100))

@@ -30,9 +30,9 @@ def many_agents() -> list[bytes]:
     return [sick_trial("t", agent=random_text(60, seed)) for seed in range(1000)]
 
 
-def long_name() -> list[bytes]:
-    """A trial that makes a large state page."""
-    return [sick_trial("t", trial_name=random_text(60_000, 1))]
+def long_names() -> list[bytes]:
+    """A trial that makes a large state page, by the names of its benchmarks."""
+    return [sick_trial("t", benchmarks={random_text(4_000, seed): None for seed in range(15)})]
 
 
 def get_too_large(deployment: Deployment, worker: WorkerProcess, topic: str, events: list[bytes]) -> None:
@@ -50,7 +50,7 @@ def get_too_large(deployment: Deployment, worker: WorkerProcess, topic: str, eve
     assert good["run-summaries"] == deployment.in_redis(good)["run-summaries"]
 
 
-LARGE = {"run-summaries": many_agents, "trials-changelog": long_name}
+LARGE = {"run-summaries": many_agents, "trials-changelog": long_names}
 """Topic -> events that make a large record there."""
 
 
