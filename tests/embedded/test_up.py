@@ -111,6 +111,7 @@ def test_a_taken_port_is_one_line_within_seconds(tmp_path: Path, option: str) ->
     assert line.startswith(f"Port {port} of 127.0.0.1 cannot be used (Address already in use).")
 
 
+@pytest.mark.timeout(400)
 def test_a_full_disk_is_one_line_and_a_problem_in_status_until_there_is_room(tmp_path: Path) -> None:
     with (
         small_disk(tmp_path / "data", 4 * 1024 * 1024) as disk,
@@ -125,7 +126,9 @@ def test_a_full_disk_is_one_line_and_a_problem_in_status_until_there_is_room(tmp
             while ballast.write(bytes(4096)):
                 ballast.flush()
         writers = Writers(found["bootstrap"], topic="full.trial-events").start(0)
-        wait_for(lambda: any(told in problem for problem in read_health(settings).problems), "the problem")
+        wait_for(
+            lambda: any(told in problem for problem in read_health(settings).problems), "the problem", 120
+        )
         refused = len(writers.acknowledged)
         (disk / "ballast").unlink()
         writers.go_on_for(100)

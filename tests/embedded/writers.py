@@ -41,7 +41,7 @@ class Writers:
     def go_on_for(self, events: int) -> None:
         """Wait until so many more events are acknowledged."""
         wanted = len(self.acknowledged) + events
-        wait_for(lambda: len(self.acknowledged) >= wanted, f"{events} more acknowledgements")
+        wait_for(lambda: len(self.acknowledged) >= wanted, f"{events} more acknowledgements", 120)
 
     def end(self) -> None:
         """Stop writing; what is not acknowledged yet is given up."""

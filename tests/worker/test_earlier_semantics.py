@@ -40,6 +40,6 @@ def test_state_of_an_earlier_version_is_published_by_the_rules_of_this_one(on_em
     earlier.kill()
     on_embedded.make_current(made_with(PriceTable.default()))
     worker = on_embedded.worker().start()
-    worker.wait_until(lambda: versions(on_embedded) == {SEMANTICS_VERSION}, "all is published again")
+    worker.wait_until(lambda: versions(on_embedded) == {SEMANTICS_VERSION}, "all is published again", 120)
     assert grades(on_embedded) == {"F"}
     on_embedded.wait_until_equal(worker)
