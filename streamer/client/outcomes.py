@@ -92,7 +92,7 @@ def accuracy(summary: Summary) -> str:
 
 
 def accuracy_name(run: Summary) -> str:
-    """What a run's accuracy is called: of several agents it is that of all trials, of none of them."""
+    """Name of a run's accuracy: "all trials" where the run has several agents, since it mixes them."""
     return "all trials" if of(run, "agent_models") > 1 else "accuracy"
 
 

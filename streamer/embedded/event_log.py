@@ -1,6 +1,6 @@
 """The event topic, kept: a batch is in the journal and synced before the broker sees it.
 
-So no consumer sees, and no producer is told of, what a restart could lose. Batches that wait for the disk
+So consumers see, and producers get acknowledged, only what survives a restart. Batches that wait for the disk
 together share one sync. One connection appends them to the broker, in the order of the journal: offsets are
 the same after a restart.
 """
@@ -40,7 +40,7 @@ class EventLog:
         topic: its name; it must exist.
         journal: read to its end; None: nothing is kept.
         broker: a connection that nothing else uses.
-        trouble: told of the disk's troubles.
+        trouble: called with the disk's error, and with None once it can be written again.
     """
 
     def __init__(self, topic: str, journal: Journal | None, broker: Connection, trouble: Trouble) -> None:

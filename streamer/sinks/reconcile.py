@@ -54,7 +54,7 @@ class Writes:
     def changes(self, run_id: str, unsent: Sequence[Entry]) -> Write | None:
         """The write of what waits; a whole run where nothing is known of the write before.
 
-        None: the owner does not have the run any more; whoever has it sends it.
+        None: the owner does not have the run any more; its new owner sends it.
         """
         if self._owner is None:
             return Write(run_id, unsent, unsent, "", "", whole=False)

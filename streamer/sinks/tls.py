@@ -19,7 +19,7 @@ def mismatch(host: str, port: int, hello: bytes, *, tls: bool) -> str | None:
     Args:
         host: of the server.
         port: of the server.
-        hello: what the server answers, whoever sends it, if it does not use TLS.
+        hello: what a server without TLS answers.
         tls: whether we use TLS.
     """
     if tls and not _answers_tls(host, port) and _answers(host, port, hello):
