@@ -21,6 +21,7 @@ from streamer.client.reading import HistoryEntry, LeaderboardRow, RedisUnavailab
 from streamer.client.waiting import NotReached, Predicate, finished
 from streamer.client.watching import StateUpdate, Watch
 from streamer.settings import Settings
+from streamer.sinks.cancelling import cancellable
 from streamer.sinks.connect import address, async_client, listening_client
 from streamer.sinks.names import Names
 
@@ -194,7 +195,7 @@ class AsyncStateReader:
         client = listening_client(self._settings.redis, options, self._timeout)
         async with client, client.pubsub(ignore_subscribe_messages=True) as pubsub:
             with reachable(self._address, self._unheard):
-                await pubsub.subscribe(self._names.updates)
+                await cancellable(pubsub.subscribe(self._names.updates))
             yield Listener(pubsub, self._timeout)
 
     async def _answer(self, question: Asking[T]) -> T:
@@ -208,12 +209,13 @@ class AsyncStateReader:
     async def _replies(self, commands: list[Command]) -> list[Any]:
         with reachable(self._address, self._unheard):
             if len(commands) == 1:
-                replies = [await self._client.execute_command(*commands[0])]  # type: ignore[no-untyped-call]
+                asked = self._client.execute_command(*commands[0])  # type: ignore[no-untyped-call]
+                replies = [await cancellable(asked)]
             else:
                 pipe = self._client.pipeline(transaction=False)
                 for command in commands:
                     pipe.execute_command(*command)
-                replies = await pipe.execute()
+                replies = await cancellable(pipe.execute())
         self._unheard = None
         return replies
 
@@ -233,7 +235,7 @@ class Listener:
         """
         message = await self._pubsub.get_message(timeout=seconds)
         if message is None:
-            await self._pubsub.ping()
+            await cancellable(self._pubsub.ping())
             message = await self._pubsub.get_message(timeout=self._timeout)
             if message is None:
                 raise RedisConnectionError("no answer to a ping")

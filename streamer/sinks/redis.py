@@ -16,6 +16,7 @@ from redis.exceptions import RedisClusterException, RedisError
 from streamer.aggregate.changes import Cut
 from streamer.settings import Settings
 from streamer.sinks.base import Owner
+from streamer.sinks.cancelling import cancellable
 from streamer.sinks.connect import address, async_client
 from streamer.sinks.entry import entry_of
 from streamer.sinks.heartbeats import Heartbeats
@@ -153,7 +154,7 @@ class RedisSink:
     async def _attempt(self, work: Awaitable[None]) -> bool:
         """Do it; where Redis fails, note that and let the background task go on. True if it worked."""
         try:
-            await work
+            await cancellable(work)
         except UNREACHABLE as error:
             self._recover_from(error)
             return False
@@ -214,7 +215,7 @@ class RedisSink:
         delay = FIRST_RETRY_SECONDS
         while True:
             try:
-                await self._catch_up()
+                await cancellable(self._catch_up())
             except UNREACHABLE as error:
                 self._away = self._reconcile_due = True
                 log.debug("Redis is still away: %s", error)
