@@ -47,12 +47,12 @@ def work(lines: Iterable[bytes]) -> tuple[Pipeline, Pages]:
     while True:
         folded = pipeline.fold(islice(left, BATCH))
         for run_id in folded.touched:
-            pages.update((page.key, page.value) for page in pipeline.page_writes(run_id))
-            pipeline.scored(run_id)
+            pages.update((page.key, page.value) for page in pipeline.run(run_id).take_pages())
+            pipeline.run(run_id).take_scored()
         touched |= folded.touched
         if (began := time.process_time()) >= due or not folded.records:
             for run_id in touched:
-                pipeline.cut(run_id)
+                pipeline.run(run_id).take_changes()
             touched.clear()
             ended = time.process_time()
             due = ended + (ended - began) * (1 / CUTS_SHARE - 1)

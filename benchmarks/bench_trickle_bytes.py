@@ -23,7 +23,8 @@ import cramjam
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from benchmarks.common import events, table
-from streamer.pipeline import Pipeline, Record
+from streamer.pipeline import Pipeline
+from streamer.records import Record
 from streamer.sinks.partitioner import partition_of
 
 HEADER_BYTES = 61
@@ -79,8 +80,8 @@ def _published(lines: Iterable[bytes], together: int) -> Iterator[dict[tuple[str
         batches: dict[tuple[str, int], Records] = defaultdict(list)
         for run_id in sorted(pipeline.fold(batch).touched):
             partition = partition_of(run_id, PARTITIONS)
-            pages = pipeline.page_writes(run_id)
-            cut = pipeline.cut(run_id)
+            pages = pipeline.run(run_id).take_pages()
+            cut = pipeline.run(run_id).take_changes()
             for topic, records_of in (
                 ("state pages", [(page.key, page.value) for page in pages if page.value is not None]),
                 *((f"{change.kind} summaries", [(change.key, change.value)]) for change in cut.summaries),

@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from streamer.aggregate.changes import SummaryChange
-from streamer.pipeline import NO_TIMESTAMP, Failure, Folded, LogRecord, Pipeline, Record, Rejected
+from streamer.folded import Folded
+from streamer.pipeline import Pipeline
+from streamer.records import NO_TIMESTAMP, Failure, LogRecord, Record, Rejected
 from streamer.score import PriceTable
 
 BATCH = 1_000
@@ -55,7 +57,7 @@ class Folding:
 
     def runs(self) -> list[str]:
         """Ids of the runs that exist, sorted."""
-        return sorted(run_id for run_id in self.pipeline.runs() if self.pipeline.run(run_id).exists)
+        return sorted(run_id for run_id in self.pipeline.runs() if self.pipeline.run(run_id).state.exists)
 
     def summaries(self) -> Iterator[SummaryChange]:
         """Every summary of every run; by run, agents and tiers by name, the run itself last."""
@@ -66,7 +68,7 @@ class Folding:
         """Every summary of a run; [] if an exception sets the run apart."""
         with _no_garbage_collection(set_aside=True):
             try:
-                return self.pipeline.all_summaries(run_id)
+                return self.pipeline.run(run_id).summaries()
             except Exception as error:
                 self.pipeline.fail(run_id, error)
                 return []
@@ -89,7 +91,7 @@ def fold_records(
         owns: only runs of which this is true of their id; every run if None.
         on_rejected: told of every record that could not be folded.
     """
-    folding = Folding(Pipeline(prices=prices, epoch=epoch, owns=owns, cuts=False))
+    folding = Folding(Pipeline(prices=prices, epoch=epoch, owns=owns, takes_changes=False))
     left = iter(records)
     with _no_garbage_collection(set_aside=True):
         while batch := list(islice(left, BATCH)):

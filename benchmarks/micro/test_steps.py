@@ -17,7 +17,8 @@ from schemas.decode import decode
 from schemas.events import TrialResult
 from schemas.plain import AnyTrial, PlainTrial
 from streamer.fold import records_of_lines
-from streamer.pipeline import Pipeline, Record
+from streamer.pipeline import Pipeline
+from streamer.records import Record
 from streamer.score import PriceTable, ScoringRules, score_trial, score_trial_group
 
 SLOTS = 2_000
@@ -43,8 +44,8 @@ def a_pipeline() -> Pipeline:
     pipeline = Pipeline(writer="w")
     pipeline.fold(records_of_lines(events(SLOTS, runs=1)))
     for run_id in pipeline.runs():
-        pipeline.page_writes(run_id)
-        pipeline.cut(run_id)
+        pipeline.run(run_id).take_pages()
+        pipeline.run(run_id).take_changes()
     return pipeline
 
 
@@ -88,7 +89,7 @@ def test_cut_of_a_run_after_a_batch(benchmark: Any) -> None:
 
     def another() -> None:
         pipeline.fold(next(batches))
-        pipeline.page_writes(run_id)
+        pipeline.run(run_id).take_pages()
 
     assert benchmark.pedantic(pipeline.cut, args=(run_id,), setup=another, rounds=20).summaries
 
@@ -106,7 +107,7 @@ def test_cut_of_a_run_after_one_event(benchmark: Any) -> None:
 def test_join_of_pages(benchmark: Any) -> None:
     pipeline = Pipeline(writer="w")
     pipeline.fold(records_of_lines(events(SLOTS, runs=1)))
-    pages = [page for run_id in pipeline.runs() for page in pipeline.page_writes(run_id)]
+    pages = [page for run_id in pipeline.runs() for page in pipeline.run(run_id).take_pages()]
 
     def join() -> Pipeline:
         fresh = Pipeline(writer="v")
@@ -118,10 +119,10 @@ def test_join_of_pages(benchmark: Any) -> None:
 
 
 def test_canonical_bytes_of_a_summary(benchmark: Any) -> None:
-    summary = orjson.loads(a_pipeline().all_summaries("run-00000")[-1].value)
+    summary = orjson.loads(a_pipeline().run("run-00000").summaries()[-1].value)
     assert benchmark(canonical_json, summary)
 
 
 def test_digest_of_a_summary(benchmark: Any) -> None:
-    summary = orjson.loads(a_pipeline().all_summaries("run-00000")[-1].value)
+    summary = orjson.loads(a_pipeline().run("run-00000").summaries()[-1].value)
     assert benchmark(digest_of, summary)

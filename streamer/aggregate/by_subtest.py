@@ -9,8 +9,9 @@ from schemas.identity import agent_model_label
 from streamer.aggregate.cross_tier import delta, uplift
 from streamer.aggregate.denominators import Denominators
 from streamer.aggregate.group import GroupState
+from streamer.aggregate.group_id import GroupId
 from streamer.aggregate.run_state import RunState
-from streamer.aggregate.slots import SlotKey
+from streamer.aggregate.slot_key import SlotKey
 from streamer.aggregate.summary_limits import within_limits
 from streamer.aggregate.trials import Trials
 from streamer.score import Scored
@@ -27,6 +28,7 @@ def by_subtest(run: RunState) -> list[dict[str, Any]]:
     baseline tier. `runs_planned` is null where the plan does not say: 10 runs are planned per tier (R26),
     not per subtest. Trials without a tier are left out.
     """
+    run.count()
     planned = Denominators(run)
     groups = _groups(run)
     return [_body(run, groups[group_id], group_id, planned) for group_id in sorted(groups, key=_order)]
@@ -36,27 +38,27 @@ def _groups(run: RunState) -> dict[SubtestId, GroupState]:
     trials: dict[SubtestId, list[tuple[SlotKey, Scored]]] = {}
     marks: dict[SubtestId, tuple[int, int]] = {}
     for key, slot in run.slots.items():
-        scored = run.score_of(slot) if key[5] is not None else None
+        scored = run.scores.of(slot) if key.tier is not None else None
         if scored is None:
             continue
-        for tier, agent, model in run.group_ids(key):
-            if tier is not None:
-                group_id = (tier, key[6], agent, model)
+        for group in run.scores.groups_of(key):
+            if group.tier is not None:
+                group_id = (group.tier, key.subtest, group.agent, group.model)
                 trials.setdefault(group_id, []).append((key, scored))
                 superseded, conflicts = marks.get(group_id, (0, 0))
                 marks[group_id] = (superseded + slot.superseded, conflicts + slot.in_conflict)
     groups = {group_id: GroupState() for group_id in trials}
-    for group_id, group in groups.items():
-        group.count([Trials.of(trials[group_id])])
-        group.owners.update(key[3:6] for key, _ in trials[group_id])
-        group.superseded, group.conflicts = marks[group_id]
+    for group_id, state in groups.items():
+        state.count([Trials.of(trials[group_id])])
+        state.owners.update((key.agent, key.model, key.tier) for key, _ in trials[group_id])
+        state.superseded, state.conflicts = marks[group_id]
     return groups
 
 
 def _body(run: RunState, group: GroupState, group_id: SubtestId, planned: Denominators) -> dict[str, Any]:
     tier, subtest, agent, model = group_id
     baseline_tier = run.plan.baseline_tier
-    baseline = run.groups.get((baseline_tier, agent, model)) if tier != baseline_tier else None
+    baseline = run.groups.get(GroupId(baseline_tier, agent, model)) if tier != baseline_tier else None
     count = planned.subtest(pooled=agent is None)
     body = group.body(run.rules.profile, planned.of_group(count))
     return within_limits(body) | {

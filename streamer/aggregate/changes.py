@@ -1,11 +1,11 @@
-"""What a cut of a run's state hands to the sinks."""
+"""What changed in a run, on its way to topics and Redis."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple, Self
 
-SummaryKind = Literal["agent_model", "tier", "run"]
+from streamer.aggregate.group_id import GroupId, SummaryKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,30 +13,37 @@ class SummaryChange:
     """One summary that changed; `value` None is a tombstone (the run was deleted, the group emptied).
 
     Attributes:
-        kind: which topic and which family of Redis keys.
         run_id: the run, not encoded.
-        tier: set for tier summaries, not encoded.
-        agent: set for agent:model summaries and for those within a tier, not encoded.
-        model: likewise.
-        key: the topic key (ids percent-encoded).
+        group: which group of the run it describes.
         value: canonical published bytes, shared by topic and Redis; None: tombstone.
         summary: the same as a dict (what `value` parses to); None: tombstone.
-        epoch: see DESIGN.md, State.
+        epoch: grows with every new beginning of the log; a higher one wins.
         state_version: offset of the last event folded into the run; -1: none.
         digest: digest of the summary; "" for a tombstone.
     """
 
-    kind: SummaryKind
     run_id: str
-    tier: str | None
-    agent: str | None
-    model: str | None
-    key: str
+    group: GroupId
     value: bytes | None
     summary: dict[str, Any] | None
     epoch: int
     state_version: int
     digest: str
+
+    @classmethod
+    def tombstone(cls, run_id: str, group: GroupId, epoch: int, state_version: int) -> Self:
+        """The summary is gone from this version on."""
+        return cls(run_id, group, None, None, epoch, state_version, "")
+
+    @property
+    def kind(self) -> SummaryKind:
+        """Which topic and which family of Redis keys hold it."""
+        return self.group.kind
+
+    @property
+    def key(self) -> str:
+        """Key in the topic, ids percent-encoded."""
+        return self.group.topic_key(self.run_id)
 
 
 class ScoredChange(NamedTuple):

@@ -6,6 +6,7 @@ from math import prod
 
 from schemas.limits import MAX_COUNT
 from streamer.aggregate.group import GroupPlan
+from streamer.aggregate.group_id import GroupId
 from streamer.aggregate.plan import RUNS_PER_TIER
 from streamer.aggregate.run_state import RunState
 
@@ -16,16 +17,19 @@ class Denominators:
     A tiered run whose plan says nothing is held to the specification's 10 runs per tier (R26); an
     untiered one has no denominator (None). A plan beyond 2**53 trials is held to 2**53: the tiers and
     agents that were seen are factors, too, and have no limit.
+
+    Args:
+        run: counted up to date.
     """
 
     def __init__(self, run: RunState) -> None:
         self._run = run
         self._each = run.plan.trials_per_subtest()
-        seen_tiers = {tier for tier, _, _ in run.groups if tier is not None}
+        seen_tiers = {group.tier for group in run.groups if group.tier is not None}
         self._tiers = set(run.plan.get("tiers") or seen_tiers)
         self.labels = set(run.plan.get("agent_models") or ())
         self._seen = {
-            (agent, model) for tier, agent, model in run.groups if tier is None and agent is not None
+            (group.agent, group.model or "") for group in run.groups if group.tier is None and group.agent
         }
 
     def of_group(self, trials: int | None) -> GroupPlan:
@@ -33,11 +37,11 @@ class Denominators:
         plan = self._run.plan
         return GroupPlan(trials, plan.attempts, plan.task_count, plan.judged, plan.finished is not None)
 
-    def group(self, tier: str | None, agent: str | None, model: str | None) -> int | None:
-        """One group, as :data:`~streamer.aggregate.counted.GroupId` names it."""
-        if tier is None:
-            return self.agent_model(agent, model)
-        return self.tier(tier) if agent is None else self.agent_model_in_tier(tier)
+    def group(self, group: GroupId) -> int | None:
+        """Any group but the run itself."""
+        if group.tier is None:
+            return self.agent_model(group.agent, group.model)
+        return self.tier(group.tier) if group.agent is None else self.agent_model_in_tier(group.tier)
 
     def agent_model_in_tier(self, tier: str) -> int | None:
         """One agent:model within one tier."""
@@ -59,7 +63,8 @@ class Denominators:
         """One agent:model over the whole run."""
         if self._each is not None:
             return _product(self._each, self._places())
-        tiers = sum(1 for tier, *owner in self._run.groups if tier is not None and owner == [agent, model])
+        within = [group for group in self._run.groups if group.tier is not None]
+        tiers = sum((group.agent, group.model) == (agent, model) for group in within)
         return RUNS_PER_TIER * tiers or None
 
     def run(self) -> int | None:
@@ -71,16 +76,16 @@ class Denominators:
     def _planned(self) -> set[tuple[str, str]]:
         if self.labels:
             return self._run.plan.agent_models()
-        return {(agent, model or "") for agent, model in self._seen if agent is not None}
+        return self._seen
 
     def _compared(self) -> int:
-        return max(1, sum(not self._run.is_baseline(agent) for agent, _ in self._planned()))
+        return max(1, sum(not self._run.scores.is_baseline(agent) for agent, _ in self._planned()))
 
     def _places(self) -> int:
         return sum(self._subtests(tier) for tier in self._tiers) if self._tiers else 1
 
     def _subtests(self, tier: str) -> int:
-        pooled = self._run.groups.get((tier, None, None))
+        pooled = self._run.groups.get(GroupId(tier))
         return self._run.plan.subtests(tier, len(pooled.subtests) if pooled else 0)
 
 

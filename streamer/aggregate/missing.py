@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamer.aggregate.formulacode import FormulaCodeSums
 from streamer.aggregate.run_state import RunState
-from streamer.aggregate.slots import GroupKey
+from streamer.aggregate.slot_key import SlotKey, TrialGroupKey
 from streamer.score import NOP, FormulaCodeScore
 
 AgentModel = tuple[str, str]
@@ -21,21 +21,21 @@ def missing_sub_trials(run: RunState) -> dict[AgentModel, FormulaCodeSums]:
     planned = {owner for owner in run.plan.agent_models() if owner[0] != NOP}
     if run.plan.finished is None or not planned or not run.totals.with_formulacode:
         return {}
-    groups = run.trial_groups()
+    groups = run.scores.trial_groups()
     of_shard: dict[str, set[AgentModel]] = {}
     for group, keys in groups.items():
-        of_shard.setdefault(group[0], set()).update((key[3], key[4]) for key in keys)
+        of_shard.setdefault(group.shard, set()).update((key.agent, key.model) for key in keys)
     missing: dict[AgentModel, list[FormulaCodeScore]] = {}
     for group, keys in groups.items():
-        expected = planned & of_shard[group[0]] if group[0] else planned
-        for owner in expected.difference((key[3], key[4]) for key in keys):
+        expected = planned & of_shard[group.shard] if group.shard else planned
+        for owner in expected.difference((key.agent, key.model) for key in keys):
             if not _has_a_trial_of_its_own(run, group, owner):
-                missing.setdefault(owner, []).append(run.score_of_missing(group))
+                missing.setdefault(owner, []).append(run.scores.of_missing(group))
     return {owner: FormulaCodeSums.of(scores, failures=len(scores)) for owner, scores in missing.items()}
 
 
-def _has_a_trial_of_its_own(run: RunState, group: GroupKey, owner: AgentModel) -> bool:
+def _has_a_trial_of_its_own(run: RunState, group: TrialGroupKey, owner: AgentModel) -> bool:
     """Whether the agent has a result at the place of the trial, though not as one of its sub-trials (R10)."""
-    shard, task_id, attempt, tier, subtest = group
-    slot = run.slots.get((shard, task_id, attempt, *owner, tier, subtest))
+    place = SlotKey(group.shard, group.task_id, group.attempt, *owner, group.tier, group.subtest)
+    slot = run.slots.get(place)
     return slot is not None and slot.revision is not None

@@ -9,21 +9,36 @@ from msgspec import structs
 
 from schemas.base import SEMANTICS_VERSION
 from schemas.canonical import canonical_json, sha256_hex
-from schemas.identity import agent_model_label, encode_id
+from schemas.identity import encode_id
 from streamer.aggregate.changes import NewsItem, SummaryChange
+from streamer.aggregate.group_id import RUN, GroupId
+from streamer.aggregate.run_changes import Rescoring
 from streamer.aggregate.run_state import RunState
-from streamer.aggregate.scored_slots import Rescoring
-from streamer.aggregate.slots import SlotKey, rfc3339
+from streamer.aggregate.slot_key import SlotKey, rfc3339
 from streamer.score import Scored
 from streamer.stats import json_number
 
 _ID_CHARACTERS = 32
 
 
+class Grades:
+    """The grade of each group as it was told last."""
+
+    def __init__(self) -> None:
+        self._told: dict[GroupId, str | None] = {}
+
+    def moved(self, change: SummaryChange) -> NewsItem | None:
+        """The news that the grade of a group moved; None if it did not, or the group is gone."""
+        if change.group == RUN:
+            return None
+        before = self._told.get(change.group)
+        after = self._told[change.group] = change.summary["grade"] if change.summary else None
+        return grade_change(change, before, after) if change.summary and before != after else None
+
+
 def grade_change(change: SummaryChange, before: str | None, after: str | None) -> NewsItem:
     """The grade of a group moved from `before` to `after`; None stands for no grade."""
     summary = change.summary or {}
-    label = agent_model_label(change.agent, change.model or "") if change.agent is not None else None
     content = {
         "type": "grade_change",
         "run_id": change.run_id,
@@ -32,8 +47,8 @@ def grade_change(change: SummaryChange, before: str | None, after: str | None) -
         "state_version": change.state_version,
         "last_event_at": summary["last_event_at"],
         "digest": change.digest,
-        "agent_model": label,
-        "tier": change.tier,
+        "agent_model": change.group.agent_model,
+        "tier": change.group.tier,
         "from_grade": before,
         "to_grade": after,
         "provisional": summary["provisional"],
@@ -54,8 +69,8 @@ def rescored(run: RunState, item: Rescoring, epoch: int) -> NewsItem:
         "state_version": run.state_version,
         "last_event_at": rfc3339(run.last_event_at),
         "digest": sha256_hex(canonical_json(_numbers(item.after))),
-        "trial": _place(item.key) | _standing(run, item.key),
-        "because": _place(item.because) | _standing(run, item.because),
+        "trial": item.key._asdict() | _standing(run, item.key),
+        "because": item.because._asdict() | _standing(run, item.because),
         "before": _numbers(item.before),
         "after": _numbers(item.after),
     }
@@ -65,11 +80,6 @@ def rescored(run: RunState, item: Rescoring, epoch: int) -> NewsItem:
 def _sealed(run_id: str, content: dict[str, Any]) -> NewsItem:
     news_id = sha256_hex(canonical_json(content))[:_ID_CHARACTERS]
     return NewsItem(run_id, encode_id(run_id), canonical_json(content | {"id": news_id}))
-
-
-def _place(key: SlotKey) -> dict[str, Any]:
-    names = ("shard", "task_id", "attempt", "agent", "model", "tier", "subtest")
-    return dict(zip(names, key, strict=True))
 
 
 def _standing(run: RunState, key: SlotKey) -> dict[str, Any]:

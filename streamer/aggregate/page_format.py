@@ -18,7 +18,7 @@ from cramjam import lz4
 from schemas.decode import decode
 from schemas.identity import decode_id, encode_id
 from schemas.plain import AnyTrial, plain_trial
-from streamer.aggregate.slots import SlotKey, slot_key
+from streamer.aggregate.slot_key import SlotKey, slot_key
 
 RUN_PAGE = 0
 PAGE_VERSION = 2
@@ -104,5 +104,5 @@ def length_of(entry: int | dict[str, Any]) -> int:
 
 
 def key_of(entry: dict[str, Any]) -> SlotKey:
-    shard, task_id, attempt, agent, model, tier, subtest = entry["k"]
-    return (shard, task_id, attempt, agent, model, tier, subtest)
+    """Key of a slot that is more than its event."""
+    return SlotKey(*entry["k"])

@@ -31,8 +31,10 @@ from streamer.aggregate.page_format import (
     page_key,
     written,
 )
+from streamer.aggregate.run_changes import PageChanges
 from streamer.aggregate.run_state import RunState
-from streamer.aggregate.slots import Slot, SlotKey, slot_key
+from streamer.aggregate.slot_key import SlotKey, slot_key
+from streamer.aggregate.slots import Slot
 
 MAX_SLOTS = 64
 MAX_BYTES = 16 * 1024
@@ -92,29 +94,28 @@ class PageBook:
         self._foreign[key] = slots
 
     def writes(self) -> list[PageWrite]:
-        """Drain what is out of date. Values come first, tombstones after them.
+        """Take what is out of date. Values come first, tombstones after them.
 
         The values must be acknowledged before the tombstones are sent: a tombstone removes a page
         whose slots the values hold.
         """
         run, tombstones = self.run, []
-        if run.pages_outdated or self._scattered():
+        changed = run.changes.take_pages()
+        if changed.everything or self._scattered():
             tombstones = [*self._foreign, *map(self._key, self._pages)]
             self._foreign, self._pages, self._open = {}, {}, None
             for slot in run.slots.values():
                 slot.leave_page()
-            run.unsaved = dict.fromkeys(run.slots)
-            run.plan_unsaved = True
+            changed = PageChanges(dict.fromkeys(run.slots), plan=True, everything=True)
         open_before = self._open
-        dirty, rewritten = self._placed(key for key in run.unsaved if key in run.slots)
+        dirty, rewritten = self._placed(key for key in changed.slots if key in run.slots)
         dirty |= self._repaged(rewritten)
         writes = [PageWrite(self._key(number), self._slot_page(number)) for number in sorted(dirty)]
         if open_before is not None and open_before is not self._open and open_before.number not in dirty:
             self._let_go(open_before)
-        if run.plan_unsaved:
+        if changed.plan:
             self._has_run_page = True
             writes.insert(0, PageWrite(self._key(RUN_PAGE), self._run_page()))
-        run.unsaved, run.plan_unsaved, run.pages_outdated = {}, False, False
         return writes + [PageWrite(key, None) for key in tombstones]
 
     def _key(self, number: int) -> str:
@@ -245,7 +246,7 @@ def _entry(key: SlotKey, slot: Slot, raw: bytes) -> int | dict[str, Any]:
     """Header entry of a slot: the length of its event, or that and what else the slot knows."""
     if not slot.has_history:
         return len(raw)
-    return {"n": len(raw), "k": key, "l": slot.losers, "f": slot.floor}
+    return {"n": len(raw), "k": tuple(key), "l": slot.losers, "f": slot.floor}
 
 
 def _join_event(run: RunState, key: str, raw: bytes) -> Slot | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Callable
 from enum import StrEnum
 
 from schemas.decode import decode
@@ -11,23 +11,20 @@ from schemas.events import (
     RunDeleted,
     RunFinished,
     RunStarted,
-    TrialResult,
     TrialRetracted,
 )
 from schemas.limits import EARLIEST_MICROSECONDS, LATEST_MICROSECONDS
 from schemas.plain import AnyTrial, PlainTrial
+from streamer.aggregate.counts import Counts
+from streamer.aggregate.group import GroupState
+from streamer.aggregate.group_id import GroupId
 from streamer.aggregate.plan import Plan
-from streamer.aggregate.scored_slots import ScoredSlots
-from streamer.aggregate.slots import (
-    NO_TIME,
-    Page,
-    Slot,
-    SlotKey,
-    fingerprint,
-    microseconds,
-    slot_key,
-)
-from streamer.score import PriceTable
+from streamer.aggregate.run_changes import RunChanges
+from streamer.aggregate.scores import Scores
+from streamer.aggregate.slot_key import NO_TIME, SlotKey, fingerprint, microseconds, slot_key
+from streamer.aggregate.slots import Page, Slot
+from streamer.aggregate.totals import RunTotals
+from streamer.score import PriceTable, ScoringRules
 
 _EARLIEST_TIME, _LATEST_TIME = EARLIEST_MICROSECONDS * 1000, LATEST_MICROSECONDS * 1000
 """Revisions between 2000 and 2200 in ns are taken for times of writing."""
@@ -42,38 +39,67 @@ class Effect(StrEnum):
     IGNORED = "ignored"
 
 
-class RunState(ScoredSlots):
-    """One run: apply events, then ask `streamer.aggregate.cut` what changed.
+class RunState:
+    """One run: which result stands in each slot, what the plan says, and what follows from both.
+
+    Groups and totals are as of the last :meth:`count`.
 
     Attributes:
+        slots: what every result ever seen left behind.
+        plan: what the plan events say together.
+        scores: the scores of what stands in the slots.
+        counts: groups and totals.
+        changes: what changed since somebody took it.
+        superseded: results that lost their slot.
+        conflicts: slots in which the fingerprint alone decided (R17).
         state_version: offset of the last event folded, -1 for none.
+        last_event_at: greatest event time folded, microseconds since 1970; NO_TIME for none.
         deleted_to: events up to this revision are ignored, None if the run was never deleted.
         plan_events: the plan events that still decide something, as received.
-        plan_unsaved: True if the run's own page is out of date.
-        pages_outdated: True if slots vanished (the run was deleted), so that every page is out of date.
     """
 
-    def __init__(self, run_id: str, prices: PriceTable) -> None:
-        super().__init__(run_id, prices)
+    def __init__(self, run_id: str, prices: PriceTable, changes: RunChanges | None = None) -> None:
+        self.run_id = run_id
+        self.plan = Plan()
+        self.slots: dict[SlotKey, Slot] = {}
+        self.changes = changes or RunChanges()
+        self.counts = Counts()
+        self.scores = Scores(run_id, self.slots, prices, self.counts, self.changes)
+        self.superseded = 0
+        self.conflicts = 0
         self.state_version = -1
-        self._last_event_at = NO_TIME
-        self._latest: datetime | None = None  # of usual results, which is made microseconds when asked for
+        self.last_event_at = NO_TIME
         self.deleted_to: int | None = None
         self.plan_events: dict[tuple[int, str], bytes] = {}
-        self.plan_unsaved = False
-        self.pages_outdated = False
 
     @property
-    def last_event_at(self) -> int:
-        """Greatest event time folded, microseconds."""
-        if self._latest is not None:
-            self.happened_at(microseconds(self._latest))
-        return self._last_event_at
+    def rules(self) -> ScoringRules:
+        """What the trials are scored by."""
+        return self.scores.rules
+
+    @property
+    def groups(self) -> dict[GroupId, GroupState]:
+        """Every group that had trials at the last `count`."""
+        return self.counts.groups
+
+    @property
+    def totals(self) -> RunTotals:
+        """Totals of the run, as of the last `count`."""
+        return self.counts.totals
+
+    @property
+    def exists(self) -> bool:
+        """True if anything is known of the run besides that it was deleted."""
+        return bool(self.slots or self.plan)
+
+    def count(self) -> None:
+        """Bring groups and totals up to date."""
+        self.scores.count()
 
     def happened_at(self, at: int) -> None:
         """An event was folded whose time this is, microseconds; outside 2000 to 2200 it has none."""
-        if at > self._last_event_at and EARLIEST_MICROSECONDS <= at < LATEST_MICROSECONDS:
-            self._last_event_at = at
+        if at > self.last_event_at and EARLIEST_MICROSECONDS <= at < LATEST_MICROSECONDS:
+            self.last_event_at = at
 
     def apply(self, event: AnyEvent | PlainTrial, raw: bytes, offset: int, timestamp_ms: int = -1) -> Effect:
         """Fold one event.
@@ -87,18 +113,11 @@ class RunState(ScoredSlots):
             self.state_version = offset
         if self.deleted_to is not None and event.revision <= self.deleted_to:
             return Effect.DUPLICATE if isinstance(event, RunDeleted) else Effect.IGNORED
-        if isinstance(event, PlainTrial):
-            moment = event.finished_at or event.started_at
-            if moment is None:
-                self.happened_at(event_time(event, timestamp_ms))
-            elif self._latest is None or moment > self._latest:
-                self._latest = moment
-            return self.offer(event, raw, live=True)
         self.happened_at(event_time(event, timestamp_ms))
-        if isinstance(event, TrialResult):
+        if isinstance(event, AnyTrial):
             return self.offer(event, raw, live=True)
         if isinstance(event, TrialRetracted):
-            changed = self.change_slot(slot_key(event), lambda slot: slot.retract(event.revision))
+            changed = self._change(slot_key(event), lambda slot: slot.retract(event.revision))
             return Effect.COUNTED if changed else Effect.DUPLICATE
         if isinstance(event, RunDeleted):
             self.delete(event.revision)
@@ -110,8 +129,7 @@ class RunState(ScoredSlots):
         key = slot_key(event)
         slot = self.slots.get(key)
         if slot is None:
-            slot = self.slots[key] = Slot(event.revision, None, 0, raw)
-            self.fill_slot(key, slot, event, live=live)
+            self._fill(key, Slot(event.revision, None, 0, raw), event, live=live)
             return Effect.COUNTED
         if slot.floor is not None and event.revision <= slot.floor:
             return Effect.IGNORED
@@ -119,7 +137,7 @@ class RunState(ScoredSlots):
             return Effect.DUPLICATE
         standing = (event.revision, microseconds(event.finished_at), fingerprint(event))
         repeats = slot.revision is not None and slot.fingerprint == standing[2]
-        changed = self.change_slot(key, lambda held: held.offer(standing, raw, event.agent_index), event)
+        changed = self._change(key, lambda held: held.offer(standing, raw, event.agent_index), event)
         if repeats:
             return Effect.DUPLICATE
         if slot.winner == standing:
@@ -136,37 +154,64 @@ class RunState(ScoredSlots):
         key = slot_key(event)
         if key in self.slots:
             return False
-        slot = self.slots[key] = Slot(event.revision, page, index, None)
-        self.fill_slot(key, slot, event, live=False)
+        self._fill(key, Slot(event.revision, page, index, None), event, live=False)
         return True
+
+    def _fill(self, key: SlotKey, slot: Slot, event: AnyTrial, *, live: bool) -> None:
+        """A new slot, in which this result stands."""
+        self.slots[key] = slot
+        self.changes.slot(key)
+        self.scores.filled(key, slot, event, live=live)
+
+    def _change(self, key: SlotKey, change: Callable[[Slot], bool], event: AnyTrial | None = None) -> bool:
+        """Change a slot and everything derived from it; False if there was no news."""
+        slot = self.slots.get(key)
+        if slot is None:
+            slot = self.slots[key] = Slot()
+        raw, index, stood = slot.raw, slot.agent_index, slot.winner
+        superseded, conflict = slot.superseded, slot.in_conflict
+        changed = change(slot)
+        if changed:
+            self.changes.slot(key)
+            if slot.winner != stood:
+                self.changes.scored_trial(key)
+            if (slot.winner and slot.winner[2]) != (stood and stood[2]):
+                self.scores.replaced(key, slot, raw, index, event)
+            if (superseded, conflict) != (slot.superseded, slot.in_conflict):
+                self._mark(key, slot.superseded - superseded, slot.in_conflict - conflict)
+                self.changes.groups(self.scores.groups_of(key))
+        elif slot.revision is None and slot.floor is None:
+            del self.slots[key]
+        return changed
 
     def lose(self, key: SlotKey, standing: tuple[int, int, str]) -> None:
         """Join a content that another copy of the slot has seen lose."""
-        self.change_slot(key, lambda slot: slot.lose(standing))
+        self._change(key, lambda slot: slot.lose(standing))
 
     def retract(self, key: SlotKey, revision: int) -> None:
         """Join a floor that another copy of the slot has."""
-        self.change_slot(key, lambda slot: slot.retract(revision))
+        self._change(key, lambda slot: slot.retract(revision))
         self.may_stand_scored(key)
 
     def may_stand_scored(self, key: SlotKey) -> None:
         """Whoever saved that the slot is empty may have ended before its scored trial was withdrawn."""
         slot = self.slots.get(key)
         if slot is None or slot.revision is None:
-            self._note(key)
+            self.changes.scored_trial(key)
 
     def delete(self, revision: int) -> None:
         """Forget everything up to `revision`, and ignore it from now on."""
         if self.deleted_to is not None and revision <= self.deleted_to:
             return
-        self.dirty.update(self.groups)
+        self.count()
+        self.changes.groups(self.groups)
         self.deleted_to = revision
-        self.plan_unsaved = self.pages_outdated = True
+        self.changes.every_page()
         for key, slot in list(self.slots.items()):
             kept_floor = slot.floor if slot.floor is not None and slot.floor > revision else None
             slot.retract(revision)
             slot.floor = kept_floor
-            self._note(key)
+            self.changes.scored_trial(key)
             if slot.revision is None and kept_floor is None:
                 del self.slots[key]
         events, self.plan_events, self.plan = self.plan_events, {}, Plan()
@@ -174,17 +219,18 @@ class RunState(ScoredSlots):
             event = decode(raw)
             if isinstance(event, RunStarted | RunFinished) and event.revision > revision:
                 self._join_plan(event, raw)
-        self.rederive()
+        self._rederive()
 
     def join_plan(self, event: RunStarted | RunFinished, raw: bytes) -> bool:
         """Join a plan event or the end of the run; True if it changed anything."""
-        self.settle()
+        self.count()
         if not self._join_plan(event, raw):
             return False
-        self.plan_unsaved = True
+        self.changes.plan()
         if self.plan.scoring_rules(self.rules.prices) != self.rules:
-            self.rederive()
-        self.dirty.update(self.groups)
+            self._rederive()
+            self.count()
+        self.changes.groups(self.groups)
         return True
 
     def _join_plan(self, event: RunStarted | RunFinished, raw: bytes) -> bool:
@@ -200,19 +246,29 @@ class RunState(ScoredSlots):
             self.plan_events = {at: kept for at, kept in self.plan_events.items() if at in standing}
         return changed
 
-    @property
-    def exists(self) -> bool:
-        """True if anything is known of the run besides that it was deleted."""
-        return bool(self.slots or self.plan)
+    def _rederive(self) -> None:
+        """Score everything again and rebuild groups and totals from the slots."""
+        self.count()
+        self.changes.groups(self.groups)
+        self.counts.clear()
+        self.superseded = self.conflicts = 0
+        self.scores.score_all(self.plan.scoring_rules(self.rules.prices))
+        for key, slot in self.slots.items():
+            self._mark(key, slot.superseded, slot.in_conflict)
+
+    def _mark(self, key: SlotKey, superseded: int, conflicts: int) -> None:
+        """Count losers and conflicts where the slot counts."""
+        if not superseded and not conflicts:
+            return
+        self.superseded += superseded
+        self.conflicts += conflicts
+        for group_id in self.scores.groups_of(key):
+            self.counts.mark(group_id, superseded, conflicts)
 
 
 def event_time(event: AnyEvent | PlainTrial, timestamp_ms: int) -> int:
     """Event time in microseconds: finished, started, the revision if it is a time, the record's timestamp."""
-    if isinstance(event, PlainTrial):
-        moment = event.finished_at or event.started_at
-    else:
-        known = event.__dict__
-        moment = known.get("finished_at") or known.get("started_at")
+    moment = getattr(event, "finished_at", None) or getattr(event, "started_at", None)
     if moment is not None:
         return microseconds(moment)
     if _EARLIEST_TIME <= event.revision < _LATEST_TIME:

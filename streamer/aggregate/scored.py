@@ -9,12 +9,17 @@ from schemas.identity import encode_id
 from streamer.aggregate.changes import ScoredChange
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.scored_json import scored_json
-from streamer.aggregate.slots import Slot, SlotKey, event_of, rfc3339, slot_topic_key
+from streamer.aggregate.slot_key import SlotKey, rfc3339, slot_topic_key
+from streamer.aggregate.slots import Slot, event_of
 from streamer.score import Scored, task_payload
 
 
-def scored_changes(run: RunState, epoch: int) -> list[ScoredChange]:
-    """Records for the topic `scored-trials`: of the slots that changed, of all if changes are not noted."""
+def scored_changes(run: RunState, epoch: int, most: int | None = None) -> list[ScoredChange]:
+    """Records for the topic `scored-trials`: of the slots that changed, of all if changes are not collected.
+
+    Args:
+        most: of so many slots at most, the others go on waiting; None: of all.
+    """
     way = {
         "epoch": epoch,
         "state_version": run.state_version,
@@ -23,13 +28,15 @@ def scored_changes(run: RunState, epoch: int) -> list[ScoredChange]:
     end = b"," + canonical_json(way)[1:]
     run_key = encode_id(run.run_id)
     changes = []
-    changed = run.rescored if run.tracked else dict.fromkeys(run.slots)
+    changed = (
+        run.changes.take_scored(most) if run.changes.collects_scored_trials else dict.fromkeys(run.slots)
+    )
     for key, fresh in changed.items():
         topic_key = slot_topic_key(run_key, key)
         if (
             fresh is None
             and (slot := run.slots.get(key)) is not None
-            and (scored := run.score_of(slot)) is not None
+            and (scored := run.scores.of(slot)) is not None
         ):
             payload = _payload(run, key, slot, scored)
             fresh = scored_json(run.run_id, run.rules.profile, key, slot, scored, slot.fingerprint, payload)
@@ -43,7 +50,7 @@ def _payload(run: RunState, key: SlotKey, slot: Slot, scored: Scored) -> dict[st
         return None
     return task_payload(
         event_of(slot.raw),
-        run.trial_group(key) if scored.formulacode.fallback else (),
+        run.scores.trial_group(key) if scored.formulacode.fallback else (),
         scored.formulacode,
         success=scored.success,
         cost_usd=scored.cost_usd,

@@ -11,7 +11,8 @@ from msgspec import Struct
 from schemas.base import SEMANTICS_VERSION
 from schemas.canonical import PLAIN, canonical_json, encode_plain, sha256_hex
 from schemas.identity import agent_model_label
-from streamer.aggregate.slots import Slot, SlotKey
+from streamer.aggregate.slot_key import SlotKey
+from streamer.aggregate.slots import Slot
 from streamer.score import GradingProfile, Scored
 from streamer.stats import JsonNumber, json_number
 

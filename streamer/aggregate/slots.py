@@ -1,4 +1,4 @@
-"""Slots: the place one result fills, and the rule that decides which result stands in it (R17).
+"""Slots: the rule that decides which result stands at a place of a run (R17).
 
 What a slot has seen is a map from fingerprint to the greatest (revision, finished_at) that this
 content came with, and a floor. Joining two such maps is associative, commutative and idempotent:
@@ -9,106 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache
-from sys import intern
 from typing import Protocol
 
 from msgspec import Struct
 
-from schemas.canonical import canonical_json, sha256_hex
 from schemas.decode import decode
-from schemas.events import Event, TrialRetracted, known_content
-from schemas.identity import UNKNOWN, encode_id
-from schemas.plain import AnyTrial, PlainTrial, plain_trial
-from streamer.score import Scored, model_of_agent
-
-SlotKey = tuple[str, str, int, str, str, str | None, str | None]
-"""(shard, task_id, attempt, agent, model as :func:`~streamer.score.model_of_agent` has it, tier, subtest)."""
-
-GroupKey = tuple[str, str, int, str | None, str | None]
-"""(shard, task_id, attempt, tier, subtest): the trial group of sub-trials (R10)."""
+from schemas.plain import AnyTrial, plain_trial
+from streamer.aggregate.slot_key import fingerprint, microseconds
+from streamer.score import Scored
 
 Standing = tuple[int, int, str]
 """(revision, finished_at in microseconds, fingerprint); the greatest wins (R17)."""
 
 Place = tuple[int, int]
 """(revision, finished_at in microseconds) that a losing content came with."""
-
-NO_TIME = -(2**63)
-"""Stands for a null time: lower than every time."""
-
-FINGERPRINT_CHARACTERS = 32
-_encoded = lru_cache(maxsize=4096)(encode_id)
-_reported = lru_cache(maxsize=4096)(model_of_agent)
-"""For ids of which a run has few."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_DAY_SECONDS = 24 * 60 * 60
-
-
-def microseconds(moment: datetime | None) -> int:
-    """Microseconds since 1970, :data:`NO_TIME` for null."""
-    if moment is None:
-        return NO_TIME
-    since = moment - _EPOCH
-    return (since.days * _DAY_SECONDS + since.seconds) * 1_000_000 + since.microseconds
-
-
-@lru_cache(maxsize=1024)
-def rfc3339(at: int) -> str | None:
-    """A time in microseconds as RFC 3339 text in UTC; None for :data:`NO_TIME`.
-
-    >>> rfc3339(1_500_000)
-    '1970-01-01T00:00:01.500000Z'
-    """
-    if at == NO_TIME:
-        return None
-    return (_EPOCH + timedelta(microseconds=at)).isoformat().replace("+00:00", "Z")
-
-
-def slot_key(event: AnyTrial | TrialRetracted) -> SlotKey:
-    """The slot that an event concerns; the model is normalised first (R24)."""
-    return (
-        event.shard,
-        intern(event.task_id),
-        event.attempt,
-        intern(event.agent),
-        _reported(event.agent, event.model),
-        event.tier,
-        event.subtest,
-    )
-
-
-def slot_topic_key(run_key: str, key: SlotKey) -> str:
-    """Key of a slot in the topic `scored-trials`: its parts percent-encoded, joined by `|`.
-
-    Args:
-        run_key: the run's id, percent-encoded.
-
-    >>> slot_topic_key("r", ("", "a|b", 1, "c", "d/e", "T0", None))
-    'r||a%7Cb|1|c|d%2Fe|T0|'
-    """
-    shard, task_id, attempt, agent, model, tier, subtest = key
-    place = _encoded_place(agent, model, tier, subtest)
-    return f"{run_key}|{shard and _encoded(shard)}|{_encoded(task_id)}|{attempt}|{place}"
-
-
-@lru_cache(maxsize=4096)
-def _encoded_place(agent: str, model: str, tier: str | None, subtest: str | None) -> str:
-    return "|".join(map(encode_id, (agent, model, tier or "", subtest or "")))
-
-
-def fingerprint(event: Event | PlainTrial) -> str:
-    """Digest of the canonical content without the revision (R17), 32 hexadecimal characters."""
-    if isinstance(event, PlainTrial):
-        content = event.canonical_content(_reported(event.agent, event.model))
-    else:
-        known = known_content(event)
-        if "model" in known:
-            known["model"] = _reported(known.get("agent", UNKNOWN), known["model"])
-        content = canonical_json(known)
-    return sha256_hex(content)[:FINGERPRINT_CHARACTERS]
 
 
 def event_of(raw: bytes) -> AnyTrial:

@@ -11,7 +11,7 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from streamer.aggregate.formulacode import FormulaCodeTrials
-from streamer.aggregate.slots import SlotKey
+from streamer.aggregate.slot_key import SlotKey
 from streamer.score import Scored
 from streamer.stats import Attempts, Values
 

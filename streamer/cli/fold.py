@@ -17,7 +17,7 @@ from streamer.cli.printing import print_json, print_line, say, visible
 from streamer.cli.source import file_argument, open_lines, report_rejected
 from streamer.cli.tables import print_run
 from streamer.fold import Folding, fold_records, records_of_lines
-from streamer.pipeline import Failure
+from streamer.records import Failure
 from streamer.settings import Settings
 
 
@@ -65,7 +65,7 @@ def _print_tables(folding: Folding, by: str | None) -> None:
         summaries = [change.summary or {} for change in folding.summaries_of(run_id)]
         if not summaries:
             continue  # it failed, which is said below
-        subtests = by_subtest(folding.pipeline.run(run_id)) if by else []
+        subtests = by_subtest(folding.pipeline.run(run_id).state) if by else []
         print_run(summaries, now, subtests, _fallbacks(folding, run_id, summaries))
     if not folding.runs():
         print_line("No results.")
@@ -75,7 +75,7 @@ def _fallbacks(folding: Folding, run_id: str, summaries: list[dict[str, Any]]) -
     """The scored trials that fell back to baseline, by task, attempt and agent:model."""
     if not any((summary.get("formulacode") or {}).get("fallbacks") for summary in summaries):
         return []
-    scored = folding.pipeline.cut(run_id, news=False).scored
+    scored = folding.pipeline.run(run_id).take_changes(news=False).scored
     trials = [orjson.loads(change.value) for change in scored if change.value]
     fell_back = [trial for trial in trials if (trial["formulacode"] or {}).get("fallback_to_baseline")]
     return sorted(fell_back, key=lambda t: (t["shard"], t["task_id"], t["attempt"], t["agent_model"]))
@@ -84,7 +84,7 @@ def _fallbacks(folding: Folding, run_id: str, summaries: list[dict[str, Any]]) -
 def _subtests(folding: Folding, by: str | None) -> list[dict[str, Any]]:
     if by is None:
         return []
-    return [body for run_id in folding.runs() for body in by_subtest(folding.pipeline.run(run_id))]
+    return [body for run_id in folding.runs() for body in by_subtest(folding.pipeline.run(run_id).state)]
 
 
 def _line_of(failure: Failure) -> str:

@@ -18,7 +18,7 @@ from schemas.limits import MAX_RECORD_BYTES
 from streamer.cli.printing import say
 
 if TYPE_CHECKING:
-    from streamer.pipeline import Rejected
+    from streamer.records import Rejected
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """A file with a longer line holds no events, of which each has 1 MiB at most; so much is held at once."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from schemas.identity import decode_id
-from streamer.aggregate.changes import SummaryKind
+from streamer.aggregate.group_id import SummaryKind
 from streamer.client.log import read_topic
 from streamer.settings import Settings
 from streamer.sinks.names import Names

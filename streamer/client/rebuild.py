@@ -21,8 +21,8 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 from aiokafka.errors import for_code
 
-from schemas.identity import encode_id
 from streamer.aggregate.changes import Cut, SummaryChange
+from streamer.aggregate.group_id import RUN
 from streamer.client.log import REQUEST_MS, read_topic
 from streamer.client.published import SCORED, TOPICS, Place, latest_of, live_keys
 from streamer.client.reader import StateReader
@@ -225,7 +225,7 @@ class Switch:
 
 
 def _deletion(run_id: str, epoch: int) -> SummaryChange:
-    return SummaryChange("run", run_id, None, None, None, encode_id(run_id), None, None, epoch, -1, "")
+    return SummaryChange.tombstone(run_id, RUN, epoch, -1)
 
 
 def _epoch_of(summary: bytes) -> int:

@@ -22,7 +22,8 @@ from schemas.decode import Reason, decode
 from schemas.summaries import Rejection
 from streamer.client.log import ConsumerRecord, read_batches, read_topic
 from streamer.client.publish import Publisher
-from streamer.pipeline import Pipeline, Record
+from streamer.pipeline import Pipeline
+from streamer.records import Record
 from streamer.settings import Settings
 from streamer.sinks.names import Names
 from streamer.sinks.partitioner import partition_of_key

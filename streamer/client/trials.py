@@ -63,10 +63,10 @@ def subtests(settings: Settings, run_id: str, prices: PriceTable) -> list[dict[s
         raise CannotBeFolded(failure)
     if run_id not in folding.runs():
         raise NotInLog(run_id, topic)
-    return by_subtest(folding.pipeline.run(run_id))
+    return by_subtest(folding.pipeline.run(run_id).state)
 
 
 def _version(value: bytes) -> tuple[int, int]:
-    """(epoch, state_version): a lower one than seen is a late writer's (DESIGN.md, State)."""
+    """(epoch, state_version): a lower one than seen is a late writer's."""
     trial = orjson.loads(value)
     return trial["epoch"], trial["state_version"]

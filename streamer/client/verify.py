@@ -194,10 +194,10 @@ class Verification:
             deletions |= later  # of runs that failed before: as workers do, without what the deletion takes
         for known in pipeline.runs():
             try:
-                changes = pipeline.all_summaries(known)
+                changes = pipeline.run(known).summaries()
                 log.runs[known] = {entry_of(change, news=False).suffix: change for change in changes}
                 if self._topics:
-                    log.scored[known] = scored_digests(pipeline.scored(known))
+                    log.scored[known] = scored_digests(pipeline.run(known).take_scored())
             except Exception as error:
                 pipeline.fail(known, error)
         log.failed = {failure.run_id: failure.reason for failure in pipeline.failed.values()}

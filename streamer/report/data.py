@@ -18,7 +18,8 @@ from streamer.client.reader import StateReader
 from streamer.client.reading import HistoryEntry
 from streamer.client.trials import scored_trials
 from streamer.fold import CannotBeFolded
-from streamer.pipeline import Pipeline, Record, Rejected
+from streamer.pipeline import Pipeline
+from streamer.records import Record, Rejected
 from streamer.score import PriceTable
 from streamer.settings import Settings
 from streamer.sinks.entry import entry_of
@@ -143,7 +144,7 @@ class _Folder:
         self.rejected += folded.rejections
         self._steps += 1
         for run_id in folded.touched:
-            cut = self._pipeline.cut(run_id, news=False)
+            cut = self._pipeline.run(run_id).take_changes(news=False)
             history = self._history.setdefault(run_id, [])
             history += [self._entry(change) for change in cut.summaries]
             scored = self._scored.setdefault(run_id, {})
@@ -155,7 +156,7 @@ class _Folder:
 
     def data(self, run_id: str | None, now: datetime) -> RunData:
         """The run as it stands; NoSuchRun if it is not there, or nobody said which."""
-        known = sorted(run for run in self._pipeline.runs() if self._pipeline.run(run).exists)
+        known = sorted(run for run in self._pipeline.runs() if self._pipeline.run(run).state.exists)
         failed = self._pipeline.failed
         if run_id in failed or (failed and not known):
             raise CannotBeFolded(failed[run_id or next(iter(failed))])
@@ -163,7 +164,7 @@ class _Folder:
             run_id = known[0]
         if run_id is None or run_id not in known:
             raise NoSuchRun(run_id, known)
-        summaries = [change.summary or {} for change in self._pipeline.all_summaries(run_id)]
+        summaries = [change.summary or {} for change in self._pipeline.run(run_id).summaries()]
         of_type = {kind: [s for s in summaries if s["type"] == kind] for kind in KINDS}
         agents = sorted(of_type["agent_model_summary"], key=lambda agent: agent["agent_model"])
         tiers = sorted(of_type["tier_summary"], key=lambda tier: (tier["tier"], tier["agent_model"] or ""))

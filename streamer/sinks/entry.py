@@ -11,7 +11,7 @@ import orjson
 
 from schemas.metrics import board_values
 from streamer.aggregate.changes import SummaryChange
-from streamer.sinks.names import Names, agent_model_suffix, tier_suffix
+from streamer.sinks.names import Names
 
 Version = tuple[int, int]
 """(epoch, state_version): the greater one is the newer one."""
@@ -120,7 +120,7 @@ def entry_of(change: SummaryChange, *, news: bool) -> Entry:
     """The Redis side of a changed summary."""
     return Entry(
         run_id=change.run_id,
-        suffix=_suffix(change),
+        suffix=change.group.redis_suffix,
         version=(change.epoch, change.state_version),
         value=change.value,
         summary=change.summary,
@@ -143,17 +143,6 @@ def parse_version(text: bytes) -> Version:
     """Inverse of :func:`version_text`."""
     epoch, _, state_version = text.partition(b":")
     return int(epoch), int(state_version)
-
-
-def _suffix(change: SummaryChange) -> str:
-    if change.kind == "run":
-        return RUN_SUFFIX
-    if change.kind == "tier":
-        assert change.tier is not None, f"a tier summary without a tier: {change.key}"
-        return tier_suffix(change.tier, change.agent, change.model)
-    assert change.agent is not None, f"an agent_model summary without an agent: {change.key}"
-    assert change.model is not None, f"an agent_model summary without a model: {change.key}"
-    return agent_model_suffix(change.agent, change.model)
 
 
 def _at(summary: Mapping[str, Any], path: tuple[str, ...]) -> Any:

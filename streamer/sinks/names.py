@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from schemas.identity import agent_model_key, encode_id
+from schemas.identity import encode_id
+from streamer.aggregate.group_id import GroupId
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +100,15 @@ class Names:
 
     def agent_model(self, run_id: str, agent: str, model: str) -> str:
         """String: summary of an agent:model over the run."""
-        return self.of_run(run_id, agent_model_suffix(agent, model))
+        return self.of_run(run_id, GroupId(None, agent, model).redis_suffix)
 
     def tier(self, run_id: str, tier: str) -> str:
         """String: summary of a tier, pooled over the run's agents."""
-        return self.of_run(run_id, tier_suffix(tier))
+        return self.of_run(run_id, GroupId(tier).redis_suffix)
 
     def tier_agent_model(self, run_id: str, tier: str, agent: str, model: str) -> str:
         """String: summary of an agent:model within a tier."""
-        return self.of_run(run_id, tier_suffix(tier, agent, model))
+        return self.of_run(run_id, GroupId(tier, agent, model).redis_suffix)
 
     def board(self, run_id: str, metric: str) -> str:
         """Sorted set: `AGENT:MODEL` by the metric, within the run."""
@@ -123,7 +124,7 @@ class Names:
 
     def tier_agent_models(self, run_id: str, tier: str) -> str:
         """Set: `AGENT:MODEL` of every agent:model that has a summary within the tier."""
-        return self.of_run(run_id, f"{tier_suffix(tier)}:agent_models")
+        return self.of_run(run_id, f"{GroupId(tier).redis_suffix}:agent_models")
 
     def history(self, run_id: str) -> str:
         """Stream: one entry per emission, capped."""
@@ -171,15 +172,3 @@ class Names:
     def stack_problem(self) -> str:
         """String: why `streamer up` accepts no events, as long as it accepts none."""
         return f"{self._root}:stack_problem"
-
-
-def agent_model_suffix(agent: str, model: str) -> str:
-    """Suffix of an agent:model's key within its run."""
-    return f"agent_model:{agent_model_key(agent, model)}"
-
-
-def tier_suffix(tier: str, agent: str | None = None, model: str | None = None) -> str:
-    """Suffix of a tier's key within its run; with agent and model: of that agent:model within the tier."""
-    if agent is None or model is None:
-        return f"tier:{encode_id(tier)}"
-    return f"tier:{encode_id(tier)}:{agent_model_key(agent, model)}"

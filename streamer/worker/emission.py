@@ -78,7 +78,7 @@ class Emission:
         outs: list[Out] = []
         for partition, run_id in runs:
             with partition.guard(run_id):
-                cut = partition.pipeline.cut(run_id)
+                cut = partition.pipeline.run(run_id).take_changes()
                 outs += fitting(self._publisher.of_cut(partition.number, cut))
                 cuts.append(cut)
             await asyncio.sleep(0)
@@ -94,7 +94,7 @@ class Emission:
         cuts: list[Cut] = []
         if partition.pipeline.knows(run_id):
             with partition.guard(run_id):
-                cut = partition.pipeline.cut(run_id, news=False)
+                cut = partition.pipeline.run(run_id).take_changes(news=False)
                 cut.summaries += self._gone(partition, run_id, cut.summaries)
                 records = fitting(self._publisher.of_cut(partition.number, cut))
                 cuts.append(cut)
@@ -104,7 +104,7 @@ class Emission:
 
     def _gone(self, partition: Partition, run_id: str, standing: list[SummaryChange]) -> list[SummaryChange]:
         """Tombstones of the groups that a run has no more; of everything, if the run is deleted."""
-        version = partition.pipeline.run(run_id).state_version
+        version = partition.pipeline.run(run_id).state.state_version
         orphans = self._publisher.orphans(partition.number, {run_id: standing}, partition.epoch)
         gone = [replace(orphan, state_version=version) for orphan in orphans if orphan.kind != "run"]
         return gone if standing else [*gone, partition.deleted(run_id, version)]
@@ -126,7 +126,7 @@ class Emission:
         found: list[Out] = []
         if partition.pipeline.knows(run_id):
             with partition.guard(run_id):
-                changes = partition.pipeline.scored(run_id, SCORED_PER_WRITE)
+                changes = partition.pipeline.run(run_id).take_scored(SCORED_PER_WRITE)
                 found = fitting(self._publisher.of_scored(partition.number, changes))
         return found
 
@@ -145,7 +145,7 @@ class Emission:
             for run_id in runs[start : start + RUNS_PER_WRITE]:
                 recovered: list[Out] = []
                 with partition.guard(run_id):
-                    cut = partition.pipeline.recut(run_id)
+                    cut = partition.pipeline.run(run_id).take_summaries()
                     current[run_id] = list(cut.summaries)
                     recovered = self._recovered(partition, run_id, cut)
                 if run_id in partition.marked and partition.mark is None:
@@ -176,7 +176,7 @@ class Emission:
         if run_id not in partition.marked:
             cut.summaries = [c for c in cut.summaries if self._publisher.differs(c)]
             if not cut.summaries and not partition.refill:
-                partition.pipeline.forget_scored(run_id)
+                partition.pipeline.run(run_id).forget_scored()
         return fitting(self._publisher.of_cut(partition.number, cut))
 
     async def _settle(self, bills: list[Bill]) -> None:

@@ -17,7 +17,8 @@ from operator import itemgetter
 
 from faust.types import TP
 
-from streamer.aggregate.changes import SummaryChange, SummaryKind
+from streamer.aggregate.changes import SummaryChange
+from streamer.aggregate.group_id import SummaryKind
 from streamer.pipeline import Pipeline
 from streamer.settings import Settings
 from streamer.sinks.names import Names
@@ -70,7 +71,7 @@ class IdleRuns:
         ahead = self._wall() - self._now()
         for run_id in partition.pipeline.runs():
             with partition.guard(run_id):
-                happened = partition.pipeline.run(run_id).last_event_at / 1_000_000 - ahead
+                happened = partition.pipeline.run(run_id).state.last_event_at / 1_000_000 - ahead
                 partition.heard.setdefault(run_id, min(happened, self._now()))
         partition.heard = dict(sorted(partition.heard.items(), key=itemgetter(1)))
 
@@ -96,14 +97,14 @@ class IdleRuns:
         """
         closed = partition.closed[run_id]
         partition.openings += 1
-        found = partition.pipeline.apart(str(partition.openings), owns=run_id.__eq__)
+        found = partition.pipeline.empty_copy(str(partition.openings), owns=run_id.__eq__)
         pages = [(key, self._tables.trials.get(key)) for key in closed.pages]
         for loaded, (key, value) in enumerate(pages):
             if value is not None:
                 found.load_page(key, value)
             if loaded % PAGES_PER_TURN == 0:
                 await asyncio.sleep(0)
-        found.recovered()
+        found.loaded()
         if any(value is None for _, value in pages):
             await self._fold_again(partition, run_id, found)
         self._take_over(partition, run_id, found, closed)
@@ -112,17 +113,17 @@ class IdleRuns:
         if run_id in found.runs():
             with partition.guard(run_id):
                 run = found.run(run_id)
-                run.state_version = max(run.state_version, closed.state_version)
-                run.happened_at(closed.last_event_at)
-                found.recut(run_id)  # all of it is published
-                found.forget_scored(run_id)
-                partition.pipeline.reopen(run_id, found)
+                run.state.state_version = max(run.state.state_version, closed.state_version)
+                run.state.happened_at(closed.last_event_at)
+                run.take_summaries()  # all of it is published
+                run.forget_scored()
+                partition.pipeline.adopt_run(run_id, found)
                 del partition.closed[run_id]
         elif run_id in found.failed:
             partition.pipeline.adopt(found.failed[run_id])
             partition.let_go_of_failed()
         else:
-            partition.pipeline.reopen(run_id, found)
+            partition.pipeline.adopt_run(run_id, found)
             del partition.closed[run_id]
 
     def summaries(self, partition: Partition, run_id: str) -> list[SummaryChange]:
@@ -140,8 +141,8 @@ class IdleRuns:
         if not partition.pipeline.knows(run_id):
             return []
         run = partition.pipeline.run(run_id)
-        stored = self._stored(run_id, partition.pipeline.published(run_id))
-        return stored if stored or run.exists else [partition.deleted(run_id, run.state_version)]
+        stored = self._stored(run_id, run.taken())
+        return stored if stored or run.state.exists else [partition.deleted(run_id, run.state.state_version)]
 
     def _due(self, partition: Partition) -> Iterator[str]:
         if self._idle_seconds is None or not partition.caught_up:
@@ -152,10 +153,10 @@ class IdleRuns:
                 yield run_id
 
     def _close(self, partition: Partition, run_id: str) -> None:
-        run, summaries = partition.pipeline.run(run_id), partition.pipeline.published(run_id)
-        version, moment = run.state_version, run.last_event_at
+        run = partition.pipeline.run(run_id)
+        version, moment = run.state.state_version, run.state.last_event_at
         pages = partition.pipeline.close(run_id)
-        partition.closed[run_id] = ClosedRun(tuple(pages), tuple(summaries), version, moment)
+        partition.closed[run_id] = ClosedRun(tuple(pages), tuple(run.taken()), version, moment)
         del partition.heard[run_id]
 
     def _stored(self, run_id: str, standing: Iterable[tuple[SummaryKind, str]]) -> list[SummaryChange]:

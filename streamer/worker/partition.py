@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from schemas.identity import encode_id
-from streamer.aggregate.changes import SummaryChange, SummaryKind
+from streamer.aggregate.changes import SummaryChange
+from streamer.aggregate.group_id import RUN, SummaryKind
 from streamer.pipeline import Pipeline
 from streamer.sinks.quarantine import Quarantine
 from streamer.worker.coverage import Coverage
@@ -153,6 +153,4 @@ class Partition:
 
     def deleted(self, run_id: str, version: int) -> SummaryChange:
         """Tombstone of a run that was deleted."""
-        return SummaryChange(
-            "run", run_id, None, None, None, encode_id(run_id), None, None, self.epoch, version, ""
-        )
+        return SummaryChange.tombstone(run_id, RUN, self.epoch, version)

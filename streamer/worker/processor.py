@@ -20,7 +20,7 @@ from typing import Any
 import faust
 
 from streamer.aggregate.changes import SummaryChange
-from streamer.pipeline import Folded
+from streamer.folded import Folded
 from streamer.sinks.partitioner import partition_of
 from streamer.sinks.redis import RedisSink
 from streamer.worker.alive import Pulse
@@ -247,13 +247,14 @@ class Processor:
         for number in numbers:
             partition = self.partitions[number]
             pipeline = partition.pipeline
-            if sum(map(pipeline.scored_waiting, partition.debt.runs)) > MOST_SCORED_WAITING:
+            owed = [pipeline.run(run_id) for run_id in partition.debt.runs]
+            if sum(run.scored_waiting for run in owed) > MOST_SCORED_WAITING:
                 await self.emission.publish_scored(partition, partition.debt.runs)
-            owed = partition.debt.runs
-            if sum(pipeline.run(run_id).uncounted for run_id in owed) > MOST_UNCOUNTED:
-                for run_id in owed:
-                    with partition.guard(run_id):
-                        pipeline.run(run_id).settle()
+            runs = [pipeline.run(run_id).state for run_id in partition.debt.runs]
+            if sum(run.counts.waiting for run in runs) > MOST_UNCOUNTED:
+                for run in runs:
+                    with partition.guard(run.run_id):
+                        run.count()
                     await asyncio.sleep(0)
 
     async def _fold(self, partition: Partition, records: list[Any]) -> Folded:
@@ -295,7 +296,7 @@ class Processor:
             writes: list[Out] = []
             for run_id in filter(partition.pipeline.knows, runs):
                 with partition.guard(run_id):
-                    pages = partition.pipeline.page_writes(run_id)
+                    pages = partition.pipeline.run(run_id).take_pages()
                     writes += fitting([self._tables.trials.put(number, p.key, p.value) for p in pages])
             replaced[number] = [out for out in writes if out.value is None]
             outs += [out for out in writes if out.value is not None]

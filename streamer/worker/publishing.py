@@ -9,8 +9,9 @@ from typing import Any
 import orjson
 
 from schemas.identity import decode_id
-from streamer.aggregate.changes import Cut, ScoredChange, SummaryChange, SummaryKind
-from streamer.pipeline import Rejected
+from streamer.aggregate.changes import Cut, ScoredChange, SummaryChange
+from streamer.aggregate.group_id import GroupId, SummaryKind
+from streamer.records import Rejected
 from streamer.sinks.names import Names
 from streamer.worker.output import Out
 from streamer.worker.tables import Tables
@@ -42,21 +43,10 @@ class Publisher:
 
     def stored(self, kind: SummaryKind, key: str, run_id: str, value: bytes) -> SummaryChange:
         """A summary as a table holds it."""
-        tier, agent, model = _group_of(kind, key.split("|")[1:])
         told = orjson.loads(value)
-        return SummaryChange(
-            kind,
-            run_id,
-            tier,
-            agent,
-            model,
-            key,
-            value,
-            told,
-            told["epoch"],
-            told["state_version"],
-            told["digest"],
-        )
+        group = GroupId.of_topic_key(kind, key)
+        version = told["state_version"]
+        return SummaryChange(run_id, group, value, told, told["epoch"], version, told["digest"])
 
     def take_back(self, runs: Collection[str]) -> None:
         """What was to be published of these runs and was not written was not published."""
@@ -112,32 +102,14 @@ class Publisher:
 
 
 def _tombstone(kind: SummaryKind, key: str, run_id: str, old: dict[str, Any], epoch: int) -> SummaryChange:
-    tier, agent, model = _group_of(kind, key.split("|")[1:])
     epoch = max(epoch, int(old["epoch"]))
-    return SummaryChange(
-        kind, run_id, tier, agent, model, key, None, None, epoch, int(old["state_version"]), ""
-    )
+    group = GroupId.of_topic_key(kind, key)
+    return SummaryChange.tombstone(run_id, group, epoch, int(old["state_version"]))
 
 
 def _run_of(key: str) -> str:
     """The run of a topic key."""
     return decode_id(key.split("|", 1)[0])
-
-
-def _group_of(kind: SummaryKind, parts: list[str]) -> tuple[str | None, str | None, str | None]:
-    """Tier, agent and model from what follows the run in a topic key.
-
-    >>> _group_of("tier", ["T1", "a%3Ab:m"])
-    ('T1', 'a:b', 'm')
-    >>> _group_of("run", [])
-    (None, None, None)
-    """
-    tier = decode_id(parts[0]) if kind == "tier" else None
-    labels = parts[1:] if kind == "tier" else parts
-    if not labels:
-        return tier, None, None
-    agent, model = (decode_id(part) for part in labels[0].split(":", 1))
-    return tier, agent, model
 
 
 def _raw(key: str) -> bytes:

@@ -16,8 +16,7 @@ from typing import Any
 from schemas.canonical import canonical_json
 from schemas.identity import decode_id
 from streamer.aggregate.changes import Cut, SummaryChange
-from streamer.pipeline import Failure, Rejected, reject
-from streamer.records import set_apart
+from streamer.records import Failure, Rejected, reject, set_apart
 from streamer.sinks.quarantine import BY_DELETION, Quarantine, quarantine_key, repair_key
 from streamer.sinks.redis import RedisSink
 from streamer.text import visible

@@ -17,7 +17,8 @@ import orjson
 from faust.tables.manager import TableManager
 from faust.types import TP
 
-from streamer.pipeline import Failure, Pipeline
+from streamer.pipeline import Pipeline
+from streamer.records import Failure
 from streamer.score import PriceTable
 from streamer.settings import Settings
 from streamer.sinks.names import Names
@@ -242,7 +243,8 @@ class Rebuild:
                 number,
             )
         consumer_of(self._app).refolded.add(TP(self._topic, number))
-        pipeline.page_anew()  # a local disk may have pages that the changelog has lost
+        for run_id in pipeline.runs():  # a local disk may have pages that the changelog has lost
+            pipeline.run(run_id).replace_pages()
         done = at.committed or 0
         past = max(pipeline.as_of + 1, done, self._published_version(number) + 1)
         coverage = replace(coverage, complete_from=at.changelog_start, scored_to=0)
@@ -274,7 +276,7 @@ class Rebuild:
                 pipeline.load_page(key, value, settled_to=settled_to)
             if loaded % PAGES_PER_TURN == 0:
                 await asyncio.sleep(0)
-        pipeline.recovered()
+        pipeline.loaded()
         return pipeline
 
     def _published_epoch(self, number: int) -> int:

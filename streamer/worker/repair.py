@@ -17,7 +17,8 @@ from faust.types import TP
 from schemas.identity import encode_id
 from streamer.aggregate.changes import SummaryChange
 from streamer.aggregate.page_format import slots_on
-from streamer.pipeline import Failure, Pipeline
+from streamer.pipeline import Pipeline
+from streamer.records import Failure
 from streamer.settings import Settings
 from streamer.sinks.names import Names
 from streamer.worker.partition import Partition
@@ -75,13 +76,13 @@ class Repairs:
 
     async def _restore(self, partition: Partition, run_id: str, before: int) -> None:
         """Publish what the run was when it was last well."""
-        found = partition.pipeline.apart("restored", owns=run_id.__eq__)
+        found = partition.pipeline.empty_copy("restored", owns=run_id.__eq__)
         last: list[SummaryChange] = []
 
         def keep() -> None:
             nonlocal last
             with suppress(Exception):  # here or before, the run fails: what it was before that is kept
-                last = found.all_summaries(run_id)
+                last = found.run(run_id).summaries()
 
         with suppress(CannotFoldAgain):
             await self._fold(partition, found, None, lambda: before, keep)
@@ -96,7 +97,7 @@ class Repairs:
         """Most of the log is read while other runs go on; the rest while they wait."""
         log.info("run %r: folding it again from the log", run_id)
         partition.openings += 1
-        found = partition.pipeline.apart(str(partition.openings), owns=run_id.__eq__)
+        found = partition.pipeline.empty_copy(str(partition.openings), owns=run_id.__eq__)
         run = partition.quarantined.get(run_id)
         if run is not None and run.quarantine.deleted_to is not None:
             found.delete(run_id, run.quarantine.deleted_to)
@@ -157,7 +158,7 @@ class Repairs:
         partition.unpublished.pop(run_id, None)
         partition.debt.paid([run_id])
         partition.pipeline.hold(run_id)
-        partition.pipeline.reopen(run_id, found)
+        partition.pipeline.adopt_run(run_id, found)
         with partition.guard(run_id):
             self._take_pages_along(partition, run_id)
         replaced = await self._processor.save({partition.number: {run_id}})
@@ -192,5 +193,5 @@ class Repairs:
         for _, value in pages:
             with suppress(Exception):  # a page that cannot be read may be why the run was set apart
                 for slot in slots_on(value):
-                    run.may_stand_scored(slot)
-        partition.pipeline.replaces(run_id, [key for key, _ in pages])
+                    run.state.may_stand_scored(slot)
+        run.replace_pages(key for key, _ in pages)

@@ -18,7 +18,7 @@ from faust.types import TP
 from mode import Service
 from mode.utils.queues import ThrowableQueue
 
-from streamer.aggregate.changes import SummaryKind
+from streamer.aggregate.group_id import SummaryKind
 from streamer.sinks.names import Names
 from streamer.worker.output import Out
 from streamer.worker.stores import Row, StoreOf, memory

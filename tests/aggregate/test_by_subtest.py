@@ -55,7 +55,7 @@ def a_run(trials: list[dict[str, Any]]) -> tuple[RunState, dict[tuple[str, str |
     """The run of these trials, and its tier summaries by tier and agent:model."""
     folding = fold_records(records_of_lines(map(orjson.dumps, trials)))
     tiers = [c.summary for c in folding.summaries() if c.kind == "tier" and c.summary]
-    return folding.pipeline.run("r"), {(tier["tier"], tier["agent_model"]): tier for tier in tiers}
+    return folding.pipeline.run("r").state, {(tier["tier"], tier["agent_model"]): tier for tier in tiers}
 
 
 @settings(max_examples=60, deadline=None)

@@ -21,9 +21,9 @@ class Published:
     def step(self, *events: Event) -> None:
         """Fold, cut, and compare with the whole."""
         self.pipeline.fold(records(events))
-        for change in self.pipeline.cut("run-1").summaries:
+        for change in self.pipeline.run("run-1").take_changes().summaries:
             self.newest[change.key] = change.summary
-        standing = {change.key: change.summary for change in self.pipeline.all_summaries("run-1")}
+        standing = {change.key: change.summary for change in self.pipeline.run("run-1").summaries()}
         told = {key: summary["digest"] for key, summary in self.newest.items() if summary is not None}
         assert told == {key: summary["digest"] for key, summary in standing.items() if summary is not None}
 

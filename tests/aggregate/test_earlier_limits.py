@@ -32,7 +32,7 @@ def page(events: list[Event | bytes], *, entries: list[Any] | None = None) -> tu
 
 
 def summaries(pipeline: Pipeline) -> dict[str, str]:
-    return {change.key: change.digest for change in pipeline.all_summaries("run-1")}
+    return {change.key: change.digest for change in pipeline.run("run-1").summaries()}
 
 
 @pytest.mark.parametrize("event", EARLIER.values(), ids=EARLIER)
@@ -51,10 +51,10 @@ def test_a_worker_leaves_it_out_of_its_page_and_says_what_a_rebuild_says(event: 
         recovering.load_page(*page([RIGHT]), settled_to=1)
     else:
         recovering.load_page(*page([event, RIGHT]), settled_to=1)
-    recovering.recovered()
+    recovering.loaded()
     assert summaries(recovering) == summaries(folded([RIGHT])[0])
-    recovering.page_anew()
-    assert recovering.page_writes("run-1")
+    recovering.run("run-1").replace_pages()
+    assert recovering.run("run-1").take_pages()
 
 
 def test_what_a_page_knows_of_such_a_slot_besides_does_not_matter() -> None:
@@ -64,9 +64,9 @@ def test_what_a_page_knows_of_such_a_slot_besides_does_not_matter() -> None:
     entry = {"n": len(raw), "k": key, "l": {"0" * 32: [0, 0]}, "f": -5}
     recovering = Pipeline(writer="now")
     recovering.load_page(*page([raw, json.dumps(RIGHT).encode()], entries=[entry, len(json.dumps(RIGHT))]))
-    recovering.recovered()
+    recovering.loaded()
     assert summaries(recovering) == summaries(folded([RIGHT])[0])
-    assert recovering.page_writes("run-1") == []
+    assert recovering.run("run-1").take_pages() == []
 
 
 @pytest.mark.parametrize("damage", [b"no event", b"[]"])
@@ -86,8 +86,8 @@ def test_a_run_whose_id_has_300_characters_is_read_as_ever() -> None:
     )
     assert (result.counted, result.rejections) == (2, [])
     again = Pipeline(writer="v")
-    for write in pipeline.page_writes(run_id):
+    for write in pipeline.run(run_id).take_pages():
         again.load_page(write.key, write.value or b"")
-    assert [change.digest for change in again.all_summaries(run_id)] == [
-        change.digest for change in pipeline.all_summaries(run_id)
+    assert [change.digest for change in again.run(run_id).summaries()] == [
+        change.digest for change in pipeline.run(run_id).summaries()
     ]

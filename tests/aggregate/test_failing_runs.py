@@ -9,11 +9,12 @@ import pytest
 
 from schemas.canonical import digest_of
 from schemas.events import RunStarted
-from streamer.aggregate import scored_slots
-from streamer.aggregate.cut import Cutter
+from streamer.aggregate import scores
 from streamer.aggregate.page_format import PageFromTheFuture, page_key
+from streamer.aggregate.summarise import Summaries
 from streamer.fold import fold_records, records_of_lines
-from streamer.pipeline import Pipeline, Record
+from streamer.pipeline import Pipeline
+from streamer.records import Record
 
 SICK = "sick"
 
@@ -32,14 +33,14 @@ def trial(run_id: str, task: str, **fields: Any) -> bytes:
 def poison(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scoring a trial of the task `poison` fails."""
 
-    score = scored_slots.score_trial  # type: ignore[attr-defined]
+    score = scores.score_trial  # type: ignore[attr-defined]
 
     def poisoned(event: Any, *given: Any) -> Any:
         if event.task_id == "poison":
             raise Poisoned("cannot be divided\n\x1b[31m" + "x" * 1000)
         return score(event, *given)
 
-    monkeypatch.setattr(scored_slots, "score_trial", poisoned)
+    monkeypatch.setattr(scores, "score_trial", poisoned)
 
 
 EVENTS = [
@@ -63,8 +64,8 @@ def test_all_other_runs_say_what_they_would_say_without_the_sick_one() -> None:
     assert folded.touched == {"well"}
     assert pipeline.runs() == ["well"]
     alone, _ = a_fold([EVENTS[0], EVENTS[3]])
-    assert [c.digest for c in pipeline.all_summaries("well")] == [
-        c.digest for c in alone.all_summaries("well")
+    assert [c.digest for c in pipeline.run("well").summaries()] == [
+        c.digest for c in alone.run("well").summaries()
     ]
 
 
@@ -87,7 +88,7 @@ def test_a_deletion_of_a_held_run_is_handed_back() -> None:
     again.delete(SICK, 9)
     again.fold(Record(value, offset) for offset, value in enumerate(EVENTS))
     assert again.failed == {}
-    assert again.all_summaries(SICK) == []
+    assert again.run(SICK).summaries() == []
 
 
 @pytest.mark.usefixtures("poison")
@@ -95,13 +96,13 @@ def test_a_page_that_cannot_be_joined_sets_its_run_apart() -> None:
     pages = Pipeline(writer="w")
     events = [Record(trial(run, "1"), offset) for offset, run in enumerate(("well", SICK))]
     pages.fold(events)
-    writes = {run: pages.page_writes(run) for run in ("well", SICK)}
+    writes = {run: pages.run(run).take_pages() for run in ("well", SICK)}
     pipeline = Pipeline(writer="v")
     for page in writes["well"]:
         pipeline.load_page(page.key, page.value or b"")
     for page in writes[SICK]:
         pipeline.load_page(page.key, b"garbage")
-    pipeline.recovered()
+    pipeline.loaded()
     assert pipeline.runs() == ["well"]
     assert SICK in pipeline.failed
 
@@ -117,7 +118,7 @@ def test_what_reading_an_event_raises_becomes_a_rejection(monkeypatch: pytest.Mo
     def broken(value: bytes | None) -> RunStarted:
         raise Poisoned("nobody thought of this")
 
-    monkeypatch.setattr("streamer.pipeline.decode", broken)
+    monkeypatch.setattr("streamer.decoding.decode", broken)
     plan = orjson.dumps({"type": "run_started", "run_id": "r"})
     pipeline, folded = a_fold([plan, trial("well", "1")])
     assert [orjson.loads(rejected.value)["code"] for rejected in folded.rejections] == ["cannot_be_read"]
@@ -133,14 +134,14 @@ def test_a_fold_of_a_file_reports_the_sick_run_and_summarises_the_others() -> No
 
 
 def test_a_run_that_cannot_be_summarised_is_reported_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    body = Cutter._run_body
+    body = Summaries._run_body
 
-    def poisoned(self: Cutter, *given: Any) -> Any:
+    def poisoned(self: Summaries, *given: Any) -> Any:
         if self.run.run_id == SICK:
             raise Poisoned("too large")
         return body(self, *given)
 
-    monkeypatch.setattr(Cutter, "_run_body", poisoned)
+    monkeypatch.setattr(Summaries, "_run_body", poisoned)
     folding = fold_records(records_of_lines(EVENTS))
     assert {change.run_id for change in folding.summaries()} == {"well"}
     assert [failure.reason for failure in folding.failed] == ["Poisoned: too large"]
@@ -148,7 +149,7 @@ def test_a_run_that_cannot_be_summarised_is_reported_too(monkeypatch: pytest.Mon
 
 def test_what_a_summary_is_made_with_is_no_part_of_its_digest() -> None:
     pipeline, _ = a_fold(EVENTS[:2])
-    for change in pipeline.all_summaries("well"):
+    for change in pipeline.run("well").summaries():
         summary = orjson.loads(change.value or b"")
         assert summary["made_with"]
         assert summary["degraded"] is None

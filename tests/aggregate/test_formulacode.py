@@ -193,9 +193,9 @@ def stale(*batches: list[Event]) -> set[str]:
         made = [type(r)(r.value, offset + n, timestamp=r.timestamp) for n, r in enumerate(records(events))]
         pipeline.fold(made)
         offset += len(made)
-        for change in pipeline.cut("run-1").summaries:
+        for change in pipeline.run("run-1").take_changes().summaries:
             published[change.key] = change.digest
-    now = {change.key: change.digest for change in pipeline.all_summaries("run-1")}
+    now = {change.key: change.digest for change in pipeline.run("run-1").summaries()}
     return {key for key, digest in published.items() if digest != now.get(key, "")} | (now.keys() - published)
 
 

@@ -143,9 +143,9 @@ def test_uplift_needs_a_baseline_above_zero_and_the_difference_is_always_there()
 
 def test_a_change_in_the_baseline_tier_moves_the_uplift_of_every_tier() -> None:
     pipeline, _ = folded([a_trial(tier="T0", score=0.5), a_trial(tier="T1", score=0.5)])
-    pipeline.cut("run-1")
+    pipeline.run("run-1").take_changes()
     pipeline.fold(records([a_trial(tier="T0", score=0.9, revision=1)]))
-    moved = {change.key for change in pipeline.cut("run-1").summaries if change.kind == "tier"}
+    moved = {change.key for change in pipeline.run("run-1").take_changes().summaries if change.kind == "tier"}
     assert moved == {"run-1|T0", "run-1|T0|terminus:gpt-5", "run-1|T1", "run-1|T1|terminus:gpt-5"}
 
 
@@ -182,10 +182,10 @@ def test_a_multi_agent_trial_is_one_trial_decided_by_the_highest_compared_sub_tr
 def test_a_late_oracle_scores_the_other_sub_trials_again_and_says_so() -> None:
     failing = {"status": "failed", "failed": 2, "error": 0}
     pipeline, _ = folded([sub_trial(1, "alpha", tests=failing)])
-    pipeline.cut("run-1")
+    pipeline.run("run-1").take_changes()
     pipeline.fold(records([sub_trial(2, "oracle", tests=failing)]))
-    cut = pipeline.cut("run-1")
-    alpha = next(change for change in cut.summaries if change.agent == "alpha")
+    cut = pipeline.run("run-1").take_changes()
+    alpha = next(change for change in cut.summaries if change.group.agent == "alpha")
     assert alpha.summary is not None
     assert alpha.summary["statistics"]["pass_rate"]["mean"] == 1.0
     assert [b'"type":"rescored"' in item.value for item in cut.news].count(True) == 1
@@ -230,9 +230,9 @@ def test_the_profile_of_the_plan_changes_grades_and_deviation() -> None:
 
 def test_grade_changes_are_news_once_and_silent_after_a_recovery() -> None:
     pipeline, _ = folded([a_trial(resolved=False)])
-    assert len(pipeline.cut("run-1", news=False).news) == 0
+    assert len(pipeline.run("run-1").take_changes(news=False).news) == 0
     pipeline.fold(records([a_trial(resolved=True, revision=1)]))
-    news = pipeline.cut("run-1").news
+    news = pipeline.run("run-1").take_changes().news
     assert len(news) == 1
     assert b'"from_grade":"F"' in news[0].value
     assert b'"to_grade":"A"' in news[0].value

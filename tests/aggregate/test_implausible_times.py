@@ -9,7 +9,8 @@ import pytest
 
 from streamer.aggregate.pages import join_page
 from streamer.aggregate.run_state import RunState
-from streamer.pipeline import Pipeline, Record
+from streamer.pipeline import Pipeline
+from streamer.records import Record
 from streamer.score import PriceTable
 from tests.support.events import a_plan, a_trial, folded, summarised
 
@@ -28,16 +29,16 @@ def test_a_record_timestamp_beyond_the_calendar_is_no_time_and_ends_nothing(time
     pipeline = Pipeline(writer="w")
     result = pipeline.fold([Record(json.dumps(a_trial()).encode(), 0, timestamp=timestamp)])
     assert (result.counted, result.missing_times) == (1, 1)
-    [*_, run] = pipeline.all_summaries("run-1")
+    [*_, run] = pipeline.run("run-1").summaries()
     assert run.summary is not None
     assert run.summary["last_event_at"] is None
-    assert pipeline.page_writes("run-1")
+    assert pipeline.run("run-1").take_pages()
 
 
 def test_a_record_timestamp_in_milliseconds_is_the_time_of_an_event_without_one() -> None:
     pipeline = Pipeline()
     assert pipeline.fold([Record(json.dumps(a_trial()).encode(), 0, timestamp=1_767_225_600_000)]).counted
-    [*_, run] = pipeline.all_summaries("run-1")
+    [*_, run] = pipeline.run("run-1").summaries()
     assert (run.summary or {})["last_event_at"] == "2026-01-01T00:00:00Z"
 
 
@@ -50,7 +51,9 @@ def test_an_implausible_time_of_a_trial_is_missing_and_its_duration_is_not_cover
     right = a_trial(task_id="right", started_at="2026-01-01T00:00:00Z", finished_at="2026-01-01T00:01:00Z")
     pipeline, result = folded([a_trial(**times), right])
     assert (result.counted, result.missing_times) == (2, 1)
-    held = {change.key: change.summary for change in pipeline.all_summaries("run-1")}["run-1|terminus:gpt-5"]
+    held = {change.key: change.summary for change in pipeline.run("run-1").summaries()}[
+        "run-1|terminus:gpt-5"
+    ]
     assert held is not None
     assert (held["trials"], held["coverage"]["duration_seconds"]) == (2, 1)
     assert held["last_event_at"] == "2026-01-01T00:01:00Z"
@@ -60,7 +63,7 @@ def test_an_implausible_time_of_a_trial_is_missing_and_its_duration_is_not_cover
 def test_a_plausible_time_counts(text: str) -> None:
     pipeline, result = folded([a_trial(finished_at=text)])
     assert result.missing_times == 0
-    [*_, run] = pipeline.all_summaries("run-1")
+    [*_, run] = pipeline.run("run-1").summaries()
     assert (run.summary or {})["last_event_at"] is not None
 
 
@@ -87,7 +90,7 @@ def test_an_implausible_time_does_not_decide_which_result_wins() -> None:
 
 def pages_of(events: list[Any]) -> dict[str, bytes]:
     pipeline, _ = folded(events, writer="w")
-    return {write.key: write.value for write in pipeline.page_writes("run-1") if write.value is not None}
+    return {write.key: write.value for write in pipeline.run("run-1").take_pages() if write.value is not None}
 
 
 def test_a_state_page_of_an_earlier_version_with_a_time_beyond_the_calendar_is_read() -> None:
@@ -107,7 +110,7 @@ def test_what_was_folded_and_what_is_read_from_its_page_agree() -> None:
     ]
     pipeline, _ = folded(events, writer="w")
     again = Pipeline(writer="v")
-    for write in pipeline.page_writes("run-1"):
+    for write in pipeline.run("run-1").take_pages():
         again.load_page(write.key, write.value or b"")
-    expected = {change.key: change.digest for change in pipeline.all_summaries("run-1")}
-    assert {change.key: change.digest for change in again.all_summaries("run-1")} == expected
+    expected = {change.key: change.digest for change in pipeline.run("run-1").summaries()}
+    assert {change.key: change.digest for change in again.run("run-1").summaries()} == expected

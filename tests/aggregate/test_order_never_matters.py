@@ -88,7 +88,7 @@ def test_pages_of_several_writers_join_to_the_same_state(
         for record in records(part):
             for run_id in writer.fold([record]).touched:
                 held = dict(pages)
-                for write in writer.page_writes(run_id):
+                for write in writer.run(run_id).take_pages():
                     if write.value is None:
                         held.pop(write.key, None)
                     else:
@@ -110,7 +110,7 @@ def test_what_was_cut_along_the_way_ends_as_what_stands(arrived: list[dict[str, 
     scored: dict[str, bytes] = {}
     for record in records(arrived):
         for run_id in pipeline.fold([record]).touched:
-            cut = pipeline.cut(run_id)
+            cut = pipeline.run(run_id).take_changes()
             for change in cut.summaries:
                 if change.value is None:
                     del published[change.kind, change.key]
@@ -125,13 +125,13 @@ def test_what_was_cut_along_the_way_ends_as_what_stands(arrived: list[dict[str, 
     standing = {
         (change.kind, change.key): change.digest
         for run_id in at_once.runs()
-        for change in at_once.all_summaries(run_id)
+        for change in at_once.run(run_id).summaries()
     }
     assert {key: json.loads(value)["digest"] for key, value in published.items()} == standing
     whole = {
         trial.key: json.loads(trial.value)["digest"]
         for run_id in at_once.runs()
-        for trial in at_once.cut(run_id).scored
+        for trial in at_once.run(run_id).take_changes().scored
         if trial.value is not None
     }
     assert {key: json.loads(value)["digest"] for key, value in scored.items()} == whole
@@ -142,7 +142,7 @@ def test_what_was_cut_along_the_way_ends_as_what_stands(arrived: list[dict[str, 
 def test_nothing_changed_means_nothing_is_cut(arrived: list[dict[str, Any]]) -> None:
     pipeline, result = folded(arrived)
     for run_id in result.touched:
-        pipeline.cut(run_id)
+        pipeline.run(run_id).take_changes()
     again = pipeline.fold(records(arrived))
     for run_id in again.touched:
-        assert pipeline.cut(run_id).summaries == []
+        assert pipeline.run(run_id).take_changes().summaries == []

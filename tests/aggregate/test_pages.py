@@ -16,11 +16,11 @@ from tests.support.events import a_deletion, a_plan, a_retraction, a_trial, dige
 
 def test_a_burst_rewrites_few_pages_and_a_trickle_one() -> None:
     pipeline, _ = folded([a_trial(task_id=f"t{n}") for n in range(200)], writer="w")
-    assert len(pipeline.page_writes("run-1")) == 200 // MAX_SLOTS + 1
+    assert len(pipeline.run("run-1").take_pages()) == 200 // MAX_SLOTS + 1
     pipeline.fold(records([a_trial(task_id="one more")]))
-    assert [write.key for write in pipeline.page_writes("run-1")] == ["run-1/w/4"]
+    assert [write.key for write in pipeline.run("run-1").take_pages()] == ["run-1/w/4"]
     pipeline.fold(records([a_trial(task_id="t3", revision=5, resolved=False)]))
-    assert [write.key for write in pipeline.page_writes("run-1")] == ["run-1/w/1"]
+    assert [write.key for write in pipeline.run("run-1").take_pages()] == ["run-1/w/1"]
 
 
 def test_a_page_is_at_most_16_kib_and_a_larger_slot_has_its_own() -> None:
@@ -28,7 +28,8 @@ def test_a_page_is_at_most_16_kib_and_a_larger_slot_has_its_own() -> None:
     large = a_trial(task_id="large", padding="y" * 50_000)
     pipeline, _ = folded([*small[:20], large, *small[20:]], writer="w")
     pages = [
-        json.loads((write.value or b"").split(b"\n")[0])["slots"] for write in pipeline.page_writes("run-1")
+        json.loads((write.value or b"").split(b"\n")[0])["slots"]
+        for write in pipeline.run("run-1").take_pages()
     ]
     *others, alone = sorted(pages, key=sum)
     assert len(alone) == 1
@@ -38,7 +39,7 @@ def test_a_page_is_at_most_16_kib_and_a_larger_slot_has_its_own() -> None:
 
 def test_events_on_a_page_take_a_fraction_of_their_bytes() -> None:
     pipeline, _ = folded([a_trial(task_id=f"task-{n}", cost_usd=n / 7) for n in range(40)], writer="w")
-    (page,) = pipeline.page_writes("run-1")
+    (page,) = pipeline.run("run-1").take_pages()
     value = page.value or b""
     assert 2 * len(value) < sum(json.loads(value.split(b"\n")[0])["slots"])
 
@@ -51,7 +52,7 @@ def test_a_page_of_the_first_version_is_still_read() -> None:
         "v": 1,
         "slots": [len(raw) for raw in raws],
         "as_of": 2,
-        "at": pipeline.run("run-1").last_event_at,
+        "at": pipeline.run("run-1").state.last_event_at,
     }
     recovered = Pipeline(writer="v")
     recovered.load_page("run-1/old/1", json.dumps(head).encode() + b"\n" + b"".join(raws))
@@ -63,9 +64,9 @@ def test_a_page_of_the_first_version_is_still_read() -> None:
 
 def test_a_slot_that_grows_leaves_its_page() -> None:
     pipeline, _ = folded([a_trial(task_id=f"t{n}") for n in range(5)], writer="w")
-    first = {write.key: write.value for write in pipeline.page_writes("run-1")}
+    first = {write.key: write.value for write in pipeline.run("run-1").take_pages()}
     pipeline.fold(records([a_trial(task_id="t2", revision=1, padding="z" * 20_000)]))
-    later = {write.key: write.value for write in pipeline.page_writes("run-1")}
+    later = {write.key: write.value for write in pipeline.run("run-1").take_pages()}
     assert set(later) == {"run-1/w/1", "run-1/w/2"}
     recovered = Pipeline(writer="v")
     for key, value in (first | later).items():
@@ -75,33 +76,33 @@ def test_a_slot_that_grows_leaves_its_page() -> None:
 
 def test_nothing_new_means_no_page_is_written() -> None:
     pipeline, _ = folded([a_trial(), a_plan(tasks=1)], writer="w")
-    assert {write.key for write in pipeline.page_writes("run-1")} == {"run-1/w/0", "run-1/w/1"}
+    assert {write.key for write in pipeline.run("run-1").take_pages()} == {"run-1/w/0", "run-1/w/1"}
     pipeline.fold(records([a_trial(), a_plan(tasks=1)]))
-    assert pipeline.page_writes("run-1") == []
+    assert pipeline.run("run-1").take_pages() == []
 
 
 def test_recovered_slots_are_not_written_again_until_they_change() -> None:
     pipeline, _ = folded([a_trial(task_id=f"t{n}") for n in range(3)], writer="old")
     recovered = Pipeline(writer="new")
-    for write in pipeline.page_writes("run-1"):
+    for write in pipeline.run("run-1").take_pages():
         recovered.load_page(write.key, write.value or b"")
-    recovered.recovered()
+    recovered.loaded()
     assert recovered.as_of == 2
-    assert recovered.page_writes("run-1") == []
+    assert recovered.run("run-1").take_pages() == []
     recovered.fold(records([a_trial(task_id="t1", revision=9, resolved=False)]))
-    assert [write.key for write in recovered.page_writes("run-1")] == ["run-1/new/1"]
+    assert [write.key for write in recovered.run("run-1").take_pages()] == ["run-1/new/1"]
 
 
 def test_pages_that_others_may_not_find_are_written_anew_with_the_next_event() -> None:
     pipeline, _ = folded([a_trial(task_id=f"t{n}") for n in range(3)], writer="old")
-    pages = pipeline.page_writes("run-1")
+    pages = pipeline.run("run-1").take_pages()
     recovered = Pipeline(writer="new")
     for write in pages:
         recovered.load_page(write.key, write.value or b"")
-    recovered.recovered()
-    recovered.page_anew()
+    recovered.loaded()
+    recovered.run("run-1").replace_pages()
     recovered.fold(records([a_trial(task_id="t1")]))
-    writes = recovered.page_writes("run-1")
+    writes = recovered.run("run-1").take_pages()
     assert {write.key for write in writes if write.value is None} == {write.key for write in pages}
     alone = Pipeline(writer="next")
     for write in writes:
@@ -115,23 +116,27 @@ def withdrawn_after_recovery(writes: Iterable[PageWrite]) -> set[str]:
     recovered = Pipeline(writer="new")
     for write in writes:
         recovered.load_page(write.key, write.value or b"")
-    recovered.recovered()
-    return {scored.key for scored in recovered.cut("run-1", news=False).scored if scored.value is None}
+    recovered.loaded()
+    return {
+        scored.key
+        for scored in recovered.run("run-1").take_changes(news=False).scored
+        if scored.value is None
+    }
 
 
 def test_who_recovers_a_retraction_withdraws_the_scored_trial_that_may_still_stand() -> None:
     pipeline, _ = folded([a_trial(task_id=f"t{n}") for n in range(2)], writer="w")
-    pipeline.page_writes("run-1")
+    pipeline.run("run-1").take_pages()
     pipeline.fold(records([a_retraction(task_id="t1")]))
-    assert withdrawn_after_recovery(pipeline.page_writes("run-1")) == {"run-1||t1|1|terminus|gpt-5||"}
+    assert withdrawn_after_recovery(pipeline.run("run-1").take_pages()) == {"run-1||t1|1|terminus|gpt-5||"}
 
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_who_recovers_a_deletion_withdraws_the_scored_trials_that_may_still_stand(order: int) -> None:
     pipeline, _ = folded([a_trial(task_id=f"t{n}") for n in range(2)], writer="w")
-    before = pipeline.page_writes("run-1")
+    before = pipeline.run("run-1").take_pages()
     pipeline.fold(records([a_deletion()]))
-    after = [write for write in pipeline.page_writes("run-1") if write.value is not None]
+    after = [write for write in pipeline.run("run-1").take_pages() if write.value is not None]
     withdrawn = withdrawn_after_recovery([*before, *after][::order])
     assert withdrawn == {f"run-1||t{n}|1|terminus|gpt-5||" for n in range(2)}
 
@@ -140,12 +145,12 @@ def test_many_small_pages_of_other_writers_are_merged_values_before_tombstones()
     pages = {}
     for n in range(40):
         writer, _ = folded([a_trial(task_id=f"t{n}")], writer=f"w{n}")
-        pages |= {write.key: write.value for write in writer.page_writes("run-1")}
+        pages |= {write.key: write.value for write in writer.run("run-1").take_pages()}
     recovered = Pipeline(writer="new")
     for key, value in pages.items():
         recovered.load_page(key, value or b"")
-    recovered.recovered()
-    writes = recovered.page_writes("run-1")
+    recovered.loaded()
+    writes = recovered.run("run-1").take_pages()
     kinds = [write.value is None for write in writes]
     assert kinds == sorted(kinds)
     assert {write.key for write in writes if write.value is None} == set(pages)
@@ -158,11 +163,11 @@ def test_many_small_pages_of_other_writers_are_merged_values_before_tombstones()
 
 def test_the_epoch_of_a_state_never_decides_what_a_page_says() -> None:
     pipeline, _ = folded([a_trial(), a_trial(revision=2, cost_usd=1.0)], writer="w", epoch=7)
-    (page,) = pipeline.page_writes("run-1")
+    (page,) = pipeline.run("run-1").take_pages()
     recovered = Pipeline(writer="v", epoch=8)
     recovered.load_page(page.key, page.value or b"")
     assert digests(recovered) == digests(pipeline)
-    summary = recovered.all_summaries("run-1")[0].summary or {}
+    summary = recovered.run("run-1").summaries()[0].summary or {}
     assert (summary["superseded"], summary["state_version"], summary["epoch"]) == (1, 1, 8)
 
 
@@ -191,7 +196,7 @@ def test_a_page_of_a_newer_version_says_which_and_what_to_do() -> None:
 def test_unicode_and_separators_in_a_run_id_survive_the_page_key() -> None:
     run_id = "a/b|c:d%e{f} ü"
     pipeline, _ = folded([a_trial(run_id=run_id)], writer="w")
-    (page,) = pipeline.page_writes(run_id)
+    (page,) = pipeline.run(run_id).take_pages()
     recovered = Pipeline(writer="v")
     recovered.load_page(page.key, page.value or b"")
     assert recovered.runs() == [run_id]
@@ -200,8 +205,8 @@ def test_unicode_and_separators_in_a_run_id_survive_the_page_key() -> None:
 
 def test_an_event_on_a_full_page_is_kept_once_and_still_decides() -> None:
     pipeline, _ = folded([a_trial(task_id=f"t{n}") for n in range(2 * MAX_SLOTS)], writer="w")
-    pipeline.page_writes("run-1")
-    slots = pipeline.run("run-1").slots
+    pipeline.run("run-1").take_pages()
+    slots = pipeline.run("run-1").state.slots
     assert sum(slot.on_page for slot in slots.values()) >= MAX_SLOTS
     assert [json.loads(slot.raw)["task_id"] for slot in slots.values()] == [key[1] for key in slots]
     again = pipeline.fold(records([a_trial(task_id="t0"), a_trial(task_id="t0", resolved=False)]))
@@ -211,12 +216,12 @@ def test_an_event_on_a_full_page_is_kept_once_and_still_decides() -> None:
 def test_a_recovered_event_lies_on_the_page_it_came_from() -> None:
     written, _ = folded([a_trial(task_id=f"t{n}") for n in range(3)], writer="old")
     recovered = Pipeline(writer="new")
-    for page in written.page_writes("run-1"):
+    for page in written.run("run-1").take_pages():
         recovered.load_page(page.key, page.value or b"")
-    slots = recovered.run("run-1").slots
+    slots = recovered.run("run-1").state.slots
     assert all(slot.on_page for slot in slots.values())
     assert {key: slot.raw for key, slot in slots.items()} == {
-        key: slot.raw for key, slot in written.run("run-1").slots.items()
+        key: slot.raw for key, slot in written.run("run-1").state.slots.items()
     }
 
 
@@ -228,14 +233,14 @@ def test_pages_are_joined_to_the_same_whatever_the_form_of_their_times() -> None
     ]
     written, _ = folded(results, writer="old")
     recovered = Pipeline(writer="new")
-    for page in written.page_writes("run-1"):
+    for page in written.run("run-1").take_pages():
         recovered.load_page(page.key, page.value or b"")
-    assert [s.value for s in recovered.all_summaries("run-1")] == [
-        s.value for s in written.all_summaries("run-1")
+    assert [s.value for s in recovered.run("run-1").summaries()] == [
+        s.value for s in written.run("run-1").summaries()
     ]
     later = [result | {"resolved": False, "finished_at": "2026-01-01T00:00:03Z"} for result in results]
     for pipeline in (written, recovered):
         pipeline.fold(records(later))
-    assert {key: slot.winner for key, slot in recovered.run("run-1").slots.items()} == {
-        key: slot.winner for key, slot in written.run("run-1").slots.items()
+    assert {key: slot.winner for key, slot in recovered.run("run-1").state.slots.items()} == {
+        key: slot.winner for key, slot in written.run("run-1").state.slots.items()
     }

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 import pytest
 
 from schemas.summaries import SUMMARY
-from streamer.pipeline import MAX_KEPT_BYTES, Pipeline, Record
+from streamer.pipeline import Pipeline
+from streamer.records import MAX_KEPT_BYTES, Record
 from tests.support.events import a_plan, a_trial, digests, folded, records
 
 GARBAGE: dict[str, bytes | None] = {
@@ -93,7 +94,7 @@ def test_state_version_is_the_greatest_offset_folded() -> None:
 
     def at(offsets: Iterable[int]) -> int:
         pipeline.fold(Record(json.dumps(a_trial(task_id=f"t{n}")).encode(), n) for n in offsets)
-        return pipeline.all_summaries("run-1")[-1].state_version
+        return pipeline.run("run-1").summaries()[-1].state_version
 
     assert at([5]) == 5
     assert at([3]) == 5
@@ -103,7 +104,7 @@ def test_state_version_is_the_greatest_offset_folded() -> None:
 def test_last_event_at_is_event_time_and_falls_back_to_revision_then_broker() -> None:
     def when(**fields: object) -> str:
         pipeline, _ = folded([a_trial(**fields)])
-        summary = pipeline.all_summaries("run-1")[0].summary or {}
+        summary = pipeline.run("run-1").summaries()[0].summary or {}
         return str(summary["last_event_at"])
 
     assert when(finished_at="2026-01-01T02:00:00+02:00", revision=5) == "2026-01-01T00:00:00Z"
@@ -113,20 +114,21 @@ def test_last_event_at_is_event_time_and_falls_back_to_revision_then_broker() ->
 
 def test_a_plan_alone_makes_a_run_with_no_trials() -> None:
     pipeline, _ = folded([a_plan(tasks=4, attempts=1, display_name="n")])
-    (change,) = pipeline.all_summaries("run-1")
+    (change,) = pipeline.run("run-1").summaries()
     assert change.summary is not None
     assert (change.summary["trials"], change.summary["accuracy"]) == (0, None)
 
 
 def test_scored_trials_can_be_drained_without_the_summaries() -> None:
     pipeline, _ = folded([a_trial(), a_trial(task_id="t2")])
-    assert len(pipeline.scored("run-1")) == 2
-    assert pipeline.scored("run-1") == []
-    cut = pipeline.cut("run-1")
+    assert len(pipeline.run("run-1").take_scored()) == 2
+    assert pipeline.run("run-1").take_scored() == []
+    cut = pipeline.run("run-1").take_changes()
     assert (len(cut.summaries), cut.scored) == (2, [])
 
 
 def test_a_pipeline_that_notes_no_changes_cuts_the_scored_trials_of_all_slots() -> None:
-    pipeline, _ = folded([a_trial(), a_trial(task_id="t2")], cuts=False)
+    pipeline, _ = folded([a_trial(), a_trial(task_id="t2")], takes_changes=False)
     noting, _ = folded([a_trial(), a_trial(task_id="t2")])
-    assert pipeline.cut("run-1").scored == pipeline.cut("run-1").scored == noting.cut("run-1").scored
+    run = pipeline.run("run-1")
+    assert run.take_changes().scored == run.take_changes().scored == noting.run("run-1").take_changes().scored

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from streamer.aggregate.changes import PageWrite
-from streamer.pipeline import Pipeline, Record
+from streamer.pipeline import Pipeline
+from streamer.records import Record
 from tests.support.events import a_plan, a_retraction, a_trial, records
 
 TRIALS = [a_trial(task_id=f"t{n}") for n in range(300)]
@@ -27,7 +28,7 @@ class Saved:
 
     def fold(self, found: Iterable[Record]) -> None:
         self.pipeline.fold(found)
-        writes: list[PageWrite] = self.pipeline.page_writes("run-1")
+        writes: list[PageWrite] = self.pipeline.run("run-1").take_pages()
         self.pages |= {write.key: write.value for write in writes if write.value is not None}
 
     def recovered(self, settled_to: int) -> set[str]:
@@ -35,8 +36,8 @@ class Saved:
         successor = Pipeline(writer="v")
         for key, value in self.pages.items():
             successor.load_page(key, value, settled_to=settled_to)
-        successor.recovered()
-        return {change.key.split("|")[2] for change in successor.scored("run-1")}
+        successor.loaded()
+        return {change.key.split("|")[2] for change in successor.run("run-1").take_scored()}
 
 
 def test_only_slots_on_pages_that_saw_events_not_yet_settled_are_drained() -> None:
@@ -82,6 +83,6 @@ def test_late_news_of_a_sub_trial_concerns_the_others_of_its_trial() -> None:
     successor = Pipeline(writer="v")
     for key, value in saved.pages.items():
         successor.load_page(key, value, settled_to=301)
-    successor.recovered()
-    drained = {change.key for change in successor.scored("run-1") if "|shared|" in change.key}
+    successor.loaded()
+    drained = {change.key for change in successor.run("run-1").take_scored() if "|shared|" in change.key}
     assert {key.split("|")[4] for key in drained} == {"a", "oracle"}

@@ -94,18 +94,18 @@ def test_a_deleted_run_is_gone_and_ignores_what_is_not_newer() -> None:
 
 def test_deleting_a_run_cuts_a_tombstone_for_every_summary_and_slot() -> None:
     pipeline, _ = folded([a_trial(tier="T0")])
-    published = {change.key for change in pipeline.cut("run-1").summaries}
+    published = {change.key for change in pipeline.run("run-1").take_changes().summaries}
     pipeline.fold(records([a_deletion()]))
-    cut = pipeline.cut("run-1")
+    cut = pipeline.run("run-1").take_changes()
     assert {change.key for change in cut.summaries if change.value is None} == published
     assert [trial.value for trial in cut.scored] == [None]
 
 
 def test_deleting_a_run_leaves_the_marker_page_and_tombstones_the_others() -> None:
     pipeline, _ = folded([a_trial()], writer="w")
-    first = {write.key for write in pipeline.page_writes("run-1")}
+    first = {write.key for write in pipeline.run("run-1").take_pages()}
     pipeline.fold(records([a_deletion()]))
-    writes = pipeline.page_writes("run-1")
+    writes = pipeline.run("run-1").take_pages()
     assert first == {"run-1/w/1"}
     assert [(write.key, write.value is None) for write in writes] == [
         ("run-1/w/0", False),

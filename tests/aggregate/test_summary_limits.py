@@ -22,7 +22,7 @@ AGENT, RUN = "run-1|terminus:gpt-5", "run-1"
 def summaries_of(pipeline: Pipeline, run_id: str = "run-1") -> dict[str, dict[str, Any]]:
     """Every summary by key; asserts that each is one and is small enough."""
     found = {}
-    for change in pipeline.all_summaries(run_id):
+    for change in pipeline.run(run_id).summaries():
         assert change.value is not None
         assert len(change.value) < MAX_SUMMARY_BYTES
         SUMMARY.validate_json(change.value)
@@ -201,7 +201,7 @@ def test_a_run_with_everything_at_its_limit_has_summaries_that_can_be_published(
 
 def test_a_breakdown_by_subtest_keeps_the_100_most_frequent_failure_modes_too() -> None:
     pipeline, _ = folded([event | {"tier": "T0", "subtest": "s"} for event in many_failure_modes()])
-    for body in by_subtest(pipeline.run("run-1")):
+    for body in by_subtest(pipeline.run("run-1").state):
         assert len(body["failure_modes"]) == MAX_FAILURE_MODES + 1
 
 

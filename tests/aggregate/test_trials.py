@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from schemas.plain import PlainTrial
 from streamer.aggregate import trials as module
-from streamer.aggregate.slots import slot_key
+from streamer.aggregate.slot_key import slot_key
 from streamer.aggregate.trials import Trials
 from streamer.fold import fold_records
-from streamer.pipeline import Pipeline, Record
+from streamer.pipeline import Pipeline
+from streamer.records import Record
 from streamer.score import PriceTable, ScoringRules, grading_profile, score_trial
 from streamer.stats import PassAtK
 from tests.score.build import a_trial
@@ -124,8 +125,8 @@ def test_trials_scored_together_are_taken_back_as_they_were_counted(seed: int) -
     for offset, value in enumerate(values):
         alone.fold([Record(value, offset)])
         for run_id in alone.runs():
-            alone.cut(run_id)
-    wanted = [change for run_id in sorted(alone.runs()) for change in alone.all_summaries(run_id)]
+            alone.run(run_id).take_changes()
+    wanted = [change for run_id in sorted(alone.runs()) for change in alone.run(run_id).summaries()]
     assert [(c.key, c.digest) for c in together.summaries()] == [(c.key, c.digest) for c in wanted]
 
 
@@ -138,13 +139,16 @@ def test_sub_trials_and_trials_of_their_own_are_taken_back_as_they_were_counted(
         for index, agent in enumerate(("oracle", "alpha"), 1)
     ]
     own = [a_result(task_id=f"t{n % 9}", attempt=n, agent="nop", score=n / 40) for n in range(1, 41)]
-    pipeline, _ = folded(sub_trials + own, cuts=False)
-    run = pipeline.run("run-1")
+    pipeline, _ = folded(sub_trials + own, takes_changes=False)
+    run = pipeline.run("run-1").state
+    run.count()
     assert (run.totals.trials, run.totals.slots, len(run.totals.tasks)) == (80, 120, 40)
     gone = [a_retraction(**{k: v for k, v in e.items() if k in SLOT}) for e in own[:39] + sub_trials]
     pipeline.fold(records(gone))
+    run.count()
     assert (run.totals.trials, run.totals.slots, dict(run.totals.tasks)) == (1, 1, {"t4": 1})
     last = a_retraction(**{k: v for k, v in own[39].items() if k in SLOT})
     pipeline.fold(records([last]))
+    run.count()
     assert (run.groups, run.totals.trials, len(run.totals.tasks)) == ({}, 0, 0)
     assert {total.count for total in run.totals.sums.values()} == {0}

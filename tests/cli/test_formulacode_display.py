@@ -76,7 +76,11 @@ def fold(*events: dict[str, Any]) -> str:
 def scored(*events: dict[str, Any]) -> Iterator[bytes]:
     folding = fold_records(records_of_lines(lines_of(*events)))
     (run_id,) = folding.runs()
-    yield from (change.value for change in folding.pipeline.cut(run_id, news=False).scored if change.value)
+    yield from (
+        change.value
+        for change in folding.pipeline.run(run_id).take_changes(news=False).scored
+        if change.value
+    )
 
 
 def trials(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:

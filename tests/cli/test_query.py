@@ -59,7 +59,7 @@ def fill(settings: Settings, folding: Folding) -> None:
     sent: list[tuple[str, str, bytes | None, bytes | None]] = [
         (names.trial_events, e["run_id"], None, orjson.dumps(e)) for e in EVENTS
     ]
-    cuts = [folding.pipeline.cut(run_id) for run_id in folding.runs()]
+    cuts = [folding.pipeline.run(run_id).take_changes() for run_id in folding.runs()]
     sent += [
         (names.scored_trials, cut.run_id, scored.key.encode(), scored.value)
         for cut in cuts
@@ -109,7 +109,7 @@ def objects(result: Result) -> list[dict[str, Any]]:
 
 
 def published(folding: Folding, kind: str, run: str) -> list[dict[str, Any]]:
-    changes = folding.pipeline.all_summaries(run)
+    changes = folding.pipeline.run(run).summaries()
     return [c.summary for c in changes if c.kind == kind and c.summary]
 
 
@@ -133,7 +133,7 @@ def test_runs_are_all_runs_the_latest_first(query: Query, folding: Folding) -> N
 
 def test_tiers_by_subtest_are_folded_from_the_log(query: Query, folding: Folding) -> None:
     found = objects(query("tiers", DONE, "--by", "subtest", "--json"))
-    expected = [orjson.loads(canonical_json(body)) for body in by_subtest(folding.pipeline.run(DONE))]
+    expected = [orjson.loads(canonical_json(body)) for body in by_subtest(folding.pipeline.run(DONE).state)]
     assert found == [*published(folding, "tier", DONE), *expected]
     assert "Subtests" in query("tiers", DONE, "--by", "subtest").stdout
 

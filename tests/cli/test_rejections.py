@@ -19,7 +19,8 @@ from streamer.client.lag import read_lags
 from streamer.client.log import read_topic
 from streamer.client.reader import StateReader
 from streamer.client.rejections import read_rejections
-from streamer.pipeline import Pipeline, Record
+from streamer.pipeline import Pipeline
+from streamer.records import Record
 from streamer.sinks.names import Names
 from tests.support.cli import COMMAND, streamer
 from tests.support.events import a_trial
@@ -93,7 +94,7 @@ def test_a_corrected_event_counts_as_if_it_had_come_right_the_first_time(
     assert "1 records requeued" in requeue(stack, found["id"], "--with", file)
     pipeline = Pipeline()
     pipeline.fold([Record(good, 0), Record(right, 1, timestamp=found["source_timestamp_ms"])])
-    wanted = {c.key: c for c in pipeline.all_summaries("mend") if c.kind == "run"}["mend"].summary
+    wanted = {c.key: c for c in pipeline.run("mend").summaries() if c.kind == "run"}["mend"].summary
     assert wanted is not None
     with StateReader(stack.settings) as reader:
         wait_for(lambda: reader.run("mend").trials == 2, "both trials count")

@@ -7,7 +7,8 @@ import pytest
 
 from schemas.summaries import Rejection
 from streamer.client.rejections import Again, Place, Rejected, still_wrong
-from streamer.pipeline import Pipeline, Record
+from streamer.pipeline import Pipeline
+from streamer.records import Record
 from tests.support.events import a_plan, a_trial
 
 

@@ -43,7 +43,7 @@ def pooled_tiers(folding: Folding) -> dict[str, Summary]:
 def pooled_subtests(folding: Folding) -> dict[tuple[str, str], Summary]:
     """The only run's tiers by (tier, subtest), over all agents."""
     (run_id,) = folding.runs()
-    bodies = by_subtest(folding.pipeline.run(run_id))
+    bodies = by_subtest(folding.pipeline.run(run_id).state)
     return {(b["tier"], b["subtest"]): b for b in bodies if b["agent_model"] is None}
 
 

@@ -51,7 +51,9 @@ class Examples:
                 for name, known in runs.expected().items()
             }
         self._scored = {
-            name: [json.loads(c.value) for c in self.folding.pipeline.cut(name).scored if c.value]
+            name: [
+                json.loads(c.value) for c in self.folding.pipeline.run(name).take_changes().scored if c.value
+            ]
             for name in runs.RUNS
         }
 

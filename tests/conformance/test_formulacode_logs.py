@@ -161,7 +161,7 @@ def test_a_trial_is_scored_with_what_its_logs_say(case_id: str, tmp_path: Path) 
     assert event is not None
     assert not misfits
     pipeline, _ = folded([event])
-    [change] = pipeline.cut("run-1").scored
+    [change] = pipeline.run("run-1").take_changes().scored
     scored = json.loads(change.value or b"")
     expected = ruled(case_id, case["expected"])
     if case_id in NOT_TAKEN_E6:

@@ -89,8 +89,8 @@ def folded_case(case_id: str) -> tuple[dict[str, Json], Json]:
     (case,) = (case for case in written_cases() if case.id == case_id)
     pipeline, result = folded([an_event(case, sub) for sub in sub_trials(case)])
     assert not result.rejections
-    scored = [json.loads(trial.value) for trial in pipeline.cut(case_id).scored if trial.value]
-    (run,) = (c.summary for c in pipeline.all_summaries(case_id) if c.kind == "run")
+    scored = [json.loads(trial.value) for trial in pipeline.run(case_id).take_changes().scored if trial.value]
+    (run,) = (c.summary for c in pipeline.run(case_id).summaries() if c.kind == "run")
     assert run is not None
     return {trial["agent_model"]: trial for trial in scored}, run
 
@@ -219,7 +219,7 @@ def test_a_merge_that_throws_loses_no_sub_trial_here() -> None:
     assert case.expected["raised"] == "TypeError"
     pipeline, result = folded([an_event(case, sub) for sub in sub_trials(case)])
     assert not result.rejections
-    assert len([trial for trial in pipeline.cut(case.id).scored if trial.value]) == 3
+    assert len([trial for trial in pipeline.run(case.id).take_changes().scored if trial.value]) == 3
 
 
 def test_the_reference_splits_names_as_fc_eval() -> None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from streamer.aggregate.group import GroupState
-from streamer.aggregate.slots import SlotKey
+from streamer.aggregate.slot_key import SlotKey
 from streamer.score import FormulaCodeScore, Scored
 from tests.conformance.formulacode_rules import cost_weighted, exact_mean, ruled_gmean
 from tests.support.events import a_trial, folded
@@ -271,7 +271,7 @@ def check_run(case: Case, events: list[Json]) -> None:
         assert list(pipeline.runs()) == []
         assert (theirs["accuracy"], theirs["mean_cost_per_task"]) == (0.0, None)
         return
-    (run,) = (c.summary for c in pipeline.all_summaries(case.id) if c.kind == "run")
+    (run,) = (c.summary for c in pipeline.run(case.id).summaries() if c.kind == "run")
     assert run is not None
     assert (run["resolved"], run["unresolved"]) == (theirs["n_resolved"], theirs["n_unresolved"])
     assert run["accuracy"] == close(theirs["accuracy"])
@@ -293,7 +293,7 @@ def test_costs_by_agent_model_are_fc_evals() -> None:
                 agent, _, model = key.partition(":")
                 who = {"agent": agent, "model": model, "agent_index": index}
                 events.append(a_trial(run_id=case.id, task_id=f"task-{number}", cost_usd=cost, **who))
-        runs = folded(events)[0].all_summaries(case.id) if events else []
+        runs = folded(events)[0].run(case.id).summaries() if events else []
         ours: Json = next(
             (c.summary["cost_by_agent_model"] for c in runs if c.kind == "run" and c.summary), {}
         )

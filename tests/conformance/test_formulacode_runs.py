@@ -106,7 +106,7 @@ def runs(directories: Path, folding: Folding) -> dict[str, Run]:
     found = {}
     for name in RUNS:
         known = expected()[name]
-        scored = [json.loads(c.value) for c in folding.pipeline.cut(name).scored if c.value]
+        scored = [json.loads(c.value) for c in folding.pipeline.run(name).take_changes().scored if c.value]
         found[name] = Run(
             name,
             known,

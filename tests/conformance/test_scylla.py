@@ -12,7 +12,8 @@ import pytest
 
 from schemas.canonical import digest_of
 from streamer.fold import Folding
-from streamer.pipeline import Pipeline, Record
+from streamer.pipeline import Pipeline
+from streamer.records import Record
 from tests.conformance.folds import (
     Summary,
     close,

@@ -12,7 +12,8 @@ import orjson
 import pytest
 
 from streamer.fold import fold_records, records_of_lines
-from streamer.pipeline import Pipeline, Record
+from streamer.pipeline import Pipeline
+from streamer.records import Record
 from tests.conformance.folds import Summary, close, folded, summaries, the_run
 from tests.conformance.group_rules import graded, pass_at_k
 from tests.support.cli import streamer
@@ -191,7 +192,9 @@ def running(events: list[dict[str, Any]]) -> Iterator[Summary]:
     pipeline = Pipeline()
     for offset, event in enumerate(events):
         pipeline.fold([Record(orjson.dumps(event), offset)])
-        (run,) = (c.summary for c in pipeline.cut(event["run_id"]).summaries if c.kind == "run")
+        (run,) = (
+            c.summary for c in pipeline.run(event["run_id"]).take_changes().summaries if c.kind == "run"
+        )
         assert run is not None
         yield run
 

@@ -14,7 +14,7 @@ import sys
 from typing import Any
 
 from streamer.aggregate import run_state
-from streamer.aggregate.slots import SlotKey, slot_key
+from streamer.aggregate.slot_key import SlotKey, slot_key
 from streamer.settings import Settings
 from streamer.sinks import script
 from streamer.worker.runner import run_worker

@@ -50,7 +50,7 @@ class Checker:
 
     def __init__(self, bed: Bed) -> None:
         self._bed = bed
-        self._log = Pipeline(cuts=False)
+        self._log = Pipeline(takes_changes=False)
         self._in_log: dict[tuple[int, int], bytes] = {}
         self._rejected: set[tuple[int, int]] = set()
         self._poisoned: set[tuple[int, int]] = set()
@@ -102,8 +102,8 @@ class Checker:
     def _differences(self, *, shallow: bool = False) -> list[str]:
         """What is not as it has to be; `shallow`: stop at the first, for waiting."""
         self._fold()
-        runs = [run for run in self._log.runs() if self._log.run(run).exists]
-        changes = [change for run in runs for change in self._log.all_summaries(run)]
+        runs = [run for run in self._log.runs() if self._log.run(run).state.exists]
+        changes = [change for run in runs for change in self._log.run(run).summaries()]
         found: list[str] = []
         for look in (
             lambda: self._acknowledged(),
@@ -157,7 +157,7 @@ class Checker:
         wanted = {
             item.key: orjson.loads(item.value)["digest"]
             for run in runs
-            for item in self._log.scored(run)
+            for item in self._log.run(run).take_scored()
             if item.value is not None
         }
         there = {

@@ -93,10 +93,12 @@ def test_json_holds_the_summaries_and_trials_of_the_fold_as_they_are() -> None:
     events = simulate(seed=5, start=START)
     report = json.loads(FORMATS["json"](folded(events, TIERED_RUN)))
     folding = fold_records(records(events))
-    summaries = [change.summary for change in folding.pipeline.all_summaries(TIERED_RUN)]
+    summaries = [change.summary for change in folding.pipeline.run(TIERED_RUN).summaries()]
     reported = [report["run"], *report["agents"], *report["tiers"]]
     assert sorted(map(canonical_json, reported)) == sorted(map(canonical_json, summaries))
-    scored = [orjson.loads(c.value) for c in folding.pipeline.cut(TIERED_RUN).scored if c.value]
+    scored = [
+        orjson.loads(c.value) for c in folding.pipeline.run(TIERED_RUN).take_changes().scored if c.value
+    ]
     assert sorted(t["digest"] for t in report["trials"]) == sorted(t["digest"] for t in scored)
     assert len(report["trials"]) == report["run"]["progress"]["done"]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from streamer.pipeline import Pipeline, Record
+from streamer.pipeline import Pipeline
+from streamer.records import Record
 
 SLOT = {"type": "trial_result", "run_id": "r", "task_id": "t"}
 
@@ -149,7 +150,7 @@ def published() -> list[dict[str, Any]]:
         folded = pipeline.fold([Record(json.dumps(event).encode(), offset)])
         messages.extend(rejection.value for rejection in folded.rejections)
         for run_id in folded.touched:
-            cut = pipeline.cut(run_id)
+            cut = pipeline.run(run_id).take_changes()
             messages.extend(change.value for change in cut.summaries if change.value is not None)
             messages.extend(change.value for change in cut.scored if change.value is not None)
             messages.extend(item.value for item in cut.news)

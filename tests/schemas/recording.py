@@ -20,7 +20,8 @@ from schemas.canonical import canonical_json, sha256_hex
 from schemas.decode import Reason, decode
 from schemas.events import event_content
 from streamer.fold import Folding, fold_records, records_of_lines
-from streamer.pipeline import Pipeline, Record
+from streamer.pipeline import Pipeline
+from streamer.records import Record
 from tests.schemas.examples import FULL_PLAN, FULL_TRIAL, GOOD_EVENTS, published
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -77,8 +78,8 @@ def summaries(recorded: list[bytes]) -> list[bytes]:
     pipeline = Pipeline()
     pipeline.fold(Record(line, number) for number, line in enumerate(recorded))
     found = []
-    for run_id in sorted(run_id for run_id in pipeline.runs() if pipeline.run(run_id).exists):
-        cut = pipeline.cut(run_id)
+    for run_id in sorted(run_id for run_id in pipeline.runs() if pipeline.run(run_id).state.exists):
+        cut = pipeline.run(run_id).take_changes()
         found += [change.value for change in (*cut.summaries, *cut.scored) if change.value is not None]
     return sorted(found)
 

@@ -28,7 +28,8 @@ from schemas.decode import Reason, decode
 from schemas.events import EVENT_TYPES
 from schemas.summaries import SUMMARY, SUMMARY_TYPES, Rejection
 from streamer.fold import Folding, fold_records, records_of_lines
-from streamer.pipeline import Pipeline, Record
+from streamer.pipeline import Pipeline
+from streamer.records import Record
 from tests.schemas.recording import (
     DIGESTS,
     EVENTS,

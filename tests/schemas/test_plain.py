@@ -14,8 +14,9 @@ from schemas.decode import decode
 from schemas.events import TrialResult, known_content
 from schemas.plain import plain_trial
 from streamer.aggregate.run_state import event_time
-from streamer.aggregate.slots import fingerprint, slot_key
-from streamer.pipeline import Pipeline, Record
+from streamer.aggregate.slot_key import fingerprint, slot_key
+from streamer.pipeline import Pipeline
+from streamer.records import Record
 from streamer.score import PriceTable, ScoringRules, score_trial
 
 RULES = ScoringRules(PriceTable.default())

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from schemas.decode import Reason, decode
 from schemas.identity import agent_model_key, decode_id, encode_id
 from streamer.aggregate.page_format import page_key, run_of_page
-from streamer.aggregate.slots import slot_topic_key
+from streamer.aggregate.slot_key import slot_topic_key
 from streamer.cli.demo import _write
 from streamer.cli.fold import command as fold
 from streamer.cli.printing import harmless_json
@@ -123,9 +123,9 @@ def test_keys_on_topics_are_those_of_the_run(run: str, agent: str, tier: str) ->
         assert (len(folded.rejections), pipeline.runs()) == (1, [])
         return
     start = encode_id(run)
-    for page in pipeline.page_writes(run):
+    for page in pipeline.run(run).take_pages():
         assert run_of_page(page.key) == run
-    for change in pipeline.all_summaries(run):
+    for change in pipeline.run(run).summaries():
         first, *rest = change.key.split("|")
         assert first == start
         assert len(rest) == {"run": 0, "agent_model": 1}.get(change.kind, len(rest))

@@ -10,7 +10,8 @@ from typing import Any
 import orjson
 import pytest
 
-from streamer.pipeline import Pipeline, Record
+from streamer.pipeline import Pipeline
+from streamer.records import Record
 from streamer.sinks.names import Names
 from streamer.sinks.redis import RedisSink
 from tests.sinks.conftest import MakeSink
@@ -35,7 +36,7 @@ class Folding:
         return self.pipeline.runs()
 
     def summaries(self, run_id: str) -> list[Any]:
-        return self.pipeline.all_summaries(run_id) if self.pipeline.knows(run_id) else []
+        return self.pipeline.run(run_id).summaries() if self.pipeline.knows(run_id) else []
 
     async def step(self) -> None:
         """One event of each run; it changes one agent of many."""
@@ -43,7 +44,7 @@ class Folding:
         for number in range(RUNS):
             touched |= self.pipeline.fold([Record(self._event(f"run {number}"), self._offset)]).touched
             self._offset += 1
-        await self.sink.write([self.pipeline.cut(run_id) for run_id in sorted(touched)])
+        await self.sink.write([self.pipeline.run(run_id).take_changes() for run_id in sorted(touched)])
 
     def _event(self, run_id: str) -> bytes:
         return orjson.dumps(

@@ -7,9 +7,10 @@ from typing import Any
 from schemas.base import SEMANTICS_VERSION
 from schemas.canonical import canonical_json, digest_of
 from schemas.formulacode import FormulaCodeCoverage, FormulaCodeSummary
-from schemas.identity import agent_model_key, agent_model_label, encode_id
+from schemas.identity import agent_model_label
 from schemas.summaries import SUMMARY, AgentModelSummary, Published, RunSummary, TierSummary
-from streamer.aggregate.changes import Cut, SummaryChange, SummaryKind
+from streamer.aggregate.changes import Cut, SummaryChange
+from streamer.aggregate.group_id import RUN, GroupId, SummaryKind
 
 METRICS = (
     "pass_rate",
@@ -65,9 +66,7 @@ def an_agent_model_change(
         "baseline": agent in ("nop", "oracle"),
         **fields,
     }
-    key = f"{encode_id(run)}|{agent_model_key(agent, model)}"
-    body = None if deleted else summary
-    return _change("agent_model", run, None, agent, model, key, body, epoch, version)
+    return _change(run, GroupId(None, agent, model), None if deleted else summary, epoch, version)
 
 
 def a_tier_change(
@@ -92,10 +91,8 @@ def a_tier_change(
         "baseline_tier": "T0",
         **fields,
     }
-    key = f"{encode_id(run)}|{encode_id(tier)}" + (
-        f"|{agent_model_key(agent or '', model or '')}" if within else ""
-    )
-    return _change("tier", run, tier, agent, model, key, None if deleted else summary, epoch, version)
+    group = GroupId(tier, agent, model) if within else GroupId(tier)
+    return _change(run, group, None if deleted else summary, epoch, version)
 
 
 def a_run_change(
@@ -111,8 +108,7 @@ def a_run_change(
         "progress": {"done": 1, "planned": None},
         **fields,
     }
-    body = None if deleted else summary
-    return _change("run", run, None, None, None, encode_id(run), body, epoch, version)
+    return _change(run, RUN, None if deleted else summary, epoch, version)
 
 
 def a_cut(*summaries: SummaryChange) -> Cut:
@@ -151,23 +147,13 @@ def _group(means: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _change(
-    kind: SummaryKind,
-    run: str,
-    tier: str | None,
-    agent: str | None,
-    model: str | None,
-    key: str,
-    summary: dict[str, Any] | None,
-    epoch: int,
-    version: int,
+    run: str, group: GroupId, summary: dict[str, Any] | None, epoch: int, version: int
 ) -> SummaryChange:
     if summary is None:
-        return SummaryChange(kind, run, tier, agent, model, key, None, None, epoch, version, "")
-    nulls = dict.fromkeys(MODELS[kind].model_fields)
+        return SummaryChange.tombstone(run, group, epoch, version)
+    nulls = dict.fromkeys(MODELS[group.kind].model_fields)
     summary = nulls | summary | {"run_id": run, "epoch": epoch, "state_version": version}
     summary["digest"] = digest_of(summary)
     value = canonical_json(summary)
     SUMMARY.validate_json(value, extra="forbid")
-    return SummaryChange(
-        kind, run, tier, agent, model, key, value, summary, epoch, version, summary["digest"]
-    )
+    return SummaryChange(run, group, value, summary, epoch, version, summary["digest"])

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from schemas.canonical import digest_of
-from streamer.pipeline import Folded, Pipeline, Record
+from streamer.folded import Folded
+from streamer.pipeline import Pipeline
+from streamer.records import Record
 
 Event = dict[str, Any]
 
@@ -62,7 +64,7 @@ def summaries(pipeline: Pipeline) -> dict[str, dict[str, Any]]:
     """Topic key and kind -> summary, of every run."""
     found = {}
     for run_id in pipeline.runs():
-        for change in pipeline.all_summaries(run_id):
+        for change in pipeline.run(run_id).summaries():
             assert change.summary is not None
             assert json.loads(change.value or b"") == change.summary
             assert digest_of(change.summary) == change.digest == change.summary["digest"]

@@ -66,7 +66,7 @@ class Published:
         self._offset += 1
         self.news = []
         for run_id in self.pipeline.fold([record]).touched:
-            cut = self.pipeline.cut(run_id)
+            cut = self.pipeline.run(run_id).take_changes()
             for trial in cut.scored:
                 keep(self.scored, trial.key, trial.value)
             for change in cut.summaries:

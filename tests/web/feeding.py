@@ -11,7 +11,8 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from streamer.aggregate.changes import SummaryChange
-from streamer.pipeline import Pipeline, Record
+from streamer.pipeline import Pipeline
+from streamer.records import Record
 from streamer.settings import Settings
 from streamer.sinks.names import Names
 from streamer.sinks.partitioner import partition_of
@@ -61,7 +62,7 @@ class Feed:
         records = [Record(value, self._offset + number) for number, value in enumerate(values)]
         self._offset += len(records)
         touched = self.pipeline.fold(records).touched
-        cuts = [self.pipeline.cut(run_id) for run_id in sorted(touched)]
+        cuts = [self.pipeline.run(run_id).take_changes() for run_id in sorted(touched)]
         await self._sink.write(cuts)
         if self._producer is not None:
             for cut in cuts:
@@ -74,7 +75,7 @@ class Feed:
 
     def digests(self, run_id: str) -> dict[tuple[str, str, str], str]:
         """(type, tier or "", agent:model or "") to digest, of everything there is of a run."""
-        summaries = [change.summary or {} for change in self.pipeline.all_summaries(run_id)]
+        summaries = [change.summary or {} for change in self.pipeline.run(run_id).summaries()]
         return {place_of(summary): summary["digest"] for summary in summaries}
 
     def run_ids(self) -> list[str]:
@@ -83,7 +84,7 @@ class Feed:
 
     def summaries(self, run_id: str) -> list[SummaryChange]:
         """Everything of a run as it stands."""
-        return self.pipeline.all_summaries(run_id) if self.pipeline.knows(run_id) else []
+        return self.pipeline.run(run_id).summaries() if self.pipeline.knows(run_id) else []
 
 
 def place_of(summary: Event) -> tuple[str, str, str]:

@@ -18,7 +18,8 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from schemas.canonical import digest_of
 from schemas.identity import decode_id
 from streamer.client.log import read_topic
-from streamer.pipeline import Pipeline, Record
+from streamer.pipeline import Pipeline
+from streamer.records import Record
 from streamer.settings import Settings
 from streamer.sinks.meta import CONFIGURATION_KEY
 from streamer.sinks.names import Names
@@ -61,7 +62,7 @@ def folded(events: Iterable[bytes]) -> dict[str, Digests]:
     """Per topic: key to digest, from a fold without any broker."""
     pipeline = Pipeline()
     pipeline.fold(Record(value, offset) for offset, value in enumerate(events))
-    changes = [change for run_id in pipeline.runs() for change in pipeline.all_summaries(run_id)]
+    changes = [change for run_id in pipeline.runs() for change in pipeline.run(run_id).summaries()]
     return {
         topic: {change.key: change.digest for change in changes if change.kind == kind}
         for topic, kind in KINDS.items()

@@ -9,9 +9,9 @@ import os
 import sys
 from typing import Any
 
-from streamer.aggregate import scored_slots
-from streamer.aggregate.cut import Cutter
+from streamer.aggregate import scores
 from streamer.aggregate.pages import PageBook
+from streamer.aggregate.summarise import Summaries
 from streamer.settings import Settings
 from streamer.worker import limits
 from streamer.worker.runner import run_worker
@@ -38,24 +38,24 @@ def _raise_for(run: Any) -> None:
 
 
 def _score() -> None:
-    score = scored_slots.score_trial
+    score = scores.score_trial
 
     def poisoned(event: Any, *given: Any) -> Any:
         if event.task_id == POISON:
             raise Poisoned("cannot be divided")
         return score(event, *given)
 
-    scored_slots.score_trial = poisoned  # type: ignore[attr-defined]
+    scores.score_trial = poisoned  # type: ignore[attr-defined]
 
 
 def _cut() -> None:
-    run_body = Cutter._run_body
+    run_body = Summaries._run_body
 
-    def poisoned(self: Cutter, *given: Any) -> Any:
+    def poisoned(self: Summaries, *given: Any) -> Any:
         _raise_for(self.run)
         return run_body(self, *given)
 
-    Cutter._run_body = poisoned  # type: ignore[method-assign]
+    Summaries._run_body = poisoned  # type: ignore[method-assign]
 
 
 def _page() -> None:

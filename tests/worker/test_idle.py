@@ -13,7 +13,8 @@ import pytest
 
 from schemas.identity import decode_id
 from streamer.client.health import read_health
-from streamer.pipeline import Pipeline, Record
+from streamer.pipeline import Pipeline
+from streamer.records import Record
 from streamer.worker import idle
 from streamer.worker.batches import Batch
 from streamer.worker.coverage import StateLost
@@ -52,7 +53,7 @@ def digests(bench: Bench) -> dict[str, str]:
 def folded_digests(values: list[bytes]) -> dict[str, str]:
     pipeline = Pipeline()
     pipeline.fold(Record(value, offset) for offset, value in enumerate(values))
-    changes = [change for run_id in pipeline.runs() for change in pipeline.all_summaries(run_id)]
+    changes = [change for run_id in pipeline.runs() for change in pipeline.run(run_id).summaries()]
     return {change.key: change.digest for change in changes}
 
 
@@ -141,7 +142,7 @@ async def test_pages_of_a_run_that_came_back_are_joined_after_a_restart() -> Non
     rebuilt = Pipeline(writer="next")
     for key, value in pages.items():
         rebuilt.load_page(key, value)
-    changes = [change for run_id in rebuilt.runs() for change in rebuilt.all_summaries(run_id)]
+    changes = [change for run_id in rebuilt.runs() for change in rebuilt.run(run_id).summaries()]
     assert {change.key: change.digest for change in changes} == folded_digests(EVENTS[:900])
 
 
@@ -196,7 +197,7 @@ async def test_a_deleted_run_stays_deleted_when_it_is_closed_and_opened_again() 
     bench.broker.writes.clear()
     late = [event for event in EVENTS[60:600] if b'"run 1"' in event]
     await bench.processor.handle(a_batch(61, late))
-    assert bench.partition.pipeline.run("run 1").exists is False
+    assert bench.partition.pipeline.run("run 1").state.exists is False
     assert all(out.topic not in KINDS for outs in bench.broker.writes for out in outs)
     close_all(bench)
     newer = orjson.dumps({"type": "trial_result", "run_id": "run 1", "task_id": "t", "revision": 10})

@@ -7,7 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from streamer.pipeline import Pipeline, Record
+from streamer.pipeline import Pipeline
+from streamer.records import Record
 from streamer.worker.debt import Debt
 from streamer.worker.pace import Pace
 from streamer.worker.partition import Partition
@@ -124,7 +125,7 @@ async def test_what_is_published_in_instalments_is_what_is_published_at_once(ben
     }
     pipeline = Pipeline()
     pipeline.fold(Record(value, offset) for offset, value in enumerate(trial_events(400)))
-    wanted = [change for run_id in pipeline.runs() for change in pipeline.all_summaries(run_id)]
+    wanted = [change for run_id in pipeline.runs() for change in pipeline.run(run_id).summaries()]
     assert told == {change.key: change.digest for change in wanted}
 
 
@@ -148,5 +149,5 @@ async def test_scored_trials_do_not_pile_up_while_every_turn_publishes_some_runs
         await bench.processor.handle(bench.batch(at, 40))
         bench.seconds += 10.0
         owed, pipeline = bench.partition.debt.runs, bench.partition.pipeline
-        assert sum(map(pipeline.scored_waiting, owed)) <= 20
-        assert sum(pipeline.run(run_id).uncounted for run_id in owed) <= 10
+        assert sum(pipeline.run(run_id).scored_waiting for run_id in owed) <= 20
+        assert sum(pipeline.run(run_id).state.counts.waiting for run_id in owed) <= 10

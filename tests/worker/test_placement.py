@@ -8,7 +8,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from streamer.client.verify import Verification
-from streamer.pipeline import Record
+from streamer.records import Record
 from streamer.score import PriceTable
 from streamer.sinks.partitioner import partition_of
 from streamer.worker.placement import FORWARDED, forward

@@ -10,7 +10,8 @@ from typing import Any
 import orjson
 import pytest
 
-from streamer.pipeline import Pipeline, Record
+from streamer.pipeline import Pipeline
+from streamer.records import Record
 from streamer.worker.batches import Batch
 from streamer.worker.pace import Pace
 from streamer.worker.partition import Partition
@@ -218,7 +219,9 @@ async def test_scored_trials_do_not_pile_up_while_summaries_wait(
     owed = [bench.batch(at, 40) for at in range(40, 200, 40)]
     for batch in owed:
         await bench.processor.handle(batch)
-        waiting = sum(map(bench.partition.pipeline.scored_waiting, bench.partition.debt.runs))
+        waiting = sum(
+            bench.partition.pipeline.run(run_id).scored_waiting for run_id in bench.partition.debt.runs
+        )
         assert waiting <= 50
     assert not any(batch.done for batch in owed)
     assert {"scored-trials"} in bench.broker.topics

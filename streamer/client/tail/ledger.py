@@ -14,7 +14,8 @@ from typing import Any
 
 from schemas.canonical import canonical_json
 from schemas.events import EVENT, TrialResult
-from streamer.aggregate.slots import Slot, SlotKey, Standing, fingerprint, microseconds, slot_key
+from streamer.aggregate.slot_key import SlotKey, fingerprint, microseconds, slot_key
+from streamer.aggregate.slots import Slot, Standing
 
 Event = dict[str, Any]
 Line = dict[str, Any]
@@ -163,7 +164,7 @@ class Ledger:
             return
         run_id, *slot = line["key"]
         shard, task_id, attempt, agent, model, tier, subtest = slot
-        key = (run_id, (shard, task_id, int(attempt), agent, model, tier, subtest))
+        key = (run_id, SlotKey(shard, task_id, int(attempt), agent, model, tier, subtest))
         held = self._held.setdefault(key, _Held())
         if "floor" in line:
             held.slot.retract(int(line["floor"]))

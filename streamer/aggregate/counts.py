@@ -1,18 +1,16 @@
-"""The scored trials of a run, counted in its groups and totals, many at once."""
+"""Counting: the scored trials of a run in its groups and totals, many at once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
 from streamer.aggregate.group import GroupState, Owner
-from streamer.aggregate.slots import SlotKey
+from streamer.aggregate.group_id import GroupId, groups_of
+from streamer.aggregate.slot_key import SlotKey
 from streamer.aggregate.tally import tally
 from streamer.aggregate.totals import RunTotals
 from streamer.aggregate.trials import Trials
 from streamer.score import Scored
-
-GroupId = tuple[str | None, str | None, str | None]
-"""(tier, agent, model): (None, a, m) an agent:model, (t, None, None) a tier, (t, a, m) one in the other."""
 
 Cell = tuple[str, str, str | None, bool]
 """(agent, model, tier, whether a trial of its own): trials that count in the same groups and totals."""
@@ -28,16 +26,22 @@ _LARGE = 8
 """From so many trials on, counting a part by itself is faster than as one of many."""
 
 
-class CountedTrials:
+class Counts:
     """Groups and totals, and the scored trials that wait to be counted in them.
 
+    Counting many trials at once costs a tenth of counting each as it comes, so trials wait until `count`.
+
     Attributes:
-        groups: those that had trials when they were last settled.
-        totals: as last settled.
+        groups: those that had trials at the last `count`.
+        totals: as of the last `count`.
         waiting: how many trials wait.
     """
 
     def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything: it will be counted again."""
         self.groups: dict[GroupId, GroupState] = {}
         self.totals = RunTotals()
         self._entered: Waiting = {}
@@ -46,8 +50,8 @@ class CountedTrials:
         self._marks: dict[GroupId, tuple[int, int]] = {}
 
     def enter(self, key: SlotKey, scored: Scored, *, single: bool) -> bool:
-        """Count a trial in, of its own (`single`) or a sub-trial; True if it is time to settle."""
-        cell = (key[3], key[4], key[5], single)
+        """Count a trial in, of its own (`single`) or a sub-trial; True if it is time to count."""
+        cell = (key.agent, key.model, key.tier, single)
         held = self._entered.get(cell)
         if held is None:
             self._entered[cell] = [(key, scored)]
@@ -57,8 +61,8 @@ class CountedTrials:
         return self.waiting >= _MOST_WAITING
 
     def leave(self, key: SlotKey, scored: Scored, *, single: bool) -> bool:
-        """Take back exactly what one of the above counted; True if it is time to settle."""
-        self._left.setdefault((key[3], key[4], key[5], single), []).append((key, scored))
+        """Take back exactly what one of the above counted; True if it is time to count."""
+        self._left.setdefault((key.agent, key.model, key.tier, single), []).append((key, scored))
         self.waiting += 1
         return self.waiting >= _MOST_WAITING
 
@@ -70,7 +74,7 @@ class CountedTrials:
         if group is not None:
             group.superseded, group.conflicts = marks
 
-    def settle(self, is_baseline: Callable[[str], bool]) -> set[GroupId]:
+    def count(self, is_baseline: Callable[[str], bool]) -> set[GroupId]:
         """Count what waits; the groups that it changed."""
         entered, left = self._entered, self._left
         self._entered, self._left, self.waiting = {}, {}, 0
@@ -88,7 +92,7 @@ class CountedTrials:
             owner = (agent, model, tier)
             if single:
                 self.totals.count_trials(trials, sign, owner, compared=not is_baseline(agent))
-            for group_id in group_ids(agent, model, tier, is_baseline):
+            for group_id in groups_of(agent, model, tier, baseline=is_baseline(agent)):
                 parts.setdefault(group_id, []).append((owner, trials))
         for trials in _portions(everything):
             self.totals.count_spent(trials, sign)
@@ -112,14 +116,3 @@ def _portions(parts: list[Trials]) -> list[Trials]:
     """Large parts as they are, since their sums are shared between groups; the small ones in one."""
     small = [part for part in parts if part.number < _LARGE]
     return [part for part in parts if part.number >= _LARGE] + ([Trials.together(small)] if small else [])
-
-
-def group_ids(
-    agent: str, model: str, tier: str | None, is_baseline: Callable[[str], bool]
-) -> tuple[GroupId, ...]:
-    """The groups that a trial counts in; baselines stay out of pooled tiers (R4)."""
-    if tier is None:
-        return ((None, agent, model),)
-    if is_baseline(agent):
-        return ((None, agent, model), (tier, agent, model))
-    return ((None, agent, model), (tier, agent, model), (tier, None, None))

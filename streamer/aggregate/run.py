@@ -1,0 +1,139 @@
+"""One run: its state, its summaries and its state pages, and what of them changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from schemas.events import AnyEvent
+from schemas.plain import PlainTrial
+from streamer.aggregate.changes import Cut, PageWrite, ScoredChange, SummaryChange
+from streamer.aggregate.group_id import SummaryKind
+from streamer.aggregate.news import Grades, rescored
+from streamer.aggregate.page_format import is_run_page, seen_by, slots_on
+from streamer.aggregate.pages import PageBook, join_page
+from streamer.aggregate.run_changes import RunChanges
+from streamer.aggregate.run_state import Effect, RunState
+from streamer.aggregate.scored import scored_changes
+from streamer.aggregate.slot_key import SlotKey
+from streamer.aggregate.summarise import Summaries
+from streamer.score import PriceTable
+
+
+class Run:
+    """Joins events, and hands over what changed: each `take_*` gives what no earlier one gave.
+
+    Args:
+        writer: name of the worker process in page keys; None where no pages are kept.
+        takes_changes: changes will be taken again and again. If not, scored trials that changed are not
+            noted, and those of all slots are taken.
+
+    Attributes:
+        state: the slots, the plan, and what follows from them; for reading.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        *,
+        prices: PriceTable,
+        epoch: int,
+        made_with: str,
+        writer: str | None,
+        takes_changes: bool,
+    ) -> None:
+        changes = RunChanges(scored_trials=takes_changes, pages=writer is not None)
+        self.state = RunState(run_id, prices, changes)
+        self._epoch = epoch
+        self._summaries = Summaries(self.state, epoch, made_with)
+        self._grades = Grades()
+        self._pages = PageBook(self.state, writer) if writer is not None else None
+        self._unpublished: set[SlotKey] | None = set()
+
+    def join(self, event: AnyEvent | PlainTrial, raw: bytes, offset: int, timestamp_ms: int) -> Effect:
+        """Join one event; see :meth:`RunState.apply`."""
+        return self.state.apply(event, raw, offset, timestamp_ms)
+
+    def take_changes(self, *, news: bool = True) -> Cut:
+        """Everything that changed, from one moment; without `news`, grades move silently."""
+        changes = self.take_summaries(news=news)
+        changes.scored = self.take_scored()
+        return changes
+
+    def take_summaries(self, *, news: bool = False) -> Cut:
+        """The summaries that changed; scored trials wait for `take_scored` or `forget_scored`."""
+        self.state.count()
+        groups, rescorings = self.state.changes.take_groups()
+        summaries = self._summaries.take(groups)
+        moved = [item for change in summaries if (item := self._grades.moved(change)) is not None]
+        told = moved + [rescored(self.state, item, self._epoch) for item in rescorings]
+        return Cut(self.state.run_id, summaries, news=told if news else [])
+
+    def take_scored(self, most: int | None = None) -> list[ScoredChange]:
+        """Scored trials that changed, `most` of them if that is given; [] if none waits.
+
+        They cost the same now or later, summaries do not.
+        """
+        return scored_changes(self.state, self._epoch, most)
+
+    def forget_scored(self) -> None:
+        """The scored trials that changed are published as they are; none of them is built."""
+        self.state.changes.only_scored_trials(())
+
+    @property
+    def scored_waiting(self) -> int:
+        """How many scored trials wait to be taken."""
+        return self.state.changes.scored_waiting
+
+    def take_pages(self) -> list[PageWrite]:
+        """State pages that are out of date: values first, then tombstones; [] where no pages are kept.
+
+        The values must be acknowledged before the tombstones are sent.
+        """
+        return self._pages.writes() if self._pages is not None else []
+
+    def summaries(self) -> list[SummaryChange]:
+        """Every summary as it stands; takes nothing."""
+        self.state.count()
+        return self._summaries.all()
+
+    def taken(self) -> list[tuple[SummaryKind, str]]:
+        """Kind and topic key of every summary that was taken and not withdrawn."""
+        return self._summaries.taken()
+
+    def load_page(self, key: str, value: bytes, *, settled_to: int) -> None:
+        """Join a state page of any writer, in any order, any number of times.
+
+        Args:
+            settled_to: everything that follows from events before this offset is published. Scored trials
+                of slots on pages that have seen no later ones need not be taken after a recovery.
+
+        Raises:
+            PageError: the page cannot be read.
+        """
+        slots = join_page(self.state, key, value)
+        if self._pages is not None:
+            self._pages.note_foreign(key, slots)
+        unpublished = seen_by(value) >= settled_to
+        if unpublished and (is_run_page(key) or settled_to <= 0):
+            self._unpublished = None
+        elif unpublished and self._unpublished is not None:
+            self._unpublished.update(slots_on(value))
+
+    def loaded(self) -> None:
+        """All pages are loaded: they are saved already, so nothing of them is out of date."""
+        self.state.changes.take_pages()
+        if self._unpublished is not None:
+            changed = self.state.scores.with_their_groups(self._unpublished)
+            self.state.changes.only_scored_trials(changed)
+        self._unpublished = set()
+
+    def page_keys(self) -> list[str]:
+        """Keys of the state pages that hold something of the run; [] where no pages are kept."""
+        return self._pages.keys() if self._pages is not None else []
+
+    def replace_pages(self, keys: Iterable[str] = ()) -> None:
+        """The next `take_pages` gives all of the run on new pages, and takes these and its own away."""
+        if self._pages is not None:
+            for key in keys:
+                self._pages.note_foreign(key, 0)
+        self.state.changes.every_page()
