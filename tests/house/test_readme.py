@@ -75,6 +75,7 @@ def newcomer(tmp_path: Path) -> Newcomer:
     return Newcomer(tmp_path)
 
 
+@pytest.mark.quick
 async def test_every_command_of_the_readme_works_in_order(newcomer: Newcomer) -> None:
     staying: list[subprocess.Popen[bytes]] = []
     printed = ""
