@@ -9,17 +9,25 @@ DATA ?=
 .DEFAULT_GOAL := help
 PEERS ?=
 SCALE ?= full
+# How many tests run at once. Each process of the longer layers has its own broker and Redis: no more than two.
+JOBS ?= auto
+SERVER_JOBS ?= 2
+# How many examples a property is tried with: quick is a quarter of thorough.
+EXAMPLES ?= quick
+PYTEST = $(BIN)/pytest --dist worksteal --hypothesis-profile $(EXAMPLES)
 
-.PHONY: help install demo test test-kafka faults fuzz lint ci bench bench-peers bench-micro bench-profile schema screenshots constraints clean
+.PHONY: help install demo test test-stack test-kafka test-all faults fuzz lint ci bench bench-peers bench-micro bench-profile schema screenshots constraints clean
 
 help:
 	@echo 'make demo              follow a simulated benchmark and watch the boards; DATA=dir for real results'
-	@echo 'make test              lint and every test that needs no Java'
+	@echo 'make test              lint, every test that needs no server, and one run of the whole stack'
+	@echo 'make test-stack        the tests with a broker, Redis, workers or a browser'
 	@echo 'make test-kafka        the tests on a real Apache Kafka (Java and Maven, or KAFKA_BOOTSTRAP)'
+	@echo 'make test-all          the demo and all of these, with a time limit for each and a table'
 	@echo 'make fuzz              a million broken inputs for everything that reads some (docs/fuzzing.md)'
 	@echo 'make faults            break Kafka, Redis, network and workers 200 times and compare (45 minutes)'
 	@echo 'make lint              ruff, mypy, import contracts'
-	@echo 'make ci                what CI runs'
+	@echo 'make ci                what CI runs: installs what is missing on Debian, then make test-all'
 	@echo 'make bench             measure everything into docs/performance/; SCALE=small for less, PEERS=dir'
 	@echo 'make bench-peers       ours and the peers turn about on one broker'
 	@echo 'make bench-profile     where the time goes, into docs/performance.md'
@@ -45,11 +53,22 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)
 	$(BIN)/streamer demo $(if $(DATA),--data '$(DATA)')
 
-test: lint
-	$(BIN)/pytest -m 'not kafka'
+# Lint runs beside the tests; what it says stands below them.
+test: $(STAMP)
+	@mkdir -p build
+	@$(MAKE) --no-print-directory lint > build/lint.log 2>&1 & lint=$$!; \
+	$(PYTEST) -m quick -n $(JOBS); tests=$$?; \
+	wait $$lint; style=$$?; cat build/lint.log; \
+	exit $$((tests ? tests : style))
+
+test-stack: $(STAMP)
+	$(PYTEST) -m stack -n $(SERVER_JOBS)
 
 test-kafka: $(STAMP)
-	$(BIN)/pytest -m kafka
+	$(PYTEST) -m kafka -n $(SERVER_JOBS)
+
+test-all: $(STAMP)
+	.ci/test-all
 
 fuzz: $(STAMP)
 	$(BIN)/python -m tests.fuzz.run

@@ -4,18 +4,39 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 
+import tests.support.examples  # noqa: F401  (registers the profiles)
 from streamer.embedded.broker import Broker
+from tests.support.layers import ServerGuard, sort_into_layers
 from tests.support.servers import KafkaServer, RedisServer
+
+servers = ServerGuard()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put each test into its layer."""
+    sort_into_layers(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Let no quick test start a server."""
+    with servers.watching(item):
+        return (yield)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def no_running_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tests never find the stack that a developer runs on this machine."""
+def no_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests never find the stack that a developer runs on this machine, nor the size of a terminal.
+
+    Readline sets COLUMNS and LINES in the processes of pytest-xdist.
+    """
     with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("COLUMNS", raising=False)
+        patch.delenv("LINES", raising=False)
         patch.setenv("STREAMER_DISCOVERY", str(tmp_path_factory.mktemp("discovery") / "running.json"))
         yield
 

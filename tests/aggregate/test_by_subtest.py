@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.aggregate.by_subtest import by_subtest
 from streamer.aggregate.run_state import RunState
 from streamer.fold import fold_records, records_of_lines
+from tests.support.examples import examples
 
 TRIALS = st.lists(
     st.fixed_dictionaries(
@@ -58,7 +59,7 @@ def a_run(trials: list[dict[str, Any]]) -> tuple[RunState, dict[tuple[str, str |
     return folding.pipeline.run("r").state, {(tier["tier"], tier["agent_model"]): tier for tier in tiers}
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(TRIALS)
 def test_counts_of_the_subtests_sum_to_the_tier(trials: list[dict[str, Any]]) -> None:
     run, tiers = a_run(trials)
@@ -71,7 +72,7 @@ def test_counts_of_the_subtests_sum_to_the_tier(trials: list[dict[str, Any]]) ->
             assert sum(part[name] for part in parts) == tier[name], name
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(TRIALS)
 def test_a_tier_with_one_subtest_says_the_same_as_that_subtest(trials: list[dict[str, Any]]) -> None:
     run, tiers = a_run([{**trial, "subtest": "00"} for trial in trials])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.pipeline import Pipeline
 from tests.support.events import Event, a_plan, a_retraction, a_trial, records
+from tests.support.examples import examples
 
 
 class Published:
@@ -79,7 +80,7 @@ PLANS = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(st.lists(TRIALS | TRIALS | RETRACTIONS | PLANS, min_size=1, max_size=3), max_size=6))
 def test_no_published_summary_is_ever_stale(steps: list[list[Event]]) -> None:
     published = Published()

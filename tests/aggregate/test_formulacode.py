@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.events import EVENT, TrialResult
@@ -25,6 +25,7 @@ from tests.support.events import (
     records,
     summarised,
 )
+from tests.support.examples import examples
 from tests.support.formulacode_trials import (
     FASTER,
     Json,
@@ -66,7 +67,7 @@ def body(state: FormulaCodeSums) -> Json:
     return state.body(None, None, None, nop=False)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(counted_trials, max_size=8), st.randoms(use_true_random=False))
 def test_what_is_taken_back_leaves_the_aggregate_of_the_rest(events: list[Event], rng: random.Random) -> None:
     trials = [(trial, trial.formulacode) for trial in map(scored, events)]
@@ -85,7 +86,7 @@ def test_what_is_taken_back_leaves_the_aggregate_of_the_rest(events: list[Event]
     assert body(state) == body(FormulaCodeSums())
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(counted_trials, min_size=4, max_size=12), st.booleans())
 def test_trials_counted_many_at_once_count_as_one_by_one(events: list[Event], in_groups: bool) -> None:
     together = [

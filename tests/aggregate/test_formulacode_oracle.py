@@ -8,11 +8,12 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.canonical import canonical_json
 from tests.support.events import Event, a_plan, a_retraction, a_trial, digests, folded
+from tests.support.examples import examples
 from tests.support.formulacode_trials import (
     FASTER,
     PASSED,
@@ -145,7 +146,7 @@ def test_all_orders_of_a_group_with_a_corrected_and_then_retracted_oracle_end_in
     assert told > len(events)
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(groups, st.randoms(use_true_random=False))
 def test_sub_trials_and_their_oracles_end_in_the_same_bytes_in_any_order(
     events: list[Event], rng: random.Random
@@ -158,7 +159,7 @@ def test_sub_trials_and_their_oracles_end_in_the_same_bytes_in_any_order(
     assert digests(one.pipeline) == digests(other.pipeline) == digests(folded(shuffled)[0])
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(groups)
 def test_news_tells_every_move_of_a_sub_trial_by_another_ones_event_and_no_other(events: list[Event]) -> None:
     stream = Published()

@@ -6,11 +6,12 @@ import json
 import random
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.pipeline import Pipeline
 from tests.support.events import a_deletion, a_plan, a_retraction, a_trial, digests, folded, records
+from tests.support.examples import examples
 
 maybe = st.none
 costs = st.sampled_from([0.0, 0.1, 0.25, 1e300, 1e-320, 3.3, 7.0])
@@ -66,7 +67,7 @@ deletions = st.builds(a_deletion, revision=st.integers(-1, 1))
 events = st.lists(st.one_of(trials, trials, trials, retractions, plans, finishes, deletions), max_size=14)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(events, st.randoms(use_true_random=False))
 def test_any_order_and_any_duplicates_give_the_same_digests(
     arrived: list[dict[str, Any]], rng: random.Random
@@ -76,7 +77,7 @@ def test_any_order_and_any_duplicates_give_the_same_digests(
     assert digests(folded(shuffled)[0]) == digests(folded(arrived)[0])
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(events, st.randoms(use_true_random=False))
 def test_pages_of_several_writers_join_to_the_same_state(
     arrived: list[dict[str, Any]], rng: random.Random
@@ -102,7 +103,7 @@ def test_pages_of_several_writers_join_to_the_same_state(
     assert digests(joined) == digests(folded(arrived)[0])
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(events)
 def test_what_was_cut_along_the_way_ends_as_what_stands(arrived: list[dict[str, Any]]) -> None:
     pipeline = Pipeline()
@@ -137,7 +138,7 @@ def test_what_was_cut_along_the_way_ends_as_what_stands(arrived: list[dict[str, 
     assert {key: json.loads(value)["digest"] for key, value in scored.items()} == whole
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(events)
 def test_nothing_changed_means_nothing_is_cut(arrived: list[dict[str, Any]]) -> None:
     pipeline, result = folded(arrived)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from schemas.plain import PlainTrial
@@ -22,6 +22,7 @@ from streamer.stats import PassAtK
 from tests.score.build import a_trial
 from tests.support.events import a_plan, a_retraction, folded, records
 from tests.support.events import a_trial as a_result
+from tests.support.examples import examples
 from tests.worker.deployment import trial_events
 
 PRICES = PriceTable.default()
@@ -67,7 +68,7 @@ def _worth(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("rules", RULES, ids=lambda rules: rules.profile.name)
 @pytest.mark.usefixtures("_worth")
 # the fixture is the same for all examples
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(parts=st.lists(st.lists(TRIALS, min_size=1, max_size=30), min_size=1, max_size=3))
 def test_columns_of_several_parts_are_those_of_each_part_alone(
     rules: ScoringRules, parts: list[list[PlainTrial]]

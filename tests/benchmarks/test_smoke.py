@@ -75,6 +75,7 @@ def test_ours_and_the_peers_run_turn_about(sites: Sites) -> None:
     assert "naive_faust" in peers.as_table(measured.details)
 
 
+@pytest.mark.stack
 def test_a_trickle_runs_on_the_embedded_broker(sites: Sites) -> None:
     check(trickle(TINY, sites, "embedded"))
 
@@ -94,6 +95,7 @@ def test_the_bytes_of_a_trickle_are_worked_out_by_topic() -> None:
     assert trickle_bytes(100, together=10)["all"]["zstd 3"] < found["all"]["zstd 3"]
 
 
+@pytest.mark.stack
 def test_the_start_of_a_stack_runs(sites: Sites) -> None:
     check(startup(TINY, sites))
 

@@ -57,6 +57,7 @@ def check_output(out: Path, done: subprocess.CompletedProcess[bytes]) -> Folding
     return folding
 
 
+@pytest.mark.stack
 def test_the_demo_leaves_events_and_summaries_that_agree(tmp_path: Path) -> None:
     out = tmp_path / "demo-out"
     elsewhere = {
@@ -86,6 +87,7 @@ def test_the_demo_shows_what_happens_to_real_runs(tmp_path: Path) -> None:
     assert any(s["no_verdict"] for s in summaries if s["type"] == "run_summary")
 
 
+@pytest.mark.stack
 def test_an_earlier_demo_in_the_same_place_changes_nothing(tmp_path: Path) -> None:
     left = tmp_path / "demo-out" / "simulated" / TIERED_RUN / "completed" / "T9"
     left.mkdir(parents=True)
@@ -102,12 +104,14 @@ def test_the_demo_streams_a_directory_of_real_results(tmp_path: Path) -> None:
     assert b"terminal-bench-core" in done.stdout
 
 
+@pytest.mark.stack
 def test_a_directory_without_results_is_said_at_once(tmp_path: Path) -> None:
     done = streamer("demo", "--data", tmp_path)
     assert (done.returncode, done.stdout) == (1, b"")
     assert b"no run of a known harness found" in done.stderr
 
 
+@pytest.mark.stack
 def test_ctrl_c_on_the_terminal_ends_everything_that_the_demo_started(tmp_path: Path) -> None:
     master, slave = pty.openpty()
     clean = {name: value for name, value in os.environ.items() if not name.startswith("STREAMER_")}

@@ -41,7 +41,7 @@ def one_line(stderr: bytes) -> str:
         (["query", "runs", "--redis", "http://x"], "redis"),
         (["query", "trials", "r", "--bootstrap", "somewhere"], "HOST:PORT"),
         (["query", "trials", "r", "--bootstrap", "a:1,b:x"], "'b:x'"),
-        (["up", "--ephemeral", "--data", "x"], "--ephemeral"),
+        pytest.param(["up", "--ephemeral", "--data", "x"], "--ephemeral", marks=pytest.mark.quick),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -16,6 +16,7 @@ from streamer.sinks.names import Names
 from streamer.sinks.partitioner import partition_of_key
 from tests.support.cli import streamer
 from tests.support.events import Event, a_plan, a_retraction, a_trial
+from tests.support.layers import ENGINES
 
 PARTITIONS = 3
 PRICES = '[models."gpt-5"]\ninput = 100\noutput = 200\n'
@@ -31,7 +32,7 @@ TRIALS = [
 ]
 
 
-@pytest.fixture(params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.fixture(params=ENGINES)
 def settings(request: pytest.FixtureRequest, namespace: str) -> Settings:
     """A broker with an empty event topic, in a namespace of its own."""
     fixture = "embedded_broker" if request.param == "embedded" else "kafka_bootstrap"

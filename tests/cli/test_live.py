@@ -8,10 +8,14 @@ import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from streamer.sources.simulate import simulate_run
 from tests.embedded.stack import descendants, runs
 from tests.support.cli import COMMAND
 from tests.support.worker_process import wait_for
+
+pytestmark = pytest.mark.stack
 
 TRIALS = 12
 

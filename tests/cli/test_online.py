@@ -20,7 +20,8 @@ from schemas.summaries import SUMMARY
 from streamer.embedded.probe import free_port
 from tests.support.cli import COMMAND, streamer
 from tests.support.events import Event, a_plan, a_trial
-from tests.support.online import ENGINES, Online, bootstrap_of, online
+from tests.support.layers import ENGINES
+from tests.support.online import Online, bootstrap_of, online
 from tests.support.worker_process import wait_for
 
 SECONDS = 60

@@ -24,7 +24,8 @@ from streamer.records import Record
 from streamer.sinks.names import Names
 from tests.support.cli import COMMAND, streamer
 from tests.support.events import a_trial
-from tests.support.online import ENGINES, Online, bootstrap_of, online
+from tests.support.layers import ENGINES
+from tests.support.online import Online, bootstrap_of, online
 from tests.support.worker_process import wait_for
 
 Done = subprocess.CompletedProcess[bytes]

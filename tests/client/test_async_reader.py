@@ -328,6 +328,7 @@ def hung_redis(tmp_path: Path) -> Iterator[RedisServer]:
     server.stop()
 
 
+@pytest.mark.stack
 async def test_a_redis_that_hangs_is_noticed_and_followed_again_when_it_goes_on(
     hung_redis: RedisServer,
 ) -> None:
@@ -345,6 +346,7 @@ async def test_a_redis_that_hangs_is_noticed_and_followed_again_when_it_goes_on(
     await worker.sink.close()
 
 
+@pytest.mark.stack
 async def test_a_cluster_is_read_and_followed_too(tmp_path: Path) -> None:
     with ClusterNode(tmp_path) as node:
         settings = Settings(redis=f"{node.url}?cluster=true", namespace="team")

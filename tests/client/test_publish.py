@@ -20,7 +20,8 @@ from streamer.sinks.names import Names
 from streamer.sinks.partitioner import partition_of_key
 from streamer.worker.topics import ensure_topics
 from tests.support.events import a_trial
-from tests.support.online import ENGINES, PARTITIONS, Online, bootstrap_of, online
+from tests.support.layers import ENGINES
+from tests.support.online import PARTITIONS, Online, bootstrap_of, online
 from tests.support.worker_process import wait_for
 
 
@@ -107,6 +108,7 @@ def test_a_broker_that_is_away_is_an_error_at_once() -> None:
         pass
 
 
+@pytest.mark.stack
 def test_a_broker_that_goes_away_is_noticed_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publish, "DELIVERY_MS", 1_000)
     with Broker() as broker:

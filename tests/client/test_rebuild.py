@@ -19,7 +19,8 @@ from streamer.score import PriceTable
 from streamer.sinks.partitioner import partition_of
 from streamer.worker.topics import ensure_topics
 from tests.support.cli import streamer
-from tests.support.online import ENGINES, bootstrap_of
+from tests.support.layers import ENGINES
+from tests.support.online import bootstrap_of
 from tests.support.servers import RedisServer
 from tests.worker.deployment import Deployment, trial_events
 

@@ -14,7 +14,8 @@ from streamer.client.subscribe import Update, follow
 from streamer.settings import Settings
 from streamer.sinks.names import Names
 from tests.support.builders import an_agent_model_change
-from tests.support.online import ENGINES, Online, bootstrap_of, online
+from tests.support.layers import ENGINES
+from tests.support.online import Online, bootstrap_of, online
 
 SECONDS = 20
 Sent = list[tuple[bytes, bytes | None]]

@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.client.tail.journal import AlreadyFollowed, Journal
 from streamer.client.tail.ledger import Event, Ledger, wanted
 from streamer.client.tail.settling import Settling, Verdict, unsettled_of
 from tests.support.events import a_plan, a_trial
+from tests.support.examples import examples
 from tests.support.tailing import digests_of
 
 FILES = st.dictionaries(
@@ -49,7 +50,7 @@ def reopened(ledger: Ledger) -> Ledger:
     return again
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(st.tuples(FILES, st.booleans(), st.integers(0, 9)), max_size=6), FILES)
 def test_whatever_a_directory_said_before_and_however_often_its_tail_was_killed_the_last_word_counts(
     history: list[tuple[dict[str, tuple[str, int, int]], bool, int]], last: dict[str, tuple[str, int, int]]

@@ -179,6 +179,7 @@ def test_all_events_arrive_when_kafka_is_away_for_twenty_seconds(
     assert harness.longest_call_seconds < LONGEST_CALL_SECONDS
 
 
+@pytest.mark.stack
 def test_all_events_arrive_when_the_embedded_broker_pauses(own_broker: Broker, tmp_path: Path) -> None:
     settings = make_topics(settings_of(own_broker.bootstrap))
     harness = through_an_outage(PausedEmbedded(own_broker), settings, tmp_path)
@@ -186,6 +187,7 @@ def test_all_events_arrive_when_the_embedded_broker_pauses(own_broker: Broker, t
     assert harness.longest_call_seconds < LONGEST_CALL_SECONDS
 
 
+@pytest.mark.stack
 def test_a_broker_that_comes_back_empty_gets_all_that_it_had_not_acknowledged_once_it_has_topics(
     own_broker: Broker, tmp_path: Path
 ) -> None:
@@ -205,6 +207,7 @@ def test_a_broker_that_comes_back_empty_gets_all_that_it_had_not_acknowledged_on
     assert set(arrived(settings)) == tasks(harness.published) - tasks(100)
 
 
+@pytest.mark.stack
 def test_a_publisher_may_start_before_the_broker_and_says_where_the_events_are(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -230,6 +233,7 @@ def test_a_publisher_may_start_before_the_broker_and_says_where_the_events_are(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.stack
 def test_without_a_writable_directory_memory_does_while_the_broker_is_away(
     own_broker: Broker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -26,7 +26,8 @@ from streamer.sinks.names import Names
 from streamer.sinks.partitioner import partition_of
 from tests.support.cli import streamer
 from tests.support.events import Event, a_deletion, a_plan, a_retraction, a_trial
-from tests.support.online import ENGINES, PARTITIONS, Online, bootstrap_of, online
+from tests.support.layers import ENGINES
+from tests.support.online import PARTITIONS, Online, bootstrap_of, online
 from tests.support.worker_process import wait_for
 
 WAIT_SECONDS = 30.0

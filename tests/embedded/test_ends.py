@@ -14,6 +14,8 @@ from tests.embedded.stack import Stack, descendants, running, runs
 from tests.embedded.writers import Writers, missing
 from tests.support.worker_process import wait_for
 
+pytestmark = pytest.mark.stack
+
 PARTITIONS = 4
 TURNS = 2
 

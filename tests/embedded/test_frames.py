@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.embedded.batches import unpacked
 from streamer.embedded.frames import HEAD_BYTES, MAGIC, MAGIC_1, MARK, Damage, Frame, encode, read_frames
+from tests.support.examples import examples
 
 VERSION_1 = Path(__file__).with_name("data") / "journal-1" / "00000001.journal"
 
@@ -48,7 +49,7 @@ def test_a_file_cut_anywhere_has_its_whole_frames_and_a_torn_end(
     assert split(whole[:cut]) == (written[:before], torn)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.lists(frames, min_size=1, max_size=5), st.data())
 def test_a_flipped_bit_costs_the_frame_that_it_hits_and_no_other(
     written: list[Frame], data: st.DataObject

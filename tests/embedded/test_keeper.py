@@ -10,6 +10,8 @@ from streamer.embedded.errors import ServerFailed
 from streamer.embedded.keeper import HEALTHY_SECONDS, MAX_FAILURES, Keeper
 from streamer.embedded.processes import Child
 
+pytestmark = pytest.mark.stack
+
 
 class FakeChild(Child):
     """A child that the test ends and starts by hand."""

@@ -28,6 +28,8 @@ from tests.embedded.test_batches import REFUSED, batch
 from tests.embedded.writers import TOPIC, Place, held
 from tests.support.worker_process import wait_for
 
+pytestmark = pytest.mark.stack
+
 PARTITIONS = 3
 WORKER = "the worker's secret name"
 

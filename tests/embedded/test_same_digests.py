@@ -22,6 +22,8 @@ from tests.embedded.stack import Stack, descendants, running, runs
 from tests.support.worker_process import wait_for
 from tests.worker.deployment import Deployment, trial_events
 
+pytestmark = pytest.mark.stack
+
 SETTINGS = {"partitions": 4, "session_timeout_seconds": 3}
 REAL_WORKER: list[str] = []
 

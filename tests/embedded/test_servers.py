@@ -55,6 +55,7 @@ async def test_the_embedded_broker_takes_records(embedded_broker: str, namespace
     assert await offset_after_sending(embedded_broker, namespace, create=True) == 0
 
 
+@pytest.mark.stack
 def test_the_embedded_broker_ends_when_told() -> None:
     with Broker() as broker:
         assert kafka_answers(broker.port)
@@ -62,6 +63,7 @@ def test_the_embedded_broker_ends_when_told() -> None:
     assert not kafka_answers(broker.port)
 
 
+@pytest.mark.stack
 def test_redis_restarts_empty_on_the_same_port(tmp_path: Path) -> None:
     server = RedisServer(tmp_path)
     try:

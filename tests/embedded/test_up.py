@@ -22,6 +22,8 @@ from tests.embedded.stack import IDLE_WORKER, Stack, launch, running, runs
 from tests.embedded.writers import Writers, held
 from tests.support.worker_process import wait_for
 
+pytestmark = pytest.mark.stack
+
 PARTITIONS = 4
 
 

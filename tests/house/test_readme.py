@@ -75,6 +75,7 @@ def newcomer(tmp_path: Path) -> Newcomer:
     return Newcomer(tmp_path)
 
 
+@pytest.mark.quick
 async def test_every_command_of_the_readme_works_in_order(newcomer: Newcomer) -> None:
     staying: list[subprocess.Popen[bytes]] = []
     printed = ""
@@ -82,7 +83,7 @@ async def test_every_command_of_the_readme_works_in_order(newcomer: Newcomer) ->
         for in_background, commands in blocks():
             if in_background:
                 staying.append(newcomer.background(commands))
-                await eventually(newcomer.announced, "`streamer up` announced itself", seconds=60)
+                await eventually(newcomer.announced, "`streamer up` announced itself")
             else:
                 printed += newcomer.run(commands)
     finally:

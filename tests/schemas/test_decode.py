@@ -6,13 +6,14 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from schemas import decode as module
 from schemas.decode import Reason, decode
 from schemas.events import EVENT, TrialResult
+from tests.support.examples import examples
 
 SLOT = {"type": "trial_result", "run_id": "r", "task_id": "t"}
 RATIO = {"agent/nop": 1.5, "oracle/nop": 2.5e-7}
@@ -48,7 +49,7 @@ def the_long_way(value: bytes) -> Any:
         return Reason
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(st.dictionaries(st.text(max_size=5), entries, max_size=6) | st.sampled_from([None, [], 1.0]), others)
 def test_large_events_decode_as_if_they_were_small(benchmarks: object, fields: dict[str, Any]) -> None:
     value = json.dumps(

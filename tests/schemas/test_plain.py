@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.canonical import canonical_json
@@ -18,6 +18,7 @@ from streamer.aggregate.slot_key import fingerprint, slot_key
 from streamer.pipeline import Pipeline
 from streamer.records import Record
 from streamer.score import PriceTable, ScoringRules, score_trial
+from tests.support.examples import examples
 
 RULES = ScoringRules(PriceTable.default())
 
@@ -155,7 +156,7 @@ def test_no_odd_value_of_a_field_is_read_otherwise_than_the_schema_reads_it(name
     agree(json.dumps(without).encode())
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(st.dictionaries(st.sampled_from(NAMES), st.sampled_from(ODD), max_size=4), st.data())
 def test_no_mixture_of_odd_values_is_read_otherwise(odd: dict[str, Any], data: st.DataObject) -> None:
     value = json.dumps(USUAL | odd).encode()
@@ -164,7 +165,7 @@ def test_no_mixture_of_odd_values_is_read_otherwise(odd: dict[str, Any], data: s
     agree(value[:place] + bytes([data.draw(st.integers(0, 255))]) + value[place + 1 :])
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(st.floats(allow_nan=False, allow_infinity=False), st.floats(0, 1e16), st.floats(-1e16, 1e16))
 def test_no_number_is_fingerprinted_otherwise(wide: float, cost: float, score: float) -> None:
     agree(json.dumps(USUAL | {"cost_usd": cost, "score": score, "duration_seconds": abs(wide)}).encode())

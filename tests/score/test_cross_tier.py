@@ -6,10 +6,11 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.score import cost_delta, cost_of_pass, tier_delta, tier_uplift, variance_of_medians
+from tests.support.examples import examples
 
 EXAMPLE_3 = {"T0": 0.70, "T1": 0.80, "T2": 0.85, "T3": 0.90}
 
@@ -63,7 +64,7 @@ def test_a_variance_beyond_the_floats_is_infinite() -> None:
     assert variance_of_medians([1e300, -1e300], ddof=0) == math.inf
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.lists(st.floats(-1e9, 1e9), min_size=2, max_size=8), st.sampled_from([0, 1]), st.randoms())
 def test_the_variance_is_exact_in_any_order(medians: list[float], ddof: int, random: object) -> None:
     exact = [Fraction(m) for m in medians]

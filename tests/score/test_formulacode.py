@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.score import (
@@ -17,6 +17,7 @@ from streamer.score import (
 )
 from streamer.score.formulacode.task_metrics import TaskMetrics, task_metrics
 from tests.score.build import BROKEN, RULES, a_trial, counts, payload, ratio, score
+from tests.support.examples import examples
 
 Json = dict[str, Any]
 
@@ -91,7 +92,7 @@ entries: st.SearchStrategy[Any] = st.one_of(
 dicts = st.dictionaries(names, entries)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(dicts, st.booleans(), st.randoms(use_true_random=False))
 def test_the_order_of_the_benchmarks_never_matters(benchmarks: Json, fallback: bool, rng: Any) -> None:
     shuffled = list(benchmarks.items())

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.score.formulacode.columns import columns_of
 from streamer.score.formulacode.task_metrics import metrics_of_pairs, task_metrics
 from tests.score.build import ratio
+from tests.support.examples import examples
 
 names = st.builds(
     "{}{}{}{}".format,
@@ -22,7 +23,7 @@ names = st.builds(
 usual = st.one_of(st.floats(1e-6, 1e6), st.floats(5e-324, 1e300), st.sampled_from([1.0, 0.1, 1.7]))
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(st.dictionaries(names, st.builds(ratio, usual, usual), min_size=1, max_size=60))
 def test_usual_benchmarks_give_the_same_bits_by_columns_and_pair_by_pair(benchmarks: dict[str, Any]) -> None:
     assert columns_of(benchmarks) is not None

@@ -7,10 +7,11 @@ import sys
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.score import Price, PriceTable, PriceTableError
+from tests.support.examples import examples
 
 USER = """
 [models."gpt-5"]
@@ -136,7 +137,7 @@ def test_cache_tokens_without_a_known_price_cost_what_fresh_input_costs(table: P
 counts = st.integers(0, 2**53)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(counts, counts, counts, counts)
 def test_a_cost_is_exact_and_rounded_once(fresh: int, output: int, read: int, write: int) -> None:
     expected = (

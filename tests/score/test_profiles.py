@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.score import UnknownProfile, grading_profile
+from tests.support.examples import examples
 
 
 @pytest.mark.parametrize(
@@ -79,14 +80,14 @@ def test_weights_have_one_canonical_spelling(name: str, canonical: str) -> None:
 weights = st.floats(0, 1e6)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(weights, weights)
 def test_the_canonical_name_reads_back_as_the_same_profile(pass_weight: float, impl_weight: float) -> None:
     profile = grading_profile(f"specified@{pass_weight!r}:{impl_weight!r}")
     assert grading_profile(profile.name) == profile
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(weights, weights, st.sampled_from([0.0, 1.0]), st.floats(0, 1))
 def test_a_composite_of_rates_is_itself_within_0_and_1(
     p: float, i: float, passed: float, impl: float

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import orjson
 from click.testing import CliRunner
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
 from schemas.decode import Reason, decode
@@ -27,6 +27,7 @@ from streamer.settings import Settings
 from streamer.sinks.names import Names
 from tests.sinks.hostile import HOSTILE
 from tests.support.events import a_trial, records
+from tests.support.examples import examples
 
 ACTING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 PIECES = [
@@ -113,7 +114,7 @@ def test_a_slot_key_gives_its_parts_back(parts: list[str]) -> None:
 
 
 @given(hostile_text, hostile_text, hostile_text)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_keys_on_topics_are_those_of_the_run(run: str, agent: str, tier: str) -> None:
     """Through the whole pipeline; what is no id becomes a rejection."""
     value = json.dumps(a_trial(run_id=run, agent=agent, tier=tier)).encode()
@@ -139,7 +140,7 @@ def test_an_id_holds_no_control_characters_and_no_half_characters(control: str, 
 
 
 @given(st.lists(st.tuples(ids, hostile_text), min_size=1, max_size=4))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_nothing_printed_acts_on_a_terminal(rows: list[tuple[str, str]]) -> None:
     """Tables and complaints of `streamer fold`, whose printing all commands share."""
     lines = [
@@ -170,7 +171,7 @@ def test_json_for_a_terminal_is_the_same_json_and_does_not_act(value: object) ->
 
 
 @given(run=ids, agent=ids)
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_files_have_names_of_ours_whatever_the_ids(tmp_path: Path, run: str, agent: str) -> None:
     """Nothing that a stream, a spill or a journal writes is named by an id."""
     home = tmp_path / "home"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import redis
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from streamer.aggregate.changes import SummaryChange
@@ -18,6 +18,7 @@ from streamer.sinks.names import Names
 from streamer.sinks.redis import RedisSink
 from tests.sinks.conftest import MakeSink
 from tests.support.builders import a_cut, a_run_change, an_agent_model_change
+from tests.support.examples import examples
 from tests.support.servers import RedisServer
 
 NAMES = Names()
@@ -124,7 +125,7 @@ WRITES = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(writes=WRITES)
 def test_two_writers_in_any_order_leave_what_the_newest_of_them_said(
     runner: asyncio.Runner, redis_server: RedisServer, client: redis.Redis, writes: list[Any]

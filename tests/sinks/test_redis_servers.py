@@ -22,6 +22,8 @@ from tests.sinks.hostile import HOSTILE, IDS
 from tests.support.builders import a_cut, a_run_change, a_tier_change, an_agent_model_change
 from tests.support.owning import Owning
 
+pytestmark = pytest.mark.stack
+
 NAMES = Names("team")
 SLOTS = 16384
 

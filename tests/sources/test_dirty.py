@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from schemas.limits import MAX_NAME_CHARACTERS
@@ -17,6 +17,7 @@ from streamer.sources.convert import ConvertReport, convert
 from streamer.sources.fit import fit_event
 from streamer.sources.names import with_short_names
 from tests.sources.builders import a_result, a_run, a_trial_file, converted, trials_of, write_json
+from tests.support.examples import examples
 
 NOT_TRIALS = {
     "cut off": '{"task_id": "bad", "is_resolved": tr',
@@ -169,7 +170,7 @@ JSON = st.recursive(
 TRIAL = st.dictionaries(st.sampled_from(sorted(a_result())), JSON, max_size=8)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(trial=TRIAL | JSON, run_file=st.lists(TRIAL | JSON, max_size=3), lock=JSON, metadata=JSON)
 def test_no_json_at_all_makes_it_raise_or_send_something_invalid(
     tmp_path: Path, trial: Any, run_file: list[Any], lock: Any, metadata: Any

@@ -9,11 +9,12 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.events import EVENT
 from streamer.sources.formulacode_log import ParsedLog, parse_log, sections_for
+from tests.support.examples import examples
 
 GPT5 = "terminus-2:openai/gpt-5"
 BLOCKS = ("TESTS", "RESULT", "SNAPSHOT")
@@ -212,7 +213,7 @@ pieces = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(pieces, max_size=8).map("".join), st.sampled_from([GPT5, "", ":", "terminus-2", "é:@x"]))
 def test_no_text_raises_and_whatever_comes_out_is_a_valid_event(text: str, label: str) -> None:
     parsed = parse_log(text)

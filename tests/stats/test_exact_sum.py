@@ -7,12 +7,13 @@ from fractions import Fraction
 from math import inf, nan
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.stats import Distribution, ExactSum, StatsError
 from streamer.stats.numbers import quotient, root_of_quotient
 from tests.stats import oracles
+from tests.support.examples import examples
 
 
 def sum_of(*values: float) -> ExactSum:
@@ -139,7 +140,7 @@ NARROW = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(NARROW, min_size=64, max_size=300), st.lists(st.one_of(NARROW, WIDE), max_size=3))
 def test_many_at_once_are_the_same_as_one_by_one(values: list[float], before: list[float]) -> None:
     at_once, one_by_one = sum_of(*before), sum_of(*before, *values)

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import streamer.stats
 from schemas.canonical import canonical_json
 from streamer.stats import Distribution, ExactSum, OrderedMultiset, PassAtK, Shares, StatsError
 from tests.stats import oracles
+from tests.support.examples import examples
 
 VERBS = ("add", "remove", "merge", "summary")
 
@@ -65,7 +66,7 @@ CASES = [
 ]
 
 every_statistic = pytest.mark.parametrize("case", CASES, ids=lambda case: case.statistic.__name__)
-thorough = settings(max_examples=120, deadline=None)
+thorough = examples(120)
 
 
 def says(statistic: Any) -> bytes:

@@ -7,12 +7,13 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamer.stats import OrderedMultiset, ordered
 from streamer.stats.mode import most_frequent
 from tests.stats import oracles
+from tests.support.examples import examples
 
 
 def mode_of(*values: float) -> float | None:
@@ -22,7 +23,7 @@ def mode_of(*values: float) -> float | None:
 anything = st.one_of(st.floats(allow_nan=False), st.floats(-1e7, 1e7))
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(st.lists(anything, min_size=1, max_size=8), st.integers(1, 3))
 @example([8796093.022208, -8796093.022208, -inf, inf, 2.5e-6, 8796093.5, 1e10, 2**33 + 0.1], 1)
 def test_the_search_in_columns_equals_the_oracle(values: list[float], times: int) -> None:

@@ -7,19 +7,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.canonical import canonical_json
 from streamer.stats import Distribution, ExactSum, Shares, Values
 from streamer.stats import values as module
 from tests.stats import oracles
+from tests.support.examples import examples
 
 numbers = st.one_of(st.sampled_from([0.0, -0.0, 1.0, float("inf"), float("-inf")]), st.floats())
 portions = st.lists(st.lists(numbers, min_size=1, max_size=90), max_size=4)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(portions, portions)
 def test_shared_values_count_in_every_distribution_and_can_be_taken_back(
     first: list[list[float]], second: list[list[float]]
@@ -44,7 +45,7 @@ def test_shared_values_count_in_every_distribution_and_can_be_taken_back(
     assert other.nans == sum(value != value for value in left)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(st.sampled_from([0.0, 1.0]), max_size=70), st.integers(0, 1))
 def test_shares_say_what_a_distribution_of_the_same_values_says(values: list[float], ddof: int) -> None:
     shares, distribution = Shares(), Distribution()
@@ -59,7 +60,7 @@ def test_shares_say_what_a_distribution_of_the_same_values_says(values: list[flo
     )
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(st.lists(numbers, max_size=40), min_size=1, max_size=6), st.sampled_from([0, 8, 32]))
 def test_parts_of_a_column_are_the_values_of_each_part(portions: list[list[float]], large: int) -> None:
     bounds = [0, *accumulate(map(len, portions))]

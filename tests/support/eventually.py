@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Callable
 
 POLL_SECONDS = 0.01
+WAIT_SECONDS = 120.0
+"""How long tests wait for a condition unless they claim less: several run at once, also on a slow machine."""
 
 
-async def eventually(condition: Callable[[], bool], what: str, seconds: float = 15.0) -> None:
+async def eventually(condition: Callable[[], bool], what: str, seconds: float = WAIT_SECONDS) -> None:
     """Return as soon as `condition()` holds.
 
     Raises:

@@ -16,9 +16,6 @@ from streamer.worker.topics import ensure_topics
 from tests.support.servers import RedisServer
 from tests.support.worker_process import WorkerProcess
 
-ENGINES = ["embedded", pytest.param("kafka", marks=pytest.mark.kafka)]
-"""For `pytest.fixture(params=...)`: both engines, Kafka where it can run."""
-
 PARTITIONS = 3
 
 

@@ -19,6 +19,7 @@ from streamer.client.tail.ledger import Ledger
 from streamer.fold import fold_records, records_of_lines
 from streamer.sources.base import ConvertOptions
 from streamer.sources.convert import ConvertReport, convert
+from tests.support.eventually import WAIT_SECONDS
 from tests.support.worker_process import wait_for
 
 Event = dict[str, Any]
@@ -64,7 +65,7 @@ class Followed:
     def trials(self) -> list[Event]:
         return [event for event in self.events if event["type"] == "trial_result"]
 
-    def wait_until_converted(self, seconds: float = 60.0) -> None:
+    def wait_until_converted(self, seconds: float = WAIT_SECONDS) -> None:
         """Wait until what was published says what `convert` says of the directory as it is."""
         wanted = converted_digests(self.root, self.options)
         try:

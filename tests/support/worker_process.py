@@ -11,12 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-READY_SECONDS = 60.0
+from tests.support.eventually import WAIT_SECONDS
+
 STOP_SECONDS = 40.0
 POLL_SECONDS = 0.05
 
 
-def wait_for(condition: Callable[[], object], what: str, seconds: float = 60.0) -> None:
+def wait_for(condition: Callable[[], object], what: str, seconds: float = WAIT_SECONDS) -> None:
     """Wait until the condition holds; AssertionError naming `what` if it does not within the deadline."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -76,10 +77,10 @@ class WorkerProcess:
             )
         if ready:
             ready_again = lambda: self.output.count(" ready: ") > seen  # noqa: E731
-            self.wait_until(ready_again, "the worker is ready", READY_SECONDS)
+            self.wait_until(ready_again, "the worker is ready", WAIT_SECONDS)
         return self
 
-    def wait_until(self, condition: Callable[[], object], what: str, seconds: float = 60.0) -> None:
+    def wait_until(self, condition: Callable[[], object], what: str, seconds: float = WAIT_SECONDS) -> None:
         """Wait for a condition while it runs; a failure shows its log."""
         deadline = time.monotonic() + seconds
         while not condition():

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.layers import ENGINES
 from tests.support.servers import KafkaServer, RedisServer
 from tests.worker.deployment import Deployment
 
@@ -43,7 +44,7 @@ def own_kafka(tmp_path: Path) -> Iterator[KafkaServer]:
         server.stop()
 
 
-@pytest.fixture(params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.fixture(params=ENGINES)
 def on_both(request: pytest.FixtureRequest) -> Deployment:
     """A deployment on each engine in turn."""
     found: Deployment = request.getfixturevalue(f"on_{request.param}")

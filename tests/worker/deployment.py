@@ -25,6 +25,7 @@ from streamer.sinks.meta import CONFIGURATION_KEY
 from streamer.sinks.names import Names
 from streamer.sinks.partitioner import partition_of
 from streamer.worker.coverage import PREFIX
+from tests.support.eventually import WAIT_SECONDS
 from tests.support.worker_process import WorkerProcess, wait_for
 
 Digests = dict[str, str]
@@ -115,7 +116,7 @@ class Deployment:
         """Write one record to one of our topics, as somebody else."""
         asyncio.run(self._send_to(self.names.topic(topic), partition, key, value))
 
-    def wait_until_equal(self, worker: WorkerProcess | None = None, seconds: float = 60.0) -> None:
+    def wait_until_equal(self, worker: WorkerProcess | None = None, seconds: float = WAIT_SECONDS) -> None:
         """Wait until topics and Redis say what a fold says."""
         wanted = folded(self.published)
         wait = worker.wait_until if worker else wait_for

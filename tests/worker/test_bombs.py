@@ -17,14 +17,6 @@ from tests.worker.deployment import Deployment, trial_events
 MOST_RESIDENT_BYTES = 768 * MIB
 """Of a worker: about 150 MiB when it is idle, and some batches of 32 MiB."""
 
-ON_KAFKA = pytest.param("on_kafka", marks=pytest.mark.kafka)
-
-
-@pytest.fixture(params=["on_embedded", ON_KAFKA])
-def deployment(request: pytest.FixtureRequest) -> Deployment:
-    """A deployment on each broker."""
-    return request.getfixturevalue(request.param)
-
 
 def peak_bytes(worker: WorkerProcess) -> int:
     """The most that the worker has ever held."""
@@ -39,27 +31,27 @@ def rejections(deployment: Deployment) -> list[Event]:
 
 @pytest.mark.parametrize(("codec", "mebibytes"), [("gzip", 1000), ("lz4", 900), ("zstd", 1000)])
 def test_a_record_of_1000_mib_is_a_rejection_and_the_worker_goes_on(
-    codec: str, mebibytes: int, deployment: Deployment
+    codec: str, mebibytes: int, on_both: Deployment
 ) -> None:
     """Packed by lz4, 1,000 MiB exceed the 4 MiB that a broker takes."""
-    worker = deployment.worker().start()
-    deployment.publish(trial_events(100))
-    for partition in range(deployment.partitions):
+    worker = on_both.worker().start()
+    on_both.publish(trial_events(100))
+    for partition in range(on_both.partitions):
         bomb = a_bomb(codec, mebibytes * MIB)
-        send_batches(deployment.bootstrap, deployment.names.trial_events, partition, [(bomb, 1)])
-    deployment.publish(trial_events(200)[100:])
-    deployment.wait_until_equal(worker)
-    worker.wait_until(lambda: len(rejections(deployment)) == deployment.partitions, "all are rejected")
-    for rejected in rejections(deployment):
+        send_batches(on_both.bootstrap, on_both.names.trial_events, partition, [(bomb, 1)])
+    on_both.publish(trial_events(200)[100:])
+    on_both.wait_until_equal(worker)
+    worker.wait_until(lambda: len(rejections(on_both)) == on_both.partitions, "all are rejected")
+    for rejected in rejections(on_both):
         place = f"offsets {rejected['source_offset']} to {rejected['source_offset']}"
         assert rejected["code"] == "unreadable_batch"
         assert f"{place} of partition {rejected['source_partition']} unpacks to more" in rejected["message"]
         assert rejected["source_value_base64"] is None
     assert peak_bytes(worker) < MOST_RESIDENT_BYTES
     worker.kill()
-    again = deployment.worker().start()
-    deployment.publish(trial_events(300)[200:])
-    deployment.wait_until_equal(again)
+    again = on_both.worker().start()
+    on_both.publish(trial_events(300)[200:])
+    on_both.wait_until_equal(again)
 
 
 @pytest.mark.slow
@@ -95,18 +87,18 @@ def poison() -> list[Event]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_poison_of_its_run_is_rejected_and_all_runs_are_current(deployment: Deployment) -> None:
-    worker = deployment.worker().start()
-    deployment.publish(trial_events(100))
-    deployment.publish([json.dumps(event).encode() for event in poison()])
-    deployment.publish(trial_events(200)[100:])
-    deployment.wait_until_equal(worker, seconds=240)
+def test_the_poison_of_its_run_is_rejected_and_all_runs_are_current(on_both: Deployment) -> None:
+    worker = on_both.worker().start()
+    on_both.publish(trial_events(100))
+    on_both.publish([json.dumps(event).encode() for event in poison()])
+    on_both.publish(trial_events(200)[100:])
+    on_both.wait_until_equal(worker, seconds=240)
     # 1 plan, 3,500 failure modes, 7,000 agents, 1 plan with labels
-    worker.wait_until(lambda: len(rejections(deployment)) == 10_502, "all are rejected")
+    worker.wait_until(lambda: len(rejections(on_both)) == 10_502, "all are rejected")
     worker.kill()
-    again = deployment.worker().start()
-    deployment.publish([json.dumps(a_trial(run_id="plan", task_id="later")).encode()])
-    deployment.wait_until_equal(again, seconds=240)
+    again = on_both.worker().start()
+    on_both.publish([json.dumps(a_trial(run_id="plan", task_id="later")).encode()])
+    on_both.wait_until_equal(again, seconds=240)
 
 
 def test_the_commands_work_on_a_log_with_an_impossible_plan(on_embedded: Deployment) -> None:

@@ -1,0 +1,67 @@
+"""Every test is in exactly one layer, and CI runs all of them within an hour."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from streamer.embedded.processes import Child
+from tests.house.repository import ROOT
+from tests.support.layers import LAYERS, layer_of
+
+MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
+ALL_TESTS = (ROOT / ".ci" / "test-all").read_text("utf-8")
+STEPS = {
+    target: int(minutes)
+    for minutes, target in re.findall(r'^  "(\d+) +make ([a-z-]+)', ALL_TESTS, re.MULTILINE)
+}
+"""Target of make -> minutes that it may take."""
+
+
+@pytest.mark.parametrize(
+    ("markers", "fixtures", "layer"),
+    [
+        (set(), ["tmp_path"], "quick"),
+        (set(), ["redis_server", "session_redis"], "stack"),
+        (set(), ["embedded_broker", "kafka_bootstrap"], "kafka"),
+        ({"slow"}, [], "stack"),
+        ({"browser"}, [], "stack"),
+        ({"stack"}, [], "stack"),
+        ({"kafka", "slow"}, ["session_redis"], "kafka"),
+    ],
+)
+def test_markers_and_fixtures_decide_the_layer(markers: set[str], fixtures: list[str], layer: str) -> None:
+    assert layer_of(markers, fixtures) == layer
+
+
+def test_a_test_cannot_stand_in_two_layers() -> None:
+    with pytest.raises(pytest.UsageError, match="stack and kafka"):
+        layer_of({"kafka", "stack"}, [])
+
+
+def test_every_test_of_this_session_is_in_one_layer(request: pytest.FixtureRequest) -> None:
+    layers = [[layer for layer in LAYERS if item.get_closest_marker(layer)] for item in request.session.items]
+    assert {len(found) for found in layers} == {1}
+
+
+def test_a_quick_test_cannot_start_a_server() -> None:
+    with pytest.raises(AssertionError, match=r"starts a server that its layer lacks.*pytest\.mark\.stack"):
+        Child("a server", ["sleep", "1"]).start()
+
+
+def test_a_target_of_make_runs_each_layer_and_all_of_them_are_steps_of_ci() -> None:
+    targets = re.findall(
+        r"^(test[a-z-]*):.*\n(?:\t.*\n)*?.*\$\(PYTEST\) -m ([a-z]+) ", MAKEFILE, re.MULTILINE
+    )
+    assert {layer: target for target, layer in targets} == {
+        "quick": "test",
+        "stack": "test-stack",
+        "kafka": "test-kafka",
+    }
+    assert {target for target, _ in targets} <= set(STEPS)
+    assert "make test-all" in (ROOT / ".ci" / "run").read_text("utf-8")
+
+
+def test_the_limits_of_all_steps_together_are_less_than_an_hour() -> None:
+    assert 0 < sum(STEPS.values()) < 60

@@ -1,0 +1,98 @@
+"""The layers of the tests: every test is in exactly one, by what it starts.
+
+- `quick`: no broker, no Redis, no worker, no browser. `make test`.
+- `stack`: the embedded broker, Redis, workers, a browser, or more than ten seconds. `make test-stack`.
+- `kafka`: a real Apache Kafka. `make test-kafka`.
+
+A fixture that lends a server puts its tests into their layer. A test that starts a server itself carries the
+marker of its layer. A test that starts a server which its layer lacks fails.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+LAYERS = ("quick", "stack", "kafka")
+"""Markers, of which every test has one."""
+
+KAFKA = {"kafka_bootstrap", "own_kafka", "secured"}
+"""Fixtures that start Apache Kafka."""
+
+STACK = {"session_redis", "embedded_broker", "secure_redis"}
+"""Fixtures that start another server."""
+
+ENGINES = [
+    pytest.param("embedded", marks=pytest.mark.stack),
+    pytest.param("kafka", marks=pytest.mark.kafka),
+]
+"""For a fixture that looks a broker up by name: the embedded one and Apache Kafka, each in its layer."""
+
+BY_GUARD = r"embedded/guard\.py\0"
+AS_WORKER = r"-m\0streamer\.worker\b"
+BY_COMMAND = r"(main\(\)\0|\bstreamer[\0 ])(up|demo|live|worker)\b"
+FORBIDDEN = {
+    "quick": re.compile(f"{BY_GUARD}|{AS_WORKER}|{BY_COMMAND}"),
+    "stack": re.compile(r"\0kafka\.Kafka\0"),
+}
+"""Commands, with NUL between the arguments, that no test of the layer may run."""
+
+explicit = pytest.StashKey[bool]()
+"""Set on a test that carries the marker of its layer in its source."""
+
+
+def layer_of(markers: set[str], fixtures: Iterable[str]) -> str:
+    """The layer of a test with these markers and fixtures; a marker that names a layer decides."""
+    given = [layer for layer in LAYERS if layer in markers]
+    if len(given) > 1:
+        raise pytest.UsageError(f"A test has the markers {' and '.join(given)}. Keep the one of its layer.")
+    if given:
+        return given[0]
+    if not KAFKA.isdisjoint(fixtures):
+        return "kafka"
+    return "quick" if STACK.isdisjoint(fixtures) and markers.isdisjoint({"browser", "slow"}) else "stack"
+
+
+def sort_into_layers(items: Iterable[pytest.Item]) -> None:
+    """Give each test the marker of its layer."""
+    for item in items:
+        markers = {marker.name for marker in item.iter_markers()}
+        layer = layer_of(markers, getattr(item, "fixturenames", ()))
+        item.stash[explicit] = layer in markers
+        if layer not in markers:
+            item.add_marker(layer)
+
+
+class ServerGuard:
+    """Lets no test start a server that its layer lacks. Make one for the process: its hook stays."""
+
+    def __init__(self) -> None:
+        self._test = ""
+        self._forbidden: re.Pattern[str] | None = None
+        sys.addaudithook(self._see)
+
+    @contextmanager
+    def watching(self, item: pytest.Item) -> Iterator[None]:
+        """Watch one test. A test that is marked `quick` in its source may start what it likes."""
+        [layer] = [layer for layer in LAYERS if item.get_closest_marker(layer)]
+        excused = layer == "quick" and item.stash[explicit]
+        self._test, self._forbidden = item.nodeid, None if excused else FORBIDDEN.get(layer)
+        try:
+            yield
+        finally:
+            self._forbidden = None
+
+    def _see(self, event: str, arguments: tuple[object, ...]) -> None:
+        if self._forbidden is None or event != "subprocess.Popen":
+            return
+        command = arguments[1]
+        words = "\0".join(map(str, command)) if isinstance(command, list | tuple) else str(command)
+        if self._forbidden.search(words + "\0"):
+            raise AssertionError(
+                f"{self._test} starts a server that its layer lacks: {words!r}. "
+                "Mark the test with the layer that has it: pytest.mark.stack or pytest.mark.kafka."
+            )
