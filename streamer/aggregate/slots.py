@@ -20,7 +20,7 @@ from schemas.canonical import canonical_json, sha256_hex
 from schemas.decode import decode
 from schemas.events import Event, TrialRetracted, known_content
 from schemas.identity import UNKNOWN, encode_id
-from schemas.plain import AnyTrial, PlainTrial, plain_trial
+from schemas.plain import AnyTrial, PlainTrial, canonical_content, plain_trial
 from streamer.score import Scored, model_of_agent
 
 SlotKey = tuple[str, str, int, str, str, str | None, str | None]
@@ -102,7 +102,7 @@ def _encoded_place(agent: str, model: str, tier: str | None, subtest: str | None
 def fingerprint(event: Event | PlainTrial) -> str:
     """Digest of the canonical content without the revision (R17), 32 hexadecimal characters."""
     if isinstance(event, PlainTrial):
-        content = event.canonical_content(_reported(event.agent, event.model))
+        content = canonical_content(event, _reported(event.agent, event.model))
     else:
         known = known_content(event)
         if "model" in known:
