@@ -81,6 +81,8 @@ bench-micro: $(STAMP)
 schema: $(STAMP)
 	$(BIN)/streamer schema --out docs/schemas
 	$(BIN)/python -m tests.client.make_arguments
+	$(BIN)/python -m tests.sinks.make_docs
+	$(BIN)/python -m tests.house.guides
 
 screenshots: $(STAMP)
 	$(BIN)/python -m tests.web.screenshots docs/screenshots

@@ -107,9 +107,9 @@ class Measurements(Message):
     The event of a trial and its scored trial both have these fields.
     """
 
-    input_tokens: Count | None = _measured("tokens", "Fresh input tokens.")
-    output_tokens: Count | None = _measured("tokens", "Output tokens.")
-    trajectory_length: Count | None = _measured("interactions", "Interactions of the agent.")
+    input_tokens: Count | None = _measured("tokens", "Fresh input tokens; null: unknown.")
+    output_tokens: Count | None = _measured("tokens", "Output tokens; null: unknown.")
+    trajectory_length: Count | None = _measured("interactions", "Interactions of the agent; null: unknown.")
 
 
 class SlotEvent(Event):
