@@ -32,7 +32,7 @@ help:
 	@echo 'make bench-peers       ours and the peers turn about on one broker'
 	@echo 'make bench-profile     where the time goes, into docs/performance.md'
 	@echo 'make bench-micro       what each statistic and each step costs'
-	@echo 'make schema            write docs/schemas/ anew'
+	@echo 'make schema            write docs/schemas/ and what else is made from the models'
 	@echo 'make screenshots       take the pictures of the web page and the terminal in docs/ anew (Chromium, tmux)'
 	@echo 'make constraints       pin the newest versions of all dependencies'
 	@echo 'make clean             remove $(VENV) and caches'
@@ -99,6 +99,9 @@ bench-micro: $(STAMP)
 
 schema: $(STAMP)
 	$(BIN)/streamer schema --out docs/schemas
+	$(BIN)/python -m tests.client.make_arguments
+	$(BIN)/python -m tests.sinks.make_docs
+	$(BIN)/python -m tests.house.guides
 
 screenshots: $(STAMP)
 	$(BIN)/python -m tests.web.screenshots docs/screenshots

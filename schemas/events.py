@@ -97,10 +97,24 @@ class SnapshotCounts(Message):
     )
 
 
-class TrialResult(Event):
-    """One finished trial of one agent: the content of one slot (R17)."""
+def _measured(unit: str, description: str) -> Any:
+    return Field(default=None, description=description, json_schema_extra={"unit": unit})
 
-    type: Literal["trial_result"] = Field(description="Which event this is: one finished trial.")
+
+class Measurements(Message):
+    """Numbers of a trial that scoring takes over as they are; null: unknown, never 0 (R1).
+
+    The event of a trial and its scored trial both have these fields.
+    """
+
+    input_tokens: Count | None = _measured("tokens", "Fresh input tokens; null: unknown.")
+    output_tokens: Count | None = _measured("tokens", "Output tokens; null: unknown.")
+    trajectory_length: Count | None = _measured("interactions", "Interactions of the agent; null: unknown.")
+
+
+class SlotEvent(Event):
+    """An event about one trial: its fields name the slot that the trial fills (R17)."""
+
     shard: Shard = Field(default="", description='Original run inside a pooled one; "" otherwise.')
     task_id: Id = Field(description="The problem.")
     attempt: Ordinal = Field(default=1, description="n-th repeat of the task, from 1.")
@@ -108,11 +122,17 @@ class TrialResult(Event):
     model: Name = Field(
         default=UNKNOWN, description="The model behind the agent; normalised for reporting (E10)."
     )
+    tier: Key | None = Field(default=None, description="Prompt tier, T0 to T6; null where there is none.")
+    subtest: Key | None = Field(default=None, description="Variant inside the tier.")
+
+
+class TrialResult(Measurements, SlotEvent):
+    """One finished trial of one agent: the content of one slot (R17)."""
+
+    type: Literal["trial_result"] = Field(description="Which event this is: one finished trial.")
     agent_index: Ordinal | None = Field(
         default=None, description="Position in a multi-agent trial, from 1 (R10)."
     )
-    tier: Key | None = Field(default=None, description="Prompt tier, T0 to T6; null where there is none.")
-    subtest: Key | None = Field(default=None, description="Variant inside the tier.")
     revision: Revision = Field(
         default=0, description="Grows with every correction: Unix ns of writing, or 0."
     )
@@ -126,8 +146,6 @@ class TrialResult(Event):
     score: SignedAmount | None = Field(
         default=None, description="The judge's weighted score, clamped to [0, 1] (R13)."
     )
-    input_tokens: Count | None = Field(default=None, description="Fresh input tokens.")
-    output_tokens: Count | None = Field(default=None, description="Output tokens.")
     cache_read_tokens: Count | None = Field(default=None, description="Input tokens read from a cache.")
     cache_write_tokens: Count | None = Field(default=None, description="Input tokens written to a cache.")
     cost_usd: Amount | None = Field(default=None, description="Reported cost in US dollars (R2).")
@@ -138,7 +156,6 @@ class TrialResult(Event):
     finished_at: EventTime = Field(
         default=None, description="End, RFC 3339 with zone; outside 2000 to 2200: missing."
     )
-    trajectory_length: Count | None = Field(default=None, description="Interactions of the agent.")
     tests: TestCounts | None = Field(default=None, description="Test suite; null: does not apply (R20).")
     snapshot: SnapshotCounts | None = Field(
         default=None, description="Snapshots; null: does not apply (R20)."
@@ -216,17 +233,10 @@ class RunFinished(Event):
     status: Text | None = Field(default=None, description="What the harness calls the outcome.")
 
 
-class TrialRetracted(Event):
+class TrialRetracted(SlotEvent):
     """What the slot held up to `revision` no longer counts; only a higher revision fills it again (R17)."""
 
     type: Literal["trial_retracted"] = Field(description="Which event this is: a slot is emptied.")
-    shard: Shard = Field(default="", description='Original run inside a pooled one; "" otherwise.')
-    task_id: Id = Field(description="The problem, as in the result.")
-    attempt: Ordinal = Field(default=1, description="n-th repeat of the task, from 1.")
-    agent: Name = Field(default=UNKNOWN, description="The LLM agent, as in the result.")
-    model: Name = Field(default=UNKNOWN, description="The model, as in the result.")
-    tier: Key | None = Field(default=None, description="Prompt tier, as in the result.")
-    subtest: Key | None = Field(default=None, description="Variant inside the tier, as in the result.")
     revision: Revision = Field(description="The floor: results up to this revision are withdrawn.")
     reason: Text | None = Field(default=None, description="Why, for people.")
 

@@ -9,33 +9,16 @@ from __future__ import annotations
 
 import sys
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 import orjson
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from schemas.base import is_plausible
+from schemas.base import NO_CONTROL_CHARACTERS, is_plausible
 from schemas.canonical import PLAIN, canonical_json, encode_plain
 from schemas.events import TrialResult
 from schemas.identity import UNKNOWN
-from schemas.limits import (
-    MAX_COUNT,
-    MAX_ID_CHARACTERS,
-    MAX_NAME_CHARACTERS,
-    MAX_ORDINAL,
-    MAX_REVISION,
-    MAX_TEXT_CHARACTERS,
-)
-
-_Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID_CHARACTERS)]
-_Key = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARACTERS)]
-_ShortText = Annotated[str, Meta(max_length=MAX_NAME_CHARACTERS)]
-_Text = Annotated[str, Meta(max_length=MAX_TEXT_CHARACTERS)]
-_Ordinal = Annotated[int, Meta(ge=1, le=MAX_ORDINAL)]
-_Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
-_Amount = Annotated[float, Meta(ge=0, le=PLAIN)]
-_Score = Annotated[float, Meta(ge=-PLAIN, le=PLAIN)]
 
 _MAX_BYTES = 64 * 1024
 _LARGE_BYTES = 2048
@@ -52,65 +35,94 @@ _LENGTHS_OFFSET = frozenset({25, *range(27, 33)})
 """Likewise where it ends in +00:00."""
 
 
-class PlainTrial(Struct, forbid_unknown_fields=True, gc=False, kw_only=True, omit_defaults=True):
-    """A :class:`~schemas.events.TrialResult` of a trial of its own, with no section of FormulaCode's.
+_NEVER_PLAIN = frozenset({"agent_index", "speedup_percentage"})
+"""Simple fields that only sub-trials and FormulaCode's trials have: those need the whole model."""
 
-    It has that model's fields by the same names, with the same values; what cannot occur in it is null.
-    The fields are in the order of canonical JSON.
+_KINDS = {"string": str, "integer": int, "number": float}
+_LIMITS = {"minLength": "min_length", "maxLength": "max_length", "minimum": "ge", "maximum": "le"}
+_UNDERSTOOD = {*_LIMITS, "type", "pattern", "title", "description", "default", "unit"}
+
+
+def _field(name: str, schema: dict[str, Any]) -> tuple[str, Any] | tuple[str, Any, Any]:
+    """One field of :class:`~schemas.events.TrialResult` as msgspec declares it.
+
+    Args:
+        schema: the field's part of the model's JSON Schema.
     """
+    options = [option for option in schema.get("anyOf", [schema]) if option.get("type") != "null"]
+    kind = None if name in _NEVER_PLAIN or len(options) > 1 else _kind(options[0])
+    field = TrialResult.model_fields[name]
+    if field.is_required():
+        return name, kind
+    return name, kind if field.default is not None or kind is None else kind | None, field.default
 
-    agent: _Key = UNKNOWN
-    agent_index: None = None
-    attempt: _Ordinal = 1
-    benchmarks: None = None
-    cache_read_tokens: _Count | None = None
-    cache_write_tokens: _Count | None = None
-    claimed: None = None
-    cost_usd: _Amount | None = None
-    duration_seconds: _Amount | None = None
-    failure_mode: _ShortText | None = None
-    finished_at: Any = None
-    harness: _ShortText | None = None
-    input_tokens: _Count | None = None
-    model: _Key = UNKNOWN
-    output_tokens: _Count | None = None
-    resolved: bool | None = None
-    revision: Annotated[int, Meta(ge=-MAX_REVISION - 1, le=MAX_REVISION)] = 0
-    run_id: _Id
-    schema_version: Literal[1] = 1
-    score: _Score | None = None
-    shard: Annotated[str, Meta(max_length=MAX_ID_CHARACTERS)] = ""
-    snapshot: None = None
-    speedup_percentage: None = None
-    started_at: Any = None
-    subtest: _Key | None = None
-    task_id: _Id
-    tests: None = None
-    tier: _Key | None = None
-    trajectory_length: _Count | None = None
-    trial_id: _Text | None = None
-    trial_name: _Text | None = None
-    type: Literal["trial_result"]
 
-    def canonical_content(self, model: str) -> bytes:
-        """Canonical JSON of :func:`schemas.events.known_content`, with the model by that name.
+def _kind(schema: dict[str, Any]) -> Any:
+    """What msgspec accepts without null; None for what only pydantic can judge.
 
-        msgspec leaves out what *is* the default, which text that was read never is, though it be equal.
+    Text is ASCII without control characters when it gets here, so that pattern is kept already.
+    """
+    if "const" in schema:
+        return Literal[schema["const"]]
+    if schema.get("format") == "date-time":
+        return Any  # read by `_moment`
+    if schema.get("type") == "boolean":
+        return bool
+    if not _UNDERSTOOD.issuperset(schema) or schema.get("type") not in _KINDS:
+        return None
+    if schema.get("pattern", NO_CONTROL_CHARACTERS) != NO_CONTROL_CHARACTERS:
+        return None
+    if schema["type"] == "number":
+        schema = {
+            "type": "number",
+            "minimum": max(schema.get("minimum", -PLAIN), -PLAIN),
+            "maximum": min(schema.get("maximum", PLAIN), PLAIN),
+        }
+    limits = {_LIMITS[name]: limit for name, limit in schema.items() if name in _LIMITS}
+    return Annotated[_KINDS[schema["type"]], Meta(**limits)]
+
+
+if TYPE_CHECKING:
+
+    class PlainTrial(TrialResult):
+        """A :class:`~schemas.events.TrialResult` of a trial of its own, without FormulaCode's sections.
+
+        It has that model's fields by the same names, with the same values, but is not one of its objects.
+        What cannot occur in it is null. Its fields are in the order of canonical JSON.
         """
-        if model == UNKNOWN != self.model:
-            return canonical_json(orjson.loads(self.canonical_content(self.model)) | {"model": model})
-        held = self.agent, self.model, self.revision
-        self.agent = UNKNOWN if self.agent == UNKNOWN else self.agent
-        self.model = UNKNOWN if model == UNKNOWN else model
-        self.revision = 0
-        content = encode_plain(self)
-        self.agent, self.model, self.revision = held
-        return content
 
+else:
+    _properties = TrialResult.model_json_schema(mode="serialization")["properties"]
+    PlainTrial = msgspec.defstruct(
+        "PlainTrial",
+        [_field(name, schema) for name, schema in sorted(_properties.items())],
+        module=__name__,
+        forbid_unknown_fields=True,
+        gc=False,
+        kw_only=True,
+        omit_defaults=True,
+    )
 
 AnyTrial = TrialResult | PlainTrial
 
 _decode = msgspec.json.Decoder(PlainTrial).decode
+
+
+def canonical_content(trial: PlainTrial, model: str) -> bytes:
+    """Canonical JSON of :func:`schemas.events.known_content`, with the model by that name.
+
+    msgspec leaves out what *is* the default, which text that was read never is, though it be equal.
+    """
+    if model == UNKNOWN != trial.model:
+        return canonical_json(orjson.loads(canonical_content(trial, trial.model)) | {"model": model})
+    fields: Any = trial
+    held = fields.agent, fields.model, fields.revision
+    fields.agent = UNKNOWN if trial.agent == UNKNOWN else trial.agent
+    fields.model = UNKNOWN if model == UNKNOWN else model
+    fields.revision = 0
+    content = encode_plain(fields)
+    fields.agent, fields.model, fields.revision = held
+    return content
 
 
 def _within_the_day(text: str) -> datetime:
@@ -143,16 +155,17 @@ def plain_trial(value: bytes | None, *, for_score: bool = False) -> PlainTrial |
     if len(value) > _LARGE_BYTES and (len(value) > _MAX_BYTES or b'"benchmarks":{' in value):
         return None
     try:
-        trial = _decode(value)
-        if for_score and trial.duration_seconds is not None:
-            return trial
+        found = _decode(value)
+        trial: Any = found  # which may be changed, as mypy does not know
+        if for_score and found.duration_seconds is not None:
+            return found
         if trial.started_at is not None:
             trial.started_at = _moment(trial.started_at)
         if trial.finished_at is not None:
             trial.finished_at = _moment(trial.finished_at)
     except (ValueError, RecursionError):
         return None
-    return trial
+    return found
 
 
 def _moment(text: Any) -> datetime:

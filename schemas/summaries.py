@@ -7,10 +7,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 from schemas.base import Instant, Message, Number, Total
+from schemas.events import Measurements
 from schemas.formulacode import FormulaCodePayload, FormulaCodeSummary
 
 Grade = Literal["S", "A", "B", "C", "D", "F"]
 GradeBasis = Literal["composite_median", "mean_pass_rate"]
+CostSource = Literal["reported", "estimated"]
+VerdictSource = Literal["reported", "derived"]
 Digest = Annotated[
     str,
     Field(
@@ -104,14 +107,19 @@ class Tokens(Message):
     cache_write: Total | None = Field(ge=0, description="Input tokens written to a cache.")
 
 
-class Published(Message):
-    """What every summary carries about where it stands in the stream."""
+class InStream(Message):
+    """What every message of a run carries about where it stands in the stream."""
 
     run_id: RunId
     semantics_version: SemanticsVersion
     epoch: Epoch
     state_version: StateVersion
     last_event_at: LastEventAt
+
+
+class Published(InStream):
+    """What every summary carries about where it stands in the stream, and what its numbers rest on."""
+
     digest: Digest
     made_with: str | None = Field(
         default=None,
@@ -273,11 +281,43 @@ class RunSummary(Published):
     conflicts: Conflicts
 
 
-class ScoredTrial(Message):
+class TrialScore(Measurements):
+    """What scoring says of one trial; null: unknown, never 0 (R1)."""
+
+    resolved: bool | None = Field(
+        description="The harness's verdict, or the one that tests and snapshot give (R27); null: no verdict "
+        "(R19)."
+    )
+    verdict_source: VerdictSource | None = Field(
+        default=None,
+        description="Whether the harness said it, or tests and snapshot did (R27); null: no verdict.",
+    )
+    success: bool = Field(description="From tests and snapshot where present, else the verdict (R20).")
+    failure_mode: str | None = Field(description="Why it ended early, as the harness says.")
+    infrastructure_failure: bool = Field(
+        default=False, description="It is unresolved because the infrastructure failed, not the agent."
+    )
+    pass_rate: float = Field(description="1 for a success, 0 otherwise (R20).")
+    impl_rate: float | None = Field(description="The judge's score, 0 to 1; null: not judged (R13).")
+    composite_score: float | None = Field(
+        description="Weighted mean of both rates, 0 to 1; null without a judge's score (R13)."
+    )
+    cost_usd: float | None = Field(description="Cost in US dollars, >= 0; null: unknown (R2).")
+    cost_source: CostSource | None = Field(
+        description="Whether the harness reports the cost, or it is tokens x price (R2)."
+    )
+    cost_of_pass: Number | None = Field(
+        description="Cost over pass rate in USD; no pass: Infinity; null: passed at an unknown cost (R14)."
+    )
+    duration_seconds: float | None = Field(
+        description="Wall time in seconds, >= 0: as reported, else from start to end; null: unknown."
+    )
+
+
+class ScoredTrial(TrialScore, InStream):
     """The specification's per-run numbers of one slot's winner."""
 
     type: Literal["scored_trial"] = _kind("one slot, scored")
-    run_id: RunId
     shard: str = Field(description='Original run inside a pooled one; "" otherwise.')
     task_id: str = Field(description="The problem.")
     attempt: int = Field(ge=1, description="n-th repeat of the task, from 1.")
@@ -287,53 +327,20 @@ class ScoredTrial(Message):
     agent_index: int | None = Field(description="Position in a multi-agent trial, from 1 (R10); else null.")
     tier: str | None = Field(description="Prompt tier; null where there is none.")
     subtest: str | None = Field(description="Variant inside the tier; null where there is none.")
-    semantics_version: SemanticsVersion
-    epoch: Epoch
-    state_version: StateVersion
-    last_event_at: LastEventAt
     digest: Digest
     revision: int = Field(description="Revision of the slot's winner (R17).")
     fingerprint: str = Field(description="Digest of the winner's content, hexadecimal (R17).")
-    resolved: bool | None = Field(description="The harness's verdict; null: no verdict (R19).")
-    success: bool = Field(description="From tests and snapshot where present, else the verdict (R20).")
-    verdict_source: Literal["reported", "derived"] | None = Field(
-        default=None,
-        description="Whether the harness said it, or tests and snapshot did (R27); null: no verdict.",
-    )
-    failure_mode: str | None = Field(description="Why it ended early, as the harness says.")
-    infrastructure_failure: bool = Field(
-        default=False, description="It is unresolved because the infrastructure failed, not the agent."
-    )
-    pass_rate: float = Field(description="1 for a success, 0 otherwise (R20).")
-    impl_rate: float | None = Field(description="The judge's score, 0 to 1; null: not judged (R13).")
-    composite_score: float | None = Field(description="0 to 1; null without a judge's score (R13).")
     grade: Grade | None = Field(description="From the composite score; null without one (R12).")
-    cost_usd: float | None = Field(description="Cost in US dollars, >= 0; null: unknown (R2).")
-    cost_source: Literal["reported", "estimated"] | None = Field(
-        description="Where the cost comes from (R2)."
-    )
-    cost_of_pass: Number | None = Field(
-        description="Cost over pass rate in USD; no pass: Infinity; null: passed at an unknown cost (R14)."
-    )
-    duration_seconds: float | None = Field(description="Wall time in seconds, >= 0; null: unknown.")
-    input_tokens: int | None = Field(description="Fresh input tokens; null: unknown.")
-    output_tokens: int | None = Field(description="Output tokens; null: unknown.")
-    trajectory_length: int | None = Field(description="Interactions of the agent; null: unknown.")
     formulacode: FormulaCodePayload | None = Field(
         description="FormulaCode's per-agent task payload; null where the trial carries none of its sections."
     )
 
 
-class GradeChange(Message):
+class GradeChange(InStream):
     """News: a group's grade moved. Which ones appear depends on batching."""
 
     type: Literal["grade_change"] = _kind("a grade moved")
     id: NewsId
-    run_id: RunId
-    semantics_version: SemanticsVersion
-    epoch: Epoch
-    state_version: StateVersion
-    last_event_at: LastEventAt
     digest: Digest = Field(description="Digest of the summary that has the new grade.")
     agent_model: AgentModel | None = Field(description="Null for the pooled summary of a tier.")
     tier: str | None = Field(description="Prompt tier; null for an agent:model over the run.")
@@ -351,16 +358,11 @@ class GradeChange(Message):
     )
 
 
-class Rescored(Message):
+class Rescored(InStream):
     """News: a late event changed the score of trials that were already counted (R9)."""
 
     type: Literal["rescored"] = _kind("a trial was scored again")
     id: NewsId
-    run_id: RunId
-    semantics_version: SemanticsVersion
-    epoch: Epoch
-    state_version: StateVersion
-    last_event_at: LastEventAt
     digest: Digest = Field(description="SHA-256 of the canonical JSON of `after`.")
     trial: dict[str, Any] = Field(description="The slot that moved.")
     because: dict[str, Any] = Field(description="The slot whose event moved it.")

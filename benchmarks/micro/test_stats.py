@@ -14,9 +14,9 @@ import pytest
 
 from streamer.stats.distribution import Distribution
 from streamer.stats.exact_sum import ExactSum
-from streamer.stats.mode import most_frequent
 from streamer.stats.ordered import OrderedMultiset
 from streamer.stats.pass_at_k import PassAtK
+from streamer.stats.ranked import most_frequent, runs_of
 
 RNG = random.Random(1)
 VALUES = [round(RNG.lognormvariate(-1, 1), 6) for _ in range(1_000)]
@@ -62,7 +62,7 @@ def test_numbers_after_one_more_value(benchmark: Any, kind: Callable[[], Any]) -
 
 def test_mode_of_ordered_values(benchmark: Any) -> None:
     ordered = np.sort(np.array(VALUES * 10))
-    assert benchmark(most_frequent, ordered)
+    assert benchmark(lambda: most_frequent(*runs_of(ordered)))
 
 
 def test_pass_at_k_thousand_attempts_at_once(benchmark: Any) -> None:

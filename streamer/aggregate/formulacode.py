@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from streamer.aggregate.tally import json_count
+from streamer.aggregate.tally import count_all_of, json_count
 from streamer.score import ADVANTAGES, FormulaCodeScore, Scored
 from streamer.stats import ExactSum, json_number
 
@@ -74,10 +74,10 @@ class FormulaCodeSums:
         self.claimed += sign * sums.claimed
         self.num_benchmarks += sign * sums.num_benchmarks
         self.num_valid_benchmarks += sign * sums.num_valid_benchmarks
-        _shift(self.speedup, sums.speedup, sign)
+        count_all_of(self.speedup, sums.speedup, sign)
         for name in ADVANTAGES:
-            _shift(self.advantages[name], sums.advantages[name], sign)
-            _shift(self.logs[name], sums.logs[name], sign)
+            count_all_of(self.advantages[name], sums.advantages[name], sign)
+            count_all_of(self.logs[name], sums.logs[name], sign)
 
     def plus(self, other: FormulaCodeSums, unmeasured_failures: int) -> FormulaCodeSums:
         """The sums of both, and speedup 1.0 for each failed trial without any section (R21)."""
@@ -128,7 +128,3 @@ def _cost_weighted(advantage: float | None, mean_cost: float | None) -> float | 
     if advantage is None or mean_cost is None:
         return None
     return advantage / mean_cost if mean_cost > 0 else 0.0
-
-
-def _shift(held: ExactSum, sums: ExactSum, sign: int) -> None:
-    (held.merge if sign > 0 else held.unmerge)(sums)

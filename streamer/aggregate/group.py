@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from streamer.aggregate.formulacode import FormulaCodeSums
 from streamer.aggregate.slot_key import SlotKey
-from streamer.aggregate.tally import json_count, tally_all
+from streamer.aggregate.tally import count_all_of, count_values, json_count, tally_all
 from streamer.aggregate.trials import COMPOSITE, DISTRIBUTED, SUMMED, Trials
 from streamer.score import GradingProfile, Scored, cost_of_pass
 from streamer.stats import Attempts, Distribution, ExactSum, PassAtK, Shares, json_number
@@ -76,7 +76,7 @@ class GroupState:
         self.owners: Counter[Owner] = Counter()
         self.formulacode = FormulaCodeSums()
         self.pass_at_k = PassAtK()
-        self.distributions: dict[str, Distribution | Shares] = {
+        self.distributions: dict[str, Distribution] = {
             metric: Shares() if metric == "pass_rate" else Distribution() for metric in DISTRIBUTED
         }
         self.sums = {metric: ExactSum() for metric in SUMMED}
@@ -103,12 +103,12 @@ class GroupState:
                 self.formulacode.count(trials.formulacode.sums, sign)
             for metric, held in self.distributions.items():
                 if values := trials.values[metric]:
-                    (held.extend if sign > 0 else held.withdraw)(values)
+                    count_values(held, values, sign)
             for metric, total in self.sums.items():
                 if values := trials.values[metric]:
-                    (total.merge if sign > 0 else total.unmerge)(values.sums)
+                    count_all_of(total, values.sums, sign)
         attempts = Attempts.together([trials.attempts for trials in parts])
-        (self.pass_at_k.extend if sign > 0 else self.pass_at_k.withdraw)(attempts)
+        count_values(self.pass_at_k, attempts, sign)
 
     @property
     def passes(self) -> int:
@@ -219,5 +219,5 @@ def accuracies(resolved: int, trials: int, infrastructure_failures: int) -> dict
     }
 
 
-def _whole(held: Distribution | Shares | ExactSum) -> int | float | None:
+def _whole(held: Distribution | ExactSum) -> int | float | None:
     return json_count(held.total()) if held.count else None

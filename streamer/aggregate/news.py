@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from msgspec import structs
-
 from schemas.base import SEMANTICS_VERSION
 from schemas.canonical import canonical_json, sha256_hex
 from schemas.identity import encode_id
@@ -15,7 +13,7 @@ from streamer.aggregate.group_id import RUN, GroupId
 from streamer.aggregate.run_changes import Rescoring
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.slot_key import SlotKey, rfc3339
-from streamer.score import Scored
+from streamer.score import Scored, fields_of
 from streamer.stats import json_number
 
 _ID_CHARACTERS = 32
@@ -91,8 +89,9 @@ def _standing(run: RunState, key: SlotKey) -> dict[str, Any]:
 
 
 def _numbers(scored: Scored) -> dict[str, Any]:
-    formulacode = None if scored.formulacode is None else asdict(scored.formulacode)
-    numbers = structs.asdict(scored) | {"formulacode": formulacode}
+    numbers = fields_of(scored)
+    numbers["formulacode"] = None if scored.formulacode is None else asdict(scored.formulacode)
+    numbers["composite"] = numbers.pop("composite_score")  # as these messages have always called it
     return {name: _json(value) for name, value in numbers.items()}
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from schemas.canonical import canonical_json, sha256_hex
 from schemas.events import Event, TrialRetracted, known_content
 from schemas.identity import UNKNOWN, encode_id
-from schemas.plain import AnyTrial, PlainTrial
+from schemas.plain import AnyTrial, PlainTrial, canonical_content
 from streamer.score import model_of_agent
 
 NO_TIME = -(2**63)
@@ -108,7 +108,7 @@ def _encoded_place(agent: str, model: str, tier: str | None, subtest: str | None
 def fingerprint(event: Event | PlainTrial) -> str:
     """Digest of the canonical content without the revision (R17), 32 hexadecimal characters."""
     if isinstance(event, PlainTrial):
-        content = event.canonical_content(_reported(event.agent, event.model))
+        content = canonical_content(event, _reported(event.agent, event.model))
     else:
         known = known_content(event)
         if "model" in known:

@@ -1,14 +1,52 @@
-"""Counters that keep nothing at zero."""
+"""Counting in and out: with sign 1 something is counted, with sign -1 exactly that is taken back."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from schemas.limits import MAX_COUNT
 
 T = TypeVar("T")
+S_contra = TypeVar("S_contra", contravariant=True)
+V_contra = TypeVar("V_contra", contravariant=True)
+
+
+class Merging(Protocol[S_contra]):
+    """A statistic that can count another one in."""
+
+    def merge(self, other: S_contra, /) -> None:
+        """Count in all that the other holds."""
+
+    def unmerge(self, other: S_contra, /) -> None:
+        """Undo one `merge` of the other."""
+
+
+class Extending(Protocol[V_contra]):
+    """A statistic that can count values in."""
+
+    def extend(self, values: V_contra, /) -> None:
+        """Count the values in."""
+
+    def withdraw(self, values: V_contra, /) -> None:
+        """Undo one `extend` of the values."""
+
+
+def count_all_of(held: Merging[T], other: T, sign: int) -> None:
+    """Count another statistic in, or take it back."""
+    if sign > 0:
+        held.merge(other)
+    else:
+        held.unmerge(other)
+
+
+def count_values(held: Extending[T], values: T, sign: int) -> None:
+    """Count values in, or take them back."""
+    if sign > 0:
+        held.extend(values)
+    else:
+        held.withdraw(values)
 
 
 def json_count(total: float) -> int | float:

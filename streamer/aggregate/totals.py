@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamer.aggregate.group import Owner, accuracies
-from streamer.aggregate.tally import json_count, tally, tally_all
+from streamer.aggregate.tally import count_all_of, count_values, json_count, tally, tally_all
 from streamer.aggregate.trials import Trials
 from streamer.score import NOP
-from streamer.stats import ExactSum, PassAtK, json_number
+from streamer.stats import Attempts, ExactSum, PassAtK, json_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +92,11 @@ class RunTotals:
             tally(self.failure_modes, outcome.failure_mode, sign)
         tally(self.tasks, outcome.task_id, sign)
         if outcome.speedup_percentage is not None:
-            change = self.speedup_percentage.add if sign > 0 else self.speedup_percentage.remove
-            change(outcome.speedup_percentage)
+            count_values(self.speedup_percentage, [outcome.speedup_percentage], sign)
         if outcome.compared:
             tally(self.owners, (*SEVERAL, outcome.tier), sign)
-            count = self.pass_at_k.add if sign > 0 else self.pass_at_k.remove
-            count(outcome.task_id, outcome.resolved is True)
+            attempts = Attempts.of([(outcome.task_id, outcome.resolved is True)])
+            count_values(self.pass_at_k, attempts, sign)
 
     def count_trials(self, trials: Trials, sign: int, owner: Owner, *, compared: bool) -> None:
         """Count trials of their own of one agent:model in one tier, or take them back.
@@ -115,18 +114,18 @@ class RunTotals:
         tally_all(self.failure_modes, trials.failure_modes, sign)
         percentages = [score.speedup_percentage for _, score in trials.formulacode.pairs]
         known = [percentage for percentage in percentages if percentage is not None]
-        (self.speedup_percentage.extend if sign > 0 else self.speedup_percentage.withdraw)(known)
+        count_values(self.speedup_percentage, known, sign)
         trials.attempts.tally(self.tasks, sign)
         if compared:
             tally(self.owners, owner, sign * trials.number)
-            (self.pass_at_k.extend if sign > 0 else self.pass_at_k.withdraw)(trials.attempts)
+            count_values(self.pass_at_k, trials.attempts, sign)
 
     def count_spent(self, trials: Trials, sign: int) -> None:
         """Count what slots spend (`sign` 1) or take it back (-1)."""
         self.slots += sign * trials.number
         self.with_formulacode += sign * len(trials.formulacode.pairs)
         for metric, held in self.sums.items():
-            (held.merge if sign > 0 else held.unmerge)(trials.values[metric].sums)
+            count_all_of(held, trials.values[metric].sums, sign)
         for metric in _COVERED:
             self.covered[metric] += sign * len(trials.values[metric])
 

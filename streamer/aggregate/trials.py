@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain, pairwise
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
-from msgspec import structs
 from numpy.typing import NDArray
 
 from streamer.aggregate.formulacode import FormulaCodeTrials
@@ -17,25 +17,28 @@ from streamer.stats import Attempts, Values
 
 COMPOSITE = "composite_score"
 
-DISTRIBUTED = {
-    "pass_rate": "pass_rate",
-    "impl_rate": "impl_rate",
-    COMPOSITE: "composite",
-    "cost_usd": "cost_usd",
-    "cost_of_pass": "cost_of_pass",
-    "duration_seconds": "duration_seconds",
-    "input_tokens": "input_tokens",
-    "output_tokens": "output_tokens",
-}
-"""Metric with statistics -> attribute of a scored trial."""
+DISTRIBUTED = (
+    "pass_rate",
+    "impl_rate",
+    COMPOSITE,
+    "cost_usd",
+    "cost_of_pass",
+    "duration_seconds",
+    "input_tokens",
+    "output_tokens",
+)
+"""Numbers of a score that get statistics."""
 
 SUMMED = ("cache_read_tokens", "cache_write_tokens", "trajectory_length")
-"""Metrics of which only sum and count are kept."""
+"""Numbers of which only sum and count are kept."""
 
 WORTH_COLUMNS = 64
 """From so many trials a part on, on average, it is faster to sum them in columns."""
 
-_VALUES = (*DISTRIBUTED.items(), *zip(SUMMED, SUMMED, strict=True))
+METRICS = (*DISTRIBUTED, *SUMMED)
+"""Every number of a score that groups count."""
+
+_COLUMNS = (*METRICS, "resolved", "success", "infrastructure_failure", "failure_mode", "formulacode")
 
 
 class Trials(NamedTuple):
@@ -85,7 +88,7 @@ class Trials(NamedTuple):
             resolved.count(None),
             columns["infrastructure_failure"].count(True),
             sum(success for success, cost in zip(columns["success"], costs, strict=True) if cost is not None),
-            {metric: Values(_known(columns[attribute])) for metric, attribute in _VALUES},
+            {metric: Values(_known(columns[metric])) for metric in METRICS},
             _known(columns["failure_mode"]),
             _known([key[6] for key in keys]),
             FormulaCodeTrials([(s, s.formulacode) for s in scores if s.formulacode is not None]),
@@ -98,13 +101,13 @@ class Trials(NamedTuple):
             return [cls.of(part) for part in parts]
         keys, scores = zip(*chain.from_iterable(parts), strict=True)
         columns = _columns(scores)
-        for name in ("resolved", "infrastructure_failure", *DISTRIBUTED.values(), *SUMMED):
+        for name in ("resolved", "infrastructure_failure", *METRICS):
             columns[name] = _float_column(columns[name])
         pairs = [(score, score.formulacode) for score in scores]
         bounds = [0, *accumulate(map(len, parts))]
         passed, no_verdict = columns["resolved"] == 1.0, np.isnan(columns["resolved"])
         paid = np.array(columns["success"], dtype=np.bool_) & ~np.isnan(columns["cost_usd"])
-        values = {metric: Values.parts(columns[attribute], bounds) for metric, attribute in _VALUES}
+        values = {metric: Values.parts(columns[metric], bounds) for metric in METRICS}
         attempts_of = Attempts.parts([key[1] for key in keys], passed.tolist(), bounds)
         return [
             cls(
@@ -144,9 +147,8 @@ class Trials(NamedTuple):
 
 
 def _columns(scores: Sequence[Scored]) -> dict[str, Any]:
-    """Attribute of a scored trial -> its values in all of them."""
-    rows = map(structs.astuple, scores)
-    return dict(zip(Scored.__struct_fields__, zip(*rows, strict=True), strict=True))
+    """What is counted of each score, by name."""
+    return {name: list(map(attrgetter(name), scores)) for name in _COLUMNS}
 
 
 def _float_column(values: Sequence[float | None]) -> NDArray[np.float64]:

@@ -18,16 +18,9 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from streamer.client.delivery import Delivery
+from streamer.client.event_arguments import FinishFields, PlanFields, RetractionFields, TrialFields
 from streamer.client.loop_thread import LoopThread
-from streamer.client.outbound import (
-    AnEvent,
-    FinishFields,
-    InvalidEvent,
-    InvalidEvents,
-    PlanFields,
-    RetractionFields,
-    TrialFields,
-)
+from streamer.client.outbound import AnEvent, InvalidEvent, InvalidEvents
 from streamer.client.publishing import Counts
 from streamer.client.spill import spill_dir as default_spill_dir
 from streamer.client.taking import take

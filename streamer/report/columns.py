@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_type_hints
 
+from schemas.events import Measurements
 from schemas.formulacode import FormulaCodePayload
 from schemas.summaries import ScoredTrial
 from streamer.web.trial_list import outcome_of
@@ -57,6 +58,19 @@ def _of_formulacode(kind: Kind, *names: str, unit: str = "") -> list[Column]:
     return [Column(name, kind, unit, ("formulacode", name)) for name in names]
 
 
+def _of_measurements() -> list[Column]:
+    """What a harness measures of a trial, in the order of the model."""
+    hints = get_type_hints(Measurements)
+    columns = []
+    for name, field in Measurements.model_fields.items():
+        says = field.json_schema_extra
+        assert isinstance(says, dict), name
+        columns.append(Column(name, _KINDS[get_args(hints[name])[0]], str(says["unit"]), (name,)))
+    return columns
+
+
+_KINDS: dict[type, Kind] = {int: "integer", float: "number"}
+
 COLUMNS: tuple[Column, ...] = (
     *_of_trial("text", "run_id", "shard", "task_id"),
     *_of_trial("integer", "attempt"),
@@ -73,8 +87,7 @@ COLUMNS: tuple[Column, ...] = (
     *_of_trial("text", "cost_source"),
     *_of_trial("number", "cost_of_pass", unit="USD"),
     *_of_trial("number", "duration_seconds", unit="seconds"),
-    *_of_trial("integer", "input_tokens", "output_tokens", unit="tokens"),
-    *_of_trial("integer", "trajectory_length", unit="interactions"),
+    *_of_measurements(),
     *_of_formulacode("number", "task_speedup", unit="ratio"),
     *_of_formulacode(
         "number",

@@ -10,7 +10,7 @@ from streamer.score.model_names import BASELINE_LABELS, model_for_pricing, model
 from streamer.score.prices import Price, PriceTable, PriceTableError
 from streamer.score.profiles import GradingProfile, UnknownProfile, grading_profile
 from streamer.score.rules import NOP, ScoringRules
-from streamer.score.trial import Scored, deciding_sub_trial, score_trial, score_trial_group
+from streamer.score.trial import Scored, deciding_sub_trial, fields_of, score_trial, score_trial_group
 
 __all__ = [
     "ADVANTAGES",
@@ -28,6 +28,7 @@ __all__ = [
     "cost_delta",
     "cost_of_pass",
     "deciding_sub_trial",
+    "fields_of",
     "grading_profile",
     "is_formulacode",
     "made_with",

@@ -4,69 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+import msgspec
 
-from schemas.events import SnapshotCounts, TestCounts
+from schemas.events import Measurements, SnapshotCounts, TestCounts
 from schemas.plain import AnyTrial, PlainTrial
+from schemas.summaries import CostSource, TrialScore, VerdictSource
 from streamer.score.cost_of_pass import cost_of_pass
 from streamer.score.formulacode.reverted import Entries, known_benchmarks, with_own
 from streamer.score.formulacode.score import FormulaCodeScore, formulacode_score, is_formulacode
 from streamer.score.infrastructure import is_infrastructure_failure
 from streamer.score.rules import NOP, ScoringRules
 
-CostSource = Literal["reported", "estimated"]
-VerdictSource = Literal["reported", "derived"]
-
 NO_FAILURE = frozenset({None, "", "unset", "none"})
 """Failure modes of a trial that did not fail to end (G6)."""
 
 
-class Scored(Struct, frozen=True, gc=False):
-    """The numbers of one trial. None means unknown, never 0 (R1).
+MEASURED = tuple(Measurements.model_fields)
+"""Names of what is taken over from the event as it is."""
 
-    Attributes:
-        resolved: the harness's verdict, or the one that follows from tests and snapshot (R27); None: no
-            verdict (R19).
-        verdict_source: where `resolved` comes from; None: no verdict.
-        success: from tests and snapshot where there are any, else `resolved is True` (R20).
-        pass_rate: 1.0 or 0.0, from `success`.
-        impl_rate: the judge's weighted score in [0, 1]; None without one (R13).
-        composite: weighted mean of both rates; None without a judge's score (R13).
-        cost_usd: US dollars.
-        cost_source: whether the harness reported the cost or it is tokens x price (R2).
-        cost_of_pass: US dollars; Infinity where the trial failed, None where it passed at an unknown cost.
-        duration_seconds: as reported, else from start to end; a negative difference is missing.
-        infrastructure_failure: it is unresolved because the infrastructure failed.
-        formulacode: speedups, advantages and failure flags; None where neither the trial nor its group
-            carries any of FormulaCode's sections.
-    """
+if TYPE_CHECKING:
 
-    resolved: bool | None
-    verdict_source: VerdictSource | None
-    success: bool
-    pass_rate: float
-    impl_rate: float | None
-    composite: float | None
-    cost_usd: float | None
-    cost_source: CostSource | None
-    cost_of_pass: float | None
-    duration_seconds: float | None
-    input_tokens: int | None
-    output_tokens: int | None
-    cache_read_tokens: int | None
-    cache_write_tokens: int | None
-    trajectory_length: int | None
-    failure_mode: str | None
-    infrastructure_failure: bool
-    formulacode: FormulaCodeScore | None
+    class Scored(TrialScore):
+        """The score of one trial: :class:`~schemas.summaries.TrialScore` and what is not published with it.
+
+        Attributes:
+            cache_read_tokens: as the event has it.
+            cache_write_tokens: likewise.
+            formulacode: speedups, advantages and failure flags; None where neither the trial nor its group
+                carries any of FormulaCode's sections.
+        """
+
+        cost_of_pass: float | None  # Infinity where the trial failed
+        cache_read_tokens: int | None
+        cache_write_tokens: int | None
+        formulacode: FormulaCodeScore | None
+
+else:
+    _names = [*TrialScore.model_fields, "cache_read_tokens", "cache_write_tokens", "formulacode"]
+    Scored = msgspec.defstruct("Scored", _names, module=__name__, frozen=True, gc=False, kw_only=True)
+
+
+def fields_of(scored: Scored) -> dict[str, Any]:
+    """The fields of a score by name."""
+    struct: Any = scored
+    return msgspec.structs.asdict(struct)
 
 
 def score_trial(event: AnyTrial, rules: ScoringRules) -> Scored:
     """Score a trial of its own (R10): its tests and snapshot are judged absolutely."""
-    if isinstance(event, PlainTrial):
-        return _scored(event, event.resolved is True, None, rules)
+    if isinstance(event, PlainTrial):  # which has no section
+        return _scored(event, _success(event, pytest_failed=False, snapshot_failed=False), None, rules)
     return _score(event, _Group([event], None), rules)
 
 
@@ -114,13 +103,9 @@ class _Group:
 
 
 def _score(event: AnyTrial, group: _Group, rules: ScoringRules) -> Scored:
-    if event.tests is None and event.snapshot is None:
-        pytest_failed = snapshot_failed = False
-        success = event.resolved is True  # (R20): with no section at all the harness's verdict decides
-    else:  # an absent section does not apply
-        pytest_failed = event.tests is not None and _tests_failed(event.tests, group.allowed_failures)
-        snapshot_failed = event.snapshot is not None and _snapshot_failed(event.snapshot)
-        success = not (pytest_failed or snapshot_failed)
+    pytest_failed = event.tests is not None and _tests_failed(event.tests, group.allowed_failures)
+    snapshot_failed = event.snapshot is not None and _snapshot_failed(event.snapshot)
+    success = _success(event, pytest_failed=pytest_failed, snapshot_failed=snapshot_failed)
     formulacode = None
     if group.with_formulacode:
         reverted = _changed_nothing(event, success)
@@ -131,6 +116,13 @@ def _score(event: AnyTrial, group: _Group, rules: ScoringRules) -> Scored:
             reverted_to=with_own(event, group.benchmarks) if reverted else None,
         )
     return _scored(event, success, formulacode, rules)
+
+
+def _success(event: AnyTrial, *, pytest_failed: bool, snapshot_failed: bool) -> bool:
+    """From tests and snapshot where there are any: a missing one does not apply. Else the verdict (R20)."""
+    if event.tests is None and event.snapshot is None:
+        return event.resolved is True
+    return not (pytest_failed or snapshot_failed)
 
 
 def _scored(
@@ -146,22 +138,20 @@ def _scored(
         success=success,
         pass_rate=pass_rate,
         impl_rate=impl_rate,
-        composite=None if impl_rate is None else rules.profile.composite(pass_rate, impl_rate),
+        composite_score=None if impl_rate is None else rules.profile.composite(pass_rate, impl_rate),
         cost_usd=cost,
         cost_source=cost_source,
         cost_of_pass=cost_of_pass(cost, int(success)),
         duration_seconds=_elapsed(event) if event.duration_seconds is None else event.duration_seconds,
-        input_tokens=event.input_tokens,
-        output_tokens=event.output_tokens,
         cache_read_tokens=event.cache_read_tokens,
         cache_write_tokens=event.cache_write_tokens,
-        trajectory_length=event.trajectory_length,
         failure_mode=event.failure_mode,
         infrastructure_failure=not resolved
         and is_infrastructure_failure(
             event.harness or rules.harness, event.failure_mode, rules.infrastructure
         ),
         formulacode=formulacode,
+        **{name: getattr(event, name) for name in MEASURED},
     )
 
 

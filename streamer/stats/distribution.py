@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from math import inf, isfinite, nan
 from typing import Any
 
-from streamer.stats.digits import MANY
 from streamer.stats.errors import StatsError
 from streamer.stats.exact_sum import ExactSum
-from streamer.stats.few import FEW, Numbers, median_of_few, numbers_of_few
+from streamer.stats.held import FewValues, Held
 from streamer.stats.numbers import json_number
-from streamer.stats.ordered import OrderedMultiset
 from streamer.stats.values import Values
 
 
@@ -35,44 +33,31 @@ class Distribution:
     0.33333333333333337
     """
 
-    __slots__ = (
-        "_few",
-        "_finite",
-        "_infinite",
-        "_median_of_few",
-        "_negative_infinite",
-        "_ordered",
-        "_said",
-        "_total",
-        "nans",
-    )
-
-    _finite: ExactSum
-    _ordered: OrderedMultiset
+    __slots__ = ("_held", "_said", "_total", "nans")
 
     def __init__(self) -> None:
-        self._few: list[float] | None = []  # all values, until they are many
-        self._infinite = 0
-        self._negative_infinite = 0
+        self._held = self._empty()
         self._forget()
         self.nans = 0
         """NaN values seen; they are in no other number."""
 
+    def _empty(self) -> Held:
+        return FewValues()
+
     def _forget(self) -> None:
-        """What was worked out no longer holds."""
+        """Drop what was worked out and no longer holds."""
         self._said: tuple[int, dict[str, Any]] | None = None
         self._total: float | None = None
-        self._median_of_few: float | None = None
 
     @property
     def count(self) -> int:
         """Values held, infinite ones included, NaN not."""
-        return len(self._ordered if self._few is None else self._few)
+        return len(self._held.ordered)
 
     @property
     def finite(self) -> ExactSum:
         """The exact sums of the finite values, to be read only."""
-        return self._finite if self._few is None else ExactSum.of([v for v in self._few if isfinite(v)])
+        return self._held.finite
 
     def add(self, value: float) -> None:
         """Count a value in."""
@@ -80,19 +65,10 @@ class Distribution:
 
     def extend(self, values: Sequence[float] | Values) -> None:
         """Count several values in, which is much faster than one by one."""
+        counted = values if isinstance(values, Values) else Values(values)
+        self._held = self._held.with_more(counted)
+        self.nans += counted.nans
         self._forget()
-        if not isinstance(values, Values):
-            values = Values(values)
-        self.nans += values.nans
-        if self._few is not None:
-            if len(self._few) + values.size <= FEW:
-                self._few.extend(values.kept)
-                return
-            held, self._few = self._few, None
-            self._finite, self._ordered = ExactSum(), OrderedMultiset()
-            if held:
-                self._count_in(Values(held))
-        self._count_in(values)
 
     def remove(self, value: float) -> None:
         """Undo one `add` of the value; raises StatsError if it is not there."""
@@ -100,139 +76,91 @@ class Distribution:
 
     def withdraw(self, values: Sequence[float] | Values) -> None:
         """Undo one `extend` of the values; raises StatsError if one is not there, and changes nothing."""
-        if not isinstance(values, Values):
-            values = Values(values)
-        if values.nans > self.nans:
+        gone = values if isinstance(values, Values) else Values(values)
+        if gone.nans > self.nans:
             raise StatsError.absent("Distribution", nan)
-        if self._few is None:
-            self._ordered.unmerge(OrderedMultiset(values.kept))
-            self._finite.unmerge(values.sums)
-            self._infinite -= values.infinite
-            self._negative_infinite -= values.negative_infinite
-        else:
-            self._few = _without(self._few, values.kept)
-        self.nans -= values.nans
+        self._held.take_out(gone)
+        self.nans -= gone.nans
         self._forget()
 
     def merge(self, *others: Distribution) -> None:
         """Count in all that the others hold; they stay as they are."""
-        parts = [(other._values(), other.nans) for other in others]
+        parts = [(other._held.to_list(), other.nans) for other in others]
         for values, nans in parts:
             self.extend(values)
             self.nans += nans
 
     def unmerge(self, *others: Distribution) -> None:
         """Undo one `merge` of the others; raises StatsError if a value is not there."""
-        values = [value for other in others for value in other._values()]
+        values = [value for other in others for value in other._held.to_list()]
         self.withdraw(values + [nan] * sum(other.nans for other in others))
 
     def total(self) -> float:
         """The sum, correctly rounded; 0.0 of nothing; infinite or NaN with infinite values."""
         if self._total is None:
-            if self._few is None:
-                self._total = self._finite.total() + self._infinities()
-            else:
-                self._total = numbers_of_few(self._few, 0)[1]
+            self._total = self._held.finite.total() + self._infinities()
         return self._total
 
     def total_over(self, parts: int) -> float:
         """The exact sum over a positive count, rounded once (R18); infinite or NaN with infinite values."""
-        infinite = self._infinities() if self._few is None else sum(v for v in self._few if not isfinite(v))
-        return self.finite.total_over(parts) + infinite
+        return self._held.finite.total_over(parts) + self._infinities()
 
     def mean(self) -> float | None:
         """The mean, correctly rounded; None of nothing; infinite or NaN with infinite values."""
-        if self._few is not None:
-            return numbers_of_few(self._few, 0)[0].mean
-        if self._infinite or self._negative_infinite:
-            return self._infinities()
-        return self._finite.mean()
+        return self._infinities() or self._held.finite.mean()
 
     def median(self) -> float | None:
         """The middle value, or the mean of the two middle ones (S5); None of nothing."""
-        if self._few is None:
-            return self._ordered.median()
-        if self._median_of_few is None and self._few:
-            self._median_of_few = median_of_few(sorted([value + 0.0 for value in self._few]))
-        return self._median_of_few
+        return self._held.ordered.median()
 
     def mode(self) -> float | None:
         """The most frequent value, compared as it is; of several the smallest (R15)."""
-        return self._ordered.mode() if self._few is None else numbers_of_few(self._few, 0)[0].mode
+        return self._held.ordered.mode()
 
     def min(self) -> float | None:
         """The smallest value; None of nothing."""
-        return self._ordered.min() if self._few is None else numbers_of_few(self._few, 0)[0].min
+        return self._held.ordered.min()
 
     def max(self) -> float | None:
         """The largest value; None of nothing."""
-        return self._ordered.max() if self._few is None else numbers_of_few(self._few, 0)[0].max
+        return self._held.ordered.max()
 
     def std_dev(self, ddof: int = 0) -> float | None:
         """The standard deviation (ddof 1: of a sample); None of nothing or with infinite values (R14)."""
-        if self._few is not None:
-            return numbers_of_few(self._few, ddof)[0].std_dev
-        if self._infinite or self._negative_infinite:
-            return None
-        return self._finite.std_dev(ddof)
+        return None if self._infinities() else self._held.finite.std_dev(ddof)
 
     def variance(self, ddof: int = 0) -> float | None:
         """The variance (ddof 1: of a sample); None of nothing or with infinite values (R14)."""
-        if self._few is not None:
-            return ExactSum.of(self._few).variance(ddof) if all(map(isfinite, self._few)) else None
-        if self._infinite or self._negative_infinite:
-            return None
-        return self._finite.variance(ddof)
+        return None if self._infinities() else self._held.finite.variance(ddof)
 
     def summary(self, ddof: int = 0) -> dict[str, Any]:
         """The statistics as they travel in JSON (R14); of nothing: count 0, the rest None (R16).
 
         To be read only: asked again without a change, it is the same object.
         """
-        if self._said is not None and self._said[0] == ddof:
-            return self._said[1]
-        if self._few is None:
-            numbers = self._numbers(ddof)
-        else:
-            numbers, self._total = numbers_of_few(self._few, ddof)
-        says: dict[str, Any] = dict(zip(Numbers._fields, numbers, strict=True))
-        if numbers.std_dev is None or not isfinite(numbers.std_dev):
+        if self._said is None or self._said[0] != ddof:
+            self._said = (ddof, self._numbers(ddof))
+        return self._said[1]
+
+    def _numbers(self, ddof: int) -> dict[str, Any]:
+        """The summary, from sums that are worked out once."""
+        ordered, finite, infinities = self._held.ordered, self._held.finite, self._infinities()
+        self._total = finite.total() + infinities
+        spread = None if infinities else finite.std_dev(ddof)
+        says: dict[str, Any] = {
+            "median": ordered.median(),
+            "mean": infinities or finite.mean(),
+            "mode": ordered.mode(),
+            "min": ordered.min(),
+            "max": ordered.max(),
+            "std_dev": spread,
+        }
+        if spread is None or not isfinite(spread):
             says = {name: json_number(value) for name, value in says.items()}
-        says["count"] = self.count
-        self._said = (ddof, says)
-        return says
-
-    def _numbers(self, ddof: int) -> Numbers:
-        return Numbers(self.median(), self.mean(), self.mode(), self.min(), self.max(), self.std_dev(ddof))
-
-    def _values(self) -> list[float]:
-        """All values, in no order."""
-        return self._ordered.to_list() if self._few is None else self._few.copy()
-
-    def _count_in(self, values: Values) -> None:
-        """Count values in where there are many."""
-        if values.size < MANY:
-            self._ordered.extend(values.kept)
-        else:
-            self._ordered.extend_with_array(values.array)
-        self._infinite += values.infinite
-        self._negative_infinite += values.negative_infinite
-        if values.finite:
-            self._finite.merge(values.sums)
+        return says | {"count": len(ordered)}
 
     def _infinities(self) -> float:
         """The sum of the infinite values; 0.0 if there are none."""
-        if self._infinite and self._negative_infinite:
-            return nan
-        if self._infinite:
-            return inf
-        return -inf if self._negative_infinite else 0.0
-
-
-def _without(held: list[float], gone: Sequence[float]) -> list[float]:
-    left = held.copy()
-    for value in gone:
-        if value not in left:
-            raise StatsError.absent("Distribution", value)
-        left.remove(value)
-    return left
+        if self._held.infinite:
+            return nan if self._held.negative_infinite else inf
+        return -inf if self._held.negative_infinite else 0.0

@@ -65,6 +65,18 @@ class ExactSum:
         sums.extend(values)
         return sums
 
+    @classmethod
+    def of_zeros_and_ones(cls, zeros: int, ones: int) -> ExactSum:
+        """The sums of so many zeros and ones.
+
+        >>> ExactSum.of_zeros_and_ones(1, 3).mean()
+        0.75
+        """
+        sums = cls()
+        sums._sum = sums._squares = ones
+        sums.count = zeros + ones
+        return sums
+
     def _reset(self) -> None:
         self._sum = 0  # over 2 ** shift
         self._squares = 0  # over 2 ** (2 * shift)

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamer.stats.errors import StatsError
-from streamer.stats.mode import most_frequent
-from streamer.stats.numbers import JsonNumber, json_number, middle_of
+from streamer.stats.numbers import JsonNumber, json_number
+from streamer.stats.ranked import Ranked, most_frequent, precedes, runs_of
 
 _BLOCK = 1024
 """Values of a block after a rebuild; a block splits at twice that. Inserting moves 8 KiB on average."""
@@ -27,7 +27,7 @@ _REBUILD_SHARE = 256
 """More changes than one in so many of the values held: merging all again is faster, at 3 ns a value."""
 
 
-class OrderedMultiset:
+class OrderedMultiset(Ranked):
     """Floats, infinite ones included, in ascending order: 8 bytes a value.
 
     The values lie in sorted blocks of doubles. New values wait unsorted until somebody asks; then few are
@@ -140,43 +140,6 @@ class OrderedMultiset:
         fresh = (part.tolist() for part in self._fresh_parts)
         return [*self._fresh, *chain.from_iterable(fresh), *chain.from_iterable(self._blocks)]
 
-    def min(self) -> float | None:
-        """The smallest value; None of nothing."""
-        self._settle()
-        return self._blocks[0][0] if self._blocks else None
-
-    def max(self) -> float | None:
-        """The largest value; None of nothing."""
-        self._settle()
-        return self._tops[-1] if self._tops else None
-
-    def median(self) -> float | None:
-        """The middle value, or the correctly rounded mean of the two middle ones (S5); None of nothing.
-
-        Between -inf and inf there is no middle: NaN.
-        """
-        self._settle()
-        if not self._settled:
-            return None
-        half, odd = divmod(self._settled, 2)
-        upper = self._at(half)
-        return upper if odd else middle_of(self._at(half - 1), upper)
-
-    def mode(self) -> float | None:
-        """The most frequent value, compared as it is; of several the smallest (R15).
-
-        With all values distinct it is the smallest one. Infinite values count like others. None of nothing.
-
-        >>> OrderedMultiset([0.9, 0.5, 0.9]).mode(), OrderedMultiset([0.9, 0.5, 0.9000001]).mode()
-        (0.9, 0.5)
-        """
-        self._settle()
-        if not self._settled:
-            return None
-        if not self._top_count:
-            self._top, self._top_count = most_frequent(self._joined())
-        return self._top
-
     def summary(self) -> dict[str, JsonNumber]:
         """Minimum, median, maximum, mode and count, as they travel in JSON."""
         return {
@@ -187,8 +150,14 @@ class OrderedMultiset:
             "count": len(self),
         }
 
-    def _at(self, rank: int) -> float:
-        """The value of that rank, from 0; the cursor moves there."""
+    def at(self, rank: int) -> float:
+        """The value of that rank, from 0; unless it is the first or the last, the cursor moves there."""
+        if self._fresh or self._fresh_parts:
+            self._settle()
+        if rank == 0:
+            return self._blocks[0][0]
+        if rank == self._settled - 1:
+            return self._tops[-1]
         blocks = self._blocks
         while rank < self._before:
             self._middle -= 1
@@ -197,6 +166,12 @@ class OrderedMultiset:
             self._before += len(blocks[self._middle])
             self._middle += 1
         return blocks[self._middle][rank - self._before]
+
+    def _find_mode(self) -> float:
+        self._settle()
+        if not self._top_count:
+            self._top, self._top_count = most_frequent(*runs_of(self._joined()))
+        return self._top
 
     def _find(self, value: float) -> tuple[int, int] | None:
         """Block and place of one such value."""
@@ -254,7 +229,7 @@ class OrderedMultiset:
         first, end = bisect_left(block, value), bisect_right(block, value)
         if (first == 0 or end == len(block)) and len(self._blocks) > 1:
             self._top_count = 0
-        elif (first - end, value) < (-self._top_count, self._top):
+        elif precedes(value, end - first, self._top, self._top_count):
             self._top, self._top_count = value, end - first
 
     def _unmerge_few(self, values: list[float]) -> None:

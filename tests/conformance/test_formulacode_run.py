@@ -98,7 +98,7 @@ def scored_trial(entry: Json, verdict: bool | None) -> Scored:
         num_valid_benchmarks=counts[1],
         speedup_percentage=None,
     )
-    unknown: Json = dict.fromkeys(Scored.__annotations__)
+    unknown: Json = dict.fromkeys(Scored.__struct_fields__)
     return Scored(
         **unknown
         | {

@@ -78,8 +78,8 @@ def test_every_published_row_scores_as_published(dataset: str) -> None:
         assert scored.pass_rate == answer["pass_rate"]
         assert scored.impl_rate == answer["impl_rate"]
         assert scored.cost_of_pass == answer["cost_of_pass"]
-        assert scored.composite == answer["composite_score"]
-        assert PROFILE.grade(scored.composite) == answer["letter_grade"]
+        assert scored.composite_score == answer["composite_score"]
+        assert PROFILE.grade(scored.composite_score) == answer["letter_grade"]
 
 
 def test_published_grades_follow_the_later_profile() -> None:
@@ -121,8 +121,8 @@ def test_graded_runs() -> None:
             "pass_rate": scored.pass_rate,
             "impl_rate": scored.impl_rate,
             "cost_of_pass": scored.cost_of_pass,
-            "composite_score": scored.composite,
-            "letter_grade": PROFILE.grade(scored.composite),
+            "composite_score": scored.composite_score,
+            "letter_grade": PROFILE.grade(scored.composite_score),
         } == case["expected"], case["id"]
 
 
@@ -136,7 +136,7 @@ def medians_by_tier(rows: list[Case]) -> dict[str, dict[str, float]]:
     tiers: dict[str, list[Scored]] = defaultdict(list)
     for row in rows:
         tiers[row["tier"]].append(score_trial(of_row(row), RULES))
-    metrics = ("pass_rate", "impl_rate", "cost_usd", "composite")
+    metrics = ("pass_rate", "impl_rate", "cost_usd", "composite_score")
     return {
         tier: {metric: median(getattr(scored, metric) for scored in trials) for metric in metrics}
         for tier, trials in tiers.items()
@@ -156,10 +156,10 @@ def test_cross_tier_numbers_but_r23_no_uplift_over_a_zero_baseline(number: int) 
     assert variance_of_medians(of("cost_usd"), PROFILE.ddof) == approx(expected["cost_variance"])
     assert cost_delta(of("cost_usd")) == approx(expected["cost_delta"])
     for tier, uplift in expected["tier_uplifts"].items():
-        ours = tier_uplift(tiers[tier]["composite"], tiers["T0"]["composite"])
-        assert ours == (approx(uplift) if tiers["T0"]["composite"] > 0 else None)
+        ours = tier_uplift(tiers[tier]["composite_score"], tiers["T0"]["composite_score"])
+        assert ours == (approx(uplift) if tiers["T0"]["composite_score"] > 0 else None)
     for tier, answer in case["expected"]["tiers"].items():
-        assert PROFILE.grade(tiers[tier]["composite"]) == answer["grade"]
+        assert PROFILE.grade(tiers[tier]["composite_score"]) == answer["grade"]
 
 
 # FormulaCode

@@ -30,8 +30,13 @@ def successes(*events: TrialResult) -> list[bool]:
 
 def test_example_1_of_the_specification() -> None:
     trial = scored(resolved=True, score=0.85, cost_usd=0.50)
-    assert (trial.pass_rate, trial.impl_rate, trial.cost_of_pass, trial.composite) == (1.0, 0.85, 0.50, 0.925)
-    assert RULES.profile.grade(trial.composite) == "B"
+    assert (trial.pass_rate, trial.impl_rate, trial.cost_of_pass, trial.composite_score) == (
+        1.0,
+        0.85,
+        0.50,
+        0.925,
+    )
+    assert RULES.profile.grade(trial.composite_score) == "B"
 
 
 # Success
@@ -262,12 +267,12 @@ def test_the_judges_score_is_clamped_to_0_and_1(score: float, impl_rate: float) 
 
 def test_a_trial_that_awaits_its_judge_has_no_composite() -> None:
     trial = scored(resolved=True)
-    assert (trial.impl_rate, trial.composite) == (None, None)
+    assert (trial.impl_rate, trial.composite_score) == (None, None)
 
 
 def test_the_profiles_weights_shape_the_composite() -> None:
     weighted = ScoringRules(RULES.prices, grading_profile("specified@3:1"))
-    assert score_trial(a_trial(resolved=True, score=0.5), weighted).composite == 0.875
+    assert score_trial(a_trial(resolved=True, score=0.5), weighted).composite_score == 0.875
 
 
 def test_a_reported_cost_wins_over_an_estimate_even_if_it_is_zero() -> None:

@@ -1,0 +1,270 @@
+"""CONTRIBUTING's recipe for a metric, followed in a copy of the packages: the metric is everywhere.
+
+The code blocks of the section are what is applied, so the document itself is under test.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+import pytest
+from redis import Redis
+
+from streamer.sinks.names import Names
+from tests.cli.test_up import up
+from tests.house.repository import ROOT
+from tests.support.cli import streamer
+from tests.support.worker_process import wait_for
+
+SECTION = re.compile(r"^## Add a metric\n(.*?)^## ", re.DOTALL | re.MULTILINE)
+STEP = re.compile(
+    r"^\d+\. In `([\w/]+\.py)`.*?at the end of `(\w+)`.*?^   ```python\n(.*?)^   ```",
+    re.DOTALL | re.MULTILINE,
+)
+COMMANDS = re.compile(r"^```bash\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+MOST_FILES = 4
+"""Product files that a metric may touch."""
+
+METRIC, BOARD, RUN, AGENT = "retries", "mean_retries", "nightly", "a:m"
+COPIED = ("streamer", "schemas", "tests", "docs")
+PUBLISH = """
+import sys, orjson
+from streamer.client import TrialPublisher
+with TrialPublisher() as publisher:
+    for line in sys.stdin.buffer:
+        event = orjson.loads(line)
+        del event["type"]
+        publisher.trial(**event)
+"""
+
+
+class Step(NamedTuple):
+    """One step of the recipe: `code` goes to the end of `name`, in the file at `path`."""
+
+    path: str
+    name: str
+    code: str
+
+
+def section() -> str:
+    """The recipe, as the document has it."""
+    found = SECTION.search((ROOT / "CONTRIBUTING.md").read_text("utf-8"))
+    assert found, "CONTRIBUTING.md has no section `Add a metric`"
+    return found[1]
+
+
+def steps() -> list[Step]:
+    """The steps of the recipe; every python block belongs to one."""
+    found = [Step(path, name, textwrap.dedent(code)) for path, name, code in STEP.findall(section())]
+    assert len(found) == section().count("```python"), "a block without file and place"
+    return found
+
+
+def with_code(source: str, step: Step) -> str:
+    """The module with the step's code as last element of the class, tuple or list of that name."""
+    [node] = [node for node in ast.parse(source).body if step.name in names_of(node)]
+    if isinstance(node, ast.ClassDef):
+        last: ast.AST = node.body[-1]
+    else:
+        value: ast.AST = node.value  # type: ignore[attr-defined]
+        held = next(part for part in ast.walk(value) if isinstance(part, ast.Tuple | ast.List))
+        last = held.elts[-1]
+    indent = " " * last.col_offset  # type: ignore[attr-defined]
+    lines = source.splitlines(keepends=True)
+    lines.insert(last.end_lineno, textwrap.indent(step.code, indent))  # type: ignore[attr-defined]
+    return "".join(lines)
+
+
+def names_of(node: ast.stmt) -> list[str]:
+    """The names that a statement of a module defines."""
+    if isinstance(node, ast.ClassDef):
+        return [node.name]
+    if isinstance(node, ast.Assign | ast.AnnAssign):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        return [target.id for target in targets if isinstance(target, ast.Name)]
+    return []
+
+
+def python_files(tree: Path) -> dict[str, bytes]:
+    """Every product module, by its path."""
+    return {
+        str(path.relative_to(tree)): path.read_bytes()
+        for package in ("streamer", "schemas")
+        for path in (tree / package).rglob("*.py")
+    }
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the repository in which the recipe has been followed."""
+    tree = tmp_path_factory.mktemp("contributor")
+    ignored = shutil.ignore_patterns("__pycache__", "data", "recorded")
+    for name in COPIED:
+        shutil.copytree(ROOT / name, tree / name, ignore=ignored)
+    shutil.copy(ROOT / "Makefile", tree)
+    before = python_files(tree)
+    for step in steps():
+        file = tree / step.path
+        file.write_text(with_code(file.read_text("utf-8"), step), encoding="utf-8")
+    for command in COMMANDS.findall(section()):
+        run_make(tree, command.split())
+    after = python_files(tree)
+    changed = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+    assert changed >= {step.path for step in steps()}
+    assert len(changed) <= MOST_FILES, changed
+    return tree
+
+
+def run_make(tree: Path, command: list[str]) -> None:
+    """Run a `make` command in the copy, with the interpreter of this test and nothing installed."""
+    program = [*command, "STAMP=", f"BIN={Path(sys.executable).parent}"]
+    done = subprocess.run(
+        program, cwd=tree, env=os.environ | environment(tree), capture_output=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def environment(tree: Path) -> dict[str, str]:
+    """Variables by which the copy is what Python imports."""
+    return {"PYTHONPATH": str(tree)}
+
+
+def events(count: int) -> bytes:
+    """Trials of one agent, one JSON object per line; every seventh does not know its retries."""
+    lines = []
+    for number in range(count):
+        event: dict[str, Any] = {
+            "type": "trial_result",
+            "run_id": RUN,
+            "task_id": f"t{number}",
+            "agent": "a",
+            "model": "m",
+            "resolved": number % 2 == 0,
+            "cost_usd": 0.25,
+        }
+        if number % 7 != 6:
+            event[METRIC] = number % 5
+        lines.append(orjson.dumps(event) + b"\n")
+    return b"".join(lines)
+
+
+def known_retries(count: int) -> list[int]:
+    """The values in :func:`events`."""
+    return [number % 5 for number in range(count) if number % 7 != 6]
+
+
+def assert_summary_has_it(summary: Mapping[str, Any], count: int) -> None:
+    """The summary of an agent says mean, extremes and coverage of the metric over so many trials."""
+    values = known_retries(count)
+    statistics = summary["statistics"][METRIC]
+    assert statistics["count"] == summary["coverage"][METRIC] == len(values)
+    assert statistics["mean"] == pytest.approx(sum(values) / len(values), rel=1e-15)
+    assert (statistics["min"], statistics["max"]) == (min(values), max(values))
+
+
+@pytest.fixture(autouse=True)
+def _in_the_copy(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs of these tests start in the copy, which Python then imports from."""
+    monkeypatch.chdir(tree)
+
+
+def test_the_copy_is_what_runs(tree: Path) -> None:
+    program = "import streamer, schemas; print(streamer.__file__, schemas.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | environment(tree), capture_output=True, check=True
+    )
+    assert all(Path(path).is_relative_to(tree) for path in done.stdout.decode().split())
+
+
+@pytest.mark.parametrize("count", [2, 200])
+def test_a_file_is_folded_with_the_metric(tree: Path, tmp_path: Path, count: int) -> None:
+    file = tmp_path / "events.jsonl"
+    file.write_bytes(events(count))
+    folded = streamer("fold", "--json", file, environment=environment(tree))
+    assert folded.returncode == 0, folded.stderr.decode()
+    summaries = [orjson.loads(line) for line in folded.stdout.splitlines()]
+    [agent] = [one for one in summaries if one["type"] == "agent_model_summary"]
+    assert_summary_has_it(agent, count)
+    report = streamer("report", "--from", file, "--format", "csv", environment=environment(tree))
+    assert_report_has_it(report.stdout, count)
+
+
+def assert_report_has_it(content: bytes, count: int) -> None:
+    """The report of the trials has a column with every value."""
+    rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"))))
+    assert len(rows) == count
+    assert sorted(int(row[METRIC]) for row in rows if row[METRIC]) == sorted(known_retries(count))
+
+
+@pytest.mark.slow
+def test_the_running_stack_has_the_metric(tree: Path, tmp_path: Path) -> None:
+    """Broker, worker, Redis and page of the copy: 2 trials first, then 200."""
+    here = environment(tree) | {"STREAMER_DISCOVERY": str(tmp_path / "running.json")}
+    with up(tmp_path, **environment(tree)) as (_, log):
+        [page] = re.findall(r"http://127\.0\.0\.1:\d+", log.read_text())
+        found = orjson.loads((tmp_path / "running.json").read_bytes())
+        board = Names(found["namespace"]).board(RUN, BOARD)
+        for count in (2, 200):
+            values = known_retries(count)
+            mean = pytest.approx(sum(values) / len(values), rel=1e-15)
+            publish(events(count), here)
+            wait_for_trials(here, count)
+            [agent] = asked(here, "query", "agents", RUN)
+            assert_summary_has_it(agent, count)
+            trials = asked(here, "query", "trials", RUN)
+            assert sorted(trial[METRIC] for trial in trials if trial[METRIC] is not None) == sorted(values)
+            with Redis.from_url(found["redis"]) as redis:
+                assert redis.zscore(board, AGENT) == mean
+            report = streamer("report", RUN, "--format", "csv", environment=here)
+            assert_report_has_it(report.stdout, count)
+            for rows in (asked(here, "query", "leaderboard", "--metric", BOARD), rows_of(page)):
+                assert [(row["agent_model"], row["value"]) for row in rows] == [(AGENT, mean)]
+
+
+def publish(lines: bytes, here: Mapping[str, str]) -> None:
+    """Publish events as a harness does, by the arguments of `TrialPublisher.trial`."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("STREAMER_")}
+    command = [sys.executable, "-c", PUBLISH]
+    done = subprocess.run(command, input=lines, env=clean | dict(here), capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def asked(here: Mapping[str, str], *command: object) -> list[Any]:
+    """What a command of the copy says as JSON, line by line."""
+    done = streamer(*command, "--json", environment=here)
+    assert done.returncode == 0, done.stderr.decode()
+    return [orjson.loads(line) for line in done.stdout.splitlines()]
+
+
+def wait_for_trials(here: Mapping[str, str], count: int) -> None:
+    """Wait until the run summary and the topic of scored trials have so many trials."""
+
+    def there() -> bool:
+        done = streamer("query", "run", RUN, "--json", environment=here)
+        if done.returncode != 0:
+            return False
+        counted: int = orjson.loads(done.stdout)["trials"]
+        return counted == count and len(asked(here, "query", "trials", RUN)) == count
+
+    wait_for(there, f"{count} trials are in", seconds=90)
+
+
+def rows_of(page: str) -> list[Any]:
+    """The board as the web page asks for it."""
+    with urllib.request.urlopen(f"{page}/api/leaderboard?metric={BOARD}", timeout=30) as answer:
+        rows: list[Any] = orjson.loads(answer.read())
+    return rows
