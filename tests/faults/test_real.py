@@ -21,7 +21,7 @@ def test_a_fold_of_the_real_runs_has_the_numbers_of_their_harnesses() -> None:
     }
     latest: dict[str, dict[str, bytes]] = {topic: {} for topic in topics.values()}
     for run in pipeline.runs():
-        for change in pipeline.all_summaries(run):
+        for change in pipeline.run(run).summaries():
             if change.value is not None:
                 latest[topics[change.kind]][change.key] = change.value
     assert real.check(latest, names) == RUNS + 1
