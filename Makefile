@@ -25,7 +25,7 @@ help:
 	@echo 'make test-kafka        the tests on a real Apache Kafka (Java and Maven, or KAFKA_BOOTSTRAP)'
 	@echo 'make test-all          the demo and all of these, with a time limit for each and a table'
 	@echo 'make fuzz              a million broken inputs for everything that reads some (docs/fuzzing.md)'
-	@echo 'make faults            break Kafka, Redis, network and workers 200 times and compare (45 minutes)'
+	@echo 'make faults            break Kafka, Redis, network, workers and `up` 290 times and compare (45 minutes)'
 	@echo 'make lint              ruff, mypy, import contracts'
 	@echo 'make ci                what CI runs: installs what is missing on Debian, then make test-all'
 	@echo 'make bench             measure everything into docs/performance/; SCALE=small for less, PEERS=dir'

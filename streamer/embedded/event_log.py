@@ -2,7 +2,7 @@
 
 So consumers see, and producers get acknowledged, only what survives a restart. Batches that wait for the disk
 together share one sync. One connection appends them to the broker, in the order of the journal: offsets are
-the same after a restart.
+the same after a restart, except behind copies of misplaced records, which the worker makes again.
 """
 
 from __future__ import annotations

@@ -2,57 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.embedded.stack import Stack, descendants, running, runs
+from tests.embedded.ends import after_another, kill_the_broker, kill_the_tree, orderly
+from tests.embedded.stack import running
 from tests.embedded.writers import Writers, missing
-from tests.support.worker_process import wait_for
 
 pytestmark = pytest.mark.stack
 
 PARTITIONS = 4
 TURNS = 2
-
-
-def orderly(*numbers: signal.Signals) -> Callable[[Stack], None]:
-    """Signals to `up` alone, one after the other."""
-
-    def end(stack: Stack) -> None:
-        below = descendants(stack.process.pid)
-        for number in numbers:
-            stack.process.send_signal(number)
-        stack.process.wait(60)
-        wait_for(lambda: not [pid for pid in below if runs(pid)], f"the end of all of {below}", 20)
-
-    return end
-
-
-def kill(part: str) -> Callable[[Stack], None]:
-    """SIGKILL of one process below `up`, and SIGTERM of `up` if it goes on without."""
-
-    def end(stack: Stack) -> None:
-        os.kill(stack.pid_of(part), signal.SIGKILL)
-        if part != "tansu":
-            wait_for(lambda: stack.other(part), f"another {part}")
-            stack.process.terminate()
-        stack.process.wait(60)
-
-    return end
-
-
-def kill_the_tree(stack: Stack) -> None:
-    """SIGKILL of all processes, as fast as we can, in any order."""
-    pids = [stack.process.pid, *descendants(stack.process.pid)]
-    random.shuffle(pids)
-    for pid in pids:
-        os.kill(pid, signal.SIGKILL)
-    stack.process.wait(60)
 
 
 ENDS = {
@@ -61,9 +24,9 @@ ENDS = {
     "SIGTERM": orderly(signal.SIGTERM),
     "SIGHUP": orderly(signal.SIGHUP),
     "kill -9 of up": orderly(signal.SIGKILL),
-    "kill -9 of the broker": kill("tansu"),
-    "kill -9 of Redis": kill("valkey-server"),
-    "kill -9 of the worker": kill("idle_worker"),
+    "kill -9 of the broker": kill_the_broker,
+    "kill -9 of Redis": after_another("valkey-server"),
+    "kill -9 of the worker": after_another("idle_worker"),
     "kill -9 of all": kill_the_tree,
 }
 

@@ -13,10 +13,11 @@ from typing import IO
 
 import orjson
 
-from tests.faults.bed import ENGINES, Bed
+from tests.faults.bed import ENGINES
 from tests.faults.real import RealRuns
 from tests.faults.run import Injected, Run, available, schedule
 from tests.faults.table import read_results, table
+from tests.faults.up_bed import a_bed
 from tests.support.data import shared_data
 
 
@@ -47,15 +48,15 @@ def _run(given: argparse.Namespace, directory: Path, before: list[Injected], out
         out.flush()
 
     options = {"workers": given.workers, "module": given.module}
-    with Bed(given.engine, directory, seed=given.seed, **options) as bed:
+    with a_bed(given.engine, directory, seed=given.seed, **options) as bed:
         real = RealRuns(shared_data(), given.seed)
-        bed.extra = real.messages(bed)
+        bed.extra = real.messages(bed.traffic)
         run = Run(bed, on_result=note)
         run.episodes(schedule(missing, given.seed + len(before)), began + given.minutes * 60)
         bed.publisher.send(bed.extra)
         outcome = run.checker.compare()
         print("at the end:", "equal" if outcome.good else outcome)
-        checked = real.check(bed)
+        checked = real.check(bed.topics.latest, bed.names)
         print(f"{checked} real runs have the numbers that their harnesses' own code computed")
         ends = Counter(bed.fleet.ended)
         told = {
@@ -70,6 +71,8 @@ def _run(given: argparse.Namespace, directory: Path, before: list[Injected], out
             "rejections_repeated": outcome.rejected_again,
             "older_in_topics": bed.topics.older,
             "real_runs": checked,
+            "reads": bed.atomic.polls,
+            "torn": len(bed.atomic.torn),
             "ends": {str(code): count for code, count in sorted(ends.items())},
         }
     out.write(orjson.dumps({"run": told}) + b"\n")
@@ -88,7 +91,7 @@ def _arguments() -> argparse.Namespace:
         help="times that each kind is injected; in an old directory: what it lacks of them",
     )
     parser.add_argument("--only", nargs="*", help="only kinds whose name contains one of these")
-    parser.add_argument("--workers", type=int, default=2, choices=(2, 3))
+    parser.add_argument("--workers", type=int, default=2, choices=(1, 2, 3))
     parser.add_argument("--minutes", type=float, default=60.0, help="no episode begins after so long")
     parser.add_argument("--module", default="streamer.worker", help="what the workers run")
     parser.add_argument("--directory", help="where servers keep data and logs, and results go")

@@ -24,11 +24,13 @@ from tests.faults.fleet import Fleet
 from tests.faults.proxy import Link
 from tests.faults.publisher import Publisher
 from tests.faults.servers import Embedded, Kafka, LinkedRedis
+from tests.faults.stacked import Stacked
 from tests.faults.traffic import Message, Traffic
 from tests.faults.watch import RedisWatch, TopicWatch
+from tests.support.polling import Poller
 from tests.support.worker_process import wait_for
 
-ENGINES = ("kafka", "kafka3", "embedded")
+ENGINES = ("kafka", "kafka3", "embedded", "up")
 PARTITIONS = 4
 SESSION_SECONDS = 3.0
 """Of the workers: short, so that being taken for dead is soon."""
@@ -38,6 +40,8 @@ ROCKSDB = importlib.util.find_spec("rocksdict") is not None
 CURRENT_SECONDS = 150.0
 """Until all summaries have to be current again: generous, the machine may be slow."""
 
+ATOMIC_PAUSE_SECONDS = 0.05
+"""Between two runs that the atomic reader looks at: all day long, beside everything else."""
 
 COMPACTED_OFTEN = COMPACTED | {"segment.ms": "15000"}
 """Of all compacted topics: an hour of production's compaction in a minute, so that recoveries stay short."""
@@ -53,13 +57,19 @@ class Bed:
     Attributes:
         extra: further messages to be published along, real data for example.
         poison: values published that must be rejected.
+        generation: of the log; it grows when another broker loads the log from a journal.
+        loads_again: whether that can happen here.
+        set_apart: runs in quarantine on purpose; nothing is said of them meanwhile.
+        atomic: reads every run as one throughout, by its keys and by StateReader.
 
     Args:
-        engine: one of :data:`ENGINES`.
+        engine: one of :data:`ENGINES`; "up" is for `tests.faults.stacked`.
         directory: an empty folder.
         workers: how many run when nothing happens to them; the last link is for an added one.
         module: what the workers run.
     """
+
+    loads_again = False
 
     def __init__(
         self,
@@ -72,27 +82,30 @@ class Bed:
         environment: dict[str, str] | None = None,
     ) -> None:
         self.engine, self.directory = engine, directory
+        self.generation = 0
         self.rng = random.Random(seed)
         self.threads = LoopThread("faults")
-        self.kafka: Kafka | Embedded
-        if engine == "embedded":
-            self.kafka = Embedded(directory)
-        else:
-            self.kafka = Kafka(directory, self.threads, 3 if engine == "kafka3" else 1)
-        (directory / "redis").mkdir()
-        self.redis = LinkedRedis(directory / "redis", self.threads)
+        self._make_servers()
         self.names = Names("faults")
         self.settings = Settings(
-            **self._common(), bootstrap=self.kafka.bootstrap, redis=self.redis.server.url, log_level="INFO"
+            **self._common(), bootstrap=self.kafka.bootstrap, redis=self.redis_url, log_level="INFO"
         )
         self.traffic = Traffic(seed, PARTITIONS)
         self.extra: list[Message] = []
         self.poison_serial = itertools.count(1)
         self.poison: set[bytes] = set()
+        self.set_apart: set[str] = set()
         self.publisher = Publisher(self.threads, self.kafka.bootstrap, self.names.trial_events, self._more)
         self.publisher.idempotent = not self.kafka.embedded
         self.topics = TopicWatch(self.threads, self.settings)
-        self.in_redis = RedisWatch(self.redis.server.url, self.names, self.traffic.runs)
+        self.in_redis = RedisWatch(self.redis_url, self.names, self.traffic.runs)
+        self.atomic = Poller(
+            self.redis_url,
+            self.traffic.runs,
+            self.names.namespace,
+            tiered=False,
+            pause_seconds=ATOMIC_PAUSE_SECONDS,
+        )
         self.fleet = Fleet(directory, self.settings_of, module, environment)
         self.crew = list(range(workers))
 
@@ -110,14 +123,19 @@ class Bed:
             self.publisher.stop,
             self.topics.stop,
             self.in_redis.stop,
-            self.kafka.stop,
-            self.redis.stop,
+            self.atomic.stop,
+            *self._ends_of_servers(),
             self.threads.stop,
         ):
             try:
                 end()
             except Exception as error:
                 print(f"ending: {end.__qualname__}: {type(error).__name__}: {error}", flush=True)
+
+    @property
+    def redis_url(self) -> str:
+        """Where readers find Redis."""
+        return self.redis.server.url
 
     @property
     def session_seconds(self) -> float:
@@ -159,6 +177,8 @@ class Bed:
     def wait_current(self, what: str, seconds: float = CURRENT_SECONDS) -> None:
         """Publish one more result per run; wait until topics and Redis have seen it, and all before it.
 
+        Runs that are set apart are not waited for.
+
         Raises:
             NotCurrent: they did not in time.
         """
@@ -169,6 +189,7 @@ class Bed:
             return [
                 f"{run} in {where}"
                 for run, offset in offsets.items()
+                if run not in self.set_apart
                 for where, version in (
                     ("topics", self.topics.version(encode_id(run))),
                     ("Redis", self.in_redis.version(run)),
@@ -179,8 +200,9 @@ class Bed:
         try:
             wait_for(lambda: not behind(), what, seconds)
         except AssertionError:
-            logs = "\n".join(f"worker {n}:\n{self.fleet.log(n)[-1500:]}" for n in self.fleet.numbers())
-            raise NotCurrent(f"{what}: not current within {seconds:g} s: {behind()}\n{logs}") from None
+            raise NotCurrent(
+                f"{what}: not current within {seconds:g} s: {behind()}\n{self._logs()}"
+            ) from None
 
     def end_of(self, topic: str, partition: int) -> int:
         """Offset after the last record of a partition."""
@@ -208,6 +230,27 @@ class Bed:
             await admin.close()
 
     def _start(self) -> None:
+        self._start_servers()
+        self.topics.start()
+        self.in_redis.start()
+        self.atomic.start()
+        self.publisher.start()
+        self.burst()
+        self.wait_current("at the start")
+
+    def _make_servers(self) -> None:
+        self.kafka: Kafka | Embedded | Stacked
+        if self.engine == "embedded":
+            self.kafka = Embedded(self.directory)
+        else:
+            self.kafka = Kafka(self.directory, self.threads, 3 if self.engine == "kafka3" else 1)
+        (self.directory / "redis").mkdir()
+        self.redis = LinkedRedis(self.directory / "redis", self.threads)
+
+    def _ends_of_servers(self) -> list[Callable[[], None]]:
+        return [self.kafka.stop, self.redis.stop]
+
+    def _start_servers(self) -> None:
         self.kafka.start()
         self.redis.server.start()
         asyncio.run(ensure_topics(self.settings))
@@ -217,11 +260,9 @@ class Bed:
         for number in self.crew:
             self.fleet.start(number)
         self.fleet.supervise()
-        self.topics.start()
-        self.in_redis.start()
-        self.publisher.start()
-        self.burst()
-        self.wait_current("at the start")
+
+    def _logs(self) -> str:
+        return "\n".join(f"worker {n}:\n{self.fleet.log(n)[-1500:]}" for n in self.fleet.numbers())
 
     def _more(self, count: int) -> list[Message]:
         return self.traffic.events(count)

@@ -12,6 +12,7 @@ import orjson
 import redis
 
 from schemas.canonical import digest_of
+from schemas.decode import Unread
 from schemas.identity import encode_id
 from streamer.aggregate.changes import SummaryChange
 from streamer.pipeline import Pipeline
@@ -54,6 +55,8 @@ class Checker:
         self._in_log: dict[tuple[int, int], bytes] = {}
         self._rejected: set[tuple[int, int]] = set()
         self._poisoned: set[tuple[int, int]] = set()
+        self._generation = bed.generation
+        self._torn_before = 0
 
     def compare(self, seconds: float = CURRENT_SECONDS) -> Outcome:
         """Hold the publisher, wait until everything is equal or the time is over, and say what is not."""
@@ -69,16 +72,34 @@ class Checker:
             f"Redis: {run} went back from {seen} to {now}" for run, seen, now in bed.in_redis.backwards
         ]
         bed.in_redis.backwards.clear()
+        outcome.differences += self._torn()
         bed.publisher.resume()
         return outcome
 
     def summary(self, run: str) -> dict[str, Any]:
         """Summary of a run in Redis."""
-        with redis.Redis.from_url(self._bed.redis.server.url) as client:
+        with redis.Redis.from_url(self._bed.redis_url) as client:
             return dict(orjson.loads(client.get(self._bed.names.run(run)) or b"{}"))
+
+    def _torn(self) -> list[str]:
+        """What the atomic reader saw since the last time, if it still reads."""
+        atomic = self._bed.atomic
+        torn = atomic.torn[self._torn_before :]
+        self._torn_before += len(torn)
+        found = [f"Redis, read as one: {what}" for what in torn[:SHOWN]]
+        return found if atomic.is_alive() else [*found, "the atomic reader has ended"]
+
+    def _begin_again(self) -> None:
+        """Another broker has the log: fold it from its beginning."""
+        self._generation = self._bed.generation
+        self._log = Pipeline(takes_changes=False)
+        for found in (self._in_log, self._rejected, self._poisoned):
+            found.clear()
 
     def _read_all(self) -> None:
         """Fold the log to where the publisher's last acknowledged record lies, and further."""
+        if self._generation != self._bed.generation:
+            self._begin_again()
         topics, ends = self._bed.topics, self._bed.publisher.ends
         topic = self._bed.names.trial_events
         wait_for(
@@ -94,7 +115,7 @@ class Checker:
         folded = self._log.fold(records)
         for record in records:
             self._in_log[record.partition, record.offset] = record.value
-            if record.value in self._bed.poison:
+            if record.value in self._bed.poison or isinstance(record.value, Unread):
                 self._poisoned.add((record.partition, record.offset))
         rejections = (orjson.loads(item.value) for item in folded.rejections)
         self._rejected |= {(item["source_partition"], item["source_offset"]) for item in rejections}
@@ -102,16 +123,17 @@ class Checker:
     def _differences(self, *, shallow: bool = False) -> list[str]:
         """What is not as it has to be; `shallow`: stop at the first, for waiting."""
         self._fold()
-        runs = [run for run in self._log.runs() if self._log.run(run).state.exists]
+        known = [run for run in self._log.runs() if self._log.run(run).state.exists]
+        runs = [run for run in known if run not in self._bed.set_apart]
         changes = [change for run in runs for change in self._log.run(run).summaries()]
         found: list[str] = []
         for look in (
-            lambda: self._acknowledged(),
+            lambda: self._acknowledged_values() if self._bed.loads_again else self._acknowledged(),
             lambda: self._rejections(),
             lambda: self._topics(changes),
             lambda: self._scored(runs),
             lambda: self._redis(changes),
-            lambda: self._boards(runs, changes),
+            lambda: self._boards(known, runs, changes),
         ):
             found += look()
             if shallow and found:
@@ -128,6 +150,15 @@ class Checker:
             else:
                 del acknowledged[place], self._in_log[place]
         return wrong[:SHOWN]
+
+    def _acknowledged_values(self) -> list[str]:
+        """Every value that was ever acknowledged is there as often.
+
+        Not at its place: copies that the worker forwarded are not in the journal, so what lay behind them
+        moves up when the log is loaded again.
+        """
+        gone = self._bed.publisher.every - Counter(self._in_log.values())
+        return [f"log: what was acknowledged is not there: {value!r:.200}" for value in gone][:SHOWN]
 
     def _rejections(self) -> list[str]:
         said = {
@@ -148,7 +179,9 @@ class Checker:
         found = []
         for kind, topic in topics.items():
             wanted = {change.key: change.digest for change in changes if change.kind == kind}
-            there = {key: _digest(value) for key, value in list(latest[topic].items())}
+            there = {
+                key: _digest(value) for key, value in list(latest[topic].items()) if not self._apart(key)
+            }
             found += _unlike(f"topic {topic}", wanted, there)
         return found
 
@@ -161,7 +194,9 @@ class Checker:
             if item.value is not None
         }
         there = {
-            key: orjson.loads(value)["digest"] for key, value in list(self._bed.topics.latest[topic].items())
+            key: orjson.loads(value)["digest"]
+            for key, value in list(self._bed.topics.latest[topic].items())
+            if not self._apart(key)
         }
         return _unlike(f"topic {topic}", wanted, there)
 
@@ -169,10 +204,11 @@ class Checker:
         names = self._bed.names
         wanted = {names.of_run(c.run_id, entry_of(c, news=False).suffix): c.digest for c in changes}
         try:
-            with redis.Redis.from_url(self._bed.redis.server.url) as client:
+            with redis.Redis.from_url(self._bed.redis_url) as client:
                 keys = {
                     names.of_run(run, suffix.decode())
                     for run in self._bed.traffic.runs
+                    if run not in self._bed.set_apart
                     for suffix in client.hkeys(names.versions(run))
                     if suffix != b"deleted"
                 }
@@ -183,15 +219,15 @@ class Checker:
         there = {key: _digest(value) for key, value in zip(keys, values, strict=True) if value is not None}
         return _unlike("Redis", wanted, there)
 
-    def _boards(self, runs: list[str], changes: list[SummaryChange]) -> list[str]:
-        """Boards, index sets and the list of runs follow the summaries."""
+    def _boards(self, known: list[str], runs: list[str], changes: list[SummaryChange]) -> list[str]:
+        """Boards, index sets and the list of runs follow the summaries; `runs`: those that are not apart."""
         names = self._bed.names
         entries = [entry_of(change, news=False) for change in changes]
         try:
-            with redis.Redis.from_url(self._bed.redis.server.url) as client:
+            with redis.Redis.from_url(self._bed.redis_url) as client:
                 listed = {member.decode() for member in client.zrange(names.runs, 0, -1)}
                 found = _unlike(
-                    "Redis runs", dict.fromkeys(map(encode_id, runs), ""), dict.fromkeys(listed, "")
+                    "Redis runs", dict.fromkeys(map(encode_id, known), ""), dict.fromkeys(listed, "")
                 )
                 for run in runs:
                     found += _boards_of(client, names, run, [e for e in entries if e.run_id == run])
@@ -199,11 +235,17 @@ class Checker:
             return [f"Redis: {error}"]
         return found
 
+    def _apart(self, key: str) -> bool:
+        """True for a topic's key of a run that is set apart."""
+        return key.split("|")[0] in map(encode_id, self._bed.set_apart)
+
     def _count(self, outcome: Outcome) -> None:
         """Slots in the published run summaries against the ledger's."""
         outcome.summaries = sum(map(len, self._bed.topics.latest.values()))
         published = self._bed.topics.latest[self._bed.names.run_summaries]
         for run, ledger in self._bed.traffic.ledgers.items():
+            if run in self._bed.set_apart:
+                continue
             standing = ledger.standing()
             for where, summary in (
                 ("topic", orjson.loads(published.get(encode_id(run), b"{}"))),

@@ -68,16 +68,17 @@ class Fleet:
         *,
         environment: dict[str, str] | None = None,
         directory: Path | None = None,
+        module: str | None = None,
         **settings: Any,
     ) -> None:
         """Start a worker, or start it anew if it ran under another description."""
         with self._lock:
-            described = environment or directory or settings
+            described = environment or directory or module or settings
             if described or number not in self._workers or number in self._special:
                 worker = WorkerProcess(
                     directory or self._directory,
                     self._settings_of(number) | settings,
-                    module=self._module,
+                    module=module or self._module,
                     name=f"worker-{number}",
                     environment=self._environment | (environment or {}),
                 )
@@ -103,6 +104,14 @@ class Fleet:
                     worker.stop()
                 except subprocess.TimeoutExpired:
                     worker.kill()
+
+    def replace_all(self, **described: Any) -> None:
+        """End all in good order, then start them under another description, or as they usually are."""
+        numbers = self.numbers()
+        for number in numbers:
+            self.end(number)
+        for number in numbers:
+            self.start(number, **described)
 
     def restart_all(self) -> None:
         """End all at once and start them: everything in memory is gone."""

@@ -1,4 +1,6 @@
-"""`make faults`: the full run, on one broker, on three, and on the embedded one; writes docs/reliability.md.
+"""`make faults`: the full run, on one broker, on three, on the embedded one and on `up`.
+
+It writes docs/reliability.md.
 
 One and three brokers run beside each other: most of the time is spent waiting for sessions to end.
 """
@@ -19,8 +21,15 @@ from tests.faults.table import read_results, table, write_between
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "reliability.md"
-PLAN = {"kafka": ("4", "2"), "kafka3": ("4", "3"), "embedded": ("2", "2")}
+PLAN = {"kafka": ("4", "2"), "kafka3": ("4", "3"), "embedded": ("2", "2"), "up": ("3", "1")}
 """Engine -> how often each kind comes, and workers. Each kind on Kafka: 8 times."""
+
+NAMES = {
+    "kafka": "one broker",
+    "kafka3": "three brokers",
+    "embedded": "the embedded broker",
+    "up": "`streamer up`",
+}
 
 SUMMED = (
     "minutes",
@@ -30,10 +39,12 @@ SUMMED = (
     "rejections_repeated",
     "older_in_topics",
     "real_runs",
+    "reads",
+    "torn",
 )
 Results = tuple[list[Injected], list[dict[str, Any]]]
 
-TOGETHER = (("kafka", "kafka3"), ("embedded",))
+TOGETHER = (("kafka", "kafka3"), ("embedded", "up"))
 
 
 def main() -> int:
@@ -51,6 +62,7 @@ def main() -> int:
 def _start(engine: str, directory: Path, given: argparse.Namespace) -> subprocess.Popen[bytes]:
     directory.mkdir(parents=True, exist_ok=True)
     each, workers = PLAN[engine]
+    each = str(given.each or each)
     command = [sys.executable, "-m", "tests.faults", f"--engine={engine}", f"--seed={given.seed}"]
     command += [f"--each={each}", f"--workers={workers}", f"--directory={directory}"]
     command += [f"--minutes={given.minutes}"]
@@ -62,26 +74,27 @@ def _start(engine: str, directory: Path, given: argparse.Namespace) -> subproces
 def _write(found: dict[str, Results], given: argparse.Namespace) -> None:
     kafka = found["kafka"][0] + found["kafka3"][0]
     print(table(kafka))
-    print(table(found["embedded"][0]))
+    for engine in ("embedded", "up"):
+        print(table(found[engine][0]))
     if given.write:
         write_between(DOCUMENT, "kafka", f"{_said(found, 'kafka', 'kafka3')}\n\n{table(kafka)}")
-        embedded = f"{_said(found, 'embedded')}\n\n{table(found['embedded'][0])}"
-        write_between(DOCUMENT, "embedded", embedded)
+        for engine in ("embedded", "up"):
+            write_between(DOCUMENT, engine, f"{_said(found, engine)}\n\n{table(found[engine][0])}")
 
 
 def _said(found: dict[str, Results], *engines: str) -> str:
-    names = {"kafka": "one broker", "kafka3": "three brokers", "embedded": "the embedded broker"}
     lines = [f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}."]
     for engine in engines:
         results, runs = found[engine]
         sums = {name: sum(run[name] for run in runs) for name in SUMMED}
         down = [note for result in results for note in result.notes if note.startswith("one of three")]
         lines.append(
-            f"{names[engine].capitalize()}, {PLAN[engine][1]} workers: {len(results)} faults. Of what "
+            f"{NAMES[engine].capitalize()}, workers: {PLAN[engine][1]}; {len(results)} faults. Of what "
             f"ran to its end: {sums['minutes']:.0f} minutes; {sums['events']:,} events acknowledged, after "
             f"{sums['sent_again']:,} attempts that were not; {sums['rejections']} poison events rejected, "
             f"{sums['rejections_repeated']} rejections written again; "
             f"{sums['older_in_topics']} older summaries in topics, for readers to drop; "
+            f"{sums['reads']:,} atomic reads of runs, {sums['torn']} of them torn; "
             f"{sums['real_runs']} real runs with the numbers that their "
             f"harnesses' own code made of them." + (f" {'; '.join(dict.fromkeys(down))}." if down else "")
         )
@@ -91,6 +104,7 @@ def _said(found: dict[str, Results], *engines: str) -> str:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.full", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--each", type=int, help="how often each kind comes on each engine")
     parser.add_argument("--minutes", type=float, default=45.0, help="no episode begins after so long")
     parser.add_argument(
         "--directory", help="where servers keep data and logs; an old one: go on with that run"

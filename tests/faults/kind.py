@@ -18,12 +18,14 @@ class Kind:
         quiet: whether nothing may be published after it until the comparison, since the next
             publication would cover up what it did.
         hold_seconds: how long it lasts.
+        compared_meanwhile: whether everything is compared also while it lasts.
     """
 
     name: str
     engines: tuple[str, ...] = ("kafka", "kafka3", "embedded")
     zombie = False
     quiet = False
+    compared_meanwhile = False
     hold_seconds = 1.0
 
     def __init__(self, bed: Bed) -> None:

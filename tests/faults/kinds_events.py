@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import itertools
 
-from tests.faults.bed import Bed
+from tests.faults.bed import CURRENT_SECONDS, PARTITIONS, Bed
 from tests.faults.kind import Kind
 from tests.faults.poison import poison
+from tests.support.packed import MIB, a_bomb, send_batches
+from tests.support.worker_process import wait_for
+
+EVERYWHERE = ("kafka", "kafka3", "embedded", "up")
+BOMBS = {"gzip": 1000, "lz4": 900, "zstd": 1000}
+"""MiB of zeros by codec: packed by lz4, 1,000 MiB are more than a broker takes."""
 
 
 class Duplicated(Kind):
     """Earlier events come again, many times and in disorder, mixed with new ones that come twice."""
 
     name = "duplicated and reordered publishes"
+    engines = EVERYWHERE
 
     def inject(self) -> None:
         traffic = self.bed.traffic
@@ -26,6 +33,7 @@ class Poison(Kind):
     """Bytes that are no events, of every kind we know."""
 
     name = "poison events"
+    engines = EVERYWHERE
 
     def __init__(self, bed: Bed) -> None:
         super().__init__(bed)
@@ -38,4 +46,29 @@ class Poison(Kind):
         self.bed.publisher.send(mixed)
 
 
-KINDS = [Duplicated, Poison]
+class Bomb(Kind):
+    """A record that unpacks to more than a worker has is rejected, and no worker ends.
+
+    The broker of `up` refuses it: see tests/embedded/test_batches.py.
+    """
+
+    name = "bomb: a record of 1,000 MiB, packed"
+
+    def prepare(self) -> None:
+        codec, mebibytes = self.rng.choice(list(BOMBS.items()))
+        self._bomb = a_bomb(codec, mebibytes * MIB)
+        self._ended = len(self.bed.fleet.ended)
+        self.notes.append(codec)
+
+    def inject(self) -> None:
+        bed, partition = self.bed, self.rng.randrange(PARTITIONS)
+        batches, topic = [(self._bomb, 1)], bed.names.trial_events
+        [offset] = send_batches(bed.kafka.bootstrap, topic, partition, batches)
+        self._place = partition, offset
+
+    def last(self) -> None:
+        wait_for(lambda: self.bed.topics.rejected[self._place], "it is rejected", CURRENT_SECONDS)
+        assert len(self.bed.fleet.ended) == self._ended, "a worker ended"
+
+
+KINDS: list[type[Kind]] = [Duplicated, Poison, Bomb]

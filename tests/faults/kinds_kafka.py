@@ -14,10 +14,15 @@ from tests.faults.servers import Kafka
 from tests.support.worker_process import wait_for
 
 KAFKAS = ("kafka", "kafka3")
+REFUSING = {"message.timestamp.before.max.ms": "0"}
 
 
 class ProduceRefused(Kind):
-    """The broker refuses what workers write to a topic; they end, and come again until it takes it."""
+    """The broker refuses what workers write to a topic; they end, and come again until it takes it.
+
+    It refuses every record that was made before it arrived. A refusal for a record's size is no fault of
+    the infrastructure: that sets the run apart (tests/worker/test_quarantine_size.py).
+    """
 
     name = "produce refused by the broker"
     engines = KAFKAS
@@ -28,7 +33,7 @@ class ProduceRefused(Kind):
         self._topic = self.rng.choice(
             [names.trials_changelog, names.run_summaries, names.agent_model_summaries, names.scored_trials]
         )
-        self.bed.configure(self._topic, COMPACTED_OFTEN | {"max.message.bytes": "60"})
+        self.bed.configure(self._topic, COMPACTED_OFTEN | REFUSING)
 
     def heal(self) -> None:
         self.bed.configure(self._topic, COMPACTED_OFTEN)

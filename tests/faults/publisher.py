@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -30,6 +30,7 @@ class Publisher:
     Attributes:
         acknowledged: (partition, offset) of every acknowledged record -> its value, until the checker
             takes them.
+        every: how often each value was acknowledged.
         ends: offset of the last acknowledged record, by partition.
         failed: attempts that were not acknowledged and made again.
         total: records acknowledged.
@@ -50,6 +51,7 @@ class Publisher:
         self._producer: AIOKafkaProducer | None = None
         self._running: Any = None
         self.acknowledged: dict[tuple[int, int], bytes] = {}
+        self.every: Counter[bytes] = Counter()
         self._awaited: dict[bytes, int | None] = {}
         self.ends: dict[int, int] = {}
         self.failed = 0
@@ -135,6 +137,7 @@ class Publisher:
                 left.append(message)
                 continue
             self.acknowledged[ack.partition, ack.offset] = message.value
+            self.every[message.value] += 1
             if message.value in self._awaited:
                 self._awaited[message.value] = ack.offset
             self.ends[ack.partition] = max(ack.offset, self.ends.get(ack.partition, -1))

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from streamer.embedded.errors import ServerFailed
-from tests.faults import kinds_events, kinds_kafka, kinds_redis, kinds_workers
+from tests.faults import kinds_events, kinds_kafka, kinds_quarantine, kinds_redis, kinds_up, kinds_workers
 from tests.faults.bed import CURRENT_SECONDS, Bed, NotCurrent
 from tests.faults.check import Checker, Outcome
 from tests.faults.kind import Kind
@@ -19,6 +19,8 @@ KINDS: list[type[Kind]] = [
     *kinds_kafka.KINDS,
     *kinds_redis.KINDS,
     *kinds_events.KINDS,
+    *kinds_quarantine.KINDS,
+    *kinds_up.KINDS,
 ]
 PER_EPISODE = 5
 
@@ -32,6 +34,8 @@ class Injected:
     Attributes:
         in_flight: events that were in no published summary yet when it came.
         meanwhile: events acknowledged while it lasted.
+        reads: by the atomic reader, from the fault until all summaries were current again.
+        torn: of these, what did not belong together.
         seconds: from its end until all summaries were current again; None where that was not asked.
         wrong: what was found wrong after its episode; the other faults of the episode say the same.
     """
@@ -41,6 +45,8 @@ class Injected:
     episode: int
     in_flight: int = 0
     meanwhile: int = 0
+    reads: int = 0
+    torn: int = 0
     seconds: float | None = None
     lost: int = 0
     double: int = 0
@@ -50,7 +56,7 @@ class Injected:
     @property
     def good(self) -> bool:
         """True if nothing is wrong."""
-        return not (self.wrong or self.lost or self.double)
+        return not (self.wrong or self.lost or self.double or self.torn)
 
     def line(self) -> dict[str, Any]:
         """As JSON."""
@@ -137,6 +143,7 @@ class Run:
     def _inject(self, kind: type[Kind]) -> Injected:
         bed, fault = self.bed, kind(self.bed)
         result = Injected(kind.name, bed.engine, self._episode)
+        reads, torn = bed.atomic.polls, len(bed.atomic.torn)
         self._say(f"{time.strftime('%X')} {kind.name}")
         try:
             fault.prepare()
@@ -146,6 +153,8 @@ class Run:
             try:
                 fault.inject()
                 fault.last()
+                if kind.compared_meanwhile:
+                    result.wrong += self.checker.compare(self._patience).differences
             finally:
                 fault.heal()
             result.meanwhile = bed.publisher.total - before
@@ -157,6 +166,7 @@ class Run:
             self._wrong(result, error)
         self._tidy(fault, result)
         result.notes = fault.notes
+        result.reads, result.torn = bed.atomic.polls - reads, len(bed.atomic.torn) - torn
         return result
 
     def _tidy(self, fault: Kind, result: Injected) -> None:

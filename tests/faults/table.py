@@ -13,16 +13,16 @@ from tests.faults.run import Injected
 
 HEAD = (
     "| fault | times | with events in flight | events in flight | lost | counted twice "
-    "| seconds until current: median | max |",
-    "|---|---:|---:|---:|---:|---:|---:|---:|",
+    "| seconds until current: median | max | atomic reads | torn |",
+    "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
 )
 
 
 def table(results: Iterable[Injected]) -> str:
     """One row a kind, and the sum.
 
-    >>> print(table([Injected("worker killed", "kafka", 1, 5, 20, 1.5)]).splitlines()[2])
-    | worker killed | 1 | 1 | 25 | 0 | 0 | 1.5 | 1.5 |
+    >>> print(table([Injected("worker killed", "kafka", 1, 5, 20, 99, 0, 1.5)]).splitlines()[2])
+    | worker killed | 1 | 1 | 25 | 0 | 0 | 1.5 | 1.5 | 99 | 0 |
     """
     found = list(results)
     kinds = dict.fromkeys(result.kind for result in found)
@@ -42,6 +42,8 @@ def _row(name: str, results: list[Injected]) -> str:
         sum(result.double for result in results),
         f"{median(seconds):.1f}" if seconds else "–",
         f"{max(seconds):.1f}" if seconds else "–",
+        f"{sum(result.reads for result in results):,}",
+        sum(result.torn for result in results),
     ]
     return "| " + " | ".join(map(str, cells)) + " |"
 

@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from tests.faults import kinds_events, kinds_kafka, kinds_redis, kinds_workers
+from tests.faults import kinds_events, kinds_kafka, kinds_quarantine, kinds_redis, kinds_up, kinds_workers
 from tests.faults.bed import Bed
 from tests.faults.kind import Kind
 from tests.faults.run import Run
+from tests.faults.up_bed import UpBed
 
 SHORT: list[list[type[Kind]]] = [
     [
@@ -25,6 +27,7 @@ SHORT: list[list[type[Kind]]] = [
     [
         kinds_redis.RedisOutOfMemory,
         kinds_kafka.ChangelogDeleted,
+        kinds_quarantine.PoisonOfRun,
         kinds_workers.Zombie,
         kinds_kafka.LateWrites,
     ],
@@ -36,14 +39,16 @@ ON_EMBEDDED: list[list[type[Kind]]] = [
         kinds_events.Poison,
         kinds_events.Duplicated,
         kinds_redis.RedisCut,
+        kinds_events.Bomb,
     ]
 ]
 
 
 def nothing_is_wrong(run: Run) -> None:
-    """Every fault came with events in flight, and nothing was found wrong after any."""
+    """Every fault came with events in flight and was read through; nothing was found wrong after any."""
     assert [result for result in run.results if not result.good] == []
     assert all(result.in_flight + result.meanwhile > 0 for result in run.results)
+    assert all(result.reads > 0 for result in run.results)
 
 
 @pytest.mark.kafka
@@ -63,6 +68,34 @@ def test_faults_lose_nothing_and_count_nothing_twice_on_the_embedded_broker(tmp_
         run = Run(bed)
         run.episodes(ON_EMBEDDED)
     nothing_is_wrong(run)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_no_end_of_up_loses_anything_while_a_publisher_goes_on(tmp_path: Path) -> None:
+    with UpBed("up", tmp_path, seed=7) as bed:
+        run = Run(bed)
+        run.episode(kinds_up.KINDS)
+    nothing_is_wrong(run)
+
+
+class JournalTruncated(kinds_up.TreeKilled):
+    """Half of the journal is gone when `up` starts again."""
+
+    def heal(self) -> None:
+        for segment in (self.up_bed.up.stack.data / "journal").glob("*.journal"):
+            os.truncate(segment, segment.stat().st_size // 2)
+        super().heal()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_suite_fails_where_up_loses_what_it_acknowledged(tmp_path: Path) -> None:
+    with UpBed("up", tmp_path, seed=7) as bed:
+        run = Run(bed, patience_seconds=3)
+        run.episode([JournalTruncated])
+    assert run.results[0].lost > 0
+    assert any("what was acknowledged is not there" in wrong for wrong in run.results[0].wrong)
 
 
 def a_broken_run(directory: Path, broken: str, *kinds: type[Kind]) -> Run:

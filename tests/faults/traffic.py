@@ -104,6 +104,19 @@ class Traffic:
         self.history.append((run, value))
         return self.message(run, value, stray=stray)
 
+    def once(self, event: Event) -> Message:
+        """Publish this event, and never a copy of it."""
+        self.ledgers.setdefault(event["run_id"], Ledger()).note(event)
+        return self.message(event["run_id"], orjson.dumps(event), stray=False)
+
+    def poison(self, run: str, task: str) -> Event:
+        """A result like a probe, of a task that poisoned workers cannot compute."""
+        return self._probe(run) | {"task_id": task}
+
+    def deletion(self, run: str) -> Event:
+        """Everything of the run so far is deleted."""
+        return {"type": "run_deleted", "run_id": run, "revision": self._next_revision()}
+
     def message(self, run: str, value: bytes, *, stray: bool = True) -> Message:
         """A value in the partition of its run; one in a hundred with a wrong key in another, if it may."""
         partition = partition_of(run, self._partitions)
@@ -127,7 +140,7 @@ class Traffic:
         elif dice < 0.12:
             yield self.of(self._retraction(run))
         elif run == "doomed" and dice < 0.14:
-            yield self.of({"type": "run_deleted", "run_id": run, "revision": self._next_revision()})
+            yield self.of(self.deletion(run))
         elif run.startswith("groups"):
             yield from (self.of(event) for event in self._sub_trials(run))
         else:

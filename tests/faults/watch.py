@@ -13,11 +13,12 @@ from typing import Any
 
 import orjson
 import redis
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from streamer.client.loop_thread import LoopThread
 from streamer.settings import Settings
+from streamer.sinks.consumer import AIOKafkaConsumer
 from streamer.sinks.names import Names
 from streamer.worker.limits import MAX_MESSAGE_BYTES
 
@@ -40,6 +41,7 @@ class TopicWatch:
     Attributes:
         events: records of the event topic that nobody has taken yet.
         rejected: (partition, offset) of each source record -> how often it was rejected.
+        set_apart: likewise of events that set their run apart: these are no rejections of the fold.
         latest: topic -> key -> last value; tombstoned keys are left out.
         versions: greatest version seen of each summary, by topic and key.
         positions: offset after the last record read, by topic and partition.
@@ -53,6 +55,7 @@ class TopicWatch:
         self._kept = {*self._summaries, names.scored_trials}
         self.events: list[Any] = []
         self.rejected: Counter[tuple[int, int]] = Counter()
+        self.set_apart: Counter[tuple[int, int]] = Counter()
         self.latest: dict[str, dict[str, bytes]] = {topic: {} for topic in self._kept}
         self.versions: dict[tuple[str, str], Version] = {}
         self.positions: dict[tuple[str, int], int] = {}
@@ -108,7 +111,9 @@ class TopicWatch:
             self.events.append(record)
         elif record.topic == self._names.trial_rejections:
             rejection = orjson.loads(record.value)
-            self.rejected[rejection["source_partition"], rejection["source_offset"]] += 1
+            apart = rejection["code"] == "quarantined"
+            counted = self.set_apart if apart else self.rejected
+            counted[rejection["source_partition"], rejection["source_offset"]] += 1
         else:
             self._keep(record.topic, record.key.decode(), record.value)
 
@@ -132,6 +137,7 @@ class RedisWatch:
         versions: greatest version seen of each run.
         backwards: what went down: run, from, to.
         forgiving: true while an older copy of Redis' data is brought back on purpose.
+        since_epoch: summaries of earlier epochs are as good as none.
     """
 
     def __init__(self, url: str, names: Names, runs: list[str]) -> None:
@@ -143,6 +149,7 @@ class RedisWatch:
         self.versions: dict[str, Version] = {}
         self.backwards: list[tuple[str, Version, Version]] = []
         self.forgiving = False
+        self.since_epoch = 0
 
     def start(self) -> None:
         """Begin."""
@@ -156,7 +163,8 @@ class RedisWatch:
 
     def version(self, run: str) -> int:
         """Greatest state_version seen of a run, -1 if none."""
-        return self.versions.get(run, (0, -1))[1]
+        epoch, version = self.versions.get(run, (0, -1))
+        return version if epoch >= self.since_epoch else -1
 
     def _run(self) -> None:
         while not self._stopped.wait(REDIS_POLL_SECONDS):

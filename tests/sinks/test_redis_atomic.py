@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
+import redis
 
 from streamer.pipeline import Pipeline
 from streamer.records import Record
@@ -104,3 +105,16 @@ async def test_a_worker_that_takes_over_from_another_never_tears_a_run(
         if number % 10 == 7:
             await second.sink.reconcile(second.run_ids())
     assert poller.torn == []
+
+
+async def test_the_reader_notices_a_part_of_another_state(
+    make_sink: MakeSink, client: redis.Redis, poller: Poller
+) -> None:
+    folding, key = Folding(make_sink), NAMES.of_run("run 0", "agent_model:agent 0:m")
+    while not client.exists(key):
+        await folding.step()
+    earlier: Any = client.get(key)
+    for _ in range(60):
+        await folding.step()
+    client.set(key, earlier)
+    await eventually(lambda: poller.torn != [], "it is noticed")

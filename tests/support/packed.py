@@ -78,16 +78,18 @@ def a_batch(codec: str, values: list[bytes], timestamp_ms: int | None = None) ->
     return record_batch(codec, packed(codec, pieces), len(values), timestamp_ms)
 
 
-def send_batches(bootstrap: str, topic: str, partition: int, batches: list[tuple[bytes, int]]) -> None:
-    """Publish batches as they are; each with the number of its records."""
-    asyncio.run(_send(bootstrap, topic, partition, batches))
+def send_batches(bootstrap: str, topic: str, partition: int, batches: list[tuple[bytes, int]]) -> list[int]:
+    """Publish batches as they are; each with the number of its records. The offset of each."""
+    return asyncio.run(_send(bootstrap, topic, partition, batches))
 
 
-async def _send(bootstrap: str, topic: str, partition: int, batches: list[tuple[bytes, int]]) -> None:
+async def _send(bootstrap: str, topic: str, partition: int, batches: list[tuple[bytes, int]]) -> list[int]:
+    offsets = []
     async with AIOKafkaProducer(bootstrap_servers=bootstrap, max_request_size=4 * MIB) as producer:
         for made, count in batches:
             builder: Any = producer.create_batch()
             builder.append(key=None, value=b"", timestamp=None)
             builder.close()
             builder._buffer, builder._relative_offset = bytearray(made), count
-            await (await producer.send_batch(builder, topic, partition=partition))
+            offsets.append((await (await producer.send_batch(builder, topic, partition=partition))).offset)
+    return offsets

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -25,12 +25,35 @@ return found
 """Reads a run in one step, by nothing but its keys."""
 
 
-class Poller(threading.Thread):
-    """Reads runs atomically as fast as it can; notes every torn one."""
+BASELINES = {"nop:nop", "oracle:oracle"}
+"""No part of a tier that is pooled over agents."""
 
-    def __init__(self, url: str, run_ids: Sequence[str], namespace: str = "") -> None:
+
+class Poller(threading.Thread):
+    """Reads runs atomically, by their keys and by StateReader in turn; notes every torn one.
+
+    Attributes:
+        polls: reads that found a run.
+        empty: reads that found no run, or no Redis.
+        torn: what did not belong together, a sentence each.
+
+    Args:
+        tiered: whether every trial has a tier, so that the tiers too sum to the run.
+        pause_seconds: between two runs; 0: as fast as it can.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        run_ids: Sequence[str],
+        namespace: str = "",
+        *,
+        tiered: bool = True,
+        pause_seconds: float = 0.0,
+    ) -> None:
         super().__init__(daemon=True)
         self._names, self._run_ids = Names(namespace), run_ids
+        self._tiered, self._pause_seconds = tiered, pause_seconds
         self.polls, self.empty, self.torn = 0, 0, list[str]()
         self._client = redis.Redis.from_url(url)
         self._reader = StateReader(Settings(redis=url, namespace=namespace))
@@ -43,14 +66,19 @@ class Poller(threading.Thread):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End."""
         self._ended.set()
-        self.join()
+        if self.ident is not None:
+            self.join()
         self._client.close()
         self._reader.close()
 
     def run(self) -> None:
         number = 0
-        while not self._ended.is_set():
+        while not self._ended.wait(self._pause_seconds):
             run_id = self._run_ids[number % len(self._run_ids)]
             number += 1
             try:
@@ -61,18 +89,31 @@ class Poller(threading.Thread):
 
     def _by_keys(self, run_id: str) -> None:
         prefix = self._names.of_run(run_id, "")
-        run, *agents = self._client.eval(SNAPSHOT, 1, prefix)
+        run, *agents = self._client.eval_ro(SNAPSHOT, 1, prefix)
         if run or agents:
+            self.polls += 1
+            done = orjson.loads(run)["progress"]["done"] if run else None
             trials = [orjson.loads(agent)["trials"] if agent else None for agent in agents]
-            self._check(orjson.loads(run or b"{}").get("trials"), trials)
+            self._check(run_id, "agents", done, trials)
 
     def _by_reader(self, run_id: str) -> None:
         found = self._reader.snapshot(run_id)
-        self._check(found.run.trials, [agent.trials for agent in found.agents])
-        self._check(found.run.trials, [tier.trials for tier in found.tiers if tier.agent_model is None])
-        self._check(found.run.trials, [tier.trials for tier in found.tiers if tier.agent_model is not None])
-
-    def _check(self, done: int | None, parts: list[int | None]) -> None:
         self.polls += 1
-        if done is None or None in parts or sum(part or 0 for part in parts) != done:
-            self.torn.append(f"{done} != sum of {parts}")
+        done = found.run.progress.done
+        self._check(run_id, "agents", done, (agent.trials for agent in found.agents))
+        pooled = {tier.tier: tier for tier in found.tiers if tier.agent_model is None}
+        if self._tiered:
+            self._check(run_id, "tiers", done, (tier.trials for tier in pooled.values()))
+        for name in {tier.tier for tier in found.tiers}:
+            within = [t for t in found.tiers if t.tier == name and t.agent_model not in (None, *BASELINES)]
+            whole = pooled.get(name)
+            self._check(run_id, name, whole and whole.trials, (part.trials for part in within))
+            self._check(run_id, name, whole and whole.resolved, (part.resolved for part in within))
+        for part in (*found.agents, *found.tiers):
+            if (part.epoch, part.state_version) > (found.run.epoch, found.run.state_version):
+                self.torn.append(f"{run_id}: {part.state_version} is later than {found.run.state_version}")
+
+    def _check(self, run_id: str, what: str, whole: int | None, parts: Iterable[int | None]) -> None:
+        found = list(parts)
+        if whole is None or None in found or sum(part or 0 for part in found) != whole:
+            self.torn.append(f"{run_id}, {what}: {whole} is not the sum of {found}")

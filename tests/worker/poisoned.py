@@ -1,6 +1,7 @@
-"""A worker on which trials of the task `poison` fail, run as `python -m tests.worker.poisoned`.
+"""A worker on which trials of one task fail, run as `python -m tests.worker.poisoned`.
 
 The variable POISON names where: `score`, `cut`, `page` or `load`; or `size`: no record may be large.
+POISON_TASK names the task; without it the task is `poison`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from streamer.worker import limits
 from streamer.worker.runner import run_worker
 
 POISON = "poison"
+TASK = os.environ.get("POISON_TASK", POISON)
 MOST_BYTES = 20_000
 """With `size`: more than the summary of a run with few agents has, less than that of one with many."""
 
@@ -33,7 +35,7 @@ def main() -> int:
 
 
 def _raise_for(run: Any) -> None:
-    if any(key[1] == POISON for key in run.slots):
+    if any(key[1] == TASK for key in run.slots):
         raise Poisoned("cannot be divided")
 
 
@@ -41,7 +43,7 @@ def _score() -> None:
     score = scores.score_trial
 
     def poisoned(event: Any, *given: Any) -> Any:
-        if event.task_id == POISON:
+        if event.task_id == TASK:
             raise Poisoned("cannot be divided")
         return score(event, *given)
 

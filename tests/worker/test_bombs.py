@@ -113,6 +113,9 @@ def test_the_commands_work_on_a_log_with_an_impossible_plan(on_embedded: Deploym
     environment = {f"STREAMER_{name.upper()}": str(value) for name, value in on_embedded._settings().items()}
     verified = streamer("verify", "--all", environment=environment)
     assert verified.returncode == 0, verified.stderr
+    folded = streamer("fold", stdin=b"\n".join(on_embedded.published))
+    assert b"Traceback" not in folded.stderr
+    assert b"1 rejected" in folded.stderr
     rebuilt = streamer("rebuild", environment=environment)
     assert b"Traceback" not in rebuilt.stderr
     assert rebuilt.returncode == 0, rebuilt.stderr
