@@ -14,10 +14,10 @@ import faust
 from faust.types import TP
 
 from streamer.aggregate.changes import SummaryChange
+from streamer.kafka.names import Names
+from streamer.redis.sink import RedisSink
 from streamer.score import PriceTable, made_with
 from streamer.settings import Settings
-from streamer.sinks.names import Names
-from streamer.sinks.redis import RedisSink
 from streamer.worker.alive import Pulse
 from streamer.worker.configuration import Configuration
 from streamer.worker.foreign import ForeignRecords

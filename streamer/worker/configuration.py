@@ -14,9 +14,9 @@ from typing import Any
 
 from aiokafka.errors import KafkaError
 
+from streamer.kafka.meta import CONFIGURATION_KEY, current_configuration
+from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.sinks.meta import CONFIGURATION_KEY, current_configuration
-from streamer.sinks.names import Names
 from streamer.worker.epoch import meta_records
 from streamer.worker.output import Out, Output
 

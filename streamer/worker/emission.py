@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from streamer.aggregate.changes import Cut, SummaryChange
-from streamer.sinks.redis import RedisSink
+from streamer.redis.sink import RedisSink
 from streamer.worker.alive import Pulse
 from streamer.worker.coverage import mark_key
 from streamer.worker.debt import Bill

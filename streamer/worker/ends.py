@@ -12,8 +12,8 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
+from streamer.kafka.consumer import AIOKafkaConsumer
 from streamer.settings import Settings
-from streamer.sinks.consumer import AIOKafkaConsumer
 from streamer.worker.limits import EMBEDDED_FETCH_WAIT_MS, MAX_MESSAGE_BYTES
 
 DEADLINE_SECONDS = 60.0

@@ -11,10 +11,10 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
+from streamer.kafka.consumer import AIOKafkaConsumer
+from streamer.kafka.meta import EPOCH_KEY, epoch_value, greatest_epoch
+from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.sinks.consumer import AIOKafkaConsumer
-from streamer.sinks.meta import EPOCH_KEY, epoch_value, greatest_epoch
-from streamer.sinks.names import Names
 from streamer.worker.ends import true_ends
 from streamer.worker.output import Out
 

@@ -20,8 +20,8 @@ from aiokafka.errors import KafkaError
 from faust.types import TP
 
 from schemas.identity import decode_id
+from streamer.kafka.quarantine import run_to_repair
 from streamer.settings import Settings
-from streamer.sinks.quarantine import run_to_repair
 from streamer.worker.output import Out, Output
 from streamer.worker.partition import Partition
 from streamer.worker.processor import Processor

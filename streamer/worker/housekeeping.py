@@ -13,7 +13,7 @@ import faust
 from faust.tables.manager import TableManager
 from faust.types import TP
 
-from streamer.sinks.redis import RedisSink
+from streamer.redis.sink import RedisSink
 from streamer.worker.configuration import Configuration
 from streamer.worker.foreign import ForeignRecords
 from streamer.worker.log_faults import LogFaults

@@ -19,9 +19,9 @@ from faust.types import TP
 
 from streamer.aggregate.changes import SummaryChange
 from streamer.aggregate.group_id import SummaryKind
+from streamer.kafka.names import Names
 from streamer.pipeline import Pipeline
 from streamer.settings import Settings
-from streamer.sinks.names import Names
 from streamer.worker.alive import clock
 from streamer.worker.coverage import StateLost
 from streamer.worker.limits import PAGES_PER_TURN

@@ -19,9 +19,9 @@ from typing import BinaryIO
 import platformdirs
 from aiokafka import AIOKafkaProducer
 
+from streamer.kafka.meta import LOG_KEY
+from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.sinks.meta import LOG_KEY
-from streamer.sinks.names import Names
 from streamer.worker.epoch import meta_records
 
 MAX_WORKERS = 1_000

@@ -15,10 +15,10 @@ import faust
 from aiokafka.errors import KafkaError
 from faust.types import TP
 
+from streamer.kafka.names import Names
+from streamer.kafka.partition_counts import read_partition_counts
+from streamer.kafka.retention import read_retention, what_is_finite
 from streamer.settings import Settings
-from streamer.sinks.names import Names
-from streamer.sinks.partition_counts import read_partition_counts
-from streamer.sinks.retention import read_retention, what_is_finite
 from streamer.worker.coverage import mark_key
 from streamer.worker.output import Output
 from streamer.worker.partition import Partition

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from streamer.aggregate.changes import SummaryChange
 from streamer.aggregate.group_id import RUN, SummaryKind
+from streamer.kafka.quarantine import Quarantine
 from streamer.pipeline import Pipeline
-from streamer.sinks.quarantine import Quarantine
 from streamer.worker.coverage import Coverage
 from streamer.worker.debt import Debt
 

@@ -8,8 +8,8 @@ each checks N against the topics whenever partitions are assigned, and ends if i
 
 from __future__ import annotations
 
+from streamer.kafka.partitioner import partition_of
 from streamer.records import LogRecord
-from streamer.sinks.partitioner import partition_of
 from streamer.worker.output import Out
 
 FORWARDED = "streamer-forwarded"

@@ -21,8 +21,8 @@ import faust
 
 from streamer.aggregate.changes import SummaryChange
 from streamer.folded import Folded
-from streamer.sinks.partitioner import partition_of
-from streamer.sinks.redis import RedisSink
+from streamer.kafka.partitioner import partition_of
+from streamer.redis.sink import RedisSink
 from streamer.worker.alive import Pulse
 from streamer.worker.batches import Batch, portions
 from streamer.worker.emission import Emission, payable

@@ -11,8 +11,8 @@ import orjson
 from schemas.identity import decode_id
 from streamer.aggregate.changes import Cut, ScoredChange, SummaryChange
 from streamer.aggregate.group_id import GroupId, SummaryKind
+from streamer.kafka.names import Names
 from streamer.records import Rejected
-from streamer.sinks.names import Names
 from streamer.worker.output import Out
 from streamer.worker.tables import Tables
 

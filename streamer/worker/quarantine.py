@@ -16,9 +16,9 @@ from typing import Any
 from schemas.canonical import canonical_json
 from schemas.identity import decode_id
 from streamer.aggregate.changes import Cut, SummaryChange
+from streamer.kafka.quarantine import BY_DELETION, Quarantine, quarantine_key, repair_key
 from streamer.records import Failure, Rejected, reject, set_apart
-from streamer.sinks.quarantine import BY_DELETION, Quarantine, quarantine_key, repair_key
-from streamer.sinks.redis import RedisSink
+from streamer.redis.sink import RedisSink
 from streamer.text import visible
 from streamer.worker.output import Out, Output, RecordsRefused, RecordTooLarge
 from streamer.worker.partition import Partition, QuarantinedRun

@@ -8,8 +8,8 @@ from typing import Any
 from aiokafka import TopicPartition
 from faust.types import TP
 
+from streamer.kafka.consumer import AIOKafkaConsumer
 from streamer.settings import Settings
-from streamer.sinks.consumer import AIOKafkaConsumer
 from streamer.worker.limits import MAX_MESSAGE_BYTES
 
 WAIT_MS = 200

@@ -17,13 +17,13 @@ import orjson
 from faust.tables.manager import TableManager
 from faust.types import TP
 
+from streamer.kafka.names import Names
+from streamer.kafka.partitioner import partition_of
+from streamer.kafka.quarantine import BY_DELETION, Quarantine, quarantined_run, run_to_repair
 from streamer.pipeline import Pipeline
 from streamer.records import Failure
 from streamer.score import PriceTable
 from streamer.settings import Settings
-from streamer.sinks.names import Names
-from streamer.sinks.partitioner import partition_of
-from streamer.sinks.quarantine import BY_DELETION, Quarantine, quarantined_run, run_to_repair
 from streamer.worker.configuration import Configuration
 from streamer.worker.coverage import Coverage, StateLost, basis_of, is_page, mark_key
 from streamer.worker.epoch import epoch_by, epoch_record, meta_records

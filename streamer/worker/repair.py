@@ -17,10 +17,10 @@ from faust.types import TP
 from schemas.identity import encode_id
 from streamer.aggregate.changes import SummaryChange
 from streamer.aggregate.page_format import slots_on
+from streamer.kafka.names import Names
 from streamer.pipeline import Pipeline
 from streamer.records import Failure
 from streamer.settings import Settings
-from streamer.sinks.names import Names
 from streamer.worker.partition import Partition
 from streamer.worker.processor import Processor
 from streamer.worker.reading import records_between

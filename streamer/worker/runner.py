@@ -14,8 +14,8 @@ from typing import Any
 
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
+from streamer.redis.connect import BadRedisUrl, check_protocol
 from streamer.settings import Settings
-from streamer.sinks.connect import BadRedisUrl, check_protocol
 from streamer.worker.alive import CheckedSelector, Pulse
 from streamer.worker.app import Worker, build, session_seconds
 from streamer.worker.local_state import StateUnavailable, held_directory, log_name

@@ -19,7 +19,7 @@ from mode import Service
 from mode.utils.queues import ThrowableQueue
 
 from streamer.aggregate.group_id import SummaryKind
-from streamer.sinks.names import Names
+from streamer.kafka.names import Names
 from streamer.worker.output import Out
 from streamer.worker.stores import Row, StoreOf, memory
 

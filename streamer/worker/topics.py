@@ -14,10 +14,10 @@ from aiokafka.errors import (
     for_code,
 )
 
+from streamer.kafka.broker import telling_refusals
+from streamer.kafka.names import Names
+from streamer.kafka.partition_counts import ours, read_partition_counts, what_differs
 from streamer.settings import Settings
-from streamer.sinks.broker import telling_refusals
-from streamer.sinks.names import Names
-from streamer.sinks.partition_counts import ours, read_partition_counts, what_differs
 from streamer.worker.limits import MAX_MESSAGE_BYTES
 
 PROPAGATION_SECONDS = 30.0

@@ -23,9 +23,9 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 from yarl import URL
 
+from streamer.kafka.consumer import AIOKafkaConsumer
+from streamer.kafka.ends import stable_end
 from streamer.settings import READ_COMMITTED, Settings
-from streamer.sinks.consumer import AIOKafkaConsumer
-from streamer.sinks.ends import stable_end
 from streamer.worker.batches import Batch, HandedBatches
 from streamer.worker.ends import true_ends
 from streamer.worker.limits import (

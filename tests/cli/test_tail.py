@@ -17,8 +17,8 @@ import orjson
 import pytest
 
 from streamer.client.log import read_topic
+from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.sinks.names import Names
 from streamer.sources.simulate import simulate_run
 from streamer.worker.topics import ensure_topics
 from tests.sources.builders import a_result, a_run, a_trial_file, write_json

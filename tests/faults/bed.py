@@ -16,9 +16,10 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from schemas.identity import encode_id
 from streamer.client.loop_thread import LoopThread
+from streamer.kafka.names import Names
+from streamer.kafka.partitioner import partition_of
+from streamer.redis.keys import Keys
 from streamer.settings import Settings
-from streamer.sinks.names import Names
-from streamer.sinks.partitioner import partition_of
 from streamer.worker.topics import COMPACTED, ensure_topics, plan
 from tests.faults.fleet import Fleet
 from tests.faults.proxy import Link
@@ -81,7 +82,7 @@ class Bed:
             self.kafka = Kafka(directory, self.threads, 3 if engine == "kafka3" else 1)
         (directory / "redis").mkdir()
         self.redis = LinkedRedis(directory / "redis", self.threads)
-        self.names = Names("faults")
+        self.names, self.keys = Names("faults"), Keys("faults")
         self.settings = Settings(
             **self._common(), bootstrap=self.kafka.bootstrap, redis=self.redis.server.url, log_level="INFO"
         )
@@ -92,7 +93,7 @@ class Bed:
         self.publisher = Publisher(self.threads, self.kafka.bootstrap, self.names.trial_events, self._more)
         self.publisher.idempotent = not self.kafka.embedded
         self.topics = TopicWatch(self.threads, self.settings)
-        self.in_redis = RedisWatch(self.redis.server.url, self.names, self.traffic.runs)
+        self.in_redis = RedisWatch(self.redis.server.url, self.keys, self.traffic.runs)
         self.fleet = Fleet(directory, self.settings_of, module, environment)
         self.crew = list(range(workers))
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from streamer.aggregate import run_state
 from streamer.aggregate.slot_key import SlotKey, slot_key
+from streamer.redis import script
 from streamer.settings import Settings
-from streamer.sinks import script
 from streamer.worker.runner import run_worker
 
 GUARD = "local function refused(suffix, version)\n"

@@ -15,7 +15,7 @@ from schemas.canonical import digest_of
 from schemas.identity import encode_id
 from streamer.aggregate.changes import SummaryChange
 from streamer.pipeline import Pipeline
-from streamer.sinks.entry import Entry, entry_of
+from streamer.redis.entry import Entry, entry_of
 from tests.faults.bed import CURRENT_SECONDS, Bed
 from tests.support.worker_process import wait_for
 
@@ -75,7 +75,7 @@ class Checker:
     def summary(self, run: str) -> dict[str, Any]:
         """Summary of a run in Redis."""
         with redis.Redis.from_url(self._bed.redis.server.url) as client:
-            return dict(orjson.loads(client.get(self._bed.names.run(run)) or b"{}"))
+            return dict(orjson.loads(client.get(self._bed.keys.run(run)) or b"{}"))
 
     def _read_all(self) -> None:
         """Fold the log to where the publisher's last acknowledged record lies, and further."""
@@ -166,7 +166,7 @@ class Checker:
         return _unlike(f"topic {topic}", wanted, there)
 
     def _redis(self, changes: list[SummaryChange]) -> list[str]:
-        names = self._bed.names
+        names = self._bed.keys
         wanted = {names.of_run(c.run_id, entry_of(c, news=False).suffix): c.digest for c in changes}
         try:
             with redis.Redis.from_url(self._bed.redis.server.url) as client:
@@ -185,7 +185,7 @@ class Checker:
 
     def _boards(self, runs: list[str], changes: list[SummaryChange]) -> list[str]:
         """Boards, index sets and the list of runs follow the summaries."""
-        names = self._bed.names
+        names = self._bed.keys
         entries = [entry_of(change, news=False) for change in changes]
         try:
             with redis.Redis.from_url(self._bed.redis.server.url) as client:

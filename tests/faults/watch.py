@@ -17,8 +17,9 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from streamer.client.loop_thread import LoopThread
+from streamer.kafka.names import Names
+from streamer.redis.keys import Keys
 from streamer.settings import Settings
-from streamer.sinks.names import Names
 from streamer.worker.limits import MAX_MESSAGE_BYTES
 
 POLL_MS = 100
@@ -134,9 +135,9 @@ class RedisWatch:
         forgiving: true while an older copy of Redis' data is brought back on purpose.
     """
 
-    def __init__(self, url: str, names: Names, runs: list[str]) -> None:
+    def __init__(self, url: str, keys: Keys, runs: list[str]) -> None:
         self._client = redis.Redis.from_url(url, socket_timeout=2, socket_connect_timeout=2)
-        self._keys = {run: names.run(run) for run in runs}
+        self._keys = {run: keys.run(run) for run in runs}
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="redis-watch", daemon=True)
         self._last: dict[str, Version] = {}

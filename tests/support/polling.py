@@ -12,8 +12,8 @@ import redis
 
 from streamer.client.reader import StateReader
 from streamer.client.reading import ReaderError
+from streamer.redis.keys import Keys
 from streamer.settings import Settings
-from streamer.sinks.names import Names
 
 SNAPSHOT = """
 local found = { redis.call('GET', KEYS[1] .. 'run') or '' }
@@ -30,7 +30,7 @@ class Poller(threading.Thread):
 
     def __init__(self, url: str, run_ids: Sequence[str], namespace: str = "") -> None:
         super().__init__(daemon=True)
-        self._names, self._run_ids = Names(namespace), run_ids
+        self._keys, self._run_ids = Keys(namespace), run_ids
         self.polls, self.empty, self.torn = 0, 0, list[str]()
         self._client = redis.Redis.from_url(url)
         self._reader = StateReader(Settings(redis=url, namespace=namespace))
@@ -60,7 +60,7 @@ class Poller(threading.Thread):
                 self.empty += 1
 
     def _by_keys(self, run_id: str) -> None:
-        prefix = self._names.of_run(run_id, "")
+        prefix = self._keys.of_run(run_id, "")
         run, *agents = self._client.eval(SNAPSHOT, 1, prefix)
         if run or agents:
             trials = [orjson.loads(agent)["trials"] if agent else None for agent in agents]

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from streamer.aggregate.changes import Cut, SummaryChange
+from streamer.kafka.names import Names
 from streamer.pipeline import Pipeline
 from streamer.settings import Settings
-from streamer.sinks.names import Names
 from streamer.worker.alive import Pulse
 from streamer.worker.app import faust_app
 from streamer.worker.batches import Batch

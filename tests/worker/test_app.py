@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.sinks.names import Names
 from streamer.worker.app import faust_app, session_seconds
 
 

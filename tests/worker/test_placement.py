@@ -8,9 +8,9 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from streamer.client.verify import Verification
+from streamer.kafka.partitioner import partition_of
 from streamer.records import Record
 from streamer.score import PriceTable
-from streamer.sinks.partitioner import partition_of
 from streamer.worker.placement import FORWARDED, forward
 from tests.worker.deployment import Deployment, trial_events
 

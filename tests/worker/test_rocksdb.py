@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from faust.types import TP
 
+from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.sinks.names import Names
 from streamer.worker.app import faust_app
 from streamer.worker.local_state import StateUnavailable, held_directory
 from streamer.worker.stores import TRUST_SECONDS, Rows, memory, rocks
