@@ -28,7 +28,7 @@ from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
 from streamer.redis.keys import Keys
 from streamer.settings import Settings
-from streamer.worker.topics import ensure_topics, plan
+from streamer.worker.process.topics import ensure_topics, plan
 from tests.support.servers import KafkaServer, RedisServer
 from tests.support.worker_process import WorkerProcess
 

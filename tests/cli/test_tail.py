@@ -20,7 +20,7 @@ from streamer.client.log import read_topic
 from streamer.kafka.names import Names
 from streamer.settings import Settings
 from streamer.sources.simulate import simulate_run
-from streamer.worker.topics import ensure_topics
+from streamer.worker.process.topics import ensure_topics
 from tests.sources.builders import a_result, a_run, a_trial_file, write_json
 from tests.support.cli import COMMAND
 from tests.support.tailing import Event, converted_digests, digests_of

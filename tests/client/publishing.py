@@ -17,7 +17,7 @@ from streamer.client.log import read_topic
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
 from streamer.settings import Settings
-from streamer.worker.topics import ensure_topics
+from streamer.worker.process.topics import ensure_topics
 
 PARTITIONS = 4
 

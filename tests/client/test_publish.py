@@ -18,7 +18,7 @@ from streamer.embedded.probe import free_port
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of_key
 from streamer.settings import Settings
-from streamer.worker.topics import ensure_topics
+from streamer.worker.process.topics import ensure_topics
 from tests.support.events import a_trial
 from tests.support.online import ENGINES, PARTITIONS, Online, bootstrap_of, online
 from tests.support.worker_process import wait_for

@@ -17,7 +17,7 @@ from schemas.canonical import canonical_json, digest_of
 from streamer.client.verify import Verification
 from streamer.kafka.partitioner import partition_of
 from streamer.score import PriceTable
-from streamer.worker.topics import ensure_topics
+from streamer.worker.process.topics import ensure_topics
 from tests.support.cli import streamer
 from tests.support.online import ENGINES, bootstrap_of
 from tests.support.servers import RedisServer

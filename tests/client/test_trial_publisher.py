@@ -27,7 +27,7 @@ from streamer.client.spill import REFUSED, spill_dir
 from streamer.client.taking import take
 from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.worker.topics import ensure_topics
+from streamer.worker.process.topics import ensure_topics
 from tests.client.publishing import arrived, make_topics, settings_of, tasks
 from tests.support.events import a_trial
 

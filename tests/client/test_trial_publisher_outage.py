@@ -22,7 +22,7 @@ from streamer.embedded.broker import Broker
 from streamer.embedded.probe import free_port
 from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.worker.topics import ensure_topics
+from streamer.worker.process.topics import ensure_topics
 from tests.client.publishing import (
     PARTITIONS,
     Harness,

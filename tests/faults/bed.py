@@ -20,7 +20,7 @@ from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
 from streamer.redis.keys import Keys
 from streamer.settings import Settings
-from streamer.worker.topics import COMPACTED, ensure_topics, plan
+from streamer.worker.process.topics import COMPACTED, ensure_topics, plan
 from tests.faults.fleet import Fleet
 from tests.faults.proxy import Link
 from tests.faults.publisher import Publisher

@@ -25,7 +25,7 @@ from streamer.pipeline import Pipeline
 from streamer.records import Record
 from streamer.redis.keys import Keys
 from streamer.settings import Settings
-from streamer.worker.coverage import PREFIX
+from streamer.worker.processing.changelog_checkpoint import PREFIX
 from tests.support.worker_process import WorkerProcess, wait_for
 
 Digests = dict[str, str]

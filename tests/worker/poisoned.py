@@ -13,8 +13,7 @@ from streamer.aggregate import scores
 from streamer.aggregate.pages import PageBook
 from streamer.aggregate.summarise import Summaries
 from streamer.settings import Settings
-from streamer.worker import limits
-from streamer.worker.runner import run_worker
+from streamer.worker import limits, run_worker
 
 POISON = "poison"
 MOST_BYTES = 20_000

@@ -20,7 +20,7 @@ from streamer.client.reading import UnknownRun
 from streamer.client.verify import Verification
 from streamer.kafka.partitioner import partition_of
 from streamer.score import PriceTable
-from streamer.worker.topics import ensure_topics
+from streamer.worker.process.topics import ensure_topics
 from tests.support.cli import streamer
 from tests.support.worker_process import WorkerProcess
 from tests.worker.deployment import Deployment, folded, trial_events

@@ -17,9 +17,9 @@ from aiokafka import AIOKafkaProducer
 from faust.types import TP
 
 from streamer.settings import Settings
-from streamer.worker.app import StreamerApp
+from streamer.worker.faust.app import StreamerApp
+from streamer.worker.faust.transport import AsFetched, batch_transport, consumer_of
 from streamer.worker.limits import MAX_POLL_RECORDS
-from streamer.worker.transport import AsFetched, batch_transport, consumer_of
 
 
 class Probe:
