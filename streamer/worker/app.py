@@ -5,29 +5,30 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
-
-import faust
-from faust.types import TP
 
 from streamer.aggregate.changes import SummaryChange
 from streamer.kafka.names import Names
 from streamer.redis.sink import RedisSink
 from streamer.score import PriceTable, made_with
 from streamer.settings import Settings
-from streamer.worker.faust.app import faust_app
+from streamer.worker.faust.app import StreamerApp, faust_app
+from streamer.worker.faust.batch_stream import process_batches
 from streamer.worker.faust.producer import Producer
 from streamer.worker.faust.stores import in_directory
 from streamer.worker.faust.tables import Tables
-from streamer.worker.faust.transport import AsFetched, batch_transport, consumer_of
+from streamer.worker.faust.topic_partition import TopicPartition
+from streamer.worker.faust.transport import batch_transport
 from streamer.worker.process import runner
 from streamer.worker.process.configuration import Configuration
 from streamer.worker.process.housekeeping import Housekeeping
-from streamer.worker.process.log_faults import LogFaults
 from streamer.worker.process.metrics import Metrics
 from streamer.worker.process.runner import Worker
+from streamer.worker.process.topic_watch import TopicWatch
+from streamer.worker.process.topics import check_topics
 from streamer.worker.process.watchdog import Watchdog
+from streamer.worker.processing.checkpoint_writer import CheckpointWriter
 from streamer.worker.processing.idle import IdleRuns
 from streamer.worker.processing.processor import Processor
 from streamer.worker.processing.record_encoding import RecordEncoder
@@ -49,42 +50,45 @@ def build(settings: Settings, watchdog: Watchdog, state: Path | None = None) -> 
     app = faust_app(settings, names, state)
     app.transport = batch_transport(app, settings, names.trial_events)
     tables = Tables(app, names, settings.partitions, in_directory(state))
-    producer = Producer(settings, watchdog, tables.written)
+    producer = Producer(settings, watchdog.check, tables.written)
     owner = _Owner()
     sink = RedisSink.from_settings(settings, owner)
     encoder, metrics = RecordEncoder(names, tables), Metrics(settings.partitions)
     if settings.metrics_address is not None:
-        metrics.watch(app)
+        app.report_to(metrics.registry)
+    checkpoints = CheckpointWriter(
+        tables, producer, names.scored_trials, lambda number: _log_start(app, settings, number)
+    )
     processor = Processor(
-        app,
+        app.crash,
         settings.partitions,
         tables=tables,
         encoder=encoder,
         producer=producer,
         sink=sink,
-        watchdog=watchdog,
-        waiting=lambda number, offset: _waiting(app, TP(names.trial_events, number), offset),
+        check_alive=watchdog.check,
+        waiting=lambda number, offset: _waiting(app, TopicPartition(names.trial_events, number), offset),
         idle=IdleRuns(settings, tables, encoder),
-        metrics=metrics,
-        faults=(faults := LogFaults(app, settings, tables, producer)),
+        measures=metrics,
+        checkpoints=checkpoints,
     )
     owner.processor = processor
     prices = _prices(settings)
     configuration = Configuration(settings, made_with(prices), producer)
-    rebuild = PartitionRecovery(
+    recovery = PartitionRecovery(
         app,
         settings,
         tables=tables,
         processor=processor,
         producer=producer,
         prices=prices,
-        configuration=configuration,
+        check_topics=partial(check_topics, settings),
+        check_configuration=configuration.check,
         writer=writer,
         on_ready=lambda mine: log.info("ready: worker %s owns partitions %s", writer, mine),
     )
-    tables.trials.faust.on_recover(rebuild.__call__)
-    events = app.topic(names.trial_events, schema=AsFetched(), partitions=settings.partitions)
-    app.agent(events, name="streamer.fold")(_stream_processor(processor))
+    tables.on_recovered(recovery.recover)
+    process_batches(app, names.trial_events, settings.partitions, processor.run)
     housekeeping = Housekeeping(
         app,
         names.trial_events,
@@ -95,7 +99,8 @@ def build(settings: Settings, watchdog: Watchdog, state: Path | None = None) -> 
         configuration=configuration,
         worker_id=writer,
         metrics=metrics,
-        faults=faults,
+        topics=TopicWatch(settings),
+        checkpoints=checkpoints,
     )
     return Worker(app, producer, sink, processor, housekeeping, metrics, configuration)
 
@@ -114,18 +119,17 @@ class _Owner:
         return self.processor.summaries(run_id)
 
 
-def _waiting(app: faust.App, tp: TP, next_offset: int) -> int:
+def _waiting(app: StreamerApp, place: TopicPartition, next_offset: int) -> int:
     """How many records of a partition, from this offset on, the log is known to hold."""
-    consumer = consumer_of(app)
-    known = consumer.highwater(tp) if tp in consumer.assignment() else None
-    return max(0, (known or 0) - next_offset)
+    return max(0, app.known_end(place) - next_offset)
 
 
-def _stream_processor(processor: Processor) -> Any:
-    async def fold(stream: Any) -> None:
-        await processor.run(stream)
-
-    return fold
+async def _log_start(app: StreamerApp, settings: Settings, number: int) -> int:
+    """Offset of the first event in a partition's log; 0 on the embedded broker, which deletes none."""
+    if settings.embedded:
+        return 0
+    place = TopicPartition(Names(settings.namespace).trial_events, number)
+    return (await app.event_consumer.earliest_offsets(place))[place] or 0
 
 
 def _prices(settings: Settings) -> PriceTable:

@@ -14,9 +14,9 @@ from streamer.worker.faust.app import faust_app
 from streamer.worker.faust.batches import Batch
 from streamer.worker.faust.producer import ProducerRecord
 from streamer.worker.faust.tables import Tables
-from streamer.worker.process.log_faults import LogFaults
 from streamer.worker.process.metrics import Metrics
 from streamer.worker.process.watchdog import Watchdog
+from streamer.worker.processing.checkpoint_writer import CheckpointWriter
 from streamer.worker.processing.idle import IdleRuns
 from streamer.worker.processing.partition import Partition
 from streamer.worker.processing.processor import Processor
@@ -70,6 +70,11 @@ class App:
         self.crashes.append(error)
 
 
+async def log_start(partition: int) -> int:
+    """A log that has lost nothing."""
+    return 0
+
+
 class Bench:
     """A processor with one partition and nothing real around it."""
 
@@ -89,13 +94,12 @@ class Bench:
             "idle": IdleRuns(Settings(run_idle_seconds=60), tables, encoder, *clocks),
             "producer": self.broker,
             "sink": self.sink,
-            "watchdog": Watchdog(60),
-            "metrics": Metrics(1),
-            "faults": LogFaults(cast(Any, None), Settings(embedded=True), tables, cast(Any, self.broker)),
+            "check_alive": Watchdog(60).check,
+            "measures": Metrics(1),
+            "checkpoints": CheckpointWriter(tables, cast(Any, self.broker), names.scored_trials, log_start),
             "waiting": lambda number, offset: 100_000 if self.behind else 0,
         }
-        app: Any = self.app
-        self.processor = Processor(app, 1, **collaborators)
+        self.processor = Processor(self.app.crash, 1, **collaborators)
         pipeline = Pipeline(writer="w")
         self.partition = Partition(0, 1, pipeline, position, catch_up_to, caught_up=caught_up)
         self.processor.partitions[0] = self.partition

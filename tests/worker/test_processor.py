@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -98,15 +97,19 @@ class Stream:
     """Gives batches as Faust does: some are there, one comes later, and then it ends."""
 
     def __init__(self, *batches: Batch) -> None:
-        self.channel = SimpleNamespace(queue=asyncio.Queue())
+        self.queue: asyncio.Queue[Batch] = asyncio.Queue()
         *there, self.later = batches
         for batch in there:
-            self.channel.queue.put_nowait(batch)
+            self.queue.put_nowait(batch)
 
     async def __aiter__(self) -> AsyncIterator[Batch]:
-        while not self.channel.queue.empty():
-            yield self.channel.queue.get_nowait()
+        while not self.queue.empty():
+            yield self.queue.get_nowait()
         yield self.later
+
+    @property
+    def drained(self) -> bool:
+        return self.queue.empty()
 
 
 async def test_nothing_waits_for_a_batch_that_is_not_there(
@@ -127,7 +130,7 @@ async def test_batches_from_before_a_rebalance_are_left_to_be_read_again(bench: 
     old, new = bench.batch(0, 40), bench.batch(40, 40)
     old.partition = 7  # which is somebody else's now
     stream = Stream(old, new)
-    taken = stream.channel.queue.empty
+    taken = stream.queue.empty
 
     def rebalanced() -> bool:
         if not taken():
@@ -137,9 +140,9 @@ async def test_batches_from_before_a_rebalance_are_left_to_be_read_again(bench: 
             return False
         return True
 
-    stream.channel.queue.put_nowait(new)
+    stream.queue.put_nowait(new)
     monkey = pytest.MonkeyPatch()
-    monkey.setattr(stream.channel.queue, "empty", rebalanced)
+    monkey.setattr(stream.queue, "empty", rebalanced)
     await bench.processor.run(stream)
     monkey.undo()
     assert not bench.app.crashes

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from aiokafka import TopicPartition
-from faust.types import TP
+import aiokafka
 
 from streamer.kafka.consumer import AIOKafkaConsumer
 from streamer.settings import Settings
+from streamer.worker.faust.topic_partition import TopicPartition
 from streamer.worker.limits import MAX_MESSAGE_BYTES
 
 WAIT_MS = 200
 
 
 async def records_between(
-    settings: Settings, place: TP, start: int | None, stop: int
+    settings: Settings, place: TopicPartition, start: int | None, stop: int
 ) -> AsyncGenerator[list[Any]]:
     """Batches of aiokafka's ConsumerRecords with `start` <= offset < `stop`; `start` None: the first one.
 
@@ -32,7 +32,7 @@ async def records_between(
     )
     await consumer.start()
     try:
-        plain = TopicPartition(*place)
+        plain = aiokafka.TopicPartition(*place)
         consumer.assign([plain])
         if start is not None:
             consumer.seek(plain, start)

@@ -17,7 +17,6 @@ from aiokafka.errors import MessageSizeTooLargeError, RecordListTooLargeError
 from streamer.settings import Settings
 from streamer.worker import limits
 from streamer.worker.limits import BROKER_PATIENCE_SECONDS, MAX_MESSAGE_BYTES, SEND_BATCH_BYTES
-from streamer.worker.process.watchdog import Watchdog
 
 NO_HEADERS: list[tuple[str, bytes]] = []
 """Of nearly all records; aiokafka wants a list."""
@@ -86,10 +85,14 @@ class Producer:
 
     Idempotent where the broker can (the embedded one cannot): a request that timed out and still took
     effect later must not put an old page over a newer one.
+
+    Args:
+        check_alive: called before every write; ends the process if it was stopped for too long.
+        written: called with the records that the broker has acknowledged.
     """
 
-    def __init__(self, settings: Settings, watchdog: Watchdog, written: Written) -> None:
-        self._watchdog = watchdog
+    def __init__(self, settings: Settings, check_alive: Callable[[], None], written: Written) -> None:
+        self._check_alive = check_alive
         self._written = written
         self._idempotent = not settings.embedded
         self._written_to: dict[tuple[str, int], int] = {}
@@ -215,7 +218,7 @@ class Producer:
             self._ends[place] = max(self._ends[place], first + count)
 
     async def _send(self, builder: Any, topic: str, partition: int) -> Any:
-        self._watchdog.check()
+        self._check_alive()
         return await self._producer.send_batch(builder, topic, partition=partition)
 
 

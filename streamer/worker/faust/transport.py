@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import faust
 from aiokafka import TopicPartition
@@ -27,6 +27,7 @@ from streamer.kafka.consumer import AIOKafkaConsumer
 from streamer.kafka.ends import stable_end
 from streamer.settings import READ_COMMITTED, Settings
 from streamer.worker.faust.batches import Batch, HandedBatches
+from streamer.worker.faust.event_consumer import Committed
 from streamer.worker.faust.high_watermarks import high_watermarks
 from streamer.worker.limits import (
     EMBEDDED_FETCH_WAIT_MS,
@@ -37,13 +38,6 @@ from streamer.worker.limits import (
 
 BY_WORKER = "streamer"
 """Metadata of the offsets that workers commit; what else sets offsets does not know of it."""
-
-
-class Committed(NamedTuple):
-    """A committed offset, None if there is none; `by_others`: it was set by somebody other than a worker."""
-
-    offset: int | None
-    by_others: bool
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
@@ -230,18 +224,6 @@ class Transport(driver.Transport):
         return await high_watermarks(self.settings, reported)
 
 
-def consumer_of(app: faust.App) -> Consumer:
-    """The consumer of an app that has this transport."""
-    return cast(Consumer, app.consumer)
-
-
-def leave_group_at_the_end(app: faust.App) -> None:
-    """A worker that stops in good order leaves its group, also one for whose return the group would wait."""
-    consumer = getattr(app.consumer, "_thread", None) and consumer_of(app)._thread._consumer
-    if consumer is not None and consumer._coordinator is not None:
-        consumer._coordinator._group_instance_id = None
-
-
 def batch_transport(app: faust.App, settings: Settings, event_topic: str) -> Transport:
     """The transport for this app and these settings."""
     transport = Transport([URL(f"kafka://{server}") for server in settings.bootstrap.split(",")], app)
@@ -249,15 +231,3 @@ def batch_transport(app: faust.App, settings: Settings, event_topic: str) -> Tra
     transport.settings = settings
     transport.fetch_wait_ms = EMBEDDED_FETCH_WAIT_MS if settings.embedded else FETCH_WAIT_MS
     return transport
-
-
-class AsFetched(faust.Schema[Any, Any]):
-    """Schema of the event topic: nothing is decoded here, since bad bytes are the pipeline's business."""
-
-    def loads_key(self, app: Any, message: Any, **_: Any) -> Any:
-        """Batches have no key."""
-        return message.key
-
-    def loads_value(self, app: Any, message: Any, **_: Any) -> Any:
-        """The batch itself."""
-        return message.value

@@ -7,17 +7,15 @@ import logging
 import time
 from datetime import UTC, datetime
 from itertools import count, islice
-from typing import Any, cast
-
-import faust
-from faust.tables.manager import TableManager
-from faust.types import TP
+from typing import Any
 
 from streamer.redis.sink import RedisSink
-from streamer.worker.faust.transport import consumer_of
+from streamer.worker.faust.app import StreamerApp
+from streamer.worker.faust.topic_partition import TopicPartition
 from streamer.worker.process.configuration import Configuration
-from streamer.worker.process.log_faults import LogFaults
 from streamer.worker.process.metrics import Metrics, WorkerStatus
+from streamer.worker.process.topic_watch import TopicWatch
+from streamer.worker.processing.checkpoint_writer import CheckpointWriter
 from streamer.worker.processing.partition import Partition
 from streamer.worker.processing.processor import Processor
 from streamer.worker.recovery.fencing import Fencing
@@ -38,7 +36,7 @@ class Housekeeping:
 
     def __init__(
         self,
-        app: faust.App,
+        app: StreamerApp,
         event_topic: str,
         *,
         processor: Processor,
@@ -48,7 +46,8 @@ class Housekeeping:
         configuration: Configuration,
         worker_id: str,
         metrics: Metrics,
-        faults: LogFaults,
+        topics: TopicWatch,
+        checkpoints: CheckpointWriter,
     ) -> None:
         self._app = app
         self._topic = event_topic
@@ -59,7 +58,8 @@ class Housekeeping:
         self._configuration = configuration
         self._worker_id = worker_id
         self._metrics = metrics
-        self._faults = faults
+        self._topics = topics
+        self._checkpoints = checkpoints
         self._positions: dict[int, int] = {}
         self._told: tuple[Any, ...] = ()
 
@@ -67,7 +67,7 @@ class Housekeeping:
         """Tick, and watch the topics, until cancelled; an exception ends the worker."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._faults.watch())
+                tasks.create_task(self._topics.watch())
                 tasks.create_task(self._tick_on())
         except ExceptionGroup as errors:
             await self._processor.give_up(errors.exceptions[0])
@@ -85,11 +85,11 @@ class Housekeeping:
             await self._tick(ticks)
             status = self.status()
             self._metrics.status = WorkerStatus(
-                time.monotonic(), status, self._is_ready(status), self._sink.away, self._unrecovered
+                time.monotonic(), status, self._is_ready(status), self._sink.away, self._app.unrecovered
             )
             if ticks % TICKS_PER_HEARTBEAT == 0 or self._is_news(status):
                 await self._sink.heartbeat(self._worker_id, status, at=datetime.now(UTC))
-            if ticks % TICKS_PER_CHECK == 0 and self._settled:
+            if ticks % TICKS_PER_CHECK == 0 and self._app.is_settled:
                 await self._fencing.republish_overwritten()
                 await self._configuration.check_now()
             await asyncio.sleep(TICK_SECONDS)
@@ -135,35 +135,24 @@ class Housekeeping:
             "log_faults": [fault for _, p in sorted(partitions.items()) for fault in p.log_faults],
             "events_lost": sum(partition.checkpoint.events_lost for partition in partitions.values()),
             "offsets_moved": sorted(n for n, partition in partitions.items() if partition.moved),
-            "retention": self._faults.finite,
+            "retention": self._topics.finite,
         }
 
-    @property
-    def _unrecovered(self) -> int:
-        """Changelog records that the recovery under way still has to read; 0 if none is."""
-        tables = cast(TableManager, self._app.tables)
-        remaining = tables.recovery.active_remaining_total() if self._app.in_recovery else 0
-        return max(0, int(remaining))
-
     def _is_ready(self, status: dict[str, Any]) -> bool:
-        return self._settled and bool(status["partitions"]) and not status["catching_up"]
-
-    @property
-    def _settled(self) -> bool:
-        return not (self._app.rebalancing or self._app.in_recovery)
+        return self._app.is_settled and bool(status["partitions"]) and not status["catching_up"]
 
     async def _tick(self, ticks: int) -> None:
-        if not self._settled:
+        if not self._app.is_settled:
             return
         self._repairs.start_due()
         for partition in list(self._processor.partitions.values()):
-            tp = TP(self._topic, partition.number)
-            if tp in self._app.consumer.assignment():
-                partition.end = max(partition.end, self._app.consumer.highwater(tp) or 0)
-                await self._pass_what_is_gone(tp, partition)
+            place = TopicPartition(self._topic, partition.number)
+            if place in self._app.event_consumer.assignment():
+                partition.end = max(partition.end, self._app.known_end(place))
+                await self._pass_what_is_gone(place, partition)
                 if not partition.caught_up:
                     continue
-                consumer_of(self._app).refolded.discard(tp)
+                self._app.event_consumer.refolded.discard(place)
                 if partition.publish_queue and self._processor.is_due():
                     await self._flush(partition)
                 await self._close_idle(partition)
@@ -177,11 +166,11 @@ class Housekeeping:
                 await self._processor.flush()
 
     async def _note_scored(self, partition: Partition) -> None:
-        if not self._faults.can_note_scored(partition):
+        if not self._checkpoints.can_note_scored(partition):
             return
         async with self._processor.lock:
             if self._processor.partitions.get(partition.number) is partition:
-                await self._faults.note_scored(partition)
+                await self._checkpoints.note_scored(partition)
 
     async def _close_idle(self, partition: Partition) -> None:
         if not self._processor.idle.any_due(partition):
@@ -190,20 +179,20 @@ class Housekeeping:
             if self._processor.partitions.get(partition.number) is partition:
                 self._processor.idle.close_due(partition)
 
-    async def _pass_what_is_gone(self, tp: TP, partition: Partition) -> None:
+    async def _pass_what_is_gone(self, place: TopicPartition, partition: Partition) -> None:
         """The last offsets of a log may hold no event (removed, markers): only the consumer passes them."""
-        consumer = consumer_of(self._app)
-        position = await consumer.position(tp)
-        if position is None or consumer.pending(tp):
-            self._positions.pop(tp.partition, None)
-        elif position != self._positions.get(tp.partition):
-            self._positions[tp.partition] = position
+        consumer = self._app.event_consumer
+        position = await consumer.position(place)
+        if position is None or consumer.pending(place):
+            self._positions.pop(place.partition, None)
+        elif position != self._positions.get(place.partition):
+            self._positions[place.partition] = position
         elif position > partition.position or (not partition.caught_up and position >= partition.catch_up_to):
             async with self._processor.lock:
-                if self._processor.partitions.get(tp.partition) is partition:
-                    if consumer.pending(tp):
+                if self._processor.partitions.get(place.partition) is partition:
+                    if consumer.pending(place):
                         return
-                    await self._faults.before(partition, position)
+                    await self._checkpoints.note_deleted(partition, position)
                     partition.position = max(partition.position, position)
-                    consumer.handed.note_gap(tp, position)
+                    consumer.handed.note_gap(place, position)
                     await self._processor.publish_passed()

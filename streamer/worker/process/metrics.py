@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import faust
-from faust.sensors.prometheus import FaustMetrics, PrometheusMonitor
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -79,10 +77,6 @@ class Metrics:
             self._events.labels(effect)
         ProcessCollector(registry=self.registry)
         self.registry.register(_Standing(self))
-
-    def watch(self, app: faust.App) -> None:
-        """Let Faust's own sensor report as well: consumer, tables, sends, assignments, rebalances."""
-        app.monitor = PrometheusMonitor(metrics=FaustMetrics.create(self.registry, "faust"))
 
     def folded(self, folded: Folded) -> None:
         """Count what a fold reported."""

@@ -14,15 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import faust
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from streamer.redis.connect import BadRedisUrl, check_protocol
 from streamer.redis.sink import RedisSink
 from streamer.settings import Settings
-from streamer.worker.faust.app import session_seconds
+from streamer.worker.faust.app import StreamerApp, session_seconds
 from streamer.worker.faust.producer import Producer
-from streamer.worker.faust.transport import leave_group_at_the_end
 from streamer.worker.process.configuration import Configuration
 from streamer.worker.process.housekeeping import Housekeeping
 from streamer.worker.process.logs import configure_logging
@@ -58,7 +56,7 @@ OK, FOUND_WRONG, USED_WRONGLY = 0, 1, 2
 class Worker:
     """A worker, put together and not started."""
 
-    app: faust.App
+    app: StreamerApp
     producer: Producer
     sink: RedisSink
     processor: Processor
@@ -105,10 +103,10 @@ async def _run(settings: Settings, build: Build, watchdog: Watchdog) -> int:
 
 async def _work(settings: Settings, worker: Worker, stop: asyncio.Event) -> int:
     with serve_probes(worker.metrics, settings.metrics_address):
-        return await _work_serve_probes(worker, stop)
+        return await _work_until_the_end(worker, stop)
 
 
-async def _work_serve_probes(worker: Worker, stop: asyncio.Event) -> int:
+async def _work_until_the_end(worker: Worker, stop: asyncio.Event) -> int:
     await worker.producer.start()
     waiting = worker.configuration.wait_until_current(worker.housekeeping.tell_of_waiting)
     if not await _until(stop, waiting):
@@ -133,7 +131,7 @@ async def _work_serve_probes(worker: Worker, stop: asyncio.Event) -> int:
 
 async def _wait_for_end(worker: Worker, stop: asyncio.Event, starting: asyncio.Future[None]) -> bool:
     """Wait for a signal or a crash; true if it was a crash."""
-    crash: asyncio.Future[Any] = asyncio.ensure_future(worker.app._crashed.wait())
+    crash: asyncio.Future[Any] = asyncio.ensure_future(worker.app.wait_for_crash())
     ends = [asyncio.ensure_future(stop.wait()), crash]
     await asyncio.wait([*ends, starting], return_when=asyncio.FIRST_COMPLETED)
     if starting.done() and starting.exception() is None:
@@ -157,7 +155,7 @@ async def _flush(worker: Worker) -> None:
 
 async def _stop(worker: Worker, starting: asyncio.Future[None]) -> None:
     """Faust first: it finishes the batch at work and commits what is done."""
-    leave_group_at_the_end(worker.app)
+    worker.app.leave_group_at_the_end()
     await worker.app.stop()
     starting.cancel()
     with suppress(asyncio.CancelledError, Exception):

@@ -15,8 +15,6 @@ from contextlib import aclosing
 from itertools import islice, takewhile
 from operator import itemgetter
 
-from faust.types import TP
-
 from streamer.aggregate.changes import SummaryChange
 from streamer.aggregate.group_id import SummaryKind
 from streamer.kafka.names import Names
@@ -25,6 +23,7 @@ from streamer.settings import Settings
 from streamer.worker.clock import clock
 from streamer.worker.faust.log_reader import records_between
 from streamer.worker.faust.tables import Tables
+from streamer.worker.faust.topic_partition import TopicPartition
 from streamer.worker.limits import PAGES_PER_TURN
 from streamer.worker.processing.changelog_checkpoint import StateLost
 from streamer.worker.processing.partition import ClosedRun, Partition
@@ -170,7 +169,7 @@ class IdleRuns:
         names = Names(self._settings.namespace)
         log.warning("run %r: state pages of it are gone; folding it again from the event log", run_id)
         first: int | None = None
-        place = TP(names.trial_events, partition.number)
+        place = TopicPartition(names.trial_events, partition.number)
         async with aclosing(records_between(self._settings, place, None, partition.position)) as batches:
             async for batch in batches:
                 if first is None and batch:

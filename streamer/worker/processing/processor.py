@@ -13,23 +13,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
-
-import faust
 
 from streamer.aggregate.changes import SummaryChange
 from streamer.folded import Folded
 from streamer.kafka.partitioner import partition_of
 from streamer.redis.sink import RedisSink
+from streamer.worker.faust.batch_stream import BatchStream
 from streamer.worker.faust.batches import Batch, portions
 from streamer.worker.faust.producer import Producer, ProducerRecord, fitting
 from streamer.worker.faust.tables import Tables
-from streamer.worker.process.log_faults import LogFaults
-from streamer.worker.process.metrics import Metrics
-from streamer.worker.process.watchdog import Watchdog
+from streamer.worker.processing.checkpoint_writer import CheckpointWriter
 from streamer.worker.processing.idle import IdleRuns
+from streamer.worker.processing.measures import Measures
 from streamer.worker.processing.partition import Partition
 from streamer.worker.processing.publish_rate import PublishRate
 from streamer.worker.processing.quarantine import QuarantineWriter, run_of
@@ -65,51 +63,53 @@ class Processor:
         lock: held while a batch, a rebuild or the end of a catch-up is at work.
 
     Args:
+        crash: ends the worker; gets the reason.
         count: partitions of the event topic.
+        check_alive: ends the process if it was stopped for longer than its session.
         waiting: how many records of a partition are known to wait; gets it and the next offset.
     """
 
     def __init__(
         self,
-        app: faust.App,
+        crash: Callable[[Exception], Awaitable[None]],
         count: int,
         *,
         tables: Tables,
         encoder: RecordEncoder,
         producer: Producer,
         sink: RedisSink,
-        watchdog: Watchdog,
+        check_alive: Callable[[], None],
         waiting: Callable[[int, int], int],
         idle: IdleRuns,
-        metrics: Metrics,
-        faults: LogFaults,
+        measures: Measures,
+        checkpoints: CheckpointWriter,
     ) -> None:
         self.partitions: dict[int, Partition] = {}
         self.ownership = 0
         self.publish_rate = PublishRate()
         self.lock = asyncio.Lock()
-        self._app = app
+        self._crash = crash
         self._count = count
         self._tables = tables
         self._encoder = encoder
-        self._watchdog = watchdog
+        self._check_alive = check_alive
         self._waiting = waiting
         self.idle = idle
-        self._metrics = metrics
-        self._faults = faults
+        self._measures = measures
+        self._checkpoints = checkpoints
         self.quarantine_writer = QuarantineWriter(tables, encoder, producer, sink)
         self.summary_publisher = SummaryPublisher(
-            tables=tables,
             encoder=encoder,
             producer=producer,
             sink=sink,
-            watchdog=watchdog,
+            check_alive=check_alive,
             idle=idle,
-            metrics=metrics,
+            measures=measures,
+            checkpoints=checkpoints,
             quarantine_writer=self.quarantine_writer,
         )
 
-    async def run(self, stream: Any) -> None:
+    async def run(self, stream: BatchStream) -> None:
         """Process batches for as long as the stream gives any, together what is there at once."""
         held: list[Batch] = []
         ownership = self.ownership
@@ -117,7 +117,7 @@ class Processor:
             if ownership != self.ownership:
                 ownership, held = self.ownership, []
             held.append(batch)
-            if stream.channel.queue.empty() or sum(len(one.records) for one in held) >= RECORDS_TOGETHER:
+            if stream.drained or sum(len(one.records) for one in held) >= RECORDS_TOGETHER:
                 batches, held = held, []
                 await self.handle(*batches, ownership=ownership)
 
@@ -142,7 +142,7 @@ class Processor:
     async def give_up(self, error: Exception) -> None:
         """End the worker; never returns, so that nothing that was not done counts as done."""
         log.critical("the worker ends: %s: %s", type(error).__name__, error)
-        await self._app.crash(error)
+        await self._crash(error)
         await asyncio.Event().wait()
 
     async def publish_passed(self) -> None:
@@ -209,17 +209,17 @@ class Processor:
                 await self._process_whole(batches)
 
     async def _process_whole(self, batches: Sequence[Batch]) -> None:
-        self._watchdog.check()
+        self._check_alive()
         touched: dict[int, set[str]] = {}
         asides: list[ProducerRecord] = []
         began = time.perf_counter()
         for batch in batches:
             partition = self.partitions[batch.partition]
-            await self._faults.before(partition, batch.records[0].offset)
+            await self._checkpoints.note_deleted(partition, batch.records[0].offset)
             folded = await self._fold(partition, batch.records)
             touched.setdefault(partition.number, set()).update(folded.touched)
             asides += self._aside(partition, folded)
-        self._metrics.fold_took(time.perf_counter() - began)
+        self._measures.fold_took(time.perf_counter() - began)
         replaced = await self.save(touched)
         await self.quarantine_writer.write_aside(asides)
         for batch in batches:
@@ -282,7 +282,7 @@ class Processor:
 
     def _note(self, partition: Partition, folded: Folded) -> None:
         """Count what a fold reported; a run in quarantine that was deleted is to be folded again."""
-        self._metrics.folded(folded)
+        self._measures.folded(folded)
         partition.held += folded.held
         partition.let_go_of_failed()
         partition.deletions |= folded.deletions

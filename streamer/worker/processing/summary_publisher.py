@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from streamer.aggregate.changes import Cut, SummaryChange
 from streamer.redis.sink import RedisSink
 from streamer.worker.faust.producer import Producer, ProducerRecord, fitting
-from streamer.worker.faust.tables import Tables
-from streamer.worker.process.metrics import Metrics
-from streamer.worker.process.watchdog import Watchdog
-from streamer.worker.processing.changelog_checkpoint import checkpoint_key
+from streamer.worker.processing.checkpoint_writer import CheckpointWriter
 from streamer.worker.processing.idle import IdleRuns
+from streamer.worker.processing.measures import Measures
 from streamer.worker.processing.partition import Partition
 from streamer.worker.processing.publish_queue import Pending
 from streamer.worker.processing.quarantine import QuarantineWriter
@@ -40,23 +38,23 @@ class SummaryPublisher:
     def __init__(
         self,
         *,
-        tables: Tables,
         encoder: RecordEncoder,
         producer: Producer,
         sink: RedisSink,
-        watchdog: Watchdog,
+        check_alive: Callable[[], None],
         idle: IdleRuns,
-        metrics: Metrics,
+        measures: Measures,
+        checkpoints: CheckpointWriter,
         quarantine_writer: QuarantineWriter,
     ) -> None:
-        self._tables = tables
         self._encoder = encoder
         self._producer = producer
         self._quarantine_writer = quarantine_writer
         self._sink = sink
-        self._watchdog = watchdog
+        self._check_alive = check_alive
         self._idle = idle
-        self._metrics = metrics
+        self._measures = measures
+        self._checkpoints = checkpoints
 
     async def flush(self, partitions: Iterable[Partition]) -> bool:
         """Publish the next runs of these queues, as many as are published together; true if there were any.
@@ -84,11 +82,11 @@ class SummaryPublisher:
                 outs += fitting(self._encoder.of_cut(partition.number, cut))
                 cuts.append(cut)
             await asyncio.sleep(0)
-        self._watchdog.check()
+        self._check_alive()
         began = time.perf_counter()
         partitions = {partition.number: partition for partition, _ in runs}
         await asyncio.gather(self._quarantine_writer.write(partitions, outs), self._sink.write(cuts))
-        self._metrics.publish_took(time.perf_counter() - began)
+        self._measures.publish_took(time.perf_counter() - began)
 
     async def publish_again(self, partition: Partition, run_id: str) -> None:
         """Publish a run that was folded again: all of it, without news, and that other groups are gone."""
@@ -166,7 +164,7 @@ class SummaryPublisher:
         await self._sink.reconcile(partition.run_ids())
         await self.publish_scored(partition, later)
         await self._quarantine_writer.admit(partition)
-        await self._write_checkpoint(partition)
+        await self._checkpoints.write_pending(partition)
         await self._finish([partition.publish_queue.drain()])
         partition.touched_in_catch_up.clear()
         log.info(
@@ -189,15 +187,6 @@ class SummaryPublisher:
         await self._producer.write(out for pending in published for out in pending.replaced)
         for batch in (batch for pending in published for batch in pending.batches):
             batch.finish()
-
-    async def _write_checkpoint(self, partition: Partition) -> None:
-        """Write the pending checkpoint: the pages are whole, and acknowledged."""
-        if partition.pending_checkpoint is not None:
-            out = self._tables.trials.put(
-                partition.number, checkpoint_key(partition.number), partition.pending_checkpoint
-            )
-            await self._producer.write([out])
-            partition.pending_checkpoint = None
 
 
 def _shares(ready: list[Partition]) -> list[tuple[Partition, list[str]]]:

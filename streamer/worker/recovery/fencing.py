@@ -14,18 +14,17 @@ from collections.abc import Mapping
 from contextlib import aclosing, suppress
 from typing import Any
 
-import faust
 import orjson
 from aiokafka.errors import KafkaError
-from faust.types import TP
 
 from schemas.identity import decode_id
 from streamer.kafka.quarantine import run_to_repair
 from streamer.settings import Settings
+from streamer.worker.faust.app import StreamerApp
 from streamer.worker.faust.log_reader import records_between
 from streamer.worker.faust.producer import Producer, ProducerRecord
 from streamer.worker.faust.tables import Table, Tables
-from streamer.worker.faust.transport import consumer_of
+from streamer.worker.faust.topic_partition import TopicPartition
 from streamer.worker.processing.partition import Partition
 from streamer.worker.processing.processor import Processor
 
@@ -36,7 +35,7 @@ class Fencing:
     """Looks at what others have appended to the tables of the partitions this worker owns."""
 
     def __init__(
-        self, app: faust.App, settings: Settings, tables: Tables, processor: Processor, producer: Producer
+        self, app: StreamerApp, settings: Settings, tables: Tables, processor: Processor, producer: Producer
     ) -> None:
         self._app = app
         self._settings = settings
@@ -52,10 +51,10 @@ class Fencing:
 
     async def _look(self) -> None:
         owned = [p.number for p in self._processor.partitions.values() if p.caught_up]
-        places = [TP(topic, number) for topic in self._tables for number in owned]
+        places = [TopicPartition(topic, number) for topic in self._tables for number in owned]
         if not places:
             return
-        for place, end in (await consumer_of(self._app).highwaters(*places)).items():
+        for place, end in (await self._app.event_consumer.highwaters(*places)).items():
             for start, stop in self._producer.take_foreign_ranges(place.topic, place.partition, end):
                 try:
                     keys = {record.key: record.value for record in await self._read(place, start, stop)}
@@ -85,7 +84,7 @@ class Fencing:
                 )
                 await self._producer.write(outs)
 
-    async def _read(self, place: TP, start: int, stop: int) -> list[Any]:
+    async def _read(self, place: TopicPartition, start: int, stop: int) -> list[Any]:
         async with aclosing(records_between(self._settings, place, start, stop)) as batches:
             return [record async for batch in batches for record in batch]
 

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any
 
-import faust
 import orjson
-from faust.tables.manager import TableManager
-from faust.types import TP
 
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
@@ -24,12 +21,11 @@ from streamer.pipeline import Pipeline
 from streamer.records import Failure
 from streamer.score import PriceTable
 from streamer.settings import Settings
+from streamer.worker.faust.app import StreamerApp
 from streamer.worker.faust.producer import Producer
-from streamer.worker.faust.tables import Tables, rebalances
-from streamer.worker.faust.transport import consumer_of
+from streamer.worker.faust.tables import Tables
+from streamer.worker.faust.topic_partition import TopicPartition
 from streamer.worker.limits import PAGES_PER_TURN
-from streamer.worker.process.configuration import Configuration
-from streamer.worker.process.topics import check_topics
 from streamer.worker.processing.changelog_checkpoint import (
     Checkpoint,
     StateLost,
@@ -42,16 +38,6 @@ from streamer.worker.processing.processor import Processor
 from streamer.worker.recovery.epoch import epoch_by, epoch_record, meta_records
 
 log = logging.getLogger(__name__)
-
-
-class RecoveryIncomplete(RuntimeError):
-    """Faust says that the tables are recovered, but they are not."""
-
-    def __init__(self, topic: str, partition: int, reached: object, end: object) -> None:
-        super().__init__(
-            f"partition {partition} of {topic} was recovered up to offset {reached}, it ends at {end}; "
-            "going on would publish from half a state. The worker ends; start it again"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,20 +71,23 @@ class PartitionRecovery:
     """Rebuilds the processor's partitions.
 
     Args:
+        check_topics: raises if the topics do not have as many partitions as the settings say.
+        check_configuration: raises if `streamer-meta` says that another configuration is current.
         writer: name of this process in page keys.
         on_ready: called with the partitions after each rebuild.
     """
 
     def __init__(
         self,
-        app: faust.App,
+        app: StreamerApp,
         settings: Settings,
         *,
         tables: Tables,
         processor: Processor,
         producer: Producer,
         prices: PriceTable,
-        configuration: Configuration,
+        check_topics: Callable[[], Awaitable[None]],
+        check_configuration: Callable[[Iterable[Any]], None],
         writer: str,
         on_ready: Callable[[list[int]], None],
     ) -> None:
@@ -109,61 +98,56 @@ class PartitionRecovery:
         self._processor = processor
         self._producer = producer
         self._prices = prices
-        self._configuration = configuration
+        self._check_topics = check_topics
+        self._check_configuration = check_configuration
         self._writer = writer
         self._on_ready = on_ready
         self._rebuilds = 0
 
-    async def __call__(self) -> None:
-        """Faust's callback; never returns if the rebuild failed."""
-        rebalance = rebalances(self._app)
+    async def recover(self) -> None:
+        """Called by Faust once the tables are recovered; never returns if the rebuild failed."""
+        rebalance = self._app.rebalances
         try:
             async with self._processor.lock:
                 await self._rebuild(rebalance)
         except Exception as error:
-            if rebalance == rebalances(self._app):
+            if rebalance == self._app.rebalances:
                 await self._processor.give_up(error)
             log.info("another rebalance began (%s); its rebuild follows", error)
 
     async def _rebuild(self, rebalance: int) -> None:
         self._rebuilds += 1
-        self._check_recovered()
-        await check_topics(self._settings)
-        mine = sorted(tp.partition for tp in self._app.assignor.assigned_actives() if tp.topic == self._topic)
-        ends = cast(TableManager, self._app.tables).recovery.active_highwaters
-        self._producer.note_ends({(tp.topic, tp.partition): last + 1 for tp, last in ends.items()})
-        consumer_of(self._app).refolded.clear()
+        self._app.check_recovered()
+        await self._check_topics()
+        mine = self._app.assigned_partitions(self._topic)
+        self._producer.note_ends(self._app.changelog_ends())
+        self._app.event_consumer.refolded.clear()
         logs = await self._logs(mine)
         records = await meta_records(self._settings)
-        self._configuration.check(records)
+        self._check_configuration(records)
         epoch = epoch_by(self._settings, records)
         partitions = {}
         for number in mine:
             pages = dict(self._tables.trials.of_partition(number))
             partitions[number] = await self._partition(number, pages, logs[number], epoch)
             _note_quarantined(partitions[number], pages)
-            if rebalance != rebalances(self._app):
+            if rebalance != self._app.rebalances:
                 log.info("another rebalance began; its rebuild follows")
                 return
         self._processor.own(partitions)
         await self._processor.publish_passed()
         self._on_ready(mine)
 
-    def _check_recovered(self) -> None:
-        recovery = cast(TableManager, self._app.tables).recovery
-        for tp in recovery.active_tps:
-            end, reached = recovery.active_highwaters.get(tp), recovery.active_offsets.get(tp)
-            if end is None or reached is None or reached < end:
-                raise RecoveryIncomplete(tp.topic, tp.partition, reached, end)
-
     async def _logs(self, mine: list[int]) -> dict[int, _Log]:
-        consumer = consumer_of(self._app)
-        tps = [TP(self._topic, number) for number in mine]
+        consumer = self._app.event_consumer
+        tps = [TopicPartition(self._topic, number) for number in mine]
         if not tps:
             return {}
-        scored = {tp: TP(Names(self._settings.namespace).scored_trials, tp.partition) for tp in tps}
+        scored = {
+            tp: TopicPartition(Names(self._settings.namespace).scored_trials, tp.partition) for tp in tps
+        }
         ends = await consumer.highwaters(*tps, *scored.values())
-        changelogs = {tp: TP(self._tables.trials.topic, tp.partition) for tp in tps}
+        changelogs = {tp: TopicPartition(self._tables.trials.topic, tp.partition) for tp in tps}
         starts = await consumer.earliest_offsets(*tps, *changelogs.values())
         committed = {tp: await consumer.committed(tp) for tp in tps}
         return {
@@ -224,7 +208,7 @@ class PartitionRecovery:
             reached,
             done,
         )
-        consumer_of(self._app).refolded.add(TP(self._topic, number))
+        self._app.event_consumer.refolded.add(TopicPartition(self._topic, number))
         return Partition(
             number,
             epoch,
@@ -250,7 +234,7 @@ class PartitionRecovery:
                 "partition %d: its state pages are not all there; folding the log again from its beginning",
                 number,
             )
-        consumer_of(self._app).refolded.add(TP(self._topic, number))
+        self._app.event_consumer.refolded.add(TopicPartition(self._topic, number))
         for run_id in pipeline.runs():  # a local disk may have pages that the changelog has lost
             pipeline.run(run_id).replace_pages()
         done = at.committed or 0

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from contextlib import aclosing, suppress
 from dataclasses import replace
 
-from faust.types import TP
-
 from schemas.identity import encode_id
 from streamer.aggregate.changes import SummaryChange
 from streamer.aggregate.page_format import slots_on
@@ -23,6 +21,7 @@ from streamer.records import Failure
 from streamer.settings import Settings
 from streamer.worker.faust.log_reader import records_between
 from streamer.worker.faust.tables import Tables
+from streamer.worker.faust.topic_partition import TopicPartition
 from streamer.worker.processing.partition import Partition
 from streamer.worker.processing.processor import Processor
 
@@ -132,7 +131,7 @@ class Repairs:
         end = stop()
         if end <= (start or 0):
             return end
-        place = TP(self._topic, partition.number)
+        place = TopicPartition(self._topic, partition.number)
         first = start
         async with aclosing(records_between(self._settings, place, start, end)) as batches:
             async for batch in batches:
