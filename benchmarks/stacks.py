@@ -33,6 +33,7 @@ PARTS = {
     ),
     "the processor itself": (
         "worker/processing/processor.py",
+        "worker/processing/folding.py",
         "worker/processing/record_encoding.py",
         "worker/process/housekeeping.py",
         "worker/faust/",

@@ -15,17 +15,17 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from streamer.aggregate.changes import SummaryChange
 from streamer.folded import Folded
 from streamer.kafka.partitioner import partition_of
 from streamer.redis.sink import RedisSink
 from streamer.worker.faust.batch_stream import BatchStream
-from streamer.worker.faust.batches import Batch, portions
+from streamer.worker.faust.batches import Batch
 from streamer.worker.faust.producer import Producer, ProducerRecord, fitting
 from streamer.worker.faust.tables import Tables
 from streamer.worker.processing.checkpoint_writer import CheckpointWriter
+from streamer.worker.processing.folding import Folding
 from streamer.worker.processing.idle import IdleRuns
 from streamer.worker.processing.measures import Measures
 from streamer.worker.processing.partition import Partition
@@ -96,6 +96,7 @@ class Processor:
         self._waiting = waiting
         self.idle = idle
         self._measures = measures
+        self._folding = Folding(idle, measures)
         self._checkpoints = checkpoints
         self.quarantine_writer = QuarantineWriter(tables, encoder, producer, sink)
         self.summary_publisher = SummaryPublisher(
@@ -216,7 +217,7 @@ class Processor:
         for batch in batches:
             partition = self.partitions[batch.partition]
             await self._checkpoints.note_deleted(partition, batch.records[0].offset)
-            folded = await self._fold(partition, batch.records)
+            folded = await self._folding.fold(partition, batch.records)
             touched.setdefault(partition.number, set()).update(folded.touched)
             asides += self._aside(partition, folded)
         self._measures.fold_took(time.perf_counter() - began)
@@ -256,36 +257,6 @@ class Processor:
                     with partition.guard(run.run_id):
                         run.count()
                     await asyncio.sleep(0)
-
-    async def _fold(self, partition: Partition, records: list[Any]) -> Folded:
-        """Fold in portions, so that the loop gets its turns however long the records take."""
-        folded = Folded()
-        for portion in portions(records, partition.silent_to):
-            found = partition.pipeline.fold(portion)
-            self._note(partition, found)
-            if found.of_closed:
-                found.touched |= await self._fold_closed(partition, found)
-            folded.touched |= found.touched
-            if portion[0].offset >= partition.silent_to:
-                folded.rejections += found.rejections
-                folded.misplaced += found.misplaced
-            await asyncio.sleep(0)
-        return folded
-
-    async def _fold_closed(self, partition: Partition, found: Folded) -> set[str]:
-        """Open the runs again whose records were handed back, and fold those; the runs."""
-        for run_id in dict.fromkeys(run_id for _, run_id in found.of_closed):
-            await self.idle.open(partition, run_id)
-        opened = partition.pipeline.fold(record for record, _ in found.of_closed)
-        self._note(partition, opened)
-        return opened.touched
-
-    def _note(self, partition: Partition, folded: Folded) -> None:
-        """Count what a fold reported; a run in quarantine that was deleted is to be folded again."""
-        self._measures.folded(folded)
-        partition.held += folded.held
-        partition.let_go_of_failed()
-        partition.deletions |= folded.deletions
 
     async def save(self, touched: Mapping[int, set[str]]) -> dict[int, list[ProducerRecord]]:
         """Write the pages and wait; the tombstones of pages that they replace, to be sent later."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -36,32 +36,12 @@ from streamer.worker.processing.changelog_checkpoint import (
 from streamer.worker.processing.partition import Partition, QuarantinedRun
 from streamer.worker.processing.processor import Processor
 from streamer.worker.recovery.epoch import epoch_by, epoch_record, meta_records
+from streamer.worker.recovery.log_positions import LogPositions, read_positions
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Log:
-    """Where an event partition and its changelog stand.
-
-    Attributes:
-        start: offset of the first event that is still there.
-        committed: offset up to which the group is done, None if it never said.
-        end: offset after the last event.
-        changelog_start: offset of the first record of the changelog that is still there.
-        scored_end: offset after the last scored trial in their topic.
-        committed_by_others: the committed offset is not one that a worker committed.
-    """
-
-    start: int
-    committed: int | None
-    end: int
-    changelog_start: int
-    scored_end: int
-    committed_by_others: bool
-
-
-def _lacks_scored(told: Checkpoint, at: _Log, pages: Mapping[str, bytes]) -> bool:
+def _lacks_scored(told: Checkpoint, at: LogPositions, pages: Mapping[str, bytes]) -> bool:
     """Whether the topic of scored trials lost records: it was deleted, and perhaps created again."""
     filled = any(map(is_page, pages))
     return at.scored_end < told.scored_to or (filled and at.scored_end == 0)
@@ -93,7 +73,7 @@ class PartitionRecovery:
     ) -> None:
         self._app = app
         self._settings = settings
-        self._topic = Names(settings.namespace).trial_events
+        self._names = Names(settings.namespace)
         self._tables = tables
         self._processor = processor
         self._producer = producer
@@ -119,10 +99,10 @@ class PartitionRecovery:
         self._rebuilds += 1
         self._app.check_recovered()
         await self._check_topics()
-        mine = self._app.assigned_partitions(self._topic)
+        mine = self._app.assigned_partitions(self._names.trial_events)
         self._producer.note_ends(self._app.changelog_ends())
         self._app.event_consumer.refolded.clear()
-        logs = await self._logs(mine)
+        logs = await read_positions(self._app.event_consumer, self._names, mine)
         records = await meta_records(self._settings)
         self._check_configuration(records)
         epoch = epoch_by(self._settings, records)
@@ -138,31 +118,9 @@ class PartitionRecovery:
         await self._processor.publish_passed()
         self._on_ready(mine)
 
-    async def _logs(self, mine: list[int]) -> dict[int, _Log]:
-        consumer = self._app.event_consumer
-        tps = [TopicPartition(self._topic, number) for number in mine]
-        if not tps:
-            return {}
-        scored = {
-            tp: TopicPartition(Names(self._settings.namespace).scored_trials, tp.partition) for tp in tps
-        }
-        ends = await consumer.highwaters(*tps, *scored.values())
-        changelogs = {tp: TopicPartition(self._tables.trials.topic, tp.partition) for tp in tps}
-        starts = await consumer.earliest_offsets(*tps, *changelogs.values())
-        committed = {tp: await consumer.committed(tp) for tp in tps}
-        return {
-            tp.partition: _Log(
-                starts[tp],
-                committed[tp].offset,
-                ends[tp],
-                starts[changelogs[tp]] or 0,
-                ends[scored[tp]] or 0,
-                committed[tp].by_others,
-            )
-            for tp in tps
-        }
-
-    async def _partition(self, number: int, pages: dict[str, bytes], at: _Log, epoch: int) -> Partition:
+    async def _partition(
+        self, number: int, pages: dict[str, bytes], at: LogPositions, epoch: int
+    ) -> Partition:
         if self._settings.epoch is None:
             epoch = max(epoch, self._published_epoch(number))
         told = Checkpoint.decoded(self._tables.trials.get(checkpoint_key(number)))
@@ -197,7 +155,7 @@ class PartitionRecovery:
         )
 
     def _moved(
-        self, number: int, epoch: int, pipeline: Pipeline, at: _Log, checkpoint: Checkpoint
+        self, number: int, epoch: int, pipeline: Pipeline, at: LogPositions, checkpoint: Checkpoint
     ) -> Partition:
         """Somebody else committed an offset beyond what was folded: fold all that is there once more."""
         done, reached = pipeline.as_of + 1, at.committed or 0
@@ -208,7 +166,7 @@ class PartitionRecovery:
             reached,
             done,
         )
-        self._app.event_consumer.refolded.add(TopicPartition(self._topic, number))
+        self._app.event_consumer.refolded.add(TopicPartition(self._names.trial_events, number))
         return Partition(
             number,
             epoch,
@@ -223,18 +181,18 @@ class PartitionRecovery:
         )
 
     def _refolded(
-        self, number: int, epoch: int, pipeline: Pipeline, at: _Log, checkpoint: Checkpoint
+        self, number: int, epoch: int, pipeline: Pipeline, at: LogPositions, checkpoint: Checkpoint
     ) -> Partition:
         """The pages may lack something: fold everything again, past all that was ever published from it."""
         if at.committed:
             if at.start:
-                names = Names(self._settings.namespace)
-                raise StateLost(self._tables.trials.topic, self._topic, number, at.start, names.group)
+                names = self._names
+                raise StateLost(names.trials_changelog, names.trial_events, number, at.start, names.group)
             log.warning(
                 "partition %d: its state pages are not all there; folding the log again from its beginning",
                 number,
             )
-        self._app.event_consumer.refolded.add(TopicPartition(self._topic, number))
+        self._app.event_consumer.refolded.add(TopicPartition(self._names.trial_events, number))
         for run_id in pipeline.runs():  # a local disk may have pages that the changelog has lost
             pipeline.run(run_id).replace_pages()
         done = at.committed or 0
