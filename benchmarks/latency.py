@@ -16,7 +16,7 @@ from benchmarks.common import Scale, events
 from benchmarks.machine import WORKERS, cpu_seconds
 from benchmarks.rows import Measured, Row, Sites
 from benchmarks.site import Deployment, Site, ready_at
-from streamer.sinks.partitioner import partition_of
+from streamer.kafka.partitioner import partition_of
 from tests.support.worker_process import WorkerProcess
 
 P50_MS, P99_MS = 15.0, 60.0
@@ -129,7 +129,7 @@ async def send_slowly(deployment: Deployment, lines: list[bytes], rate: float) -
     trickle = Trickle()
     redis = Redis.from_url(deployment.site.redis_url)
     updates = redis.pubsub()
-    await updates.subscribe(deployment.names.updates)
+    await updates.subscribe(deployment.keys.updates)
     listening = asyncio.ensure_future(_listen(updates, trickle))
     async with AIOKafkaProducer(bootstrap_servers=deployment.site.bootstrap) as producer:
         began, acks = time.monotonic(), []

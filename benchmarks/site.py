@@ -24,10 +24,11 @@ from aiokafka.errors import KafkaError
 
 from benchmarks.embedded_server import NAMESPACE, EmbeddedServer
 from benchmarks.machine import SERVERS, on_cores
+from streamer.kafka.names import Names
+from streamer.kafka.partitioner import partition_of
+from streamer.redis.keys import Keys
 from streamer.settings import Settings
-from streamer.sinks.names import Names
-from streamer.sinks.partitioner import partition_of
-from streamer.worker.topics import ensure_topics, plan
+from streamer.worker.process.topics import ensure_topics, plan
 from tests.support.servers import KafkaServer, RedisServer
 from tests.support.worker_process import WorkerProcess
 
@@ -113,6 +114,11 @@ class Deployment:
         return Names(self.namespace)
 
     @property
+    def keys(self) -> Keys:
+        """Redis keys of the namespace."""
+        return Keys(self.namespace)
+
+    @property
     def given(self) -> dict[str, Any]:
         """Settings of the workers."""
         return {
@@ -171,7 +177,7 @@ class Deployment:
     def _are_current(self, client: Any, runs: list[tuple[str, int]]) -> bool:
         pipe = client.pipeline(transaction=False)
         for run_id, _ in runs:
-            pipe.hget(self.names.versions(run_id), "run")
+            pipe.hget(self.keys.versions(run_id), "run")
         found = pipe.execute()
         return all(
             version and int(version.split(b":")[1]) >= wanted

@@ -17,7 +17,8 @@ from aiokafka import AIOKafkaProducer
 
 from benchmarks.common import Scale, events
 from benchmarks.rows import Measured, Row, Sites
-from streamer.sinks.names import Names
+from streamer.kafka.names import Names
+from streamer.redis.keys import Keys
 
 SECONDS = 6.0
 DEADLINE_SECONDS = 120.0
@@ -49,7 +50,7 @@ def _once() -> dict[str, float]:
             announced = time.monotonic() - began
             [line] = events(1)
             asyncio.run(_publish(found["bootstrap"], found["namespace"], line))
-            key = Names(found["namespace"]).run(json.loads(line)["run_id"])
+            key = Keys(found["namespace"]).run(json.loads(line)["run_id"])
             with redis.Redis.from_url(found["redis"]) as client:
                 _wait(lambda: client.get(key), up, log)
             return {"announced": announced, "readable": time.monotonic() - began}

@@ -1,4 +1,4 @@
-"""What changed in a run, on its way to topics and Redis."""
+"""What changed in a run, on its way to Kafka and Redis."""
 
 from __future__ import annotations
 

@@ -30,8 +30,8 @@ from streamer.client.log import read_topic
 from streamer.client.publish import Outgoing, ThreadedPublisher
 from streamer.client.reader import StateReader
 from streamer.client.verify import Verdict
+from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.sinks.names import Names
 from streamer.sources.base import ConvertOptions
 from streamer.sources.convert import ConvertReport, convert
 

@@ -80,7 +80,7 @@ def explain(error: Exception, settings: object = None) -> str:
 
 def _other_protocol(settings: object) -> str | None:
     """A sentence if Redis speaks TLS and we do not, or the other way round."""
-    from streamer.sinks.connect import address, other_protocol
+    from streamer.redis.connect import address, other_protocol
 
     url = getattr(settings, "redis", None)
     wrong = other_protocol(url) if url else None

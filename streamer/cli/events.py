@@ -12,8 +12,8 @@ from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.options import with_settings
 from streamer.cli.printing import print_json, say
 from streamer.client.log import read_topic
+from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.sinks.names import Names
 
 _SUGGESTED = 5
 

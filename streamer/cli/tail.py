@@ -19,8 +19,8 @@ from streamer.cli.options import with_settings
 from streamer.cli.status_line import StatusLine
 from streamer.client.tail.follow import Standing
 from streamer.client.tail.session import Outcome, tail
+from streamer.kafka.broker import refuse_other_protocol
 from streamer.settings import Settings
-from streamer.sinks.broker import refuse_other_protocol
 from streamer.sources.base import AUTO, ConvertOptions
 from streamer.sources.registry import HARNESSES
 

@@ -24,7 +24,7 @@ def command(run_id: str | None, settings: Settings) -> None:
             "watch needs a terminal, and its input or output is a pipe or a file. For those there are "
             "`streamer subscribe run`, which follows summaries line by line, and `streamer query run RUN`"
         )
-    from streamer.sinks.connect import check_protocol
+    from streamer.redis.connect import check_protocol
     from streamer.watch.app import run_watch
 
     asyncio.run(check_protocol(settings.redis, settings.redis_options()))

@@ -20,10 +20,10 @@ from streamer.client.reader import TIMEOUT_SECONDS, reachable, refuse_plaintext
 from streamer.client.reading import HistoryEntry, LeaderboardRow, RedisUnavailable, RunSnapshot, WorkerStatus
 from streamer.client.waiting import NotReached, Predicate, finished
 from streamer.client.watching import StateUpdate, Watch
+from streamer.redis.cancelling import cancellable
+from streamer.redis.connect import address, async_client, listening_client
+from streamer.redis.keys import Keys
 from streamer.settings import Settings
-from streamer.sinks.cancelling import cancellable
-from streamer.sinks.connect import address, async_client, listening_client
-from streamer.sinks.names import Names
 
 __all__ = ["AsyncStateReader", "StateUpdate"]
 
@@ -56,8 +56,8 @@ class AsyncStateReader:
         self._timeout = timeout_seconds
         self._address = address(settings.redis)
         self._unheard: str | None = settings.redis  # the URL, until Redis has answered once
-        self._names = Names(settings.namespace)
-        self._questions = Questions(self._names)
+        self._keys = Keys(settings.namespace)
+        self._questions = Questions(self._keys)
         with reachable(self._address, self._unheard):
             refuse_plaintext(settings.redis)
             options = settings.redis_options()
@@ -156,7 +156,7 @@ class AsyncStateReader:
             RedisUnavailable: Redis does not answer at the beginning; later outages are sat out.
             UnreadableSummary: a newer version of streamer wrote what stands there.
         """
-        watch = Watch(self._names, run_id)
+        watch = Watch(self._keys, run_id)
         told = not from_now
         begun = False
         while True:
@@ -195,7 +195,7 @@ class AsyncStateReader:
         client = listening_client(self._settings.redis, options, self._timeout)
         async with client, client.pubsub(ignore_subscribe_messages=True) as pubsub:
             with reachable(self._address, self._unheard):
-                await cancellable(pubsub.subscribe(self._names.updates))
+                await cancellable(pubsub.subscribe(self._keys.updates))
             yield Listener(pubsub, self._timeout)
 
     async def _answer(self, question: Asking[T]) -> T:

@@ -9,10 +9,10 @@ from aiokafka import AIOKafkaProducer
 
 from streamer.client.log import read_topic
 from streamer.client.reader import StateReader
+from streamer.kafka.broker import telling_refusals
+from streamer.kafka.meta import CONFIGURATION_KEY, current_configuration
+from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.sinks.broker import telling_refusals
-from streamer.sinks.meta import CONFIGURATION_KEY, current_configuration
-from streamer.sinks.names import Names
 
 
 @dataclass(frozen=True, slots=True)

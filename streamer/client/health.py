@@ -15,11 +15,12 @@ from streamer.client.lag import PartitionLag, read_lags
 from streamer.client.log import TopicMissing
 from streamer.client.reader import StateReader
 from streamer.client.reading import ReaderError, WorkerStatus
+from streamer.kafka.names import Names
+from streamer.kafka.partition_counts import ours, read_partition_counts, what_differs
+from streamer.kafka.retention import read_retention, what_is_finite
+from streamer.redis.connect import address, sync_client
+from streamer.redis.keys import Keys
 from streamer.settings import Settings
-from streamer.sinks.connect import address, sync_client
-from streamer.sinks.names import Names
-from streamer.sinks.partition_counts import ours, read_partition_counts, what_differs
-from streamer.sinks.retention import read_retention, what_is_finite
 
 REDIS_SECONDS = 5.0
 
@@ -101,7 +102,7 @@ def _ask_redis(settings: Settings, health: Health) -> None:
             health.workers = reader.workers()
         health.redis_answers = True
         with sync_client(settings.redis, settings.redis_options(), REDIS_SECONDS) as client:
-            problem = client.get(Names(settings.namespace).stack_problem)
+            problem = client.get(Keys(settings.namespace).stack_problem)
         if isinstance(problem, bytes):
             health.problems.append(problem.decode())
     except ReaderError as error:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from aiokafka import TopicPartition
 
 from streamer.client.log import partitions_of
+from streamer.kafka.consumer import AIOKafkaConsumer
+from streamer.kafka.ends import stable_end
+from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.sinks.consumer import AIOKafkaConsumer
-from streamer.sinks.ends import stable_end
-from streamer.sinks.names import Names
 
 FETCH_WAIT_MS = 20
 """How long the broker may hold the fetches at the ends, which find nothing."""

@@ -10,7 +10,7 @@ from typing import Any
 from aiokafka.errors import KafkaConnectionError, MessageSizeTooLargeError
 
 from streamer.client.publish import Outgoing, Publisher
-from streamer.sinks.partitioner import partition_of_key
+from streamer.kafka.partitioner import partition_of_key
 
 STOP_SECONDS = 3.0
 

@@ -14,11 +14,11 @@ from typing import Any, TypeAlias
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
+from streamer.kafka.broker import telling_refusals
+from streamer.kafka.consumer import AIOKafkaConsumer
+from streamer.kafka.ends import stable_end
+from streamer.kafka.partitioner import partition_of
 from streamer.settings import Settings
-from streamer.sinks.broker import telling_refusals
-from streamer.sinks.consumer import AIOKafkaConsumer
-from streamer.sinks.ends import stable_end
-from streamer.sinks.partitioner import partition_of
 
 ConsumerRecord: TypeAlias = Any
 """aiokafka's record: topic, partition, offset, timestamp (Unix ms), key, value (bytes or None), headers."""
@@ -60,7 +60,7 @@ def read_topic(
 
     Args:
         settings: where the broker is.
-        topic: full name, namespace included (`streamer.sinks.names.Names`).
+        topic: full name, namespace included (`streamer.kafka.names.Names`).
         partitions: only these; all if None.
         run_id: only the partition that this run lives in.
 

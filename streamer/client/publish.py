@@ -21,10 +21,10 @@ from aiokafka.errors import KafkaError
 
 from schemas.canonical import canonical_json
 from streamer.client.log import TopicMissing
+from streamer.kafka.broker import telling_refusals
+from streamer.kafka.names import Names
+from streamer.kafka.partitioner import partition_of_key
 from streamer.settings import Settings
-from streamer.sinks.broker import telling_refusals
-from streamer.sinks.names import Names
-from streamer.sinks.partitioner import partition_of_key
 
 LINGER_MS = 5
 """How long a record waits for company, so that a stream of them travels in batches."""

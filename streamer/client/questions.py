@@ -27,8 +27,8 @@ from streamer.client.reading import (
     UnreadableSummary,
     WorkerStatus,
 )
-from streamer.sinks.names import Names
-from streamer.sinks.script import read_run
+from streamer.redis.keys import Keys
+from streamer.redis.script import read_run
 
 KEYS_PER_ROUND_TRIP = 500
 
@@ -51,18 +51,18 @@ Place: TypeAlias = tuple[str, str]
 class Questions:
     """What `StateReader` and `AsyncStateReader` can be asked; they say what each question means."""
 
-    def __init__(self, names: Names) -> None:
-        self._names = names
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
 
     def runs(self) -> Asking[list[RunSummary]]:
         """All runs, the one with the latest event first."""
         run_ids = yield from self.run_ids()
-        found = yield from self._summaries(RunSummary, map(self._names.run, run_ids))
+        found = yield from self._summaries(RunSummary, map(self._keys.run, run_ids))
         return [run for run in found if run]
 
     def run(self, run_id: str) -> Asking[RunSummary]:
         """One run; UnknownRun if Redis has none of this id."""
-        [run] = yield from self._summaries(RunSummary, [self._names.run(run_id)])
+        [run] = yield from self._summaries(RunSummary, [self._keys.run(run_id)])
         if run is None:
             known = yield from self.run_ids()
             raise UnknownRun(run_id, known)
@@ -70,12 +70,12 @@ class Questions:
 
     def snapshot(self, run_id: str, kinds: Iterable[str] = ("agent_model", "tier", "within")) -> Snapshot:
         """A run with its groups of these kinds, all from one moment."""
-        [reply] = yield [read_run(self._names, run_id, ("run", *kinds))]
+        [reply] = yield [read_run(self._keys, run_id, ("run", *kinds))]
         found: dict[str, list[Any]] = {kind: [] for kind in SUMMARIES}
         for suffix, value in stored_in(reply).items():
             kind = suffix.partition(":")[0]
             if value is not None:
-                found[kind].append(parsed(SUMMARIES[kind], self._names.of_run(run_id, suffix), value))
+                found[kind].append(parsed(SUMMARIES[kind], self._keys.of_run(run_id, suffix), value))
         if not found["run"]:
             known = yield from self.run_ids()
             raise UnknownRun(run_id, known)
@@ -110,10 +110,10 @@ class Questions:
         places = yield from self._places(metric, run, benchmark, labels)
         if benchmark is not None and not places:
             yield from self._require_benchmark(benchmark)
-        keys = [self._names.of_run(run_id, f"agent_model:{label}") for run_id, label in places]
+        keys = [self._keys.of_run(run_id, f"agent_model:{label}") for run_id, label in places]
         found = yield from self._summaries(AgentModelSummary, keys)
         runs = sorted({run_id for run_id, _ in places})
-        summaries = yield from self._summaries(RunSummary, map(self._names.run, runs))
+        summaries = yield from self._summaries(RunSummary, map(self._keys.run, runs))
         states = {run.run_id: state_of(run, now) for run in summaries if run}
         standing = [summary for summary in found if summary and summary.run_id in states]
         return ranked(BOARD_METRICS[metric], standing, states)[:limit]
@@ -122,12 +122,12 @@ class Questions:
         """Emissions of a run, oldest first; `limit`: the latest so many."""
         yield from self.run(run_id)
         count: Command = () if limit is None else ("COUNT", limit)
-        [entries] = yield [("XREVRANGE", self._names.history(run_id), "+", "-", *count)]
+        [entries] = yield [("XREVRANGE", self._keys.history(run_id), "+", "-", *count)]
         return [history_entry(_text(at), fields) for at, fields in reversed(entries or []) if fields]
 
     def workers(self) -> Asking[list[WorkerStatus]]:
         """The last heartbeat of every worker, by worker id."""
-        [heartbeats] = yield [("HGETALL", self._names.workers)]
+        [heartbeats] = yield [("HGETALL", self._keys.workers)]
         found = []
         for worker_id, value in heartbeats.items():
             status = json.loads(value)
@@ -137,7 +137,7 @@ class Questions:
 
     def run_ids(self) -> Asking[list[str]]:
         """Latest event first."""
-        members = yield from self._board(self._names.runs)
+        members = yield from self._board(self._keys.runs)
         return [decode_id(run) for run in reversed(members)]
 
     def _places(
@@ -147,14 +147,14 @@ class Questions:
         if run is not None:
             runs = [(yield from self.run(run))]
         elif benchmark is not None and not labels:
-            members = yield from self._board(self._names.benchmark_board(benchmark, metric))
+            members = yield from self._board(self._keys.benchmark_board(benchmark, metric))
             return [(decode_id(run_id), label) for run_id, _, label in (m.partition("|") for m in members)]
         else:
             runs = yield from self.runs()
         places = []
         for found in runs:
             if benchmark in (None, found.benchmark) and labels.items() <= found.labels.items():
-                board = yield from self._board(self._names.board(found.run_id, metric))
+                board = yield from self._board(self._keys.board(found.run_id, metric))
                 places += [(found.run_id, label) for label in board]
         return places
 

@@ -26,9 +26,9 @@ from streamer.client.reading import (
     WorkerStatus,
 )
 from streamer.client.waiting import NotReached, Predicate, finished
+from streamer.redis.connect import address, other_protocol, sync_client
+from streamer.redis.keys import Keys
 from streamer.settings import Settings
-from streamer.sinks.connect import address, other_protocol, sync_client
-from streamer.sinks.names import Names
 
 TIMEOUT_SECONDS = 5.0
 POLL_SECONDS = 0.2
@@ -49,7 +49,7 @@ class StateReader:
     def __init__(self, settings: Settings | None = None, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         settings = settings or Settings()
         self._address, self._url = address(settings.redis), settings.redis
-        self._questions = Questions(Names(settings.namespace))
+        self._questions = Questions(Keys(settings.namespace))
         with reachable(self._address, self._url):
             refuse_plaintext(settings.redis)
             self._client = sync_client(settings.redis, settings.redis_options(), timeout_seconds)

@@ -13,7 +13,7 @@ from redis.exceptions import AuthenticationError, AuthorizationError, ResponseEr
 from schemas.metrics import BOARD_METRICS
 from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.client.lifecycle import State
-from streamer.sinks.connect import other_protocol
+from streamer.redis.connect import other_protocol
 
 STALE_AFTER = timedelta(seconds=30)
 """A worker whose last heartbeat is older than this is gone, or stuck."""

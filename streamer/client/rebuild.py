@@ -27,16 +27,17 @@ from streamer.client.log import REQUEST_MS, read_topic
 from streamer.client.published import SCORED, TOPICS, Place, latest_of, live_keys
 from streamer.client.reader import StateReader
 from streamer.client.verify import REDIS_TIMEOUT_SECONDS
+from streamer.kafka.broker import telling_refusals
+from streamer.kafka.consumer import AIOKafkaConsumer
+from streamer.kafka.meta import EPOCH_KEY, LOG_KEY, epoch_value, greatest_epoch
+from streamer.kafka.names import Names
+from streamer.kafka.partition_counts import ours, read_partition_counts
+from streamer.kafka.partitioner import partition_of
+from streamer.redis.connect import sync_client
+from streamer.redis.entry import parse_version
+from streamer.redis.keys import Keys
+from streamer.redis.sink import RedisSink
 from streamer.settings import Settings
-from streamer.sinks.broker import telling_refusals
-from streamer.sinks.connect import sync_client
-from streamer.sinks.consumer import AIOKafkaConsumer
-from streamer.sinks.entry import parse_version
-from streamer.sinks.meta import EPOCH_KEY, LOG_KEY, epoch_value, greatest_epoch
-from streamer.sinks.names import Names
-from streamer.sinks.partition_counts import ours, read_partition_counts
-from streamer.sinks.partitioner import partition_of
-from streamer.sinks.redis import RedisSink
 
 POLL_SECONDS = 0.2
 WRITES_AT_ONCE = KEYS_AT_ONCE = 1_000
@@ -81,6 +82,7 @@ class Switch:
             )
         self._settings = settings
         self._names = Names(settings.namespace)
+        self._keys = Keys(settings.namespace)
         self._wait_seconds = wait_seconds
 
     def check(self) -> None:
@@ -186,7 +188,7 @@ class Switch:
         yield from map(_epoch_of, summaries)
         options = self._settings.redis_options()
         with sync_client(self._settings.redis, options, REDIS_TIMEOUT_SECONDS) as client:
-            for key in client.scan_iter(match=self._names.versions("*"), count=KEYS_AT_ONCE):
+            for key in client.scan_iter(match=self._keys.versions("*"), count=KEYS_AT_ONCE):
                 for version in cast("list[bytes]", client.hvals(key)):
                     with suppress(ValueError):
                         yield parse_version(version)[0]

@@ -22,11 +22,11 @@ from schemas.decode import Reason, decode
 from schemas.summaries import Rejection
 from streamer.client.log import ConsumerRecord, read_batches, read_topic
 from streamer.client.publish import Publisher
+from streamer.kafka.names import Names
+from streamer.kafka.partitioner import partition_of_key
 from streamer.pipeline import Pipeline
 from streamer.records import Record
 from streamer.settings import Settings
-from streamer.sinks.names import Names
-from streamer.sinks.partitioner import partition_of_key
 
 REQUEUED = "streamer-requeued"
 """Header of a requeued record: the rejection it comes from, `partition:offset`."""

@@ -12,11 +12,11 @@ from aiokafka import AIOKafkaProducer
 from streamer.client.lag import read_lags
 from streamer.client.reader import StateReader
 from streamer.client.reading import ReaderError
+from streamer.kafka.broker import telling_refusals
+from streamer.kafka.names import Names
+from streamer.kafka.partitioner import partition_of
+from streamer.kafka.quarantine import repair_key
 from streamer.settings import Settings
-from streamer.sinks.broker import telling_refusals
-from streamer.sinks.names import Names
-from streamer.sinks.partitioner import partition_of
-from streamer.sinks.quarantine import repair_key
 
 POLL_SECONDS = 0.2
 

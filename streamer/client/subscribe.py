@@ -15,10 +15,10 @@ from aiokafka import TopicPartition
 
 from schemas.identity import decode_id
 from streamer.client.log import partitions_of
+from streamer.kafka.consumer import AIOKafkaConsumer
+from streamer.kafka.ends import stable_end
+from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.sinks.consumer import AIOKafkaConsumer
-from streamer.sinks.ends import stable_end
-from streamer.sinks.names import Names
 
 FEEDS = {
     "agent-model": "agent-model-summaries",

@@ -10,9 +10,9 @@ from schemas.identity import encode_id
 from streamer.aggregate.by_subtest import by_subtest
 from streamer.client.log import read_topic
 from streamer.fold import CannotBeFolded, fold_records
+from streamer.kafka.names import Names
 from streamer.score import PriceTable
 from streamer.settings import Settings
-from streamer.sinks.names import Names
 
 
 class NotInLog(Exception):

@@ -32,13 +32,14 @@ from streamer.client.lag import PartitionLag, read_lags
 from streamer.client.log import read_topic
 from streamer.client.published import SCORED, TOPICS, Place, summaries_by_run
 from streamer.client.reader import StateReader
+from streamer.kafka.names import Names
+from streamer.kafka.partitioner import partition_of
 from streamer.pipeline import Pipeline
+from streamer.redis.connect import sync_client
+from streamer.redis.entry import entry_of
+from streamer.redis.keys import Keys
 from streamer.score import PriceTable
 from streamer.settings import Settings
-from streamer.sinks.connect import sync_client
-from streamer.sinks.entry import entry_of
-from streamer.sinks.names import Names
-from streamer.sinks.partitioner import partition_of
 
 BATCH = 1_000
 POLL_SECONDS = 0.1
@@ -128,6 +129,7 @@ class Verification:
     ) -> None:
         self._settings = settings
         self._names = Names(settings.namespace)
+        self._keys = Keys(settings.namespace)
         self._prices = prices
         self._topics = topics
         self.places: set[Place] = set()
@@ -204,7 +206,7 @@ class Verification:
         return log
 
     def _compare(self, client: Redis, log: _Log, run_id: str | None) -> list[Verdict]:
-        members = cast("list[bytes]", client.zrange(self._names.runs, 0, -1))
+        members = cast("list[bytes]", client.zrange(self._keys.runs, 0, -1))
         in_redis = [decode_id(member.decode()) for member in members]
         in_topics = _InTopics()
         if self._topics:
@@ -271,11 +273,11 @@ class Verification:
 
     def _stored(self, client: Redis, run_id: str, expected: Mapping[str, SummaryChange]) -> dict[str, bytes]:
         """Every summary of the run in Redis, by key suffix."""
-        fields = cast("list[bytes]", client.hkeys(self._names.versions(run_id)))
+        fields = cast("list[bytes]", client.hkeys(self._keys.versions(run_id)))
         suffixes = sorted({*expected, *(name.decode() for name in fields if name != DELETED_FIELD)})
         pipe = client.pipeline(transaction=False)
         for suffix in suffixes:
-            pipe.get(self._names.of_run(run_id, suffix))
+            pipe.get(self._keys.of_run(run_id, suffix))
         values = zip(suffixes, pipe.execute(), strict=True)
         return {suffix: value for suffix, value in values if value is not None}
 

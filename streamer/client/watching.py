@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.client.questions import SUMMARIES, Asking, Questions, in_round_trips, parsed, stored_in
-from streamer.sinks.entry import Version, parse_version, version_text
-from streamer.sinks.names import Names
-from streamer.sinks.script import read_run
+from streamer.redis.entry import Version, parse_version, version_text
+from streamer.redis.keys import Keys
+from streamer.redis.script import read_run
 
 AnyState: TypeAlias = RunSummary | AgentModelSummary | TierSummary
 DELETED = "deleted"
@@ -46,13 +46,13 @@ class Watch:
     """Remembers version and digest of every key that was told of; a lower version is never told again.
 
     Args:
-        names: key names.
+        keys: of the namespace.
         run_id: only this run; None: all.
     """
 
-    def __init__(self, names: Names, run_id: str | None) -> None:
-        self._names = names
-        self._questions = Questions(names)
+    def __init__(self, keys: Keys, run_id: str | None) -> None:
+        self._keys = keys
+        self._questions = Questions(keys)
         self._run_id = run_id
         self._seen: dict[str, dict[str, _Seen]] = {}
 
@@ -77,7 +77,7 @@ class Watch:
         """
         wanted = [run_id for run_id in run_ids if self._run_id in (None, run_id)]
         known = {run: {} if thorough else self._known(run, named) for run in wanted}
-        commands = [read_run(self._names, run, (*SUMMARIES, "within"), known[run]) for run in wanted]
+        commands = [read_run(self._keys, run, (*SUMMARIES, "within"), known[run]) for run in wanted]
         replies = yield from in_round_trips(commands)
         return [update for run, reply in zip(wanted, replies, strict=True) for update in self._of(run, reply)]
 
@@ -86,7 +86,7 @@ class Watch:
         return {
             suffix: version_text(seen.version)
             for suffix, seen in self._seen.get(run_id, {}).items()
-            if self._names.of_run(run_id, suffix) not in named
+            if self._keys.of_run(run_id, suffix) not in named
         }
 
     def _of(self, run_id: str, reply: Sequence[Any]) -> list[StateUpdate]:
@@ -110,7 +110,7 @@ class Watch:
         before = seen.get(suffix, _Seen((0, -1), None))
         summary = None
         if value is not None:
-            summary = parsed(SUMMARIES[suffix.partition(":")[0]], self._names.of_run(run_id, suffix), value)
+            summary = parsed(SUMMARIES[suffix.partition(":")[0]], self._keys.of_run(run_id, suffix), value)
             version = (summary.epoch, summary.state_version)
         now = _Seen(version, summary.digest if summary else None)
         if version < before.version:
@@ -122,7 +122,7 @@ class Watch:
 
     def _update(self, run_id: str, suffix: str, summary: AnyState | None) -> StateUpdate:
         kind, _, group = suffix.partition(":")
-        return StateUpdate(run_id, kind, group, self._names.of_run(run_id, suffix), summary)
+        return StateUpdate(run_id, kind, group, self._keys.of_run(run_id, suffix), summary)
 
 
 def _text(value: bytes) -> str:

@@ -13,7 +13,7 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
-from streamer.sinks.unpack import UNPACKERS, BatchTooLarge, UnreadableBatch
+from streamer.kafka.unpack import UNPACKERS, BatchTooLarge, UnreadableBatch
 
 MAX_BATCH_BYTES = 16 * 1024 * 1024
 PACKED_BYTES = 512 * 1024

@@ -20,8 +20,8 @@ from streamer.embedded.journal import Journal
 from streamer.embedded.kafka_wire import BUFFER_BYTES, Connection
 from streamer.embedded.probe import claimed_port
 from streamer.embedded.proxy import Proxy
+from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.sinks.names import Names
 
 LOOK_SECONDS = 0.1
 STOP_SECONDS = 10.0

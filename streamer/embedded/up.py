@@ -35,8 +35,8 @@ from streamer.embedded.probe import claimed_port
 from streamer.embedded.processes import Child
 from streamer.embedded.signals import Stopped, stopped_by_signals
 from streamer.embedded.valkey import Valkey, valkey_binary
+from streamer.redis.keys import Keys
 from streamer.settings import Settings
-from streamer.sinks.names import Names
 
 WORKER = (sys.executable, "-m", "streamer.worker")
 WEB = (sys.executable, "-m", "streamer.web")
@@ -237,7 +237,7 @@ class Up:
         """True once a worker owns the partitions and has folded what the journal brought."""
         try:
             with redis.Redis.from_url(self._redis.url, socket_timeout=1.0) as client:
-                told = client.hvals(Names(self._settings.namespace).workers)
+                told = client.hvals(Keys(self._settings.namespace).workers)
         except redis.RedisError:
             return False
         return any(_is_current(json.loads(report)) for report in cast(list[bytes], told))
@@ -248,7 +248,7 @@ class Up:
             return
         self._problem_due = now + PROBLEM_SECONDS
         with suppress(redis.RedisError), redis.Redis.from_url(self._redis.url, socket_timeout=1.0) as client:
-            key = Names(self._settings.namespace).stack_problem
+            key = Keys(self._settings.namespace).stack_problem
             client.set(key, self._broker.problem, px=int(3_000 * PROBLEM_SECONDS))
 
     def _check_memory(self) -> None:

@@ -8,9 +8,9 @@ from typing import Any, cast
 from redis.exceptions import RedisClusterException, RedisError
 
 from streamer.client.reader import TIMEOUT_SECONDS
+from streamer.redis.connect import async_client
+from streamer.redis.keys import Keys
 from streamer.settings import Settings
-from streamer.sinks.connect import async_client
-from streamer.sinks.names import Names
 
 UNREACHABLE = (RedisError, RedisClusterException, OSError, TimeoutError)
 
@@ -27,7 +27,7 @@ class Memory:
     """
 
     def __init__(self, settings: Settings, name: str, say: Callable[[str], None]) -> None:
-        self._names = Names(settings.namespace)
+        self._keys = Keys(settings.namespace)
         self._client = async_client(settings.redis, settings.redis_options(), TIMEOUT_SECONDS, retries=1)
         self._prefix = f"{name}:"
         self._say = say
@@ -78,7 +78,7 @@ class Memory:
         await self._client.aclose()
 
     def _key(self, run_id: str) -> str:
-        return self._names.notices(run_id) if run_id else self._names.all_notices
+        return self._keys.notices(run_id) if run_id else self._keys.all_notices
 
     def _fail(self, error: Exception) -> None:
         if not self._failing:

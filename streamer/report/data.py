@@ -20,9 +20,9 @@ from streamer.client.trials import scored_trials
 from streamer.fold import CannotBeFolded
 from streamer.pipeline import Pipeline
 from streamer.records import Record, Rejected
+from streamer.redis.entry import entry_of
 from streamer.score import PriceTable
 from streamer.settings import Settings
-from streamer.sinks.entry import entry_of
 from streamer.web.history import history_points
 
 Json = dict[str, Any]

@@ -15,8 +15,8 @@ from textual.binding import Binding, BindingType
 
 from streamer.client.async_reader import AsyncStateReader
 from streamer.client.reading import WorkerStatus
+from streamer.redis.connect import address
 from streamer.settings import Settings
-from streamer.sinks.connect import address
 from streamer.text import visible
 from streamer.watch.following import Rejections, Tell, feel_pulse
 from streamer.watch.live_screen import LiveScreen

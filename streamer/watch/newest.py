@@ -11,10 +11,10 @@ from aiokafka import TopicPartition
 from schemas.identity import encode_id
 from streamer.client.log import FETCH_BYTES, ConsumerRecord, partitions_of
 from streamer.client.subscribe import EMBEDDED_FETCH_WAIT_MS, FETCH_WAIT_MS, Version
+from streamer.kafka.consumer import AIOKafkaConsumer
+from streamer.kafka.names import Names
+from streamer.kafka.partitioner import partition_of
 from streamer.settings import Settings
-from streamer.sinks.consumer import AIOKafkaConsumer
-from streamer.sinks.names import Names
-from streamer.sinks.partitioner import partition_of
 from streamer.web.models import TrialRow
 from streamer.web.trial_list import row_of
 

@@ -14,8 +14,8 @@ from typing import Any, cast
 import uvicorn
 from starlette.types import ASGIApp
 
+from streamer.redis.connect import check_protocol
 from streamer.settings import Settings
-from streamer.sinks.connect import check_protocol
 from streamer.web.answers import Web
 from streamer.web.app import create_app
 from streamer.web.connections import IDLE_SECONDS, MOST_PER_ADDRESS, Connections, LimitedProtocol

@@ -15,8 +15,8 @@ import orjson
 
 from schemas.identity import encode_id
 from streamer.client.log import ConsumerRecord, read_batches
+from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.sinks.names import Names
 from streamer.web.models import TrialRow
 from streamer.web.trial_list import row_of
 

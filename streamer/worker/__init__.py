@@ -1,5 +1,5 @@
-"""The worker: Faust app, batch transport, processor. The only part that knows Faust."""
+"""The worker: takes events from Kafka, folds them, and publishes summaries to Kafka and Redis."""
 
-from streamer.worker.runner import run_worker
+from streamer.worker.app import run_worker
 
 __all__ = ["run_worker"]

@@ -5,7 +5,8 @@ import sys
 from pydantic import ValidationError
 
 from streamer.settings import Settings, what_is_wrong
-from streamer.worker.runner import USED_WRONGLY, run_worker
+from streamer.worker.app import run_worker
+from streamer.worker.process.runner import USED_WRONGLY
 
 
 def main() -> int:

@@ -16,10 +16,10 @@ from schemas.canonical import canonical_json, digest_of
 from streamer.aggregate.by_subtest import by_subtest
 from streamer.cli import cli
 from streamer.fold import Folding, fold_records, records_of_lines
+from streamer.kafka.names import Names
+from streamer.kafka.partitioner import partition_of
+from streamer.redis.sink import RedisSink
 from streamer.settings import Settings
-from streamer.sinks.names import Names
-from streamer.sinks.partitioner import partition_of
-from streamer.sinks.redis import RedisSink
 from tests.support.servers import RedisServer
 
 Query = Callable[..., Result]

@@ -19,9 +19,9 @@ from streamer.client.lag import read_lags
 from streamer.client.log import read_topic
 from streamer.client.reader import StateReader
 from streamer.client.rejections import read_rejections
+from streamer.kafka.names import Names
 from streamer.pipeline import Pipeline
 from streamer.records import Record
-from streamer.sinks.names import Names
 from tests.support.cli import COMMAND, streamer
 from tests.support.events import a_trial
 from tests.support.layers import ENGINES

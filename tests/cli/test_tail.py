@@ -13,7 +13,7 @@ import pytest
 
 from streamer.settings import Settings
 from streamer.sources.simulate import simulate_run
-from streamer.worker.topics import ensure_topics
+from streamer.worker.process.topics import ensure_topics
 from tests.sources.builders import a_result, a_run, a_trial_file, write_json
 from tests.support.tail_process import DEADLINE_SECONDS, Tails, ended
 from tests.support.tailing import converted_digests, digests_of

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from streamer.embedded.probe import free_port
-from streamer.sinks.tls import KAFKA_HELLO, REDIS_HELLO, mismatch
+from streamer.kafka.broker import KAFKA_HELLO
+from streamer.redis.connect import REDIS_HELLO
+from streamer.tls import mismatch
 from streamer.web.server import listening
 from tests.support.certificates import Certificates
 from tests.support.cli import streamer

@@ -14,10 +14,10 @@ import orjson
 
 from streamer.client import TrialPublisher
 from streamer.client.log import read_topic
+from streamer.kafka.names import Names
+from streamer.kafka.partitioner import partition_of
 from streamer.settings import Settings
-from streamer.sinks.names import Names
-from streamer.sinks.partitioner import partition_of
-from streamer.worker.topics import ensure_topics
+from streamer.worker.process.topics import ensure_topics
 
 PARTITIONS = 4
 

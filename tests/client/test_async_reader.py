@@ -20,15 +20,15 @@ from streamer.aggregate.changes import SummaryChange
 from streamer.client import AsyncStateReader, NotReached, StateReader, StateUpdate
 from streamer.client.reading import RedisUnavailable, UnknownRun
 from streamer.embedded.probe import free_port
+from streamer.redis.keys import Keys
+from streamer.redis.sink import RedisSink
 from streamer.settings import Settings
-from streamer.sinks.names import Names
-from streamer.sinks.redis import RedisSink
-from tests.sinks.test_redis_servers import ClusterNode
+from tests.redis.test_servers import ClusterNode
 from tests.support.builders import a_cut, a_run_change, a_tier_change, an_agent_model_change
 from tests.support.owning import Owning
 from tests.support.servers import RedisServer
 
-NAMES = Names("team")
+KEYS = Keys("team")
 DEADLINE_SECONDS = 20
 
 
@@ -174,7 +174,7 @@ async def test_updates_begin_with_what_stands_and_go_on_with_each_change(
         await follower.until(r1_tier=None)
         [agent] = [update for update in follower.told if update.kind == "agent_model"]
         assert (agent.run_id, agent.group) == ("r1", "claude:opus")
-        assert agent.key == NAMES.agent_model("r1", "claude", "opus")
+        assert agent.key == KEYS.agent_model("r1", "claude", "opus")
 
 
 async def test_updates_from_now_leave_out_what_stands(reader: AsyncStateReader, worker: Worker) -> None:
@@ -205,10 +205,10 @@ async def test_a_message_of_something_older_tells_nothing(
     async with following(reader) as follower:
         await follower.until(r1_run=5)
         stale = a_run_change(version=4)
-        message = {"run": "r1", "kind": "run", "group": "", "key": NAMES.run("r1"), "deleted": False}
+        message = {"run": "r1", "kind": "run", "group": "", "key": KEYS.run("r1"), "deleted": False}
         with redis.Redis.from_url(redis_server.url) as client:
-            client.set(NAMES.run("r1"), stale.value or b"")
-            client.publish(NAMES.updates, orjson.dumps(message | {"epoch": 1, "state_version": 4}))
+            client.set(KEYS.run("r1"), stale.value or b"")
+            client.publish(KEYS.updates, orjson.dumps(message | {"epoch": 1, "state_version": 4}))
         await worker.write(a_run_change("r2", version=1))
         await follower.until(r2_run=1)
         assert [u.summary.state_version for u in follower.told if u.run_id == "r1" and u.summary] == [5]

@@ -15,10 +15,10 @@ from streamer.client.log import TopicMissing, read_topic
 from streamer.client.publish import NotDelivered, Outgoing, Publisher, ThreadedPublisher, outgoing
 from streamer.embedded.broker import Broker
 from streamer.embedded.probe import free_port
+from streamer.kafka.names import Names
+from streamer.kafka.partitioner import partition_of_key
 from streamer.settings import Settings
-from streamer.sinks.names import Names
-from streamer.sinks.partitioner import partition_of_key
-from streamer.worker.topics import ensure_topics
+from streamer.worker.process.topics import ensure_topics
 from tests.support.events import a_trial
 from tests.support.layers import ENGINES
 from tests.support.online import PARTITIONS, Online, bootstrap_of, online

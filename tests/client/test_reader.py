@@ -18,14 +18,14 @@ from streamer.client.reading import (
     UnreadableSummary,
 )
 from streamer.embedded.probe import free_port
+from streamer.redis.connect import BadRedisUrl
+from streamer.redis.keys import Keys
+from streamer.redis.sink import RedisSink
 from streamer.settings import Settings
-from streamer.sinks.connect import BadRedisUrl
-from streamer.sinks.names import Names
-from streamer.sinks.redis import RedisSink
 from tests.support.builders import a_cut, a_run_change, a_tier_change, an_agent_model_change
 from tests.support.servers import RedisServer
 
-NAMES = Names("team")
+KEYS = Keys("team")
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ async def test_a_stale_place_on_a_board_shows_the_summary_it_stands_for_or_nothi
 ) -> None:
     await a_benchmark_of_three_runs(sink)
     with redis.Redis.from_url(redis_server.url) as client:
-        client.zadd(NAMES.benchmark_board("tb", "accuracy"), {"r2|b:opus": 0.0, "gone|a:b": 1.0})
+        client.zadd(KEYS.benchmark_board("tb", "accuracy"), {"r2|b:opus": 0.0, "gone|a:b": 1.0})
     assert [(row.run, row.value) for row in reader.leaderboard("accuracy", benchmark="tb", limit=1)] == [
         ("r2", 0.75)
     ]
@@ -226,7 +226,7 @@ async def test_what_is_no_summary_is_named_by_its_key(
 ) -> None:
     await write(sink, a_run_change())
     with redis.Redis.from_url(redis_server.url) as client:
-        client.set(NAMES.run("r1"), b'{"type": "run_summary"}')
+        client.set(KEYS.run("r1"), b'{"type": "run_summary"}')
     with pytest.raises(UnreadableSummary, match=r"team:streamer:\{r1\}:run"):
         reader.run("r1")
 

@@ -15,9 +15,9 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, RecordsToDelete
 
 from schemas.canonical import canonical_json, digest_of
 from streamer.client.verify import Verification
+from streamer.kafka.partitioner import partition_of
 from streamer.score import PriceTable
-from streamer.sinks.partitioner import partition_of
-from streamer.worker.topics import ensure_topics
+from streamer.worker.process.topics import ensure_topics
 from tests.support.cli import streamer
 from tests.support.layers import ENGINES
 from tests.support.online import bootstrap_of
@@ -71,13 +71,13 @@ def corrupt_state(deployment: Deployment) -> None:
     """A page, and keys of Redis, that the log knows nothing of."""
     place = partition_of("run 1", deployment.partitions)
     deployment.send_to("trials-changelog", place, b"run 1/forged/1", a_page("run 1"))
-    forged, names = tampered(deployment.latest("run-summaries")["run 2"]), deployment.names
+    forged, keys = tampered(deployment.latest("run-summaries")["run 2"]), deployment.keys
     with redis.Redis.from_url(deployment.redis_url) as client:
-        client.set(names.run("run 2"), forged)
-        client.hset(names.versions("run 2"), "run", f"5:{ABOVE_ALL}")
-        client.set(names.run("ghost"), tampered(forged, run_id="ghost"))
-        client.hset(names.versions("ghost"), "run", f"4:{ABOVE_ALL}")
-        client.zadd(names.runs, {"ghost": 1.0})
+        client.set(keys.run("run 2"), forged)
+        client.hset(keys.versions("run 2"), "run", f"5:{ABOVE_ALL}")
+        client.set(keys.run("ghost"), tampered(forged, run_id="ghost"))
+        client.hset(keys.versions("ghost"), "run", f"4:{ABOVE_ALL}")
+        client.zadd(keys.runs, {"ghost": 1.0})
 
 
 def corrupt_topics(deployment: Deployment) -> None:

@@ -11,8 +11,8 @@ from aiokafka import AIOKafkaProducer
 
 from streamer.client.log import TopicMissing
 from streamer.client.subscribe import Update, follow
+from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.sinks.names import Names
 from tests.support.builders import an_agent_model_change
 from tests.support.layers import ENGINES
 from tests.support.online import Online, bootstrap_of, online

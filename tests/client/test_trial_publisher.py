@@ -25,9 +25,9 @@ from streamer.client.outbound import AnEvent
 from streamer.client.publish import Outgoing
 from streamer.client.spill import REFUSED, spill_dir
 from streamer.client.taking import take
+from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.sinks.names import Names
-from streamer.worker.topics import ensure_topics
+from streamer.worker.process.topics import ensure_topics
 from tests.client import make_arguments
 from tests.client.publishing import arrived, make_topics, settings_of, tasks
 from tests.support.events import a_trial

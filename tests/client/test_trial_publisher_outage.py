@@ -20,9 +20,9 @@ from streamer.client.publishing import MAX_WAITING_BYTES
 from streamer.client.spill import REFUSED
 from streamer.embedded.broker import Broker
 from streamer.embedded.probe import free_port
+from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.sinks.names import Names
-from streamer.worker.topics import ensure_topics
+from streamer.worker.process.topics import ensure_topics
 from tests.client.publishing import (
     PARTITIONS,
     Harness,

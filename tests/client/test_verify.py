@@ -20,10 +20,11 @@ from streamer.client.log import read_batches
 from streamer.client.publish import ThreadedPublisher, outgoing
 from streamer.client.verify import Verdict, Verification
 from streamer.embedded.probe import free_port
+from streamer.kafka.names import Names
+from streamer.kafka.partitioner import partition_of
+from streamer.redis.keys import Keys
 from streamer.score import PriceTable
 from streamer.settings import Settings
-from streamer.sinks.names import Names
-from streamer.sinks.partitioner import partition_of
 from tests.support.cli import streamer
 from tests.support.events import Event, a_deletion, a_plan, a_retraction, a_trial
 from tests.support.layers import ENGINES
@@ -105,17 +106,17 @@ def test_events_in_wrong_partitions_are_folded_too(stack: Online) -> None:
 def test_each_difference_is_named(stack: Online) -> None:
     publish(stack.settings, a_run("changed"))
     assert verdict_of(stack.settings, "changed").outcome == "equal"
-    names = Names(stack.settings.namespace)
+    keys = Keys(stack.settings.namespace)
     with client(stack) as store:
         agent, tier, extra = (
-            names.of_run("changed", s) for s in ("agent_model:nop:gpt-5", "tier:T0", "tier:T9")
+            keys.of_run("changed", s) for s in ("agent_model:nop:gpt-5", "tier:T0", "tier:T9")
         )
         tampered = json.loads(str(store.get(agent))) | {"trials": 1_000}
         store.set(agent, json.dumps(tampered))
         store.set(extra, str(store.get(tier)))
-        store.hset(names.versions("changed"), "tier:T9", "1:0")
+        store.hset(keys.versions("changed"), "tier:T9", "1:0")
         store.delete(tier)
-        store.set(names.run("changed"), "garbage")
+        store.set(keys.run("changed"), "garbage")
     verdict = verdict_of(stack.settings, "changed")
     found = {difference.key: difference for difference in verdict.differences}
     assert verdict.outcome == "differs"
@@ -127,10 +128,10 @@ def test_each_difference_is_named(stack: Online) -> None:
 def test_a_deleted_run_is_equal_when_nothing_of_it_is_left(stack: Online) -> None:
     publish(stack.settings, [*a_run("deleted"), a_deletion(run_id="deleted", revision=99)])
     assert verdict_of(stack.settings, "deleted") == Verdict("deleted", "equal")
-    names = Names(stack.settings.namespace)
+    keys = Keys(stack.settings.namespace)
     with client(stack) as store:
-        store.set(names.run("deleted"), "{}")
-        store.hset(names.versions("deleted"), "run", "1:0")
+        store.set(keys.run("deleted"), "{}")
+        store.hset(keys.versions("deleted"), "run", "1:0")
     verdict = verdict_of(stack.settings, "deleted")
     assert (verdict.outcome, [d.key for d in verdict.differences]) == ("differs", ["run"])
 
@@ -228,7 +229,7 @@ def test_topics_and_redis_hold_the_same_bytes_after_every_kind_of_recovery(idle:
 def test_other_bytes_of_the_same_summary_are_a_difference_that_topics_tells(stack: Online) -> None:
     publish(stack.settings, a_run("bytes"))
     assert topics_verdict(stack.settings, "bytes").outcome == "equal"
-    key = Names(stack.settings.namespace).run("bytes")
+    key = Keys(stack.settings.namespace).run("bytes")
     with client(stack) as store:
         store.set(key, json.dumps(json.loads(str(store.get(key))) | {"state_version": 1_000}))
     assert verdict_of(stack.settings, "bytes").outcome == "equal"
@@ -261,7 +262,7 @@ def test_a_summary_of_another_semantics_version_is_said_to_be_one(idle: Online) 
     assert topics_verdict(idle.settings, "upgraded").outcome == "equal"
     assert idle.worker.stop() == 0
     names = Names(idle.settings.namespace)
-    key = names.run("upgraded")
+    key = Keys(idle.settings.namespace).run("upgraded")
     with client(idle) as store:
         earlier = of_version_1(str(store.get(key)))
         store.set(key, earlier)

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from streamer.sinks.names import Names
+from streamer.redis.keys import Keys
 
 if __name__ == "__main__":
     if sys.argv[1:]:
@@ -22,7 +22,7 @@ if __name__ == "__main__":
         Path(sys.argv[1]).write_text(json.dumps(given))
     redis = urlsplit(os.environ["STREAMER_REDIS"])
     with socket.create_connection((redis.hostname, redis.port)) as connection:
-        key = Names(os.environ["STREAMER_NAMESPACE"]).workers
+        key = Keys(os.environ["STREAMER_NAMESPACE"]).workers
         at = datetime.now(UTC).isoformat()
         report = json.dumps(
             {"at": at, "partitions": [0], "catching_up": [], "lag": {}}, separators=(",", ":")

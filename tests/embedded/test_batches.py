@@ -21,7 +21,7 @@ from streamer.embedded.batches import (
     accepted,
     unpacked,
 )
-from streamer.sinks.unpack import MAX_UNPACKED_BYTES
+from streamer.kafka.unpack import MAX_UNPACKED_BYTES
 
 
 def batch(count: int = 1, *, codec: int = 0, transactional: int = 0, value: bytes = b"v") -> bytearray:

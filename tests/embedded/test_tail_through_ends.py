@@ -14,8 +14,8 @@ import pytest
 
 from streamer.client.log import read_topic
 from streamer.embedded.probe import free_port
+from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.sinks.names import Names
 from streamer.sources.base import ConvertOptions
 from streamer.sources.convert import ConvertReport, convert
 from tests.embedded.ends import kill_the_broker, kill_the_tree, orderly

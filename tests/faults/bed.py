@@ -16,10 +16,11 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from schemas.identity import encode_id
 from streamer.client.loop_thread import LoopThread
+from streamer.kafka.names import Names
+from streamer.kafka.partitioner import partition_of
+from streamer.redis.keys import Keys
 from streamer.settings import Settings
-from streamer.sinks.names import Names
-from streamer.sinks.partitioner import partition_of
-from streamer.worker.topics import COMPACTED, ensure_topics, plan
+from streamer.worker.process.topics import COMPACTED, ensure_topics, plan
 from tests.faults.fleet import Fleet
 from tests.faults.proxy import Link
 from tests.faults.publisher import Publisher
@@ -86,7 +87,7 @@ class Bed:
         self.rng = random.Random(seed)
         self.threads = LoopThread("faults")
         self._make_servers()
-        self.names = Names("faults")
+        self.names, self.keys = Names("faults"), Keys("faults")
         self.settings = Settings(
             **self._common(), bootstrap=self.kafka.bootstrap, redis=self.redis_url, log_level="INFO"
         )
@@ -98,7 +99,7 @@ class Bed:
         self.publisher = Publisher(self.threads, self.kafka.bootstrap, self.names.trial_events, self._more)
         self.publisher.idempotent = not self.kafka.embedded
         self.topics = TopicWatch(self.threads, self.settings)
-        self.in_redis = RedisWatch(self.redis_url, self.names, self.traffic.runs)
+        self.in_redis = RedisWatch(self.redis_url, self.keys, self.traffic.runs)
         self.atomic = Poller(
             self.redis_url,
             self.traffic.runs,

@@ -15,9 +15,9 @@ from typing import Any
 
 from streamer.aggregate import run_state
 from streamer.aggregate.slot_key import SlotKey, slot_key
+from streamer.redis import script
 from streamer.settings import Settings
-from streamer.sinks import script
-from streamer.worker.runner import run_worker
+from streamer.worker import run_worker
 
 GUARD = "local function refused(suffix, version)\n"
 FOLLOWS = "local follows, mark, mode = ARGV[2], ARGV[3], ARGV[4]\n"

@@ -16,7 +16,7 @@ from schemas.decode import Unread
 from schemas.identity import encode_id
 from streamer.aggregate.changes import SummaryChange
 from streamer.pipeline import Pipeline
-from streamer.sinks.entry import Entry, entry_of
+from streamer.redis.entry import Entry, entry_of
 from tests.faults.bed import CURRENT_SECONDS, Bed
 from tests.support.worker_process import wait_for
 
@@ -79,7 +79,7 @@ class Checker:
     def summary(self, run: str) -> dict[str, Any]:
         """Summary of a run in Redis."""
         with redis.Redis.from_url(self._bed.redis_url) as client:
-            return dict(orjson.loads(client.get(self._bed.names.run(run)) or b"{}"))
+            return dict(orjson.loads(client.get(self._bed.keys.run(run)) or b"{}"))
 
     def _torn(self) -> list[str]:
         """What the atomic reader saw since the last time, if it still reads."""
@@ -201,7 +201,7 @@ class Checker:
         return _unlike(f"topic {topic}", wanted, there)
 
     def _redis(self, changes: list[SummaryChange]) -> list[str]:
-        names = self._bed.names
+        names = self._bed.keys
         wanted = {names.of_run(c.run_id, entry_of(c, news=False).suffix): c.digest for c in changes}
         try:
             with redis.Redis.from_url(self._bed.redis_url) as client:
@@ -221,7 +221,7 @@ class Checker:
 
     def _boards(self, known: list[str], runs: list[str], changes: list[SummaryChange]) -> list[str]:
         """Boards, index sets and the list of runs follow the summaries; `runs`: those that are not apart."""
-        names = self._bed.names
+        names = self._bed.keys
         entries = [entry_of(change, news=False) for change in changes]
         try:
             with redis.Redis.from_url(self._bed.redis_url) as client:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from streamer.kafka.names import Names
 from streamer.pipeline import Pipeline, Record
-from streamer.sinks.names import Names
 from tests.faults.real import RUNS, RealRuns
 from tests.faults.traffic import Traffic
 from tests.support.data import shared_data

@@ -17,9 +17,10 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from streamer.client.loop_thread import LoopThread
+from streamer.kafka.consumer import AIOKafkaConsumer
+from streamer.kafka.names import Names
+from streamer.redis.keys import Keys
 from streamer.settings import Settings
-from streamer.sinks.consumer import AIOKafkaConsumer
-from streamer.sinks.names import Names
 from streamer.worker.limits import MAX_MESSAGE_BYTES
 
 POLL_MS = 100
@@ -140,9 +141,9 @@ class RedisWatch:
         since_epoch: summaries of earlier epochs are as good as none.
     """
 
-    def __init__(self, url: str, names: Names, runs: list[str]) -> None:
+    def __init__(self, url: str, keys: Keys, runs: list[str]) -> None:
         self._client = redis.Redis.from_url(url, socket_timeout=2, socket_connect_timeout=2)
-        self._keys = {run: names.run(run) for run in runs}
+        self._keys = {run: keys.run(run) for run in runs}
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="redis-watch", daemon=True)
         self._last: dict[str, Version] = {}

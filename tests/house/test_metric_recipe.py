@@ -23,7 +23,7 @@ import orjson
 import pytest
 from redis import Redis
 
-from streamer.sinks.names import Names
+from streamer.redis.keys import Keys
 from tests.cli.test_up import up
 from tests.house.repository import ROOT
 from tests.support.cli import streamer
@@ -217,7 +217,7 @@ def test_the_running_stack_has_the_metric(tree: Path, tmp_path: Path) -> None:
     with up(tmp_path, **environment(tree)) as (_, log):
         [page] = re.findall(r"http://127\.0\.0\.1:\d+", log.read_text())
         found = orjson.loads((tmp_path / "running.json").read_bytes())
-        board = Names(found["namespace"]).board(RUN, BOARD)
+        board = Keys(found["namespace"]).board(RUN, BOARD)
         for count in (2, 200):
             values = known_retries(count)
             mean = pytest.approx(sum(values) / len(values), rel=1e-15)

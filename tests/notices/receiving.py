@@ -10,8 +10,8 @@ from typing import Any, Self
 
 import redis
 
+from streamer.redis.keys import Keys
 from streamer.settings import Settings
-from streamer.sinks.names import Names
 from tests.support.worker_process import wait_for
 
 SECRET = "s3cr3t-t0ken"
@@ -87,5 +87,5 @@ class Receiver:
 def followed(settings: Settings) -> bool:
     """Whether somebody follows the updates: what happens from then on is seen as it happens."""
     with redis.Redis.from_url(settings.redis) as client:
-        [(_, count)] = client.pubsub_numsub(Names(settings.namespace).updates)
+        [(_, count)] = client.pubsub_numsub(Keys(settings.namespace).updates)
         return bool(count)

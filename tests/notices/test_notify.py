@@ -17,8 +17,9 @@ import pytest
 import redis
 from aiokafka import AIOKafkaProducer
 
+from streamer.kafka.names import Names
+from streamer.redis.keys import Keys
 from streamer.settings import Settings
-from streamer.sinks.names import Names
 from tests.notices.receiving import SECRET, Receiver, followed
 from tests.report.reporting import HOSTILE
 from tests.support.cli import COMMAND, streamer
@@ -125,7 +126,7 @@ async def test_a_deleted_run_is_forgotten_and_may_begin_again(
         await asyncio.to_thread(receiver.expect, "run-1 started")
         await feed.take([a_deletion(revision=5)])
         with redis.Redis.from_url(settings.redis) as client:
-            assert not client.exists(Names(settings.namespace).notices("run-1"))
+            assert not client.exists(Keys(settings.namespace).notices("run-1"))
         await feed.take([a_trial(revision=6)])
         await asyncio.to_thread(receiver.expect, "run-1 started", "run-1 started")
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import redis
 
+from streamer.redis.keys import Keys
 from streamer.report.data import from_stack
 from streamer.settings import Settings
-from streamer.sinks.names import Names
 from tests.report.reporting import NOW, START, from_csv
 from tests.support.cli import streamer
 from tests.support.events import a_trial
@@ -40,7 +40,7 @@ async def test_redis_the_log_and_a_fold_give_the_same_report(
         assert [one["digest"] for one in told[part]] == [one["digest"] for one in again[part]]
     assert told["run"]["digest"] == again["run"]["digest"]
     with redis.Redis.from_url(settings.redis) as client:
-        stored = client.get(Names(settings.namespace).run(TIERED_RUN))
+        stored = client.get(Keys(settings.namespace).run(TIERED_RUN))
     assert isinstance(stored, bytes)
     assert told["run"] == json.loads(stored)
 

@@ -17,7 +17,7 @@ from schemas.export import ASYNCAPI_FILE, MESSAGES, asyncapi, export_to, message
 from schemas.summaries import SUMMARY
 from schemas.topics import TOPICS
 from streamer.settings import Settings
-from streamer.worker.topics import plan
+from streamer.worker.process.topics import plan
 from tests.schemas.examples import BAD_EVENTS, GOOD_EVENTS, published
 
 HERE = Path(__file__).parent

@@ -16,7 +16,7 @@ import pytest
 from streamer.client.reader import StateReader
 from streamer.client.rejections import read_rejections
 from streamer.settings import Settings
-from streamer.worker.topics import ensure_topics
+from streamer.worker.process.topics import ensure_topics
 from tests.security.secured import SECRETS, Secured, environment
 from tests.support.cli import streamer
 from tests.support.events import a_trial

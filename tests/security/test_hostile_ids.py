@@ -23,9 +23,9 @@ from streamer.cli.printing import harmless_json
 from streamer.client.spill import spill_dir
 from streamer.client.tail.journal import journal_path
 from streamer.pipeline import Pipeline
+from streamer.redis.keys import Keys
 from streamer.settings import Settings
-from streamer.sinks.names import Names
-from tests.sinks.hostile import HOSTILE
+from tests.redis.hostile import HOSTILE
 from tests.support.events import a_trial, records
 from tests.support.examples import examples
 
@@ -49,16 +49,16 @@ ids = st.one_of(
     st.text(st.one_of(SEPARATORS, st.characters(exclude_categories=["Cc", "Cs"])), min_size=1, max_size=12),
 )
 hostile_text = st.one_of(ids, st.text(st.characters(), min_size=1, max_size=12))
-names = st.builds(Names, st.sampled_from(["", "team-a", "a.b", ".."]))
+names = st.builds(Keys, st.sampled_from(["", "team-a", "a.b", ".."]))
 
 
-def root_of(names: Names) -> str:
+def root_of(names: Keys) -> str:
     return f"{names.namespace}:streamer:" if names.namespace else "streamer:"
 
 
 @given(names, ids, ids, ids, ids)
 def test_every_key_of_a_run_starts_with_its_hash_tag_and_holds_no_other(
-    names: Names, run: str, agent: str, model: str, tier: str
+    names: Keys, run: str, agent: str, model: str, tier: str
 ) -> None:
     keys = [
         names.run(run),
@@ -78,10 +78,10 @@ def test_every_key_of_a_run_starts_with_its_hash_tag_and_holds_no_other(
 
 
 @given(names, st.tuples(ids, ids, ids, ids), st.tuples(ids, ids, ids, ids))
-@example(Names(), ("r", "a:m", "x", "t"), ("r", "a", "m:x", "t"))
-@example(Names(), ("r}:x", "a", "m", "t"), ("r", "a", "m", "t"))
+@example(Keys(), ("r", "a:m", "x", "t"), ("r", "a", "m:x", "t"))
+@example(Keys(), ("r}:x", "a", "m", "t"), ("r", "a", "m", "t"))
 def test_different_groups_never_share_a_key(
-    names: Names, one: tuple[str, str, str, str], other: tuple[str, str, str, str]
+    names: Keys, one: tuple[str, str, str, str], other: tuple[str, str, str, str]
 ) -> None:
     def keys(run: str, agent: str, model: str, tier: str) -> tuple[str, str]:
         redis = names.tier_agent_model(run, tier, agent, model)
@@ -92,7 +92,7 @@ def test_different_groups_never_share_a_key(
 
 
 @given(names, ids)
-def test_a_benchmark_cannot_be_a_run_nor_another_key(names: Names, benchmark: str) -> None:
+def test_a_benchmark_cannot_be_a_run_nor_another_key(names: Keys, benchmark: str) -> None:
     key = names.benchmark_board(benchmark, "accuracy")
     assert key == f"{root_of(names)}board:{encode_id(benchmark)}:accuracy"
     assert key.removeprefix(root_of(names)).count(":") == 2

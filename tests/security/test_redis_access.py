@@ -12,9 +12,9 @@ import redis
 from streamer.client.async_reader import AsyncStateReader
 from streamer.client.reader import StateReader
 from streamer.client.reading import ReaderError
+from streamer.redis.keys import Keys
+from streamer.redis.sink import RedisSink
 from streamer.settings import Settings
-from streamer.sinks.names import Names
-from streamer.sinks.redis import RedisSink
 from tests.security.secured import REDIS_PASSWORDS, SECRETS, SecretFiles, environment
 from tests.support.builders import a_cut, a_run_change, an_agent_model_change
 from tests.support.certificates import Certificates
@@ -148,6 +148,6 @@ def test_the_certificate_of_another_host_is_not_trusted(given: dict[str, Any]) -
 
 def test_names_of_a_namespace_lie_under_its_prefix() -> None:
     """What the pattern of an ACL relies on."""
-    names = Names("team-a")
-    assert names.run("r").startswith("team-a:streamer:")
-    assert names.updates == "team-a:streamer:updates"
+    keys = Keys("team-a")
+    assert keys.run("r").startswith("team-a:streamer:")
+    assert keys.updates == "team-a:streamer:updates"

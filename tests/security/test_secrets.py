@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from streamer.cli.errors import explain, without_password
+from streamer.redis.connect import BadRedisUrl, address
 from streamer.settings import Settings
-from streamer.sinks.connect import BadRedisUrl, address
 from tests.support.cli import streamer
 
 SECRET = "s3cr/et?#@:%41"

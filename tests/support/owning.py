@@ -1,15 +1,15 @@
-"""An owner of runs for sinks: whatever changes it was given."""
+"""An owner of runs for a Redis sink: whatever changes it was given."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from streamer.aggregate.changes import SummaryChange
-from streamer.sinks.redis import RedisSink
+from streamer.redis.sink import RedisSink
 
 
 class Owning:
-    """Owns the runs of these changes, the latest of each key; `streamer.sinks.base.Owner`."""
+    """Owns the runs of these changes, the latest of each key; `streamer.redis.reconcile.Owner`."""
 
     def __init__(self, changes: Iterable[SummaryChange] = ()) -> None:
         self._latest: dict[str, dict[tuple[str, str], SummaryChange]] = {}

@@ -12,8 +12,8 @@ import redis
 
 from streamer.client.reader import StateReader
 from streamer.client.reading import ReaderError
+from streamer.redis.keys import Keys
 from streamer.settings import Settings
-from streamer.sinks.names import Names
 
 SNAPSHOT = """
 local found = { redis.call('GET', KEYS[1] .. 'run') or '' }
@@ -52,7 +52,7 @@ class Poller(threading.Thread):
         pause_seconds: float = 0.0,
     ) -> None:
         super().__init__(daemon=True)
-        self._names, self._run_ids = Names(namespace), run_ids
+        self._keys, self._run_ids = Keys(namespace), run_ids
         self._tiered, self._pause_seconds = tiered, pause_seconds
         self.polls, self.empty, self.torn = 0, 0, list[str]()
         self._client = redis.Redis.from_url(url)
@@ -88,7 +88,7 @@ class Poller(threading.Thread):
                 self.empty += 1
 
     def _by_keys(self, run_id: str) -> None:
-        prefix = self._names.of_run(run_id, "")
+        prefix = self._keys.of_run(run_id, "")
         run, *agents = self._client.eval_ro(SNAPSHOT, 1, prefix)
         if run or agents:
             self.polls += 1

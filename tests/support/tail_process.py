@@ -12,8 +12,8 @@ from pathlib import Path
 import orjson
 
 from streamer.client.log import read_topic
+from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.sinks.names import Names
 from tests.support.cli import COMMAND
 from tests.support.tailing import Event
 

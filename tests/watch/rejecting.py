@@ -7,11 +7,11 @@ import time
 import orjson
 from aiokafka import AIOKafkaProducer
 
+from streamer.kafka.names import Names
 from streamer.pipeline import Pipeline
 from streamer.records import Record
 from streamer.settings import Settings
-from streamer.sinks.names import Names
-from streamer.worker.topics import ensure_topics
+from streamer.worker.process.topics import ensure_topics
 
 
 async def reject(

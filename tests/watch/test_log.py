@@ -8,9 +8,9 @@ from contextlib import aclosing
 import pytest
 
 from streamer.client.log import partitions_of
+from streamer.kafka.names import Names
+from streamer.kafka.partitioner import partition_of
 from streamer.settings import Settings
-from streamer.sinks.names import Names
-from streamer.sinks.partitioner import partition_of
 from streamer.watch import newest
 from streamer.watch.newest import newest_trials
 from tests.support.events import a_plan, a_retraction, a_trial

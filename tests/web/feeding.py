@@ -11,12 +11,12 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from streamer.aggregate.changes import SummaryChange
+from streamer.kafka.names import Names
+from streamer.kafka.partitioner import partition_of
 from streamer.pipeline import Pipeline
 from streamer.records import Record
+from streamer.redis.sink import RedisSink
 from streamer.settings import Settings
-from streamer.sinks.names import Names
-from streamer.sinks.partitioner import partition_of
-from streamer.sinks.redis import RedisSink
 
 Event = dict[str, Any]
 PARTITIONS = 2

@@ -17,8 +17,8 @@ from jsonschema import Draft202012Validator
 from schemas.metrics import BOARD_METRICS
 from streamer.client.lifecycle import with_state
 from streamer.client.reader import StateReader
+from streamer.redis.keys import Keys
 from streamer.settings import Settings
-from streamer.sinks.names import Names
 from streamer.web.answers import OPERATIONS
 from streamer.web.openapi import STREAMS, openapi
 from tests.support.events import a_plan, a_trial
@@ -83,7 +83,7 @@ async def test_the_document_is_served_and_hangs_together(serving: Serving) -> No
 
 async def test_a_run_is_what_redis_holds(simulated: Feed, serving: Serving, settings: Settings) -> None:
     with redis.Redis.from_url(settings.redis) as client:
-        held = client.get(Names(settings.namespace).run(TIERED_RUN))
+        held = client.get(Keys(settings.namespace).run(TIERED_RUN))
     published = json.loads(str(held, "utf-8"))
     assert published["progress"]["done"] == published["progress"]["planned"]
     assert serving.get(f"/api/runs/{TIERED_RUN}").json() == published | {"state": "complete"}

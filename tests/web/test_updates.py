@@ -11,8 +11,8 @@ import redis
 
 from schemas.summaries import AgentModelSummary, RunSummary
 from streamer.client.lifecycle import SILENT_AFTER
+from streamer.redis.keys import Keys
 from streamer.settings import Settings
-from streamer.sinks.names import Names
 from streamer.web import hub
 from streamer.web.rooms import Room
 from tests.support.builders import LAST_EVENT_AT, a_run_change, an_agent_model_change
@@ -156,7 +156,7 @@ async def test_any_number_of_viewers_cost_one_redis_subscription(
     await feed.take([a_trial(), a_trial(run_id="run-2")])
     for number in range(50):
         await watch(serving, f"/api/runs/run-{1 + number % 2}/updates").open()
-    channel = Names(settings.namespace).updates
+    channel = Keys(settings.namespace).updates
     with redis.Redis.from_url(redis_server.url) as client:
         assert client.pubsub_numsub(channel) == [(channel.encode(), 1)]
     health = serving.get("/api/health").json()

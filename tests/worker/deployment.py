@@ -18,13 +18,14 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from schemas.canonical import digest_of
 from schemas.identity import decode_id
 from streamer.client.log import read_topic
+from streamer.kafka.meta import CONFIGURATION_KEY
+from streamer.kafka.names import Names
+from streamer.kafka.partitioner import partition_of
 from streamer.pipeline import Pipeline
 from streamer.records import Record
+from streamer.redis.keys import Keys
 from streamer.settings import Settings
-from streamer.sinks.meta import CONFIGURATION_KEY
-from streamer.sinks.names import Names
-from streamer.sinks.partitioner import partition_of
-from streamer.worker.coverage import PREFIX
+from streamer.worker.processing.changelog_checkpoint import PREFIX
 from tests.support.eventually import WAIT_SECONDS
 from tests.support.worker_process import WorkerProcess, wait_for
 
@@ -93,6 +94,11 @@ class Deployment:
         return Names(self.namespace)
 
     @property
+    def keys(self) -> Keys:
+        """Redis keys of the namespace."""
+        return Keys(self.namespace)
+
+    @property
     def settings(self) -> Settings:
         """Settings of the workers."""
         return Settings(**self._settings())
@@ -129,7 +135,7 @@ class Deployment:
             found: dict[str, Digests] = {}
             for topic, kind in KINDS.items():
                 keys = list(wanted[topic])
-                values = client.mget([redis_key(self.names, kind, key) for key in keys]) if keys else []
+                values = client.mget([redis_key(self.keys, kind, key) for key in keys]) if keys else []
                 found[topic] = {k: checked_digest(v) for k, v in zip(keys, values, strict=True) if v}
             return found
 
@@ -142,7 +148,7 @@ class Deployment:
 
     def redis_keys(self, run_id: str) -> set[str]:
         """Suffixes of the keys that Redis has of a run."""
-        prefix = self.names.of_run(run_id, "")
+        prefix = self.keys.of_run(run_id, "")
         with redis.Redis.from_url(self.redis_url) as client:
             return {key.decode().removeprefix(prefix) for key in client.scan_iter(f"{prefix}*")}
 
@@ -227,7 +233,7 @@ def checked_digest(value: bytes) -> str:
     return str(summary["digest"])
 
 
-def redis_key(names: Names, kind: str, key: str) -> str:
+def redis_key(keys: Keys, kind: str, key: str) -> str:
     """Redis key of a summary from its topic key: the parts behind the run are encoded alike in both."""
     run, *rest = key.split("|")
-    return names.of_run(decode_id(run), ":".join([kind, *rest]))
+    return keys.of_run(decode_id(run), ":".join([kind, *rest]))

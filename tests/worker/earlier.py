@@ -14,7 +14,7 @@ schemas.base.SEMANTICS_VERSION = 1
 
 from streamer.aggregate.group import GroupState  # noqa: E402
 from streamer.settings import Settings  # noqa: E402
-from streamer.worker.runner import run_worker  # noqa: E402
+from streamer.worker import run_worker  # noqa: E402
 
 
 def _median_pass_rate(self: GroupState, judged: bool | None) -> float | None:

@@ -16,12 +16,12 @@ import sys
 from typing import Any
 
 from streamer.settings import Settings
-from streamer.worker.alive import Pulse
-from streamer.worker.coverage import is_page
-from streamer.worker.processor import Processor
-from streamer.worker.recovery import Rebuild
-from streamer.worker.runner import run_worker
-from streamer.worker.tables import Table
+from streamer.worker import run_worker
+from streamer.worker.faust.tables import Table
+from streamer.worker.process.watchdog import Watchdog
+from streamer.worker.processing.changelog_checkpoint import is_page
+from streamer.worker.processing.processor import Processor
+from streamer.worker.recovery.partition_recovery import PartitionRecovery
 
 WAIT_SECONDS = 2.0
 
@@ -57,9 +57,9 @@ def main() -> int:
     if fault in {"waits_after_pages", "zombie"}:
         Processor.save = save_and_wait  # type: ignore[method-assign]
     if fault == "zombie":
-        Pulse.check = lambda self: None  # type: ignore[method-assign]
+        Watchdog.check = lambda self: None  # type: ignore[method-assign]
     if fault == "cannot_load":
-        Rebuild._load = raise_at_load  # type: ignore[method-assign]
+        PartitionRecovery._load = raise_at_load  # type: ignore[method-assign]
     return run_worker(Settings())
 
 

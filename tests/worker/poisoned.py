@@ -14,8 +14,7 @@ from streamer.aggregate import scores
 from streamer.aggregate.pages import PageBook
 from streamer.aggregate.summarise import Summaries
 from streamer.settings import Settings
-from streamer.worker import limits
-from streamer.worker.runner import run_worker
+from streamer.worker import limits, run_worker
 
 POISON = "poison"
 TASK = os.environ.get("POISON_TASK", POISON)

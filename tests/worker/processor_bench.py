@@ -7,20 +7,20 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from streamer.aggregate.changes import Cut, SummaryChange
+from streamer.kafka.names import Names
 from streamer.pipeline import Pipeline
 from streamer.settings import Settings
-from streamer.sinks.names import Names
-from streamer.worker.alive import Pulse
-from streamer.worker.app import faust_app
-from streamer.worker.batches import Batch
-from streamer.worker.idle import IdleRuns
-from streamer.worker.log_faults import LogFaults
-from streamer.worker.meter import Meter
-from streamer.worker.output import Out
-from streamer.worker.partition import Partition
-from streamer.worker.processor import Processor
-from streamer.worker.publishing import Publisher
-from streamer.worker.tables import Tables
+from streamer.worker.faust.app import faust_app
+from streamer.worker.faust.batches import Batch
+from streamer.worker.faust.producer import ProducerRecord
+from streamer.worker.faust.tables import Tables
+from streamer.worker.process.metrics import Metrics
+from streamer.worker.process.watchdog import Watchdog
+from streamer.worker.processing.checkpoint_writer import CheckpointWriter
+from streamer.worker.processing.idle import IdleRuns
+from streamer.worker.processing.partition import Partition
+from streamer.worker.processing.processor import Processor
+from streamer.worker.processing.record_encoding import RecordEncoder
 from tests.worker.deployment import trial_events
 
 
@@ -29,10 +29,10 @@ class Broker:
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
-        self.writes: list[list[Out]] = []
+        self.writes: list[list[ProducerRecord]] = []
         self.refuses: str | None = None
 
-    async def write(self, records: Iterable[Out]) -> None:
+    async def write(self, records: Iterable[ProducerRecord]) -> None:
         outs = list(records)
         if any(out.topic == self.refuses for out in outs):
             raise OSError("refused")
@@ -70,6 +70,11 @@ class App:
         self.crashes.append(error)
 
 
+async def log_start(partition: int) -> int:
+    """A log that has lost nothing."""
+    return 0
+
+
 class Bench:
     """A processor with one partition and nothing real around it."""
 
@@ -80,22 +85,21 @@ class Bench:
             table.rows.apply(0, [], None)
         self.app, self.broker, self.sink = App(), Broker(tables), Sink()
         self.behind = False
-        publisher = Publisher(names, tables)
+        encoder = RecordEncoder(names, tables)
         self.tables, self.seconds = tables, 0.0
         clocks = (lambda: self.seconds,) * 2
         collaborators: Any = {
             "tables": tables,
-            "publisher": publisher,
-            "idle": IdleRuns(Settings(run_idle_seconds=60), tables, publisher, *clocks),
-            "output": self.broker,
+            "encoder": encoder,
+            "idle": IdleRuns(Settings(run_idle_seconds=60), tables, encoder, *clocks),
+            "producer": self.broker,
             "sink": self.sink,
-            "pulse": Pulse(60),
-            "meter": Meter(1),
-            "faults": LogFaults(cast(Any, None), Settings(embedded=True), tables, cast(Any, self.broker)),
+            "check_alive": Watchdog(60).check,
+            "measures": Metrics(1),
+            "checkpoints": CheckpointWriter(tables, cast(Any, self.broker), names.scored_trials, log_start),
             "waiting": lambda number, offset: 100_000 if self.behind else 0,
         }
-        app: Any = self.app
-        self.processor = Processor(app, 1, **collaborators)
+        self.processor = Processor(self.app.crash, 1, **collaborators)
         pipeline = Pipeline(writer="w")
         self.partition = Partition(0, 1, pipeline, position, catch_up_to, caught_up=caught_up)
         self.processor.partitions[0] = self.partition

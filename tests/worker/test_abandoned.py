@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from streamer.worker.output import Out
+from streamer.worker.faust.producer import ProducerRecord
 from tests.worker.processor_bench import Bench
 
 
@@ -15,7 +15,7 @@ def hang_on(bench: Bench, topic: str) -> asyncio.Event:
     """Writes to this topic hang from now on; the event is set when one does."""
     write, hangs = bench.broker.write, asyncio.Event()
 
-    async def hanging(records: Iterable[Out]) -> None:
+    async def hanging(records: Iterable[ProducerRecord]) -> None:
         outs = list(records)
         if any(out.topic == topic for out in outs):
             hangs.set()
@@ -29,7 +29,7 @@ def hang_on(bench: Bench, topic: str) -> asyncio.Event:
 async def pay(bench: Bench) -> None:
     """What housekeeping and the end of a worker do."""
     async with bench.processor.lock:
-        await bench.processor.publish_owed(seconds=9.0)
+        await bench.processor.flush(seconds=9.0)
 
 
 async def owing_bench() -> Bench:
@@ -38,7 +38,7 @@ async def owing_bench() -> Bench:
     bench.behind = True
     await bench.processor.handle(bench.batch(0, 40))
     await bench.processor.handle(bench.batch(40, 40))
-    assert bench.partition.debt
+    assert bench.partition.publish_queue
     bench.broker.writes.clear()
     return bench
 
@@ -54,7 +54,7 @@ async def test_a_publication_that_was_cancelled_leaves_its_batches_undone() -> N
     await pay(bench)
     later = bench.batch(80, 40)
     await bench.processor.handle(later)
-    assert bench.partition.debt.runs
+    assert bench.partition.publish_queue.runs
     assert bench.broker.writes == []
     assert (later.done, later.folded) == (False, False)
 
@@ -82,7 +82,7 @@ async def test_a_recovery_whose_publication_was_cancelled_withdraws_nothing() ->
     bench = Bench(catch_up_to=40, caught_up=False)
     bench.tables = before.tables
     for kind, table in before.tables.summaries.items():
-        bench.processor._publisher._tables.summaries[kind].rows = table.rows
+        bench.processor._encoder._tables.summaries[kind].rows = table.rows
     hangs = hang_on(bench, "run-summaries")
     handling = asyncio.ensure_future(bench.processor.handle(bench.batch(0, 40)))
     await hangs.wait()

@@ -10,9 +10,9 @@ from aiokafka.record.memory_records import MemoryRecords
 
 from streamer.client.log import read_topic
 from streamer.client.publish import Outgoing, Publisher
+from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.sinks.names import Names
-from streamer.worker.topics import ensure_topics
+from streamer.worker.process.topics import ensure_topics
 from tests.support.servers import KafkaServer, RedisServer
 from tests.worker.deployment import Deployment, trial_events
 

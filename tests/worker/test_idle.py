@@ -15,9 +15,9 @@ from schemas.identity import decode_id
 from streamer.client.health import read_health
 from streamer.pipeline import Pipeline
 from streamer.records import Record
-from streamer.worker import idle
-from streamer.worker.batches import Batch
-from streamer.worker.coverage import StateLost
+from streamer.worker.faust.batches import Batch
+from streamer.worker.processing import idle
+from streamer.worker.processing.changelog_checkpoint import StateLost
 from tests.support.servers import RedisServer
 from tests.worker.deployment import KINDS, Deployment, trial_events
 from tests.worker.processor_bench import Bench
@@ -93,7 +93,7 @@ async def test_nothing_is_closed_while_the_partition_catches_up_or_owes_summarie
     await bench.processor.handle(a_batch(0, EVENTS[:40]))
     await bench.processor.handle(a_batch(40, EVENTS[40:80]))
     bench.seconds = 2 * IDLE
-    assert bench.partition.debt.runs
+    assert bench.partition.publish_queue.runs
     assert bench.processor.idle.close_due(bench.partition) == 0
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -12,9 +11,9 @@ import pytest
 
 from streamer.pipeline import Pipeline
 from streamer.records import Record
-from streamer.worker.batches import Batch
-from streamer.worker.pace import Pace
-from streamer.worker.partition import Partition
+from streamer.worker.faust.batches import Batch
+from streamer.worker.processing.partition import Partition
+from streamer.worker.processing.publish_rate import PublishRate
 from tests.worker.deployment import trial_events
 from tests.worker.processor_bench import Bench, Broker
 
@@ -98,21 +97,25 @@ class Stream:
     """Gives batches as Faust does: some are there, one comes later, and then it ends."""
 
     def __init__(self, *batches: Batch) -> None:
-        self.channel = SimpleNamespace(queue=asyncio.Queue())
+        self.queue: asyncio.Queue[Batch] = asyncio.Queue()
         *there, self.later = batches
         for batch in there:
-            self.channel.queue.put_nowait(batch)
+            self.queue.put_nowait(batch)
 
     async def __aiter__(self) -> AsyncIterator[Batch]:
-        while not self.channel.queue.empty():
-            yield self.channel.queue.get_nowait()
+        while not self.queue.empty():
+            yield self.queue.get_nowait()
         yield self.later
+
+    @property
+    def drained(self) -> bool:
+        return self.queue.empty()
 
 
 async def test_nothing_waits_for_a_batch_that_is_not_there(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamer.worker.processor.RECORDS_TOGETHER", 90)
+    monkeypatch.setattr("streamer.worker.processing.processor.RECORDS_TOGETHER", 90)
     handled: list[list[int]] = []
 
     async def note(*batches: Batch, ownership: int) -> None:
@@ -127,7 +130,7 @@ async def test_batches_from_before_a_rebalance_are_left_to_be_read_again(bench: 
     old, new = bench.batch(0, 40), bench.batch(40, 40)
     old.partition = 7  # which is somebody else's now
     stream = Stream(old, new)
-    taken = stream.channel.queue.empty
+    taken = stream.queue.empty
 
     def rebalanced() -> bool:
         if not taken():
@@ -137,9 +140,9 @@ async def test_batches_from_before_a_rebalance_are_left_to_be_read_again(bench: 
             return False
         return True
 
-    stream.channel.queue.put_nowait(new)
+    stream.queue.put_nowait(new)
     monkey = pytest.MonkeyPatch()
-    monkey.setattr(stream.channel.queue, "empty", rebalanced)
+    monkey.setattr(stream.queue, "empty", rebalanced)
     await bench.processor.run(stream)
     monkey.undo()
     assert not bench.app.crashes
@@ -160,8 +163,8 @@ def last_values(broker: Broker) -> dict[tuple[str, bytes | None], Any]:
     return {place: value and orjson.loads(value)["digest"] for place, value in values.items()}
 
 
-async def test_partitions_with_a_backlog_share_one_pace(bench: Bench) -> None:
-    bench.processor.pace = Pace(now=lambda: 10.0)
+async def test_partitions_with_a_backlog_share_one_publish_rate(bench: Bench) -> None:
+    bench.processor.publish_rate = PublishRate(now=lambda: 10.0)
     other = bench.processor.partitions[1] = Partition(1, 1, Pipeline(writer="w"), 0, 0, caught_up=True)
     bench.behind = True
     first, second, third = bench.batch(0, 40), bench.batch(0, 40), bench.batch(40, 40)
@@ -169,22 +172,22 @@ async def test_partitions_with_a_backlog_share_one_pace(bench: Bench) -> None:
     await bench.processor.handle(first)
     assert first.done
     await bench.processor.handle(second)
-    assert (second.done, bool(other.debt.runs)) == (False, True)
+    assert (second.done, bool(other.publish_queue.runs)) == (False, True)
     assert not bench.processor.is_due()
     bench.behind = False
     fourth = bench.batch(40, 40)
     await bench.processor.handle(fourth)
-    assert (second.done, fourth.done, bool(other.debt.runs)) == (True, True, False)
+    assert (second.done, fourth.done, bool(other.publish_queue.runs)) == (True, True, False)
     await bench.processor.handle(third)
     assert third.done
 
 
 async def test_with_a_backlog_the_latest_summaries_are_published_for_several_batches(bench: Bench) -> None:
-    bench.processor.pace = Pace(now=lambda: 10.0)
+    bench.processor.publish_rate = PublishRate(now=lambda: 10.0)
     first, second, last = bench.batch(0, 40), bench.batch(40, 40), bench.batch(80, 40)
     bench.behind = True
     await bench.processor.handle(first)
-    assert first.done  # nothing had been published before: the pace allowed it
+    assert first.done  # nothing had been published before: the publish rate allowed it
     bench.broker.writes.clear()
     await bench.processor.handle(second)
     assert bench.broker.topics == [{"trials-changelog"}]
@@ -197,36 +200,35 @@ async def test_with_a_backlog_the_latest_summaries_are_published_for_several_bat
     assert len(published) == len(set(published))
 
 
-async def test_what_a_backlog_left_owing_is_published_without_another_batch(bench: Bench) -> None:
+async def test_what_a_backlog_left_in_the_queue_is_published_without_another_batch(bench: Bench) -> None:
     bench.behind = True
     await bench.processor.handle(bench.batch(0, 40))
-    owed = bench.batch(40, 40)
-    await bench.processor.handle(owed)
-    assert not owed.done
-    await bench.processor.publish_owed()
-    assert owed.done
-    assert not bench.partition.debt.runs
+    queued = bench.batch(40, 40)
+    await bench.processor.handle(queued)
+    assert not queued.done
+    await bench.processor.flush()
+    assert queued.done
+    assert not bench.partition.publish_queue.runs
 
 
 async def test_scored_trials_do_not_pile_up_while_summaries_wait(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamer.worker.processor.MOST_SCORED_WAITING", 50)
-    monkeypatch.setattr("streamer.worker.emission.SCORED_PER_WRITE", 7)
+    monkeypatch.setattr("streamer.worker.processing.processor.MOST_SCORED_WAITING", 50)
+    monkeypatch.setattr("streamer.worker.processing.summary_publisher.SCORED_PER_WRITE", 7)
     bench.behind = True
     await bench.processor.handle(bench.batch(0, 40))
     bench.broker.writes.clear()
-    owed = [bench.batch(at, 40) for at in range(40, 200, 40)]
-    for batch in owed:
+    queued = [bench.batch(at, 40) for at in range(40, 200, 40)]
+    for batch in queued:
         await bench.processor.handle(batch)
-        waiting = sum(
-            bench.partition.pipeline.run(run_id).scored_waiting for run_id in bench.partition.debt.runs
-        )
+        runs = bench.partition.publish_queue.runs
+        waiting = sum(bench.partition.pipeline.run(run_id).scored_waiting for run_id in runs)
         assert waiting <= 50
-    assert not any(batch.done for batch in owed)
+    assert not any(batch.done for batch in queued)
     assert {"scored-trials"} in bench.broker.topics
     assert all("run-summaries" not in topics for topics in bench.broker.topics)
-    await bench.processor.publish_owed()
+    await bench.processor.flush()
     latest = {
         out.key: out.value for outs in bench.broker.writes for out in outs if out.topic == "scored-trials"
     }

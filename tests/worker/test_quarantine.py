@@ -18,9 +18,9 @@ from streamer.client.health import read_health
 from streamer.client.reader import StateReader
 from streamer.client.reading import UnknownRun
 from streamer.client.verify import Verification
+from streamer.kafka.partitioner import partition_of
 from streamer.score import PriceTable
-from streamer.sinks.partitioner import partition_of
-from streamer.worker.topics import ensure_topics
+from streamer.worker.process.topics import ensure_topics
 from tests.support.cli import streamer
 from tests.support.worker_process import WorkerProcess
 from tests.worker.deployment import Deployment, folded, trial_events
@@ -294,12 +294,12 @@ def test_topic_and_redis_say_degraded_in_the_same_bytes(on_embedded: Deployment)
     fall_sick(on_embedded, "cut")
     value = on_embedded.latest("run-summaries")[encode_id(SICK)]
     with redis.Redis.from_url(on_embedded.redis_url) as client:
-        assert client.get(on_embedded.names.of_run(SICK, "run")) == value
+        assert client.get(on_embedded.keys.of_run(SICK, "run")) == value
 
 
 def values(deployment: Deployment, run_id: str) -> tuple[list[bytes], list[bytes]]:
     """The run's summaries in the topics and in Redis, as bytes."""
-    mine, names = encode_id(run_id), deployment.names
+    mine, keys = encode_id(run_id), deployment.keys
     in_topics = [
         value
         for topic in ("run-summaries", "agent-model-summaries", "tier-summaries")
@@ -307,8 +307,8 @@ def values(deployment: Deployment, run_id: str) -> tuple[list[bytes], list[bytes
         if key.split("|")[0] == mine
     ]
     with redis.Redis.from_url(deployment.redis_url) as client:
-        suffixes = [field.decode() for field in client.hkeys(names.versions(run_id))]
-        found = [client.get(names.of_run(run_id, suffix)) for suffix in suffixes]
+        suffixes = [field.decode() for field in client.hkeys(keys.versions(run_id))]
+        found = [client.get(keys.of_run(run_id, suffix)) for suffix in suffixes]
     return sorted(in_topics), sorted(value for value in found if value is not None)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamer.worker.output import Out
+from streamer.worker.faust.producer import ProducerRecord
 from tests.worker.processor_bench import Bench
 
 
@@ -17,7 +17,7 @@ async def test_after_a_recovery_scored_trials_come_last_unless_they_follow_from_
     other_basis: bool,
 ) -> None:
     bench = Bench(catch_up_to=40, caught_up=False)
-    bench.partition.mark = b"{}" if other_basis else None
+    bench.partition.pending_checkpoint = b"{}" if other_basis else None
     batch = bench.batch(0, 40)
     reconciled: list[int] = []
 
@@ -55,7 +55,7 @@ async def test_who_waits_for_the_lock_counts_nothing_as_done_that_was_not_publis
     batch, refuse, waits = bench.batch(0, 40), asyncio.Event(), asyncio.Event()
     write = bench.broker.write
 
-    async def refusing(records: Iterable[Out]) -> None:
+    async def refusing(records: Iterable[ProducerRecord]) -> None:
         outs = list(records)
         if any(out.topic == "scored-trials" for out in outs):
             waits.set()
@@ -69,7 +69,7 @@ async def test_who_waits_for_the_lock_counts_nothing_as_done_that_was_not_publis
 
     async def pays() -> None:
         async with bench.processor.lock:
-            await bench.processor.publish_owed()
+            await bench.processor.flush()
 
     paying = asyncio.ensure_future(pays())
     await asyncio.sleep(0)

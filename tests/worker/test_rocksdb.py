@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from faust.types import TP
 
+from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.sinks.names import Names
-from streamer.worker.app import faust_app
-from streamer.worker.local_state import StateUnavailable, held_directory
-from streamer.worker.stores import TRUST_SECONDS, Rows, memory, rocks
-from streamer.worker.tables import Table
-from streamer.worker.topics import COMPACTED
+from streamer.worker.faust.app import faust_app
+from streamer.worker.faust.stores import TRUST_SECONDS, Rows, memory, rocks
+from streamer.worker.faust.tables import Table
+from streamer.worker.process.topics import COMPACTED
+from streamer.worker.recovery.local_state import StateUnavailable, held_directory
 from tests.support.worker_process import WorkerProcess
 from tests.worker.deployment import Deployment, trial_events
 

@@ -92,7 +92,7 @@ def test_twenty_thousand_events_through_kafka_equal_the_fold(on_kafka: Deploymen
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_a_worker_killed_between_two_instalments_of_a_fleet_loses_nothing(on_kafka: Deployment) -> None:
+def test_a_worker_killed_between_two_parts_of_a_fleet_loses_nothing(on_kafka: Deployment) -> None:
     worker, runs = on_kafka.worker().start(), 800
     on_kafka.publish(trial_events(6 * runs, runs=runs))
     worker.wait_until(lambda: on_kafka.latest("run-summaries"), "something is published")

@@ -12,20 +12,20 @@ import logging
 import sys
 from typing import Any
 
-import faust
 from aiokafka import AIOKafkaProducer
-from faust.types import TP
 
 from streamer.settings import Settings
-from streamer.worker.app import StreamerApp
+from streamer.worker.faust.app import StreamerApp
+from streamer.worker.faust.batch_stream import AsFetched
+from streamer.worker.faust.topic_partition import TopicPartition
+from streamer.worker.faust.transport import batch_transport
 from streamer.worker.limits import MAX_POLL_RECORDS
-from streamer.worker.transport import AsFetched, batch_transport, consumer_of
 
 
 class Probe:
     """Takes batches and notes their sizes."""
 
-    def __init__(self, app: faust.App, wanted: int, seconds_per_batch: float, raise_after: int) -> None:
+    def __init__(self, app: StreamerApp, wanted: int, seconds_per_batch: float, raise_after: int) -> None:
         self.app = app
         self.sizes: list[int] = []
         self.peak = 0
@@ -35,7 +35,7 @@ class Probe:
     async def take(self, stream: Any) -> None:
         """The processor."""
         async for batch in stream:
-            self.peak = max(self.peak, consumer_of(self.app).handed.undone)
+            self.peak = max(self.peak, self.app.event_consumer.handed.undone)
             if self.raise_after and len(self.sizes) == self.raise_after:
                 self.done.set()
                 raise RuntimeError("injected")
@@ -73,9 +73,8 @@ async def main(
         acks = [await producer.send(topic, b"x" * 400, partition=0) for _ in range(wanted - 1)]
         await asyncio.gather(*acks)
     await probe.done.wait()
-    consumer = consumer_of(app)
-    await consumer.commit()
-    committed, _ = await consumer.committed(TP(topic, 0))
+    await app.consumer.commit()
+    committed, _ = await app.event_consumer.committed(TopicPartition(topic, 0))
     print(json.dumps({"sizes": probe.sizes, "peak": probe.peak, "committed": committed}), flush=True)
     await app.stop()
     running.cancel()

@@ -1,0 +1,49 @@
+"""Whether the event topic keeps its events for ever: everything is folded from it again after a loss."""
+
+from __future__ import annotations
+
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+from streamer.kafka.names import Names
+from streamer.settings import Settings
+
+REQUEST_MS = 15_000
+FOR_EVER = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
+
+
+async def read_retention(settings: Settings) -> dict[str, str] | None:
+    """Those of the settings of `FOR_EVER` that the event topic has otherwise; None: not allowed to know.
+
+    Raises:
+        aiokafka.errors.KafkaError: the broker cannot be reached.
+    """
+    if settings.embedded:
+        return {}
+    topic = Names(settings.namespace).trial_events
+    admin = AIOKafkaAdminClient(**settings.kafka_options(), request_timeout_ms=REQUEST_MS)
+    try:
+        await admin.start()
+        [answer] = await admin.describe_configs(
+            [ConfigResource(ConfigResourceType.TOPIC, topic, dict.fromkeys(FOR_EVER, ""))]
+        )
+    finally:
+        await admin.close()
+    [(error, _, _, _, rows)] = answer.resources
+    if error:
+        return None
+    found = {row[0]: row[1] for row in rows if row[0] in FOR_EVER}
+    return {name: value for name, value in found.items() if value != FOR_EVER[name]}
+
+
+def what_is_finite(topic: str, found: dict[str, str] | None) -> str | None:
+    """What is wrong with what `read_retention` found, and what to do; None if nothing is.
+
+    >>> print(what_is_finite("trial-events", {"retention.ms": "604800000"}))
+    topic 'trial-events' loses events: retention.ms=604800000. Set retention.ms=-1: all is folded from it
+    """
+    if not found:
+        return None
+    given = ", ".join(f"{name}={value}" for name, value in found.items())
+    wanted = ", ".join(f"{name}={FOR_EVER[name]}" for name in found)
+    return f"topic {topic!r} loses events: {given}. Set {wanted}: all is folded from it"

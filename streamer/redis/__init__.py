@@ -1,0 +1,1 @@
+"""The Redis adapter: keys, clients, and the sink that keeps Redis at what the workers publish."""

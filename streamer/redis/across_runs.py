@@ -1,0 +1,144 @@
+"""The keys across runs: the list of runs and the boards of the benchmarks.
+
+They lie in cluster slots of their own, so no script guards them together with a run. They follow the guarded
+keys instead: written along with them, and written anew from them wherever the two may have parted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from redis.asyncio import Redis
+
+from schemas.identity import encode_id
+from schemas.metrics import BOARD_METRICS
+from streamer.redis.entry import RUN_SUFFIX, Entry, last_event_seconds
+from streamer.redis.keys import Keys
+
+Command = tuple[str | bytes | float, ...]
+
+
+@dataclass(slots=True)
+class Truth:
+    """What the guarded keys of a run say."""
+
+    summary: Mapping[str, Any] | None
+    boards: dict[str, dict[bytes, float]] = field(default_factory=dict)
+
+    @property
+    def benchmark(self) -> str | None:
+        """The benchmark whose boards show the run."""
+        return self.summary["benchmark"] if self.summary else None
+
+
+class AcrossRuns:
+    """Writes the keys across runs; remembers which benchmark each run names."""
+
+    def __init__(self, client: Redis, keys: Keys, expire_seconds: int | None) -> None:
+        self._client = client
+        self._keys = keys
+        self._expire_seconds = expire_seconds
+        self._benchmarks: dict[str, str | None] = {}
+
+    def benchmark(self, run_id: str) -> str | None:
+        """The benchmark that the run named last; None: none, or not known."""
+        return self._benchmarks.get(run_id)
+
+    def commands(self, run_id: str, entries: Sequence[Entry]) -> Iterator[Command]:
+        """Commands that go along with the entries of one run."""
+        for entry in entries:
+            if entry.suffix == RUN_SUFFIX:
+                self._benchmarks[run_id] = entry.summary["benchmark"] if entry.summary else None
+                yield from self._list_run(run_id, entry.summary)
+        benchmark = self.benchmark(run_id)
+        boards = {
+            f"{encode_id(run_id)}|{entry.group}": entry.board()
+            for entry in entries
+            if entry.kind == "agent_model"
+        }
+        if benchmark and boards:
+            yield from self._place(benchmark, boards)
+
+    async def rewrite(self, runs: Mapping[str, set[str]]) -> None:
+        """Make the keys across runs say what the guarded keys say.
+
+        Args:
+            runs: run id to the benchmarks under which it may stand, its present one apart.
+        """
+        truths = await self._read(runs)
+        self._benchmarks.update({run_id: truth.benchmark for run_id, truth in truths.items()})
+        pipe = self._client.pipeline(transaction=False)
+        for run_id, truth in truths.items():
+            for command in self._list_run(run_id, truth.summary):
+                pipe.execute_command(*command)
+        benchmarks = {name for names in runs.values() for name in names}
+        benchmarks |= {truth.benchmark for truth in truths.values() if truth.benchmark}
+        for benchmark in benchmarks:
+            for command in await self._corrections(benchmark, truths):
+                pipe.execute_command(*command)
+        await pipe.execute()
+
+    async def _read(self, runs: Iterable[str]) -> dict[str, Truth]:
+        pipe = self._client.pipeline(transaction=False)
+        run_ids = list(runs)
+        for run_id in run_ids:
+            pipe.get(self._keys.run(run_id))
+            for metric in BOARD_METRICS:
+                pipe.zrange(self._keys.board(run_id, metric), 0, -1, withscores=True)
+        replies = iter(await pipe.execute())
+        truths = {}
+        for run_id in run_ids:
+            value = next(replies)
+            boards = {metric: dict(next(replies)) for metric in BOARD_METRICS}
+            truths[run_id] = Truth(orjson.loads(value) if value else None, boards)
+        return truths
+
+    async def _corrections(self, benchmark: str, truths: Mapping[str, Truth]) -> list[Command]:
+        """What the boards of one benchmark lack of these runs, and what they should no longer have."""
+        pipe = self._client.pipeline(transaction=False)
+        for metric in BOARD_METRICS:
+            pipe.zrange(self._keys.benchmark_board(benchmark, metric), 0, -1, withscores=True)
+        prefixes = {encode_id(run_id).encode() for run_id in truths}
+        commands: list[Command] = []
+        for metric, board in zip(BOARD_METRICS, await pipe.execute(), strict=True):
+            key = self._keys.benchmark_board(benchmark, metric)
+            present = {member: score for member, score in board if member.partition(b"|")[0] in prefixes}
+            wanted = {
+                encode_id(run_id).encode() + b"|" + label: score
+                for run_id, truth in truths.items()
+                if truth.benchmark == benchmark
+                for label, score in truth.boards[metric].items()
+            }
+            commands += [("ZREM", key, member) for member in present.keys() - wanted.keys()]
+            commands += [
+                ("ZADD", key, repr(score), member)
+                for member, score in wanted.items()
+                if present.get(member) != score
+            ]
+            commands += self._expiry(key)
+        return commands
+
+    def _list_run(self, run_id: str, summary: Mapping[str, Any] | None) -> Iterator[Command]:
+        if summary is None:
+            yield "ZREM", self._keys.runs, encode_id(run_id)
+            return
+        yield "ZADD", self._keys.runs, repr(last_event_seconds(summary)), encode_id(run_id)
+        yield from self._expiry(self._keys.runs)
+
+    def _place(self, benchmark: str, boards: Mapping[str, Mapping[str, str | bool]]) -> Iterator[Command]:
+        """Put members on the boards of a benchmark, or take them off: member to METRIC to score or False."""
+        for metric in BOARD_METRICS:
+            key = self._keys.benchmark_board(benchmark, metric)
+            scores = {member: score for member, board in boards.items() if (score := board.get(metric))}
+            if scores:
+                yield "ZADD", key, *[part for member, score in scores.items() for part in (score, member)]
+                yield from self._expiry(key)
+            if gone := boards.keys() - scores.keys():
+                yield "ZREM", key, *gone
+
+    def _expiry(self, key: str) -> Iterator[Command]:
+        if self._expire_seconds:
+            yield "EXPIRE", key, self._expire_seconds

@@ -1,0 +1,156 @@
+"""One key of one run, on its way to Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from schemas.metrics import board_values
+from streamer.aggregate.changes import SummaryChange
+from streamer.redis.keys import Keys
+
+Version = tuple[int, int]
+"""(epoch, state_version): the greater one is the newer one."""
+
+RUN_SUFFIX = "run"
+
+RUN_HEADLINE = {
+    "trials": ("trials",),
+    "accuracy": ("accuracy",),
+    "total_cost": ("total_cost",),
+    "provisional": ("provisional",),
+    "done": ("progress", "done"),
+    "planned": ("progress", "planned"),
+}
+GROUP_HEADLINE = {
+    "trials": ("trials",),
+    "accuracy": ("accuracy",),
+    "pass_rate": ("statistics", "pass_rate", "mean"),
+    "composite_score": ("statistics", "composite_score", "median"),
+    "grade": ("grade",),
+    "total_cost": ("total_cost",),
+    "cost_of_pass": ("cost_of_pass",),
+    "mean_speedup": ("formulacode", "mean_speedup"),
+    "agent_advantage": ("formulacode", "agent_advantage"),
+    "provisional": ("provisional",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What one key should hold, from one version on.
+
+    Attributes:
+        run_id: the run, not encoded.
+        suffix: the key's suffix within the run: `run`, `agent_model:A:M`, `tier:T`, `tier:T:A:M`.
+        version: (epoch, state_version).
+        value: the summary's bytes; None: tombstone.
+        summary: what `value` parses to; None: tombstone.
+        news: whether history and subscribers hear of it.
+    """
+
+    run_id: str
+    suffix: str
+    version: Version
+    value: bytes | None
+    summary: Mapping[str, Any] | None
+    news: bool
+
+    @property
+    def kind(self) -> str:
+        """`run`, `agent_model` or `tier`."""
+        return self.suffix.partition(":")[0]
+
+    @property
+    def group(self) -> str:
+        """The rest of the suffix: `A:M`, `T`, `T:A:M`, "" for the run."""
+        return self.suffix.partition(":")[2]
+
+    def script_arguments(self, keys: Keys) -> tuple[str, bytes, bytes]:
+        """The three arguments of write_run.lua: suffix, plan, value."""
+        plan: dict[str, Any] = {
+            "version": version_text(self.version),
+            "deleted": self.value is None,
+            "board": self.board(),
+        }
+        if self.news:
+            plan["history"] = self.history_fields()
+            plan["update"] = self._update(keys)
+        return self.suffix, orjson.dumps(plan), self.value or b""
+
+    def board(self) -> dict[str, str | bool]:
+        """METRIC to score as Redis reads it, False: not on the board; empty for all but agent:models."""
+        if self.kind != "agent_model" or self.summary is None:
+            return {}
+        values = board_values(self.summary).items()
+        return {metric: False if value is None else repr(value) for metric, value in values}
+
+    def history_fields(self) -> list[str]:
+        """Fields and values of the history entry; numbers that are unknown are left out."""
+        fields: dict[str, Any] = {"kind": self.kind, "group": self.group}
+        fields |= {"epoch": self.version[0], "state_version": self.version[1]}
+        if self.summary is None:
+            fields["deleted"] = True
+        else:
+            fields["last_event_at"] = self.summary["last_event_at"]
+            headline = RUN_HEADLINE if self.kind == RUN_SUFFIX else GROUP_HEADLINE
+            fields |= {name: _at(self.summary, path) for name, path in headline.items()}
+        texts = {name: _text(value) for name, value in fields.items() if value is not None}
+        return [part for pair in texts.items() for part in pair]
+
+    def _update(self, keys: Keys) -> str:
+        """The message on the channel `streamer:updates`."""
+        message = {
+            "run": self.run_id,
+            "kind": self.kind,
+            "group": self.group,
+            "key": keys.of_run(self.run_id, self.suffix),
+            "deleted": self.value is None,
+            "epoch": self.version[0],
+            "state_version": self.version[1],
+        }
+        return orjson.dumps(message).decode()
+
+
+def entry_of(change: SummaryChange, *, news: bool) -> Entry:
+    """The Redis side of a changed summary."""
+    return Entry(
+        run_id=change.run_id,
+        suffix=change.group.redis_suffix,
+        version=(change.epoch, change.state_version),
+        value=change.value,
+        summary=change.summary,
+        news=news,
+    )
+
+
+def last_event_seconds(summary: Mapping[str, Any]) -> float:
+    """Unix seconds of the last event folded into the run; 0.0 where nobody knows."""
+    at = summary["last_event_at"]
+    return datetime.fromisoformat(at).timestamp() if at else 0.0
+
+
+def version_text(version: Version) -> str:
+    """As in the versions hash: `epoch:state_version`."""
+    return f"{version[0]}:{version[1]}"
+
+
+def parse_version(text: bytes) -> Version:
+    """Inverse of :func:`version_text`."""
+    epoch, _, state_version = text.partition(b":")
+    return int(epoch), int(state_version)
+
+
+def _at(summary: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+    found: Any = summary
+    for step in path:
+        found = found.get(step) if isinstance(found, Mapping) else None
+    return found
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()

@@ -1,1 +1,0 @@
-"""Where summaries go: the names of topics and keys, Redis, and a recording sink for tests."""

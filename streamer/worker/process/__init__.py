@@ -1,0 +1,1 @@
+"""The process around it: signals, logs, topics, housekeeping, probes and metrics."""

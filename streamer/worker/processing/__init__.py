@@ -1,0 +1,1 @@
+"""What happens to a batch: fold, save pages, publish, done."""

@@ -1,0 +1,168 @@
+"""Runs that cannot be folded, scored, saved or published: set apart, so that all others go on.
+
+An exception in what is computed for one run drops that run from memory (`Partition.guard`, `Pipeline.fold`).
+Before the events that led there count as done, this writes it down: a record among the state pages, so that
+the next owner of the partition holds the run back too; the reason in each of its last good summaries; and a
+rejection with the event, where one can be named. `repair` folds such a run again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from schemas.canonical import canonical_json
+from schemas.identity import decode_id
+from streamer.aggregate.changes import Cut, SummaryChange
+from streamer.kafka.quarantine import BY_DELETION, Quarantine, quarantine_key, repair_key
+from streamer.records import Failure, Rejected, reject, set_apart
+from streamer.redis.sink import RedisSink
+from streamer.text import visible
+from streamer.worker.faust.producer import Producer, ProducerRecord, RecordsRefused, RecordTooLarge
+from streamer.worker.faust.tables import Tables
+from streamer.worker.processing.partition import Partition, QuarantinedRun
+from streamer.worker.processing.record_encoding import RecordEncoder
+
+log = logging.getLogger(__name__)
+
+
+class QuarantineWriter:
+    """Writes down which runs are set apart."""
+
+    def __init__(self, tables: Tables, encoder: RecordEncoder, producer: Producer, sink: RedisSink) -> None:
+        self._tables = tables
+        self._encoder = encoder
+        self._producer = producer
+        self._sink = sink
+
+    async def write(self, partitions: Mapping[int, Partition], records: Iterable[ProducerRecord]) -> None:
+        """Write records of runs; a run of which the broker refuses one for its size is set apart.
+
+        Args:
+            partitions: those of the records, by number.
+            records: keyed by run, see `run_of`.
+        """
+        try:
+            await self._producer.write(records)
+        except RecordsRefused as refusal:
+            for record in refusal.records:
+                with partitions[record.partition].guard(run_of(record)):
+                    raise RecordTooLarge(record, "more than the broker takes") from refusal
+
+    async def write_aside(self, records: Iterable[ProducerRecord]) -> None:
+        """Write rejections and forwarded records; a rejection too large for the broker goes without bytes."""
+        try:
+            await self._producer.write(records)
+        except RecordsRefused as refusal:
+            log.error(
+                "%s: rejections go without the event's bytes, records to be sent on stay where they are",
+                refusal,
+            )
+            await self._producer.write(self._encoder.without_bytes(refusal.records))
+
+    async def admit(self, partition: Partition) -> None:
+        """Write down which runs failed, or were deleted in quarantine, since the last time."""
+        partition.let_go_of_failed()
+        failed, partition.pipeline.failed = partition.pipeline.failed, {}
+        deletions, partition.deletions = partition.deletions, {}
+        if not failed and not deletions:
+            return
+        for failure in failed.values():
+            log.error("run %r is in quarantine: %s\n%s", failure.run_id, *_shown(failure))
+        cuts = self._set_apart(partition, failed)
+        for run_id, revision in deletions.items():
+            run = partition.quarantined[run_id]
+            partition.quarantined[run_id] = run._replace(quarantine=run.quarantine.deleted(revision))
+            partition.repairs[run_id] = BY_DELETION
+        await self._producer.write(self._record(partition, run_id) for run_id in {*failed, *deletions})
+        await self._publish(partition, cuts, failed.values())
+
+    def _set_apart(self, partition: Partition, failed: Mapping[str, Failure]) -> list[Cut]:
+        """Note the runs; their last good summaries, where those do not say the reason yet."""
+        cuts = []
+        self._encoder.take_back(failed)  # what was too large to be written
+        stored = self._encoder.stored_of_runs(partition.number, failed)
+        for run_id, failure in failed.items():
+            quarantine = self._quarantine(partition, failure, stored[run_id])
+            changes = [degraded(change, quarantine) for change in stored[run_id]]
+            standing = tuple((change.kind, change.key) for change in changes)
+            partition.quarantined[run_id] = QuarantinedRun(quarantine, standing)
+            if not standing:
+                record = failure.record
+                partition.unpublished[run_id] = quarantine.at + 1 if record is None else record.offset
+            news = [new for new, old in zip(changes, stored[run_id], strict=True) if new.value != old.value]
+            cuts.append(Cut(run_id, summaries=news))
+        return cuts
+
+    async def restore(self, partition: Partition, run_id: str, found: Iterable[SummaryChange]) -> None:
+        """Publish the last good summaries of a run that had none."""
+        run = partition.quarantined[run_id]
+        changes = [degraded(change, run.quarantine) for change in found]
+        standing = tuple((change.kind, change.key) for change in changes)
+        partition.quarantined[run_id] = run._replace(summaries=standing)
+        await self._publish(partition, [Cut(run_id, summaries=changes)], ())
+
+    async def answered(self, partition: Partition, run_id: str, *, well: bool) -> None:
+        """A request to fold a run again was tried; `well`: it is in good order and set apart no more."""
+        keys = [repair_key(run_id), quarantine_key(run_id)] if well else [repair_key(run_id)]
+        await self._producer.write(self._tables.trials.put(partition.number, key, None) for key in keys)
+
+    def _record(self, partition: Partition, run_id: str) -> ProducerRecord:
+        quarantine = partition.quarantined[run_id].quarantine
+        return self._tables.trials.put(partition.number, quarantine_key(run_id), quarantine.value())
+
+    def _quarantine(
+        self, partition: Partition, failure: Failure, stored: Collection[SummaryChange]
+    ) -> Quarantine:
+        """What is known already of a run in quarantine goes on to hold."""
+        known = partition.quarantined.get(failure.run_id)
+        at = max([failure.at, *(change.state_version for change in stored)])
+        if known is None:
+            return Quarantine(failure.reason, at)
+        return replace(known.quarantine, reason=failure.reason, at=max(at, known.quarantine.at))
+
+    async def _publish(self, partition: Partition, cuts: list[Cut], failures: Iterable[Failure]) -> None:
+        rejections = [rejection for one in failures for rejection in rejection_of(one, partition.silent_to)]
+        await self.write_aside(self._encoder.of_rejections(partition.number, rejections))
+        outs = [out for cut in cuts for out in self._encoder.of_summaries(partition.number, cut.summaries)]
+        try:
+            await self._producer.write(outs)
+        except RecordsRefused as refusal:
+            log.warning("%s; runs in quarantine cannot say so in each summary", refusal)
+        await self._sink.write([cut for cut in cuts if cut.summaries])
+
+
+def _shown(failure: Failure) -> tuple[str, str]:
+    """Reason and trace for the log, what control characters they have made visible."""
+    return visible(failure.reason), "\n".join(map(visible, failure.trace.splitlines()))
+
+
+def rejection_of(failure: Failure, silent_to: int) -> list[Rejected]:
+    """The event at which a run failed, with its bytes; [] if none can be named, or it is out already."""
+    if failure.record is None or failure.record.offset < silent_to:
+        return []
+    return [reject(failure.record, set_apart(failure), failure.run_id)]
+
+
+def degraded(change: SummaryChange, quarantine: Quarantine) -> SummaryChange:
+    """A last good summary of a run in quarantine, which says why nothing newer is counted.
+
+    It stands at the offset at which the run was set apart: whatever had been published until then is older.
+    """
+    summary: dict[str, Any] = dict(change.summary or {})
+    version = max(change.state_version, quarantine.at)
+    summary |= {"degraded": quarantine.reason, "state_version": version}
+    return replace(change, summary=summary, value=canonical_json(summary), state_version=version)
+
+
+def run_of(record: ProducerRecord) -> str:
+    """The run that the key of a page, a summary, a scored trial or a piece of news names.
+
+    >>> run_of(ProducerRecord("trials-changelog", 0, b"a%2Fb/w/1", b""))
+    'a/b'
+    >>> run_of(ProducerRecord("run-summaries", 0, b"a%7Cb", b""))
+    'a|b'
+    """
+    return decode_id((record.key or b"").decode("utf-8").partition("/")[0].partition("|")[0])

@@ -1,0 +1,1 @@
+"""What happens after a crash or a rebalance: state from pages, epochs, fencing, repairs."""

@@ -1,0 +1,57 @@
+"""The generated part of docs/redis.md, and the state of Redis that its examples show.
+
+`python -m tests.redis.make_docs` rewrites the table of metrics.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from schemas.metrics import BOARD_METRICS
+from streamer.aggregate.changes import Cut
+from tests.support.builders import a_cut, a_run_change, a_tier_change, an_agent_model_change
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "redis.md"
+START, END = "<!-- metrics: generated from schemas/metrics.py -->\n", "<!-- end of metrics -->\n"
+
+
+def metric_table() -> str:
+    """METRIC by METRIC, as Markdown."""
+    rows = [
+        f"| `{metric.name}` | `{'.'.join(metric.path)}` | {'higher' if metric.higher_is_better else 'lower'} "
+        f"| {metric.unit} | {metric.description} |\n"
+        for metric in BOARD_METRICS.values()
+    ]
+    return (
+        "| METRIC | field of the summary | better | unit | what it is |\n|---|---|---|---|---|\n"
+        + "".join(rows)
+    )
+
+
+def with_table(document: str) -> str:
+    """The document with its table of metrics made anew."""
+    head, rest = document.split(START)
+    return head + START + metric_table() + END + rest.split(END)[1]
+
+
+def example_cuts() -> list[Cut]:
+    """One run of two agents and a baseline, in two batches."""
+    return [
+        a_cut(
+            a_run_change("nightly", version=40, benchmark="terminal-bench-core", trials=3),
+            an_agent_model_change("nightly", "nop", "nop", version=40, accuracy=0.0),
+            an_agent_model_change("nightly", "terminus", "openai/gpt-5", version=40, accuracy=0.5, trials=2),
+        ),
+        a_cut(
+            a_run_change("nightly", version=41, benchmark="terminal-bench-core", trials=4),
+            an_agent_model_change(
+                "nightly", "claude-code", "opus", version=41, accuracy=1.0, mean_cost=0.25, grade="S"
+            ),
+            a_tier_change("nightly", "T0", version=41),
+            a_tier_change("nightly", "T0", "claude-code", "opus", version=41),
+        ),
+    ]
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(with_table(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
