@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from streamer.pipeline import Pipeline, Record
+from streamer.pipeline import Pipeline
+from streamer.records import Record
 from streamer.sinks.names import Names
 from tests.faults.real import RUNS, RealRuns
 from tests.faults.traffic import Traffic
