@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from streamer.kafka.names import Names
-from streamer.pipeline import Pipeline, Record
+from streamer.pipeline import Pipeline
+from streamer.records import Record
 from tests.faults.real import RUNS, RealRuns
 from tests.faults.traffic import Traffic
 from tests.support.data import shared_data

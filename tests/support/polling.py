@@ -107,6 +107,8 @@ class Poller(threading.Thread):
         for name in {tier.tier for tier in found.tiers}:
             within = [t for t in found.tiers if t.tier == name and t.agent_model not in (None, *BASELINES)]
             whole = pooled.get(name)
+            if whole is None and not within:  # only baselines have run in this tier
+                continue
             self._check(run_id, name, whole and whole.trials, (part.trials for part in within))
             self._check(run_id, name, whole and whole.resolved, (part.resolved for part in within))
         for part in (*found.agents, *found.tiers):
