@@ -240,6 +240,11 @@ def history_entry(entry_id: str, fields: Mapping[bytes | str, bytes | str]) -> H
 
 
 def parsed(kind: type[Summary], key: str, value: bytes) -> Summary:
+    """The summary that Redis holds under this key.
+
+    Raises:
+        UnreadableSummary: the value is no summary of this kind.
+    """
     try:
         return kind.model_validate_json(value)
     except ValidationError as error:
