@@ -15,7 +15,8 @@ from pydantic import ValidationError
 
 from schemas.identity import decode_id
 from schemas.metrics import BOARD_METRICS, BoardMetric, board_values
-from schemas.summaries import AgentModelSummary, Published, RunSummary, TierSummary
+from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
+from schemas.summary_fields import Published
 from streamer.client.lifecycle import State, state_of
 from streamer.client.reading import (
     HistoryEntry,
