@@ -40,7 +40,7 @@ EVENT_SCHEMA_VERSION = 1
 """Version of the event schema that this code writes; it reads every version up to this one."""
 
 SEMANTICS_VERSION = 2
-"""Raised whenever a formula or a ruling changes what a number means (semantics.md)."""
+"""Raised whenever a formula or a ruling changes what a number means (docs/semantics.md)."""
 
 NO_CONTROL_CHARACTERS = r"^[^\p{Cc}]*$"
 RFC_3339 = (

@@ -13,6 +13,7 @@ import orjson
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from schemas.base import EVENT_SCHEMA_VERSION
 from schemas.events import EVENT, AnyEvent, TrialResult
 from schemas.limits import MAX_BENCHMARK_NAME_CHARACTERS, MAX_BENCHMARKS_PER_TRIAL, MAX_RECORD_BYTES
 
@@ -140,7 +141,7 @@ def _reason(errors: list[ErrorDetails], value: bytes) -> Reason:
     if where == "schema_version":
         return Reason(
             "unknown_schema_version",
-            f"schema_version is {shown(first['input'])}; this version reads 1. "
+            f"schema_version is {shown(first['input'])}; this version reads {EVENT_SCHEMA_VERSION}. "
             "Upgrade the worker, then requeue.",
         )
     if kind == "union_tag_not_found":

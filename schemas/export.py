@@ -7,7 +7,6 @@ when they are stale.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any, get_args
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
@@ -27,15 +26,11 @@ _CONTROL_CHARACTERS = "[\\u0000-\\u001f\\u007f-\\u009f]"
 _BINDING_VERSION = "0.5.0"
 
 
-def export_to(out: Path) -> list[Path]:
-    """Write one JSON Schema per message and `asyncapi.json` into `out` (made if absent); paths written."""
-    out.mkdir(parents=True, exist_ok=True)
-    documents = {f"{type_of(model)}.schema.json": message_schema(model) for model in MESSAGES}
-    documents[ASYNCAPI_FILE] = asyncapi()
-    for name, document in documents.items():
-        text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-        (out / name).write_text(text, encoding="utf-8")
-    return [out / name for name in documents]
+def documents() -> dict[str, str]:
+    """The text of each document by its file name: one JSON Schema per message, and `asyncapi.json`."""
+    schemas = {f"{type_of(model)}.schema.json": message_schema(model) for model in MESSAGES}
+    schemas[ASYNCAPI_FILE] = asyncapi()
+    return {name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n" for name, schema in schemas.items()}
 
 
 def type_of(model: type[Message]) -> str:

@@ -11,15 +11,9 @@ from typing import Literal
 
 from schemas.base import Message
 from schemas.events import EVENT_TYPES
-from schemas.summaries import (
-    AgentModelSummary,
-    GradeChange,
-    Rejection,
-    Rescored,
-    RunSummary,
-    ScoredTrial,
-    TierSummary,
-)
+from schemas.news import GradeChange, Rejection, Rescored
+from schemas.scored_trial import ScoredTrial
+from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 
 DEFAULT_PARTITIONS = 8
 """Partitions of a topic unless the deployment says otherwise; never changed afterwards."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from schemas.export import export_to
+from schemas.export import documents
 from streamer.cli.options import with_settings
 from streamer.cli.printing import print_line
 from streamer.settings import Settings
@@ -19,5 +19,8 @@ from streamer.settings import Settings
 @with_settings
 def command(out: Path, settings: Settings) -> None:
     """Write the JSON Schema of each message and one AsyncAPI document of all topics into a directory."""
-    for path in export_to(out):
+    out.mkdir(parents=True, exist_ok=True)
+    for name, text in documents().items():
+        path = out / name
+        path.write_text(text, encoding="utf-8")
         print_line(str(path))

@@ -15,7 +15,8 @@ from pydantic import ValidationError
 
 from schemas.identity import decode_id
 from schemas.metrics import BOARD_METRICS, BoardMetric, board_values
-from schemas.summaries import AgentModelSummary, Published, RunSummary, TierSummary
+from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
+from schemas.summary_fields import Published
 from streamer.client.lifecycle import State, state_of
 from streamer.client.reading import (
     HistoryEntry,
@@ -240,6 +241,11 @@ def history_entry(entry_id: str, fields: Mapping[bytes | str, bytes | str]) -> H
 
 
 def parsed(kind: type[Summary], key: str, value: bytes) -> Summary:
+    """The summary that Redis holds under this key.
+
+    Raises:
+        UnreadableSummary: the value is no summary of this kind.
+    """
     try:
         return kind.model_validate_json(value)
     except ValidationError as error:

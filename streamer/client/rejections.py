@@ -19,7 +19,7 @@ import orjson
 from pydantic import ValidationError
 
 from schemas.decode import Reason, decode
-from schemas.summaries import Rejection
+from schemas.news import Rejection
 from streamer.client.log import ConsumerRecord, read_batches, read_topic
 from streamer.client.publish import Publisher
 from streamer.kafka.names import Names

@@ -233,7 +233,7 @@ class Spill:
         Raises:
             OSError: it cannot be kept there.
         """
-        with open(self.directory / REFUSED, "ab") as file:
+        with (self.directory / REFUSED).open("ab") as file:
             file.write(value + b"\n")
 
     def close(self) -> None:

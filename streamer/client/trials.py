@@ -67,6 +67,6 @@ def subtests(settings: Settings, run_id: str, prices: PriceTable) -> list[dict[s
 
 
 def _version(value: bytes) -> tuple[int, int]:
-    """(epoch, state_version): a lower one than seen is a late writer's."""
+    """(epoch, state_version): a lower one than seen is a late writer's (docs/design.md, State)."""
     trial = orjson.loads(value)
     return trial["epoch"], trial["state_version"]

@@ -26,22 +26,19 @@ from streamer.client.differences import (
     digest_found,
     other_bytes,
     scored_differences,
-    scored_digests,
 )
+from streamer.client.folded_log import FoldedLog, fold_log
 from streamer.client.lag import PartitionLag, read_lags
 from streamer.client.log import read_topic
 from streamer.client.published import SCORED, TOPICS, Place, summaries_by_run
 from streamer.client.reader import StateReader
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
-from streamer.pipeline import Pipeline
 from streamer.redis.connect import sync_client
-from streamer.redis.entry import entry_of
 from streamer.redis.keys import Keys
 from streamer.score import PriceTable
 from streamer.settings import Settings
 
-BATCH = 1_000
 POLL_SECONDS = 0.1
 REDIS_TIMEOUT_SECONDS = 5.0
 DELETED_FIELD = b"deleted"
@@ -65,19 +62,6 @@ class Verdict:
     reason: str | None = None
     in_log: bool = True
     semantics_version: int = SEMANTICS_VERSION
-
-
-@dataclass(slots=True)
-class _Log:
-    """The log folded, by run: summaries by key suffix ({} of a deleted run), digests of scored trials.
-
-    Of a run that cannot be folded, why.
-    """
-
-    runs: dict[str, dict[str, SummaryChange]] = field(default_factory=dict)
-    scored: dict[str, dict[bytes, str]] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)
-    others: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +139,7 @@ class Verification:
                 if truncated := _truncated(before.partitions, self._names.trial_events):
                     self.truncated = True
                     return [Verdict(run_id or "*", "unverifiable", reason=truncated)]
-                verdicts = self._compare(client, self._fold(run_id), run_id)
+                verdicts = self._compare(client, self._folded(run_id), run_id)
                 if all(verdict.outcome == "equal" for verdict in verdicts):
                     return verdicts
                 in_flight = before.in_flight
@@ -178,34 +162,10 @@ class Verification:
             if self._flow(reader).in_flight is None:
                 return
 
-    def _fold(self, run_id: str | None) -> _Log:
-        """Read every partition, since records may be misplaced, and fold the run (or all)."""
-        log, deletions = _Log(), dict[str, int]()
-        while True:
-            pipeline = Pipeline(prices=self._prices, owns=None if run_id is None else run_id.__eq__)
-            for deleted, revision in deletions.items():
-                pipeline.delete(deleted, revision)
-            later: dict[str, int] = {}
-            records = read_topic(self._settings, self._names.trial_events)
-            while batch := [record for _, record in zip(range(BATCH), records, strict=False)]:
-                folded = pipeline.fold(batch)
-                log.others.update(other for _, other in folded.misplaced)
-                later |= folded.deletions
-            if not later:
-                break
-            deletions |= later  # of runs that failed before: as workers do, without what the deletion takes
-        for known in pipeline.runs():
-            try:
-                changes = pipeline.run(known).summaries()
-                log.runs[known] = {entry_of(change, news=False).suffix: change for change in changes}
-                if self._topics:
-                    log.scored[known] = scored_digests(pipeline.run(known).take_scored())
-            except Exception as error:
-                pipeline.fail(known, error)
-        log.failed = {failure.run_id: failure.reason for failure in pipeline.failed.values()}
-        return log
+    def _folded(self, run_id: str | None) -> FoldedLog:
+        return fold_log(self._settings, prices=self._prices, run_id=run_id, scored=self._topics)
 
-    def _compare(self, client: Redis, log: _Log, run_id: str | None) -> list[Verdict]:
+    def _compare(self, client: Redis, log: FoldedLog, run_id: str | None) -> list[Verdict]:
         members = cast("list[bytes]", client.zrange(self._keys.runs, 0, -1))
         in_redis = [decode_id(member.decode()) for member in members]
         in_topics = _InTopics()
@@ -230,7 +190,7 @@ class Verification:
         return {run: of_run for run, of_run in found.items() if of_run}
 
     def _verdict(
-        self, client: Redis, log: _Log, run_id: str, in_topics: _InTopics, redis_has_runs: bool
+        self, client: Redis, log: FoldedLog, run_id: str, in_topics: _InTopics, redis_has_runs: bool
     ) -> Verdict:
         expected = log.runs.get(run_id, {})
         found = self._stored(client, run_id, expected)

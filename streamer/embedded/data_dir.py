@@ -39,7 +39,7 @@ class DataDir:
         """
         epoch = self._last_epoch() + 1
         partial = self._state.with_suffix(".partial")
-        with open(partial, "w") as file:
+        with partial.open("w") as file:
             json.dump({"epoch": epoch}, file)
             file.flush()
             os.fsync(file.fileno())

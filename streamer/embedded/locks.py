@@ -15,7 +15,7 @@ def locked(path: Path, what: str) -> Iterator[None]:
     """Hold the lock; EmbeddedError naming `what` if another process holds it."""
     import fcntl  # POSIX only, as the whole stack; imported late so that errors of other kinds come first
 
-    with open(path, "ab") as file:
+    with path.open("ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -55,7 +55,7 @@ class Child:
         if self.alive:
             raise RuntimeError(f"{self.name} already runs as process {self.pid}; stop it first")
         argv = [sys.executable, "-I", "-S", guard.__file__, str(os.getpid()), *self.argv]
-        with open(self.log or os.devnull, "ab") as output:
+        with Path(self.log or os.devnull).open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603  (our own servers)
                 argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=self.env, process_group=0
             )

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args, get_type_hints
 
 from schemas.events import Measurements
 from schemas.formulacode import FormulaCodePayload
-from schemas.summaries import ScoredTrial
+from schemas.scored_trial import ScoredTrial
 from streamer.web.trial_list import outcome_of
 
 Kind = Literal["text", "integer", "number", "boolean", "time"]

@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING
 
+from streamer.score.installed import genai_prices_version
 from streamer.score.price_file import TOKENS_PER_PRICE, Price
 
 if TYPE_CHECKING:
@@ -24,9 +25,6 @@ def snapshot_price(name: str) -> tuple[str, Price] | None:
     Of prices that rise with the size of a request the base is taken, since a trial's tokens are
     sums over requests of unknown sizes.
     """
-    # Imported here: it takes 0.3 s, and most runs are priced without it.
-    from importlib.metadata import version
-
     for provider, model in _readings(name):
         try:
             _, found = _snapshot().find_provider_model(model, None, provider, None)
@@ -38,7 +36,7 @@ def snapshot_price(name: str) -> tuple[str, Price] | None:
             continue
         since = _since(found)
         dated = f", since {since}" if since else ""
-        source = f"genai-prices {version('genai-prices')} ({found.id}{dated})"
+        source = f"genai-prices {genai_prices_version()} ({found.id}{dated})"
         cache_read, cache_write = _per_token(prices.cache_read_mtok), _per_token(prices.cache_write_mtok)
         return found.id, Price(rate_in, rate_out, cache_read, cache_write, source)
     return None
@@ -63,6 +61,7 @@ def _since(model: ModelInfo) -> date | None:
 @cache
 def _snapshot() -> DataSnapshot:
     """A snapshot of our own: the library's current one may be replaced by what it downloads."""
+    # Imported here: it takes 0.3 s, and most runs are priced without it.
     from genai_prices.data import providers
     from genai_prices.data_snapshot import DataSnapshot
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import version
-from importlib.resources import files
 from typing import Literal
 
 from schemas.canonical import canonical_json, sha256_hex
 from streamer.score.genai import snapshot_price
+from streamer.score.installed import built_in_prices, genai_prices_version
 from streamer.score.model_names import model_for_pricing
 from streamer.score.price_file import Entry, Price, PriceTableError, read_price_file
 
@@ -69,7 +68,7 @@ class PriceTable:
             (name, *map(str, (price.input, price.output, price.cache_read, price.cache_write)))
             for name, price in self._named.items()
         )
-        return sha256_hex(canonical_json([named, version("genai-prices")]))
+        return sha256_hex(canonical_json([named, genai_prices_version()]))
 
     def price(self, model: str) -> Price | None:
         """Price of a model in USD per token, exact; None if nobody knows it.
@@ -158,8 +157,7 @@ class PriceTable:
 
 @cache
 def _default_entries() -> tuple[Entry, ...]:
-    text = files("streamer.score").joinpath("prices.toml").read_text(encoding="utf-8")
-    return read_price_file(text, source="streamer")
+    return read_price_file(built_in_prices(), source="streamer")
 
 
 def _named_prices(user: tuple[Entry, ...], default: tuple[Entry, ...]) -> dict[str, Price]:

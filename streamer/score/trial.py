@@ -10,7 +10,8 @@ import msgspec
 
 from schemas.events import Measurements, SnapshotCounts, TestCounts
 from schemas.plain import AnyTrial, PlainTrial
-from schemas.summaries import CostSource, TrialScore, VerdictSource
+from schemas.scored_trial import TrialScore
+from schemas.summary_fields import CostSource, VerdictSource
 from streamer.score.cost_of_pass import cost_of_pass
 from streamer.score.formulacode.reverted import Entries, known_benchmarks, with_own
 from streamer.score.formulacode.score import FormulaCodeScore, formulacode_score, is_formulacode

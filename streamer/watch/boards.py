@@ -15,10 +15,9 @@ from streamer.client.pace import finite, share_of
 from streamer.text import UNSEEN, dollars, percent, ratio, shown, visible
 from streamer.watch.columns import Column
 from streamer.watch.words import age, largest_k, of_planned, share_of_pass, span
-from streamer.web.models import TrialRow
 
 if TYPE_CHECKING:
-    from streamer.client.rejections import Rejected
+    pass
 
 GRADES = "SABCDF"
 NAME_LEAST = 16
@@ -27,17 +26,8 @@ NAME_LEAST = 16
 AGENT_LEAST = 22
 """Likewise the label of an agent:model, whose end names the version of the model."""
 
-NO_FAILURE = (None, "none", "unset")
-"""Failure modes by which harnesses say that there was none."""
-
 GOOD, BAD, FAIR = "green", "red", "yellow"
 _GRADE_STYLES = {"S": f"bold {GOOD}", "A": GOOD, "B": "cyan", "C": "cyan", "D": FAIR, "F": BAD}
-_OUTCOMES = {
-    "passed": ("passed", GOOD),
-    "failed": ("failed", BAD),
-    "fell_back": ("fell back", FAIR),
-    "no_verdict": ("no verdict", FAIR),
-}
 _STATE_STYLES: dict[State, str] = {
     "running": "cyan",
     "stalled": BAD,
@@ -176,60 +166,6 @@ def tier_columns(tiers: Sequence[TierSummary]) -> list[Column[TierSummary]]:
     ]
 
 
-def trial_columns(trials: Sequence[TrialRow], head: str) -> list[Column[TrialRow]]:
-    """Of the newest trials.
-
-    Args:
-        trials: those that are shown.
-        head: of the first column: what the table is, or what is wrong with it.
-    """
-    again = any(trial.attempt > 1 for trial in trials)
-    return [
-        Column("task", head, _task, 0, least=NAME_LEAST, left=True),
-        *([Column("attempt", "try", lambda trial: shown(trial.attempt), 4)] if again else []),
-        Column("tier", "tier", _tier, 5, least=8, left=True),
-        Column("agent", "agent:model", lambda trial: visible(trial.agent_model), 2, least=18, left=True),
-        Column(
-            "outcome",
-            "outcome",
-            lambda trial: _OUTCOMES[trial.outcome][0],
-            rank=1,
-            left=True,
-            style=lambda trial: _OUTCOMES[trial.outcome][1],
-        ),
-        Column("speedup", "speedup", lambda trial: ratio(trial.task_speedup), 6),
-        Column("advantage", "advantage", lambda trial: ratio(trial.agent_advantage), 8),
-        Column("composite", "composite", lambda trial: shown(trial.composite_score), 9),
-        Column(
-            "grade",
-            "grade",
-            lambda trial: trial.grade or UNSEEN,
-            rank=10,
-            left=True,
-            style=lambda trial: grade_style(trial.grade),
-        ),
-        Column("cost", "cost", lambda trial: dollars(trial.cost_usd), 3),
-        Column("duration", "duration", lambda trial: span(trial.duration_seconds), 7),
-        Column("failure", "failure mode", _failure, 11, least=12, left=True),
-    ]
-
-
-def rejection_columns(head: str, nameless: int, now: datetime) -> list[Column[Rejected]]:
-    """Of the newest rejections.
-
-    Args:
-        head: of the first column: what the table is, or what is wrong with it.
-        nameless: how many rejections name no run.
-        now: what ages count from.
-    """
-    wrong = f"what is wrong ({nameless:,} more name no run)" if nameless else "what is wrong"
-    return [
-        Column("code", head, lambda r: visible(r.message.code), 0, least=NAME_LEAST, left=True),
-        Column("at", "when", lambda r: age(_rejected_at(r, now), now), 2),
-        Column("message", wrong, lambda r: visible(r.message.message), 0, least=20, left=True, prose=True),
-    ]
-
-
 def name_of(run: RunSummary) -> str:
     """The run's name for people, or its id, fit for showing."""
     return visible(run.display_name or run.run_id)
@@ -304,19 +240,3 @@ def _metric(name: str, head: str, rank: int, text: Callable[[Any], str]) -> Colu
         return None if number is None or number == "NaN" else float(number)
 
     return Column(name, head, lambda group: text(found(group)), rank, value, metric.higher_is_better)
-
-
-def _task(trial: TrialRow) -> str:
-    return visible(f"{trial.shard}: {trial.task_id}" if trial.shard else trial.task_id)
-
-
-def _failure(trial: TrialRow) -> str:
-    return UNSEEN if trial.failure_mode in NO_FAILURE else visible(trial.failure_mode)
-
-
-def _tier(trial: TrialRow) -> str:
-    return visible("/".join(part for part in (trial.tier, trial.subtest) if part)) if trial.tier else UNSEEN
-
-
-def _rejected_at(rejected: Rejected, now: datetime) -> datetime:
-    return datetime.fromtimestamp(rejected.timestamp_ms / 1000, now.tzinfo)

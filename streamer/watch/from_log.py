@@ -13,7 +13,7 @@ from typing import TypeVar
 from aiokafka.errors import KafkaError
 from pydantic import ValidationError
 
-from schemas.summaries import Rejection
+from schemas.news import Rejection
 from streamer.client.log import TopicMissing
 from streamer.client.rejections import Place, Rejected
 from streamer.client.subscribe import follow

@@ -19,9 +19,7 @@ from streamer.text import visible
 from streamer.watch.boards import (
     agent_columns,
     default_sort_key,
-    rejection_columns,
     tier_columns,
-    trial_columns,
 )
 from streamer.watch.columns import Sort
 from streamer.watch.figures import cost_line, outcome_line, progress_line, title_of
@@ -29,6 +27,7 @@ from streamer.watch.following import follow_state
 from streamer.watch.live_screen import LiveScreen
 from streamer.watch.model import OneRun
 from streamer.watch.table import Table
+from streamer.watch.trial_tables import rejection_columns, trial_columns
 from streamer.web.models import TrialRow
 
 MOST_REJECTIONS = 50

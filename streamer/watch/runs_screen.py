@@ -13,7 +13,10 @@ from streamer.client.lifecycle import state_of
 from streamer.client.reading import ReaderError
 from streamer.client.watching import StateUpdate
 from streamer.text import visible
-from streamer.watch.boards import RunLine, run_columns
+from streamer.watch.boards import (
+    RunLine,
+    run_columns,
+)
 from streamer.watch.columns import Sort
 from streamer.watch.following import follow_state
 from streamer.watch.live_screen import LiveScreen

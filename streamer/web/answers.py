@@ -11,7 +11,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from schemas.summaries import AgentModelSummary, ScoredTrial, TierSummary
+from schemas.scored_trial import ScoredTrial
+from schemas.summaries import AgentModelSummary, TierSummary
 from streamer.client.async_reader import AsyncStateReader
 from streamer.client.reading import HistoryEntry
 from streamer.settings import Settings

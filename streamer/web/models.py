@@ -12,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from schemas.base import Instant, Message, Number
 from schemas.metrics import BOARD_METRICS
-from schemas.summaries import AgentModelSummary, Grade, GradeBasis, RunSummary, TierSummary
+from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
+from schemas.summary_fields import Grade, GradeBasis
 from streamer.client.lifecycle import State, state_of
 
 MAX_PAGE = 500

@@ -1,4 +1,4 @@
-"""State pages: small, joined, and never lost (DESIGN.md, State)."""
+"""State pages: small, joined, and never lost (docs/design.md, State)."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from schemas.summaries import Rejection
+from schemas.news import Rejection
 from streamer.client.rejections import Again, Place, Rejected, still_wrong
 from streamer.pipeline import Pipeline
 from streamer.records import Record

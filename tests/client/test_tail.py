@@ -3,59 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import shutil
-import tarfile
 import threading
-import time
 from collections import Counter
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from streamer.client.tail import follow
-from streamer.client.tail.ledger import Ledger
 from streamer.client.tail.reading import Reading, read_whole
 from streamer.sources.base import ConvertOptions
 from streamer.sources.simulate import LAYOUTS, simulate_run
+from tests.client.followed_runs import LOCK, START
 from tests.sources.builders import a_result, a_run, a_trial_file, write_json
-from tests.support.data import shared_data
-from tests.support.eventually import POLL_SECONDS
-from tests.support.tailing import Followed, converted_digests, copy_roughly, digests_of, followed
+from tests.support.tailing import converted_digests, copy_roughly, followed
 from tests.support.worker_process import wait_for
-
-HARBOR_JOBS = Path(__file__).parents[1] / "sources" / "harbor" / "jobs.tar.gz"
-START = datetime(2026, 1, 2, tzinfo=UTC)
-LOCK = {
-    "agent": {"name": "terminus", "model_name": "gpt-5"},
-    "dataset": {"task_ids": ["oom", "b"], "name": "core"},
-    "run_config": {"n_attempts": 1},
-}
-
-
-@pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Real run directories of each harness."""
-    folder = tmp_path_factory.mktemp("fc-eval")
-    with tarfile.open(shared_data() / "formulacode" / "runs.tar.gz") as archive:
-        archive.extractall(folder, filter="data")
-    (home,) = {path.parent.parent for path in folder.rglob("fc.lock")}
-    jobs = tmp_path_factory.mktemp("harbor")
-    with tarfile.open(HARBOR_JOBS) as archive:
-        archive.extractall(jobs, filter="data")
-    return {
-        "terminal-bench": shared_data() / "terminal_bench" / "runs" / "20250924_droid_gpt-5",
-        "orchestrator": shared_data() / "terminal_bench" / "runs" / "20250902_orchestrator_qwen-3-coder-480B",
-        "scylla": shared_data() / "scylla" / "dryrun",
-        "fc-eval": home / "fc-two-attempts",
-        "fc-eval, rough": home / "fc-rough",
-        "fc-eval, all": home,
-        "harbor": jobs / "kinds",
-    }
-
 
 REAL = ["terminal-bench", "orchestrator", "scylla", "fc-eval", "fc-eval, rough", "harbor"]
 
@@ -205,64 +168,6 @@ def test_results_wait_for_a_lock_that_is_being_written(tmp_path: Path) -> None:
     assert [event["tasks"] for event in following.events if event["type"] == "run_started"] == [["oom", "b"]]
 
 
-def test_a_deleted_result_is_withdrawn_and_comes_back_with_its_file(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "run1", [a_result(), a_result("b")], lock=LOCK)
-    file = run / "oom" / "oom.1-of-1.run1" / "results.json"
-    with followed(run) as following:
-        wait_for(lambda: len(following.trials) == 2, "both results")
-        file.rename(tmp_path / "kept")
-        wait_for(lambda: following.follower.standing.withdrawn == 1, "the withdrawal")
-        following.wait_until_converted()
-        (tmp_path / "kept").rename(file)
-        following.wait_until_converted()
-    assert len(following.trials) == 3
-
-
-def test_keeping_what_is_deleted_withdraws_nothing(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "run1", [a_result(), a_result("b")], lock=LOCK)
-    with followed(run, keep_deleted=True) as following:
-        wait_for(lambda: len(following.trials) == 2, "both results")
-        shutil.rmtree(run / "oom")
-        a_trial_file(run, a_result("c"))
-        wait_for(lambda: following.follower.standing.trials == 2, "another result")
-    assert following.follower.standing.withdrawn == 0
-
-
-def test_a_run_that_is_removed_as_a_whole_keeps_its_results(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "runs" / "run1", [a_result(), a_result("b")], lock=LOCK)
-    with followed(tmp_path / "runs") as following:
-        wait_for(lambda: len(following.trials) == 2, "both results")
-        run.rename(tmp_path / "away")
-        wait_for(lambda: following.follower.standing.trials == 0, "nothing is there")
-        a_run(tmp_path / "runs" / "run2", [a_result(run="run2")], lock=LOCK)
-        wait_for(lambda: len(following.trials) == 3, "another run")
-    assert following.follower.standing.withdrawn == 0
-
-
-def test_a_renamed_trial_directory_changes_nothing(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "run1", [a_result(), a_result("b")], lock=LOCK)
-    with followed(run, gone_seconds=60.0) as following:
-        wait_for(lambda: len(following.trials) == 2, "both results")
-        (run / "oom").rename(run / "aside")
-        (run / "aside").rename(run / "oom")
-        a_trial_file(run, a_result("c"))
-        wait_for(lambda: len(following.trials) == 3, "another result")
-        following.wait_until_converted()
-    assert following.follower.standing.withdrawn == 0
-
-
-def test_a_directory_that_is_replaced_is_followed(tmp_path: Path) -> None:
-    runs = tmp_path / "runs"
-    a_run(runs / "run1", [a_result()], lock=LOCK)
-    with followed(runs) as following:
-        wait_for(lambda: following.trials, "the first run")
-        runs.rename(tmp_path / "old")
-        a_run(runs / "run2", [a_result(run="run2")], lock=LOCK)
-        wait_for(lambda: len(following.trials) == 2, "the second run")
-        a_trial_file(runs / "run2", a_result("b", run="run2"))
-        wait_for(lambda: len(following.trials) == 3, "a result that is written then")
-
-
 def test_a_crashed_trial_that_is_run_again_is_corrected(tmp_path: Path) -> None:
     """The crash stands in the run-level file, which is newer than the result of the second try."""
     crash = a_result(is_resolved=None, failure_mode="unknown_agent_error", parser_results=None)
@@ -286,68 +191,6 @@ def test_several_runs_are_pooled_as_convert_does(tmp_path: Path) -> None:
     assert {(event["run_id"], event["shard"]) for event in following.trials} == {("pool", "x"), ("pool", "y")}
 
 
-def restarted(before: Followed) -> Ledger:
-    """The ledger as the journal has it after a kill."""
-    ledger = Ledger()
-    for line in before.lines:
-        ledger.restore(json.loads(json.dumps(line)))
-    return ledger
-
-
-def test_a_restart_publishes_the_same_events_again(real: dict[str, Path]) -> None:
-    with followed(real["fc-eval"]) as before:
-        before.wait_until_converted()
-    with followed(real["fc-eval"], restarted(before)) as after:
-        after.wait_until_converted()
-    assert after.events == before.events
-
-
-def test_a_restart_knows_what_was_published_and_is_gone(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "run1", [a_result(), a_result("b")])
-    with followed(run) as before:
-        wait_for(lambda: len(before.trials) == 2, "both results, of nobody")
-    shutil.rmtree(run / "b")
-    write_json(run / "tb.lock", LOCK)
-    with followed(run, restarted(before)) as after:
-        wanted = converted_digests(run)
-        wait_for(lambda: digests_of(before.events + after.events) == wanted, "the digests of convert")
-
-
-def test_a_withdrawal_that_was_noted_and_not_published_is_made_up_for(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "run1", [a_result(), a_result("b")], lock=LOCK)
-    with followed(run) as before:
-        wait_for(lambda: len(before.trials) == 2, "both results")
-        shutil.rmtree(run / "b")
-        wait_for(lambda: before.follower.standing.withdrawn == 1, "the withdrawal")
-    published = [event for event in before.events if event["type"] != "trial_retracted"]
-    with followed(run, restarted(before)) as after:
-        wanted = converted_digests(run)
-        wait_for(lambda: digests_of(published + after.events) == wanted, "the digests of convert")
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_any_number_of_restarts_during_a_run_end_as_convert_has_it(tmp_path: Path, layout: str) -> None:
-    run = tmp_path / "run"
-    rng = random.Random(layout)
-    harness = threading.Thread(
-        target=simulate_run, args=(layout, run, 24), kwargs={"seed": 8, "start": START, "pace_seconds": 0.05}
-    )
-    harness.start()
-    published: list[dict[str, object]] = []
-    ledger = Ledger()
-    while harness.is_alive():
-        with followed(run, ledger) as following:
-            harness.join(rng.random() * 0.5)
-        published += following.events[: rng.randrange(len(following.events) + 1)]
-        lines = list(ledger.dump())
-        ledger = Ledger()
-        for line in lines:
-            ledger.restore(line)
-    with followed(run, ledger) as following:
-        wanted = converted_digests(run)
-        wait_for(lambda: digests_of([*published, *following.events]) == wanted, "the digests of convert")
-
-
 def test_the_system_that_tells_of_no_changes_is_made_up_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -361,34 +204,3 @@ def test_the_system_that_tells_of_no_changes_is_made_up_for(
         a_trial_file(run, a_result("b"))
         wait_for(lambda: len(following.trials) == 2, "another result")
     assert ["watch limit" in line for line in following.said] == [True]
-
-
-def test_what_may_not_be_looked_at_is_not_gone(tmp_path: Path) -> None:
-    """A disk that fails, say: only a file that is known not to exist is deleted."""
-    run = a_run(tmp_path / "run1", [a_result(), a_result("b")], lock=LOCK)
-    loop = run / "oom"
-    with followed(run, gone_seconds=3.0) as following:
-        wait_for(lambda: len(following.trials) == 2, "both results")
-        shutil.rmtree(loop)
-        os.symlink(loop, loop)
-        a_trial_file(run, a_result("c"))
-        wait_for(lambda: len(following.trials) == 3, "another result")
-        deadline = time.monotonic() + 4.0
-        while time.monotonic() < deadline:
-            assert following.follower.standing.withdrawn == 0
-            time.sleep(POLL_SECONDS)
-
-
-def test_a_trial_that_harbor_deletes_to_run_it_again_is_withdrawn_meanwhile(tmp_path: Path) -> None:
-    """Its name is the shard, so nothing else of that shard is left."""
-    job = tmp_path / "job"
-    simulate_run("harbor", job, 4, seed=1, start=START)
-    trial = sorted(path for path in job.iterdir() if path.is_dir())[0]
-    with followed(job) as following:
-        wait_for(lambda: len(following.trials) == 4, "all results")
-        shutil.copytree(trial, tmp_path / "kept")
-        shutil.rmtree(trial)
-        wait_for(lambda: following.follower.standing.withdrawn == 1, "the withdrawal")
-        following.wait_until_converted()
-        shutil.copytree(tmp_path / "kept", trial)
-        following.wait_until_converted()

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
-from tests.conformance import test_formulacode_runs as runs
+from tests.conformance import formulacode_run_directories as runs
 from tests.conformance.fc_runs import Trial
 from tests.conformance.formulacode_rules import ruled
+from tests.conformance.test_formulacode_runs import ruled_summary
+from tests.conformance.test_formulacode_runs import why as ruling_of
 from tests.support.formulacode_cases import close_difference
 
 Json = dict[str, Any]
@@ -98,7 +100,7 @@ def of_trials(trials: Mapping[str, list[Trial]]) -> Iterator[Number]:
         for trial in trials[name]:
             for sub in trial.subs:
                 want, theirs = ruled(sub, trial.subs), trial.payloads.get(sub.key) or {}
-                why = tuple(runs.why(run, trial, sub, want).split())
+                why = tuple(ruling_of(run, trial, sub, want).split())
                 shown = (want["per_benchmark_speedups"] or {}).values()
                 scale = [value for entry in shown for value in entry.values() if value]
                 for field in OF_TRIALS:
@@ -114,7 +116,7 @@ def of_summaries(trials: Mapping[str, list[Trial]]) -> Iterator[Number]:
         run = runs.Run(name, known, trials[name], {}, {}, {})
         summaries = known["expected_from_run_results"]["agent_metrics_summary"]
         for key in sorted({sub.key for trial in run.trials for sub in trial.subs}):
-            ours, theirs = runs.ruled_summary(run, key), summaries.get(key, {})
+            ours, theirs = ruled_summary(run, key), summaries.get(key, {})
             for field in OF_SUMMARIES:
                 pair = ours[field], theirs.get(field)
                 yield Number(name, field, way(*pair), distance(*pair))

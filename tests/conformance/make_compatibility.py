@@ -20,9 +20,9 @@ from streamer.sources.convert import ConvertReport, convert
 from streamer.sources.formulacode_log import parse_log
 from tests.conformance import compatibility as prose
 from tests.conformance import compatibility_scylla as scylla
+from tests.conformance import formulacode_run_directories as runs
 from tests.conformance import test_formulacode_merge as merge
 from tests.conformance import test_formulacode_run as run
-from tests.conformance import test_formulacode_runs as runs
 from tests.conformance.compatibility import Difference
 from tests.conformance.compatibility_shares import in_order, opening
 from tests.conformance.fc_run_differences import SUB_TRIALS
@@ -30,6 +30,7 @@ from tests.conformance.fc_runs import trials, unpacked
 from tests.conformance.folds import folded, summaries
 from tests.conformance.formulacode_rules import sub_trials
 from tests.conformance.group_rules import distribution
+from tests.house.citations import linked
 from tests.support.data import shared_data
 from tests.support.formulacode_cases import Case, cases
 from tests.support.rows import read_rows, scylla_row_to_event
@@ -169,7 +170,7 @@ def document() -> str:
     parts = [prose.HEAD, opening(examples.trials, titles, prose.IN_SHORT), prose.DETAILS]
     parts += [section(examples, held) for held in prose.DIFFERENCES]
     parts += [scylla.HEAD, *(section(examples, held, "ProjectScylla") for held in scylla.DIFFERENCES)]
-    return "\n".join([*parts, prose.HOW_CHECKED, how_many()])
+    return linked("\n".join([*parts, prose.HOW_CHECKED, how_many()]))
 
 
 def section(examples: Examples, held: Difference, harness: str = "fc-eval") -> str:

@@ -6,18 +6,10 @@ raw logs by `fc_runs` and `formulacode_rules` without any of our code. Ours is a
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from functools import cache
-from pathlib import Path
-from typing import Any, NamedTuple
 
-import pytest
-
-from streamer.fold import Folding, fold_records, records_of_lines
 from tests.conformance.fc_run_differences import LEFT_OUT, RUN_LEVEL, SUB_TRIALS
-from tests.conformance.fc_runs import Trial, crashed_as_a_whole, trials, unpacked
-from tests.conformance.folds import Summary, digests, summaries
+from tests.conformance.fc_runs import Trial
 from tests.conformance.formulacode_compare import differing_fields, rulings
 from tests.conformance.formulacode_rules import (
     Json,
@@ -28,14 +20,9 @@ from tests.conformance.formulacode_rules import (
     ruled,
     ruled_gmean,
 )
-from tests.support.cli import streamer
-from tests.support.data import shared_data
-from tests.support.formulacode_cases import ADVANTAGES, close, close_difference, decoded
+from tests.conformance.formulacode_run_directories import Run
+from tests.support.formulacode_cases import ADVANTAGES, close, close_difference
 
-RUNS = (
-    *("fc-nop-oracle-gpt5", "fc-single-terminus", "fc-no-oracle-same-framework", "fc-single-nop"),
-    *("fc-multi-of-one", "fc-rough", "fc-two-attempts"),
-)
 MEANS = {
     "mean_speedup": "task_speedup",
     **{name: name for name in ADVANTAGES},
@@ -43,7 +30,6 @@ MEANS = {
     "mean_cost_per_task": "task_cost_usd",
     "mean_trajectory_length": "trajectory_length",
 }
-
 SHORT = {
     "mean_speedup": "speedup",
     "mean_success_rate": "success",
@@ -54,76 +40,6 @@ SHORT = {
     "mean_trajectory_length": "length",
     **dict.fromkeys(ADVANTAGES, "advantages"),
 }
-
-
-class Run(NamedTuple):
-    """One run in the three answers."""
-
-    name: str
-    expected: Json
-    trials: list[Trial]
-    scored: dict[tuple[str, int, str], Json]
-    agents: dict[str, Summary]
-    summary: Summary
-
-    @property
-    def one_agent(self) -> bool:
-        return len(self.expected["agents"]) == 1
-
-    def subs(self, key: str) -> list[tuple[Trial, SubTrial]]:
-        return [(trial, sub) for trial in self.trials for sub in trial.subs if sub.key == key]
-
-
-@cache
-def expected() -> Json:
-    found: Json = decoded(json.loads((shared_data() / "formulacode" / "runs_expected.json").read_text()))
-    return found
-
-
-@pytest.fixture(scope="module")
-def directories(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return unpacked(tmp_path_factory.mktemp("fc-eval"))
-
-
-@pytest.fixture(scope="module")
-def events(directories: Path) -> list[bytes]:
-    """What `streamer convert` prints for all runs."""
-    done = streamer("convert", "--harness", "fc-eval", directories)
-    assert done.returncode == 0, done.stderr.decode()
-    return done.stdout.splitlines()
-
-
-@pytest.fixture(scope="module")
-def folding(events: list[bytes]) -> Folding:
-    folded = fold_records(records_of_lines(events))
-    assert folded.rejected == 0
-    assert folded.runs() == sorted(RUNS)
-    return folded
-
-
-@pytest.fixture(scope="module")
-def runs(directories: Path, folding: Folding) -> dict[str, Run]:
-    found = {}
-    for name in RUNS:
-        known = expected()[name]
-        scored = [json.loads(c.value) for c in folding.pipeline.run(name).take_changes().scored if c.value]
-        found[name] = Run(
-            name,
-            known,
-            trials(directories / name, known["agents"], known["multi_agent"]),
-            {(s["task_id"], s["attempt"], s["agent_model"]): s for s in scored},
-            {s["agent_model"]: s for s in summaries(folding, "agent_model") if s["run_id"] == name},
-            next(s for s in summaries(folding, "run") if s["run_id"] == name),
-        )
-    return found
-
-
-@pytest.fixture(params=RUNS)
-def run(runs: dict[str, Run], request: pytest.FixtureRequest) -> Run:
-    return runs[request.param]
-
-
-# Sub-trials
 
 
 def test_every_sub_trial_is_scored_as_ruled(run: Run) -> None:
@@ -171,9 +87,6 @@ def test_every_sub_trial_is_fc_evals_or_differs_by_a_ruling(run: Run) -> None:
         for sub in trial.subs:
             found[why(run, trial, sub, ruled(sub, trial.subs))] += 1
     assert found == SUB_TRIALS[run.name]
-
-
-# Runs
 
 
 def ruled_summary(run: Run, key: str) -> Json:
@@ -265,40 +178,3 @@ def test_the_runs_speedup_is_the_mean_over_trials_of_the_deciding_agents(run: Ru
         if speedup is not None:
             percentages.append((speedup - 1.0) * 100.0)
     assert run.summary["mean_speedup_percentage"] == close_difference(exact_mean(percentages), 100.0)
-
-
-def test_crashed_trials_of_one_agent_count_and_of_several_are_left_out_and_reported(
-    directories: Path, run: Run
-) -> None:
-    """R21, R28; fc-eval's summaries leave out what has no payload (F1)."""
-    out = LEFT_OUT.get(run.name, 0)
-    assert len(crashed_as_a_whole(directories / run.name, run.expected["agents"])) == out
-    assert len(run.trials) == run.expected["n_trials_in_run_results"] - out
-    for summary in run.agents.values():
-        assert summary["trials"] == len(run.trials)
-        assert summary["coverage"]["trajectory_length"] <= len(run.trials)
-    said = streamer("convert", directories / run.name).stderr.decode()
-    assert ("unknown_agent_error" in said) is bool(out)
-
-
-def test_any_order_of_the_events_folds_to_the_same_digests(events: list[bytes], folding: Folding) -> None:
-    backwards = fold_records(records_of_lines(reversed(events)))
-    assert digests(backwards) == digests(folding)
-
-
-def test_trial_files_alone_leave_the_crashed_trials_out(directories: Path) -> None:
-    name = "fc-no-oracle-same-framework"
-    done = streamer("convert", "--trial-files-only", directories / name)
-    summary = summaries(fold_records(records_of_lines(done.stdout.splitlines())), "run")[0]
-    theirs = expected()[name]["expected_from_trial_files"]
-    assert summary["trials"] == expected()[name]["n_trial_files"]
-    assert (summary["resolved"], summary["unresolved"]) == (theirs["n_resolved"], theirs["n_unresolved"])
-    assert summary["accuracy"] == close(theirs["accuracy"])
-
-
-def test_fold_prints_the_same_summaries(events: list[bytes], folding: Folding) -> None:
-    done = streamer("fold", "--json", "-", stdin=b"\n".join(events))
-    assert done.returncode == 0, done.stderr.decode()
-    printed: list[Any] = [json.loads(line) for line in done.stdout.splitlines()]
-    ours = {change.digest for change in folding.summaries()}
-    assert {line["digest"] for line in printed} == ours

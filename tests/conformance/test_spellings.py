@@ -16,7 +16,7 @@ from tests.conformance.fc_runs import block, trials, unpacked
 from tests.conformance.folds import digests
 from tests.conformance.formulacode_keys import file_spelling, own_key
 from tests.conformance.formulacode_rules import Json, ruled
-from tests.conformance.test_formulacode_runs import RUNS, expected
+from tests.conformance.formulacode_run_directories import RUNS, expected
 from tests.support.cli import streamer
 
 Spelling = Callable[[int, str], str]

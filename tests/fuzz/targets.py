@@ -13,8 +13,8 @@ from random import Random
 from schemas.canonical import canonical_json
 from schemas.decode import Reason, decode
 from schemas.events import Event
+from schemas.news import Rejection
 from schemas.plain import PlainTrial, plain_trial
-from schemas.summaries import Rejection
 from streamer.pipeline import Pipeline
 from streamer.records import Record
 from streamer.sources.agent_logs import enriched, read_agent_logs

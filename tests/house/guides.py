@@ -10,6 +10,7 @@ from pydantic_core import PydanticUndefined
 from streamer.report.columns import COLUMNS
 from streamer.score import INFRASTRUCTURE_FAILURES
 from streamer.settings import Settings
+from tests.house.citations import linked
 from tests.house.repository import ROOT
 
 REPORT, OPERATOR, HARNESS = (
@@ -69,7 +70,7 @@ def _default(value: object) -> str:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+    return linked(text.replace("|", "\\|"))
 
 
 if __name__ == "__main__":

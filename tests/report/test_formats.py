@@ -16,7 +16,8 @@ from markdown_it import MarkdownIt
 
 from schemas.canonical import canonical_json
 from schemas.formulacode import FormulaCodePayload
-from schemas.summaries import SUMMARY, ScoredTrial
+from schemas.scored_trial import ScoredTrial
+from schemas.summaries import SUMMARY
 from streamer.fold import fold_records
 from streamer.report.as_csv import FORMULA_STARTS
 from streamer.report.as_html import MAX_TRIALS, as_html

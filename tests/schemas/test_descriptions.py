@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 from collections.abc import Iterator
 
 import pytest
 from pydantic import BaseModel
 
-from schemas import base, events, summaries
+import schemas
+from schemas import events
 from schemas.export import MESSAGES
 
 UNITS = {
@@ -28,7 +31,8 @@ NO_NUMBER = {"cost_source"}
 
 def models() -> Iterator[type[BaseModel]]:
     """Every model of the package, nested ones included."""
-    for module in (base, events, summaries):
+    for found in pkgutil.iter_modules(schemas.__path__):
+        module = importlib.import_module(f"schemas.{found.name}")
         for item in vars(module).values():
             if isinstance(item, type) and issubclass(item, BaseModel) and item.__module__ == module.__name__:
                 yield item

@@ -26,7 +26,8 @@ from schemas.base import EVENT_SCHEMA_VERSION, SEMANTICS_VERSION
 from schemas.canonical import canonical_json, digest_of
 from schemas.decode import Reason, decode
 from schemas.events import EVENT_TYPES
-from schemas.summaries import SUMMARY, SUMMARY_TYPES, Rejection
+from schemas.news import Rejection
+from schemas.summaries import SUMMARY, SUMMARY_TYPES
 from streamer.fold import Folding, fold_records, records_of_lines
 from streamer.pipeline import Pipeline
 from streamer.records import Record

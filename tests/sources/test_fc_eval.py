@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from streamer.sources.fc_eval_layout import place
-from tests.sources.builders import Event, a_run, a_trial_file, converted, plan_of, trials_of, write_json
+from tests.sources.builders import converted, plan_of, trials_of
+from tests.sources.fc_eval_reading import SUB_TRIAL, by_trial, label_of, trial_directories
 from tests.support.data import shared_data
 
 REAL_RUNS = {
@@ -27,21 +28,8 @@ REAL_RUNS = {
 """Events from files of agents, events that stand only in the run-level file, and trials of several agents
 that ended before their agents were merged (D16)."""
 
+
 LEFT_OUT = "of which some agents have no result in any file, so these agents are left out"
-SUB_TRIAL = re.compile(r"\.agent-(\d+)-")
-
-
-@pytest.fixture
-def rough(runs: Path, tmp_path: Path) -> Path:
-    """A copy of the run with four agents, to spoil."""
-    return Path(shutil.copytree(runs / "fc-rough", tmp_path / "fc-rough"))
-
-
-def trial_directories(run: Path) -> list[Path]:
-    """Directories with an agent's own result: the sub-trials, or the trials where there are none."""
-    found = [file.parent for file in run.glob("*/*/results.json")]
-    subs = [path for path in found if SUB_TRIAL.search(path.name)]
-    return subs or found
 
 
 def in_pane(directory: Path, label: str) -> Any:
@@ -63,16 +51,6 @@ def on_disk(value: Any) -> Any:
 
 
 INFINITE = (float("inf"), float("-inf"))
-
-
-def by_trial(events: list[Event]) -> dict[tuple[Any, ...], Event]:
-    found = {(e["task_id"], e["attempt"], e.get("agent_index")): e for e in trials_of(events)}
-    assert len(found) == len(trials_of(events))
-    return found
-
-
-def label_of(event: Event) -> str:
-    return f"{event['agent']}:{event['model']}"
 
 
 @pytest.mark.parametrize("name", REAL_RUNS)
@@ -204,174 +182,6 @@ def test_a_folder_of_runs_gives_them_all(runs: Path) -> None:
     events, report = converted(runs)
     assert sorted(report.runs) == sorted(REAL_RUNS)
     assert len(trials_of(events)) == sum(run["files"] + run["run_file"] for run in REAL_RUNS.values())
-
-
-def test_a_run_without_its_lock_is_recognised_by_its_trials(rough: Path) -> None:
-    """Agents are then those that the sub-trials name."""
-    whole = by_trial(converted(rough)[0])
-    (rough / "fc.lock").unlink()
-    (rough / "run_metadata.json").unlink()
-    events, report = converted(rough)
-    assert by_trial(events) == whole
-    assert not report.unreadable
-
-
-def test_a_run_with_the_old_lock_is_recognised_by_the_package_that_wrote_it(rough: Path) -> None:
-    whole, _ = converted(rough)
-    (rough / "fc.lock").rename(rough / "tb.lock")
-    assert converted(rough)[0] == whole
-
-
-def test_a_renamed_directory_names_the_run_and_keeps_every_trial(rough: Path) -> None:
-    renamed = rough.rename(rough.parent / "rough-copy")
-    events, report = converted(renamed)
-    assert report.runs == ["rough-copy"]
-    assert len(by_trial(events)) == 76
-    (renamed / "run_metadata.json").unlink()
-    (renamed / "fc.lock").unlink()
-    assert len(by_trial(converted(renamed)[0])) == 76
-
-
-def test_a_sub_trial_that_is_being_written_is_reported_and_nothing_replaces_it(rough: Path) -> None:
-    directory = next(path for path in sorted(trial_directories(rough)) if ".agent-3-" in path.name)
-    file = directory / "results.json"
-    file.write_bytes(file.read_bytes()[:700])
-    events, report = converted(rough)
-    assert len(trials_of(events)) == 75
-    ((path, reason),) = report.unreadable
-    assert path == file
-    assert "still being written" in reason
-
-
-def test_a_trial_that_goes_on_gives_the_sub_trials_it_has(rough: Path) -> None:
-    for file in (rough / "results.json", *rough.glob("astropy_astropy_rou19/*/results.json")):
-        if ".agent-1-" not in file.parent.name:
-            file.unlink()
-    own = [e for e in trials_of(converted(rough)[0]) if e["task_id"] == "astropy_astropy_rou19"]
-    assert [(e["agent"], e["agent_index"]) for e in own] == [("nop", 1)]
-
-
-def test_wrong_types_leave_out_their_field_and_nothing_else(rough: Path) -> None:
-    directory = sorted(trial_directories(rough))[0]
-    file = directory / "results.json"
-    result = json.loads(file.read_bytes())
-    whole = len(trials_of(converted(rough)[0]))
-    metrics = {"improvements_dict": [1], "tests_dict": "x", "snapshot_dict": 3, "trajectory_length": "many"}
-    for spoilt in (
-        {"total_input_tokens": "ten", "is_resolved": "yes", "parser_extra_metrics": {**metrics, "tests": 1}},
-        {"parser_extra_metrics": 5, "failure_mode": 3, "trial_started_at": []},
-        {"trial_name": {}, "id": None, "total_cost": -1, "parser_extra_metrics": {"agent_model_key": 5}},
-    ):
-        write_json(file, result | spoilt)
-        events, report = converted(rough)
-        assert len(trials_of(events)) == whole
-        assert {path for path, _, _ in report.left_out} <= {file}
-    write_json(file, result | {"task_id": None})
-    events, report = converted(rough)
-    assert len(trials_of(events)) == whole - 1
-    assert [path for path, _ in report.unreadable] == [file]
-
-
-@pytest.mark.parametrize("content", ["", "[]", "{", '{"results": 5}', '{"results": [5, {"task_id": []}]}'])
-def test_a_broken_run_level_file_is_reported_and_the_trials_stay(rough: Path, content: str) -> None:
-    write_json(rough / "results.json", content)
-    events, report = converted(rough)
-    assert len(trials_of(events)) == 76
-    assert {path for path, _ in report.unreadable} == {rough / "results.json"}
-
-
-@pytest.mark.parametrize("content", ["", "[]", '{"run_spec": 5}', '{"run_spec": {"agents": [5, null]}}'])
-def test_a_broken_lock_leaves_the_agents_that_the_results_name(rough: Path, content: str) -> None:
-    write_json(rough / "fc.lock", content)
-    events, _ = converted(rough)
-    measured = trials_of(events)
-    assert len(measured) == 76
-    assert {label_of(e) for e in measured} == {
-        *("nop:nop", "oracle:oracle"),
-        *("terminus-2:openai/gpt-5", "terminus-2:openai/gpt-5-2025-08-07"),
-    }
-
-
-LABEL = "terminus-2:openai/gpt-5"
-SPEEDUPS = {"m.f": {"agent/nop": 2.0, "oracle/nop": 3.0}}
-FALLEN_BACK = {"m.f": {"agent/nop": 1.0, "oracle/nop": 3.0, "fallback_to_baseline": True}}
-
-
-def a_single_run(folder: Path, improvements: Any, **fields: Any) -> Path:
-    """A single-agent run of one trial with what the harness keeps of its log."""
-    metrics = {"improvements_dict": improvements, "tests": "failed", "snapshot_status": "passed"}
-    blocks = {
-        "tests_dict": {"passed": 1, "failed": 2, "error": 0},
-        "snapshot_dict": {"pass-to-fail": 0, "failed": 7},
-    }
-    lock = {
-        "agent": {"name": "terminus-2", "model_name": "openai/gpt-5"},
-        "run_spec": {"agent_mode": "single"},
-    }
-    run = a_run(folder / "run1")
-    write_json(run / "fc.lock", lock)
-    result = {
-        "id": "1",
-        "task_id": "t",
-        "trial_name": "t.1-of-1.run1",
-        "is_resolved": False,
-        "failure_mode": "unset",
-        "parser_extra_metrics": metrics | blocks | fields,
-    }
-    a_trial_file(run, result)
-    return run
-
-
-def the_trial(run: Path) -> Event:
-    (event,) = trials_of(converted(run)[0])
-    return event
-
-
-def test_a_single_agent_trial_has_no_index(tmp_path: Path) -> None:
-    event = the_trial(a_single_run(tmp_path, {"per_benchmark_speedups_by_agent": {LABEL: SPEEDUPS}}))
-    assert "agent_index" not in event
-    assert event["benchmarks"] == SPEEDUPS
-    assert event["tests"] == {"status": "failed", "passed": 1, "failed": 2, "error": 0}
-    assert event["snapshot"] == {"status": "passed", "pass_to_fail": 0.0, "failed": 7}
-
-
-def test_fallen_back_speedups_are_replaced_by_the_logs_then_by_the_flat_ones_then_left_out(
-    tmp_path: Path,
-) -> None:
-    improvements = {"last_agent": LABEL, "per_benchmark_speedups_by_agent": {LABEL: FALLEN_BACK}}
-    run = a_single_run(tmp_path / "a", improvements)
-    event = the_trial(run)
-    assert "benchmarks" not in event
-    assert "left out" in converted(run)[1].unreadable[0][1]
-
-    flat = a_single_run(tmp_path / "b", improvements | {"per_benchmark_speedups": SPEEDUPS})
-    assert the_trial(flat)["benchmarks"] == SPEEDUPS
-
-    others = {"last_agent": "nop:nop", "per_benchmark_speedups": SPEEDUPS}
-    assert "benchmarks" not in the_trial(a_single_run(tmp_path / "c", improvements | others))
-
-    raw = {"per_benchmark_speedups_by_agent": {LABEL: {"m.f": {"agent/nop": 5.0}}}}
-    pane = run / "t" / "t.1-of-1.run1" / "panes" / "post-test.txt"
-    write_json(pane, f"FORMULACODE_RESULT_START{json.dumps(raw)}FORMULACODE_RESULT_END")
-    assert the_trial(run)["benchmarks"] == {"m.f": {"agent/nop": 5.0}}
-
-
-def test_benchmarks_too_large_for_a_record_keep_their_ratios(tmp_path: Path) -> None:
-    entry = {"agent/nop": 2.0, "oracle/nop": 1.0, "samples": [0.123456789] * 40}
-    many = {f"m.f{number}": entry for number in range(3_000)}
-    event = the_trial(a_single_run(tmp_path, {"per_benchmark_speedups_by_agent": {LABEL: many}}))
-    assert len(event["benchmarks"]) == 3_000
-    assert event["benchmarks"]["m.f7"] == {"agent/nop": 2.0, "oracle/nop": 1.0}
-
-
-def test_a_trial_whose_own_file_is_broken_is_taken_from_the_run_level_file(tmp_path: Path) -> None:
-    run = a_single_run(tmp_path, {"per_benchmark_speedups_by_agent": {LABEL: SPEEDUPS}})
-    file = run / "t" / "t.1-of-1.run1" / "results.json"
-    write_json(run / "results.json", {"n_resolved": 0, "results": [json.loads(file.read_bytes())]})
-    write_json(file, "{")
-    events, report = converted(run)
-    assert [event["benchmarks"] for event in trials_of(events)] == [SPEEDUPS]
-    assert [path for path, _ in report.unreadable] == [file]
 
 
 def test_trial_names_say_the_agent_whatever_the_run_is_called() -> None:

@@ -8,7 +8,13 @@ from schemas.base import SEMANTICS_VERSION
 from schemas.canonical import canonical_json, digest_of
 from schemas.formulacode import FormulaCodeCoverage, FormulaCodeSummary
 from schemas.identity import agent_model_label
-from schemas.summaries import SUMMARY, AgentModelSummary, Published, RunSummary, TierSummary
+from schemas.summaries import (
+    SUMMARY,
+    AgentModelSummary,
+    RunSummary,
+    TierSummary,
+)
+from schemas.summary_fields import Published
 from streamer.aggregate.changes import Cut, SummaryChange
 from streamer.aggregate.group_id import RUN, GroupId, SummaryKind
 

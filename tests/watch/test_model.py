@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from schemas.summaries import SUMMARY, AgentModelSummary, RunSummary, TierSummary
+from schemas.summaries import (
+    SUMMARY,
+    AgentModelSummary,
+    RunSummary,
+    TierSummary,
+)
 from streamer.aggregate.changes import SummaryChange
 from streamer.client.watching import StateUpdate
 from streamer.watch.model import OneRun, Runs

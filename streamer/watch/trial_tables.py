@@ -1,0 +1,96 @@
+"""What stands in the tables of the newest trials and of the newest rejections: their columns. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from streamer.text import UNSEEN, dollars, ratio, shown, visible
+from streamer.watch.boards import BAD, FAIR, GOOD, NAME_LEAST, grade_style
+from streamer.watch.columns import Column
+from streamer.watch.words import age, span
+from streamer.web.models import TrialRow
+
+if TYPE_CHECKING:
+    from streamer.client.rejections import Rejected
+
+NO_FAILURE = (None, "none", "unset")
+"""Failure modes by which harnesses say that there was none."""
+
+_OUTCOMES = {
+    "passed": ("passed", GOOD),
+    "failed": ("failed", BAD),
+    "fell_back": ("fell back", FAIR),
+    "no_verdict": ("no verdict", FAIR),
+}
+
+
+def trial_columns(trials: Sequence[TrialRow], head: str) -> list[Column[TrialRow]]:
+    """Of the newest trials.
+
+    Args:
+        trials: those that are shown.
+        head: of the first column: what the table is, or what is wrong with it.
+    """
+    again = any(trial.attempt > 1 for trial in trials)
+    return [
+        Column("task", head, _task, 0, least=NAME_LEAST, left=True),
+        *([Column("attempt", "try", lambda trial: shown(trial.attempt), 4)] if again else []),
+        Column("tier", "tier", _tier, 5, least=8, left=True),
+        Column("agent", "agent:model", lambda trial: visible(trial.agent_model), 2, least=18, left=True),
+        Column(
+            "outcome",
+            "outcome",
+            lambda trial: _OUTCOMES[trial.outcome][0],
+            rank=1,
+            left=True,
+            style=lambda trial: _OUTCOMES[trial.outcome][1],
+        ),
+        Column("speedup", "speedup", lambda trial: ratio(trial.task_speedup), 6),
+        Column("advantage", "advantage", lambda trial: ratio(trial.agent_advantage), 8),
+        Column("composite", "composite", lambda trial: shown(trial.composite_score), 9),
+        Column(
+            "grade",
+            "grade",
+            lambda trial: trial.grade or UNSEEN,
+            rank=10,
+            left=True,
+            style=lambda trial: grade_style(trial.grade),
+        ),
+        Column("cost", "cost", lambda trial: dollars(trial.cost_usd), 3),
+        Column("duration", "duration", lambda trial: span(trial.duration_seconds), 7),
+        Column("failure", "failure mode", _failure, 11, least=12, left=True),
+    ]
+
+
+def rejection_columns(head: str, nameless: int, now: datetime) -> list[Column[Rejected]]:
+    """Of the newest rejections.
+
+    Args:
+        head: of the first column: what the table is, or what is wrong with it.
+        nameless: how many rejections name no run.
+        now: what ages count from.
+    """
+    wrong = f"what is wrong ({nameless:,} more name no run)" if nameless else "what is wrong"
+    return [
+        Column("code", head, lambda r: visible(r.message.code), 0, least=NAME_LEAST, left=True),
+        Column("at", "when", lambda r: age(_rejected_at(r, now), now), 2),
+        Column("message", wrong, lambda r: visible(r.message.message), 0, least=20, left=True, prose=True),
+    ]
+
+
+def _task(trial: TrialRow) -> str:
+    return visible(f"{trial.shard}: {trial.task_id}" if trial.shard else trial.task_id)
+
+
+def _failure(trial: TrialRow) -> str:
+    return UNSEEN if trial.failure_mode in NO_FAILURE else visible(trial.failure_mode)
+
+
+def _tier(trial: TrialRow) -> str:
+    return visible("/".join(part for part in (trial.tier, trial.subtest) if part)) if trial.tier else UNSEEN
+
+
+def _rejected_at(rejected: Rejected, now: datetime) -> datetime:
+    return datetime.fromtimestamp(rejected.timestamp_ms / 1000, now.tzinfo)

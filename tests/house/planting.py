@@ -1,0 +1,65 @@
+"""Plant a violation in a scratch copy of the product, and read what the checks say of it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.house.repository import ROOT, tracked_files
+
+BIN = Path(sys.executable).parent
+
+
+@dataclass(frozen=True)
+class Plant:
+    """One forbidden line, and where it stands.
+
+    Attributes:
+        rule: name of the import contract in pyproject.toml that must break.
+        path: file of the product, from the root of the repository; made if it does not exist.
+        line: what is appended to it.
+    """
+
+    rule: str
+    path: str
+    line: str
+
+
+class ScratchCopy:
+    """The product and its pyproject.toml in a folder of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for path in tracked_files():
+            name = path.relative_to(ROOT)
+            if name.parts[0] in ("streamer", "schemas") or str(name) == "pyproject.toml":
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, folder / name)
+
+    def plant(self, path: str, text: str) -> None:
+        """Append text to a file; a new folder becomes a package."""
+        file = self.folder / path
+        if not file.parent.exists():
+            file.parent.mkdir(parents=True)
+            (file.parent / "__init__.py").write_text('"""Planted."""\n')
+        with file.open("a", encoding="utf-8") as opened:
+            opened.write(f"\n{text}\n")
+
+    def lint_imports(self) -> str:
+        """What `lint-imports` prints on the copy, its lines joined; empty if all contracts hold."""
+        done = self._run("lint-imports", "--no-cache")
+        return "" if done.returncode == 0 else " ".join(done.stdout.split())
+
+    def ruff(self, *paths: str) -> list[str]:
+        """The lines of `ruff check` on these files of the copy, with the repository's own configuration."""
+        done = self._run("ruff", "check", "--no-cache", "--output-format", "concise", *paths)
+        return [line for line in done.stdout.splitlines() if ".py:" in line]
+
+    def _run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [str(BIN / program), *arguments]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=120)
+        assert done.returncode in (0, 1), f"{program} did not run:\n{done.stdout}{done.stderr}"
+        return done

@@ -1,0 +1,158 @@
+"""Every import contract and every ban of pyproject.toml stops a violation planted in a scratch copy."""
+
+from __future__ import annotations
+
+import fnmatch
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.house.planting import Plant, ScratchCopy
+from tests.house.repository import ROOT, pyproject, tracked_files
+
+TOOLS = pyproject()["tool"]
+CONTRACTS: list[dict[str, Any]] = TOOLS["importlinter"]["contracts"]
+LAYERS, CORE, WIRE, FAUST, ROOMS, CIRCLES = (contract["name"] for contract in CONTRACTS)
+CORE_CONTRACT = CONTRACTS[1]
+BANNED: dict[str, dict[str, str]] = TOOLS["ruff"]["lint"]["flake8-tidy-imports"]["banned-api"]
+EXEMPT = [
+    pattern for pattern, rules in TOOLS["ruff"]["lint"]["per-file-ignores"].items() if "TID251" in rules
+]
+
+PLANTS = [
+    Plant(LAYERS, "streamer/stats/planted.py", "import streamer.score"),
+    Plant(LAYERS, "streamer/score/planted.py", "import streamer.aggregate"),
+    Plant(LAYERS, "streamer/aggregate/planted.py", "import streamer.pipeline"),
+    Plant(LAYERS, "streamer/pipeline.py", "import streamer.settings"),
+    Plant(LAYERS, "streamer/sources/planted.py", "import streamer.client"),
+    Plant(LAYERS, "streamer/client/planted.py", "import streamer.worker"),
+    Plant(LAYERS, "streamer/web/planted.py", "import streamer.report"),
+    Plant(LAYERS, "streamer/watch/planted.py", "import streamer.cli"),
+    Plant(LAYERS, "streamer/a_new_room/planted.py", ""),
+    Plant(WIRE, "schemas/planted.py", "import streamer.stats"),
+    Plant(FAUST, "streamer/worker/processing/planted.py", "import faust"),
+    Plant(FAUST, "streamer/worker/app.py", "from faust.types import TP"),
+    Plant(FAUST, "streamer/worker/process/planted.py", "from mode import Service"),
+    Plant(FAUST, "streamer/client/planted.py", "import mode.utils.queues"),
+    Plant(ROOMS, "streamer/worker/processing/planted.py", "import streamer.worker.process.metrics"),
+    Plant(ROOMS, "streamer/worker/processing/planted.py", "import streamer.worker.recovery.epoch"),
+    Plant(ROOMS, "streamer/worker/recovery/planted.py", "import streamer.worker.process.topics"),
+    Plant(ROOMS, "streamer/worker/faust/planted.py", "import streamer.worker.processing.partition"),
+    Plant(ROOMS, "streamer/worker/process/planted.py", "import streamer.worker.app"),
+    Plant(ROOMS, "streamer/worker/a_new_room/planted.py", ""),
+    Plant(CIRCLES, "streamer/worker/limits.py", "import streamer.worker.faust.stores"),
+    Plant(CIRCLES, "streamer/worker/faust/topic_partition.py", "import streamer.worker.faust.log_reader"),
+]
+"""Violations of each contract but the core's, whose plants `core_plants` derives. Add yours."""
+
+CLOCK_CHANCE_AND_FILES = {
+    "TID251": [
+        "from datetime import datetime\nAT = datetime.now()",
+        "import datetime as dt\nAT = dt.datetime.now(dt.UTC)",
+        "from time import time",
+        "from random import random",
+        "from numpy.random import default_rng",
+        "from os import environ",
+        "from pathlib import Path",
+        "from importlib.resources import files",
+        "from socket import gethostname",
+        "from uuid import uuid4",
+    ],
+    "DTZ005": ["from datetime import datetime\nAT = datetime.now()"],
+    "DTZ006": ["from datetime import datetime\nAT = datetime.fromtimestamp(0)"],
+    "DTZ011": ["from datetime import date\nTODAY = date.today()"],
+    "PTH123": ['TEXT = open("a-file").read()'],
+    "TID252": ["from . import numbers"],
+    "D101": ["class Undocumented:\n    pass"],
+    "D103": ["def undocumented() -> None:\n    pass"],
+}
+"""Ruff's rule, and lines that a core module must not contain."""
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> ScratchCopy:
+    return ScratchCopy(tmp_path)
+
+
+def core_plants() -> list[Plant]:
+    """Each module that the core must not import, in one package of the core after the other."""
+    rooms = itertools.cycle(CORE_CONTRACT["source_modules"])
+    return [
+        Plant(CORE, core_file(room), f"import {module}")
+        for module, room in zip(CORE_CONTRACT["forbidden_modules"], rooms, strict=False)
+    ]
+
+
+def core_file(module: str) -> str:
+    """The file of a core module itself, or a new file in its package."""
+    path = module.replace(".", "/")
+    return f"{path}/planted.py" if (ROOT / path).is_dir() else f"{path}.py"
+
+
+def test_the_untouched_copy_keeps_every_contract_and_every_rule(scratch: ScratchCopy) -> None:
+    assert scratch.lint_imports() == ""
+    assert scratch.ruff(".") == []
+
+
+@pytest.mark.parametrize("plant", [*PLANTS, *core_plants()], ids=lambda plant: f"{plant.path}: {plant.line}")
+def test_a_planted_import_breaks_its_contract(scratch: ScratchCopy, plant: Plant) -> None:
+    scratch.plant(plant.path, plant.line)
+    assert f"{plant.rule} BROKEN" in scratch.lint_imports()
+
+
+def test_a_forbidden_import_behind_another_module_breaks_the_contract_too(scratch: ScratchCopy) -> None:
+    scratch.plant("streamer/planted_helper.py", "import time")
+    scratch.plant("streamer/stats/planted.py", "import streamer.planted_helper")
+    assert f"{CORE} BROKEN" in scratch.lint_imports()
+
+
+def test_every_contract_has_a_plant() -> None:
+    assert {plant.rule for plant in PLANTS} | {CORE} == {contract["name"] for contract in CONTRACTS}
+
+
+@pytest.mark.parametrize(
+    ("rule", "lines"),
+    [(rule, lines) for rule, plants in CLOCK_CHANCE_AND_FILES.items() for lines in plants],
+    ids=lambda value: value.splitlines()[-1],
+)
+def test_a_planted_line_breaks_its_rule(scratch: ScratchCopy, rule: str, lines: str) -> None:
+    scratch.plant("streamer/score/planted.py", f'"""Planted."""\n\n{lines}')
+    assert any(f" {rule} " in line for line in scratch.ruff("streamer/score/planted.py"))
+
+
+@pytest.mark.parametrize("name", BANNED)
+def test_every_banned_name_is_stopped_in_the_core(scratch: ScratchCopy, name: str) -> None:
+    root = name.partition(".")[0]
+    scratch.plant("streamer/aggregate/planted.py", f"import {root}\n\nPLANTED = {name}")
+    found = scratch.ruff("streamer/aggregate/planted.py")
+    assert any(f"TID251 `{name}` is banned: {BANNED[name]['msg']}" in line for line in found)
+
+
+@pytest.mark.parametrize("module", CORE_CONTRACT["source_modules"])
+def test_the_bans_hold_in_every_part_of_the_core(scratch: ScratchCopy, module: str) -> None:
+    scratch.plant(core_file(module), "import time")
+    assert any(" TID251 `time`" in line for line in scratch.ruff(core_file(module)))
+
+
+def test_a_new_module_and_a_new_package_are_core_until_they_are_named_an_edge(scratch: ScratchCopy) -> None:
+    for path in ("streamer/planted.py", "streamer/a_new_room/planted.py"):
+        scratch.plant(path, "import time")
+        assert any(" TID251 " in line for line in scratch.ruff(path))
+
+
+def test_every_exemption_from_the_bans_names_something_that_exists() -> None:
+    """An edge that no longer exists must not keep its exemption."""
+    names = [str(path.relative_to(ROOT)) for path in tracked_files() if path.suffix == ".py"]
+    alternatives = [part for pattern in EXEMPT for part in expanded(pattern)]
+    assert [part for part in alternatives if not fnmatch.filter(names, part)] == []
+
+
+def expanded(pattern: str) -> list[str]:
+    """`a/{b,c}/**` as `a/b/**` and `a/c/**`."""
+    before, brace, rest = pattern.partition("{")
+    if not brace:
+        return [pattern]
+    names, _, after = rest.partition("}")
+    return [before + name + after for name in names.split(",")]
