@@ -15,8 +15,7 @@ from schemas.decode import Reason, decode
 from schemas.events import Event
 from schemas.plain import PlainTrial, plain_trial
 from schemas.summaries import Rejection
-from streamer.pipeline import Pipeline
-from streamer.records import Record
+from streamer.pipeline import Pipeline, Record
 from streamer.sources.agent_logs import enriched, read_agent_logs
 from streamer.sources.base import ConvertOptions
 from streamer.sources.cast import cast_length
@@ -77,7 +76,7 @@ class Decode(Target):
     def _sum_up(self) -> None:
         """Summaries of nonsense are summaries, or none: scoring survives whatever decode lets through."""
         for run_id in self._pipeline.runs():
-            for change in self._pipeline.run(run_id).take_changes().summaries:
+            for change in self._pipeline.cut(run_id).summaries:
                 assert change.value is None or change.value.startswith(b"{")
         self._pipeline = Pipeline()
 
