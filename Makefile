@@ -16,7 +16,7 @@ SERVER_JOBS ?= 2
 EXAMPLES ?= quick
 PYTEST = $(BIN)/pytest --dist worksteal --hypothesis-profile $(EXAMPLES)
 
-.PHONY: help install demo test test-stack test-kafka test-all faults fuzz lint ci bench bench-peers bench-micro bench-profile schema screenshots constraints clean
+.PHONY: help install demo test test-stack test-kafka test-all faults fuzz fuzz-live lint ci bench bench-peers bench-micro bench-profile schema screenshots constraints clean
 
 help:
 	@echo 'make demo              follow a simulated benchmark and watch the boards; DATA=dir for real results'
@@ -25,6 +25,7 @@ help:
 	@echo 'make test-kafka        the tests on a real Apache Kafka (Java and Maven, or KAFKA_BOOTSTRAP)'
 	@echo 'make test-all          the demo and all of these, with a time limit for each and a table'
 	@echo 'make fuzz              a million broken inputs for everything that reads some (docs/fuzzing.md)'
+	@echo 'make fuzz-live         30 minutes of events at the limits and beyond, published to real workers (Java)'
 	@echo 'make faults            break Kafka, Redis, network, workers and `up` 290 times and compare (45 minutes)'
 	@echo 'make lint              ruff, mypy, import contracts'
 	@echo 'make ci                what CI runs: installs what is missing on Debian, then make test-all'
@@ -72,6 +73,9 @@ test-all: $(STAMP)
 
 fuzz: $(STAMP)
 	$(BIN)/python -m tests.fuzz.run
+
+fuzz-live: $(STAMP)
+	$(BIN)/python -m tests.fuzz.live --minutes 30
 
 faults: $(STAMP)
 	$(BIN)/python -m tests.faults.full --write

@@ -87,6 +87,13 @@ class FormulaCodeSums:
         total.speedup.extend([1.0] * unmeasured_failures)
         return total
 
+    def minus(self, other: FormulaCodeSums) -> FormulaCodeSums:
+        """The sums without those of some of the trials."""
+        rest = FormulaCodeSums()
+        rest.count(self, 1)
+        rest.count(other, -1)
+        return rest
+
     def body(
         self,
         success_rate: float | None,

@@ -42,9 +42,8 @@ def _without_slots() -> None:
     def a_slot_of_its_own(event: Any) -> SlotKey:
         if getattr(event, "agent_index", None) is not None:
             return slot_key(event)  # sub-trials are looked up by their slots
-        shard, *rest = slot_key(event)
-        key: Any = (f"{shard}{os.getpid()}-{next(serial)}", *rest)
-        return key
+        key = slot_key(event)
+        return key._replace(shard=f"{key.shard}{os.getpid()}-{next(serial)}")
 
     run_state.slot_key = a_slot_of_its_own  # type: ignore[attr-defined]
 

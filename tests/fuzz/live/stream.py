@@ -1,0 +1,151 @@
+"""What is published: fuzzed records of some runs, with those of healthy runs between them."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import count
+from random import Random
+
+from streamer.kafka.partitioner import partition_of
+from tests.fuzz.live.events import Event, Events, Run
+from tests.fuzz.mutations import mutated
+
+CODECS = (None, "gzip", "snappy", "lz4", "zstd")
+ROUND_EVENTS = (20, 100, 300, 300, 300, 1_500)
+RUNS = {"plain": 8, "wide": 2, "large plan": 2}
+"""How many of each sort; some more begin later."""
+
+SHARES = {"plain": 0.5, "wide": 0.35, "large plan": 0.15}
+"""How much of what is published is for which sort."""
+
+HISTORY = 400
+"""So many of the last events may come again, or be corrected."""
+
+ODD_TIMESTAMPS = 0.015
+"""Share of records with a timestamp of their own."""
+
+MISPLACED = 0.05
+"""Share of records in another partition than their run's."""
+
+TIMESTAMPS = (
+    -1, 0, 946_684_799_999, 946_684_800_000, 7_258_118_399_999, 7_258_118_400_000, 253_402_300_799_999,
+    253_402_300_800_000, 1_767_225_600_000_000, 2**62, 2**63 - 1,
+)  # fmt: skip
+"""Unix milliseconds: none, the ends of 2000 to 2200, of the year 9999, microseconds, and the largest."""
+
+HEADERS: tuple[tuple[str, bytes | None], ...] = (
+    ("streamer-forwarded", b"0:1"), ("streamer-forwarded", b"\xff"), ("", b""), ("nothing", None),
+    ("traceparent", b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"), ("large", b"x" * 20_000),
+    ("\U0001f600", "é".encode()),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A record to publish.
+
+    Attributes:
+        timestamp_ms: Unix milliseconds; None: now.
+        healthy: an event of a healthy run, which must be counted within seconds.
+    """
+
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    timestamp_ms: int | None = None
+    healthy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Records that are published one after the other, packed by one codec."""
+
+    codec: str | None
+    publications: list[Publication] = field(repr=False)
+
+
+class Stream:
+    """Rounds of records without end. The same seed gives the same rounds."""
+
+    def __init__(self, seed: str, partitions: int) -> None:
+        self._rng = Random(seed)
+        self._events = Events(self._rng)
+        self._partitions = partitions
+        sorts = [sort for sort, many in RUNS.items() for _ in range(many)]
+        self._runs = [Run(self._events.run_id(), sort) for sort in sorts]
+        self._history: deque[Event] = deque(maxlen=HISTORY)
+        self._number = count()
+        self.healthy = [_run_in(number, partitions) for number in range(partitions)]
+
+    def round(self) -> Round:
+        """The next records; those of the healthy runs are among them, and last in each partition."""
+        rng = self._rng
+        fuzzed = [self._fuzzed() for _ in range(rng.choice(ROUND_EVENTS))]
+        for run_id in self.healthy:
+            fuzzed.insert(rng.randrange(len(fuzzed)), self._healthy(run_id))
+        return Round(rng.choice(CODECS), fuzzed + [self._healthy(run_id) for run_id in self.healthy])
+
+    def _healthy(self, run_id: str) -> Publication:
+        number = next(self._number)
+        event = {
+            "type": "trial_result",
+            "run_id": run_id,
+            "task_id": f"task {number % 700}",
+            "agent": f"agent {number % 3}",
+            "model": "claude-opus-4-5",
+            "resolved": number % 3 == 0,
+            "cost_usd": number / 8,
+            "revision": number,
+        }
+        value = json.dumps(event).encode()
+        return Publication(partition_of(run_id, self._partitions), run_id.encode(), value, healthy=True)
+
+    def _fuzzed(self) -> Publication:
+        rng, event = self._rng, self._event()
+        run_id = event["run_id"]
+        value: bytes | None = json.dumps(event, ensure_ascii=rng.random() < 0.5).encode("utf-8", "replace")
+        if rng.random() < 0.05:
+            value = mutated(value or b"", rng)
+        elif rng.random() < 0.003:
+            value = rng.choice((None, b""))
+        right = partition_of(run_id, self._partitions)
+        partition = rng.randrange(self._partitions) if rng.random() < MISPLACED else right
+        plain = any(run.run_id == run_id and run.sort == "plain" for run in self._runs)
+        timestamp = rng.choice(TIMESTAMPS) if plain and rng.random() < ODD_TIMESTAMPS else None
+        return Publication(partition, self._key(run_id), value, self._headers(), timestamp)
+
+    def _event(self) -> Event:
+        rng = self._rng
+        way = rng.random()
+        if way < 0.05 and self._history:
+            return rng.choice(self._history)
+        if way < 0.2 and self._history:
+            event = self._events.corrected(rng.choice(self._history))
+        else:
+            if rng.random() < 0.002:
+                self._runs.append(Run(self._events.run_id(), rng.choice(("plain", "plain", "wide"))))
+            [sort] = rng.choices(list(SHARES), list(SHARES.values()))
+            event = self._events.make(rng.choice([run for run in self._runs if run.sort == sort]))
+        self._history.append(event)
+        return event
+
+    def _key(self, run_id: str) -> bytes | None:
+        rng = self._rng
+        if rng.random() < 0.9:
+            return run_id.encode()
+        other = rng.choice(self._runs).run_id.encode()
+        return rng.choice((None, b"", other, b"\xff\xfe", b"k" * 1_000, self.healthy[0].encode()))
+
+    def _headers(self) -> tuple[tuple[str, bytes | None], ...]:
+        rng = self._rng
+        if rng.random() < 0.9:
+            return ()
+        return tuple(rng.choices(HEADERS, k=rng.choice((1, 1, 2, 3, 100))))
+
+
+def _run_in(partition: int, partitions: int) -> str:
+    """The first healthy run of that partition, by number."""
+    return next(name for n in count() if partition_of(name := f"healthy {n}", partitions) == partition)
