@@ -104,7 +104,7 @@ bench-micro: $(STAMP)
 schema: $(STAMP)
 	$(BIN)/streamer schema --out docs/schemas
 	$(BIN)/python -m tests.client.make_arguments
-	$(BIN)/python -m tests.sinks.make_docs
+	$(BIN)/python -m tests.redis.make_docs
 	$(BIN)/python -m tests.house.guides
 
 screenshots: $(STAMP)

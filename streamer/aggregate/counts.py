@@ -78,8 +78,8 @@ class Counts:
         """Count what waits; the groups that it changed."""
         entered, left = self._entered, self._left
         self._entered, self._left, self.waiting = {}, {}, 0
-        came = zip(entered, Trials.parts_of(list(entered.values())), strict=True)
-        gone = zip(left, Trials.parts_of(list(left.values())), strict=True)
+        came = ((cell, Trials.of(trials)) for cell, trials in entered.items())
+        gone = ((cell, Trials.of(trials)) for cell, trials in left.items())
         return self._count(came, 1, is_baseline) | self._count(gone, -1, is_baseline)
 
     def _count(

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, chain, pairwise
 from operator import attrgetter
 from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from streamer.aggregate.formulacode import FormulaCodeTrials
 from streamer.aggregate.slot_key import SlotKey
@@ -31,9 +27,6 @@ DISTRIBUTED = (
 
 SUMMED = ("cache_read_tokens", "cache_write_tokens", "trajectory_length")
 """Numbers of which only sum and count are kept."""
-
-WORTH_COLUMNS = 64
-"""From so many trials a part on, on average, it is faster to sum them in columns."""
 
 METRICS = (*DISTRIBUTED, *SUMMED)
 """Every number of a score that groups count."""
@@ -95,39 +88,6 @@ class Trials(NamedTuple):
         )
 
     @classmethod
-    def parts_of(cls, parts: Sequence[Sequence[tuple[SlotKey, Scored]]]) -> list[Trials]:
-        """`of` each of several parts; large ones share the work of splitting numbers for exact sums."""
-        if not parts or sum(map(len, parts)) < WORTH_COLUMNS * len(parts):
-            return [cls.of(part) for part in parts]
-        keys, scores = zip(*chain.from_iterable(parts), strict=True)
-        columns = _columns(scores)
-        for name in ("resolved", "infrastructure_failure", *METRICS):
-            columns[name] = _float_column(columns[name])
-        pairs = [(score, score.formulacode) for score in scores]
-        bounds = [0, *accumulate(map(len, parts))]
-        passed, no_verdict = columns["resolved"] == 1.0, np.isnan(columns["resolved"])
-        paid = np.array(columns["success"], dtype=np.bool_) & ~np.isnan(columns["cost_usd"])
-        values = {metric: Values.parts(columns[metric], bounds) for metric in METRICS}
-        attempts_of = Attempts.parts([key[1] for key in keys], passed.tolist(), bounds)
-        return [
-            cls(
-                end - first,
-                attempts,
-                int(np.count_nonzero(passed[first:end])),
-                int(np.count_nonzero(no_verdict[first:end])),
-                int(np.count_nonzero(columns["infrastructure_failure"][first:end])),
-                int(np.count_nonzero(paid[first:end])),
-                dict(zip(values, metrics, strict=True)),
-                _known(columns["failure_mode"][first:end]),
-                _known([key[6] for key in keys[first:end]]),
-                FormulaCodeTrials([(score, own) for score, own in pairs[first:end] if own is not None]),
-            )
-            for (first, end), attempts, *metrics in zip(
-                pairwise(bounds), attempts_of, *values.values(), strict=True
-            )
-        ]
-
-    @classmethod
     def together(cls, parts: Sequence[Trials]) -> Trials:
         """All trials of at least one part."""
         if len(parts) == 1:
@@ -149,14 +109,6 @@ class Trials(NamedTuple):
 def _columns(scores: Sequence[Scored]) -> dict[str, Any]:
     """What is counted of each score, by name."""
     return {name: list(map(attrgetter(name), scores)) for name in _COLUMNS}
-
-
-def _float_column(values: Sequence[float | None]) -> NDArray[np.float64]:
-    """Numbers or truth values as floats, NaN for None."""
-    try:
-        return np.fromiter(values, np.float64, len(values))  # which refuses None
-    except TypeError:
-        return np.array(values, dtype=np.float64)
 
 
 def _known(column: Sequence[Any]) -> list[Any]:

@@ -10,9 +10,6 @@ from numpy.typing import NDArray
 MANY = 100
 """From so many values on, summing them in digits is faster than one by one."""
 
-LARGE = 32
-"""From so many values on, a part of a column is better left in it; fewer are faster as a list."""
-
 _CHUNK = 4096
 _DIGIT_BITS = 20
 """4,096 products of two such digits sum to at most 2^52, which floats add without rounding."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from fractions import Fraction
+from itertools import pairwise
 
 import pytest
 
@@ -87,12 +88,11 @@ def test_thirds_are_rounded_once() -> None:
 
 @pytest.mark.parametrize("tasks", [3, 40, 5_000])
 def test_attempts_in_parts_are_counted_by_task_like_one_by_one(tasks: int) -> None:
-    """Few tasks, as many as attempts, and far more: three ways of counting, one answer."""
+    """Few tasks, as many as attempts, and far more."""
     choice = random.Random(tasks)
     attempts = [(f"t{choice.randrange(tasks)}", choice.random() < 0.3) for _ in range(700)]
-    names, passed = [task for task, _ in attempts], [passed for _, passed in attempts]
     bounds = [0, 5, 5, 300, 420, 700]
-    parts = Attempts.parts(names, passed, bounds)
+    parts = [Attempts.of(attempts[first:end]) for first, end in pairwise(bounds)]
     together, one_by_one, apart = PassAtK(), PassAtK(), PassAtK()
     together.extend(Attempts.together([*parts, Attempts.of([("more", True)])]))
     for part in parts:
