@@ -8,8 +8,8 @@ import orjson
 
 from schemas.identity import encode_id
 from streamer.aggregate.by_subtest import by_subtest
-from streamer.client.log import read_topic
 from streamer.fold import CannotBeFolded, fold_records
+from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
 from streamer.score import PriceTable
 from streamer.settings import Settings
@@ -30,7 +30,7 @@ def scored_trials(settings: Settings, run_id: str) -> list[bytes]:
 
     Raises:
         NotInLog: there is none.
-        TopicMissing, TopicUnreadable, aiokafka.errors.KafkaError: see `streamer.client.log`.
+        TopicMissing, TopicUnreadable, KafkaError: see `streamer.kafka.log`.
     """
     topic = Names(settings.namespace).scored_trials
     prefix = f"{encode_id(run_id)}|".encode()
@@ -54,7 +54,7 @@ def subtests(settings: Settings, run_id: str, prices: PriceTable) -> list[dict[s
     Raises:
         NotInLog: the event topic holds nothing of the run.
         CannotBeFolded: an exception sets it apart.
-        TopicMissing, TopicUnreadable, aiokafka.errors.KafkaError: see `streamer.client.log`.
+        TopicMissing, TopicUnreadable, KafkaError: see `streamer.kafka.log`.
     """
     topic = Names(settings.namespace).trial_events
     records = read_topic(settings, topic, run_id=run_id)

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import orjson
 
 from schemas.identity import encode_id
-from streamer.client.log import ConsumerRecord, read_batches
+from streamer.kafka.log import read_batches
 from streamer.kafka.names import Names
+from streamer.kafka.reader import ConsumerRecord
 from streamer.settings import Settings
 from streamer.web.models import TrialRow
 from streamer.web.trial_list import row_of
@@ -86,7 +87,7 @@ class TrialLog:
 
         Raises:
             TooManyTrials: the run has more than MAX_TRIALS.
-            TopicMissing, TopicUnreadable, aiokafka.errors.KafkaError: see `streamer.client.log`.
+            TopicMissing, TopicUnreadable, KafkaError: see `streamer.kafka.log`.
         """
         run = self._runs.pop(run_id, None) or _Run({}, {}, asyncio.Lock())
         self._runs[run_id] = run  # the last one in the order of eviction

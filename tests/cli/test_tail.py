@@ -16,7 +16,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from streamer.client.log import read_topic
+from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
 from streamer.settings import Settings
 from streamer.sources.simulate import simulate_run

@@ -27,7 +27,7 @@ PLANTS = [
     (ROOMS, "worker/process/planted.py", "import streamer.worker.app"),
     (ROOMS, "worker/a_new_room/planted.py", ""),
     (CIRCLES, "worker/limits.py", "import streamer.worker.faust.stores"),
-    (CIRCLES, "worker/faust/topic_partition.py", "import streamer.worker.faust.log_reader"),
+    (CIRCLES, "worker/faust/topic_partition.py", "import streamer.worker.faust.event_consumer"),
 ]
 """Contract, file under streamer/, and the line to plant there."""
 

@@ -15,13 +15,13 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 import orjson
-from aiokafka.errors import KafkaError
 
 from schemas.identity import decode_id
+from streamer.kafka.errors import KafkaError
+from streamer.kafka.log import records_between
 from streamer.kafka.quarantine import run_to_repair
 from streamer.settings import Settings
 from streamer.worker.faust.app import StreamerApp
-from streamer.worker.faust.log_reader import records_between
 from streamer.worker.faust.producer import Producer, ProducerRecord
 from streamer.worker.faust.tables import Table, Tables
 from streamer.worker.faust.topic_partition import TopicPartition
