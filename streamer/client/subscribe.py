@@ -17,6 +17,7 @@ from streamer.kafka.names import Names
 from streamer.kafka.partitions import partitions_of
 from streamer.kafka.reader import PartitionReader, following_wait_ms
 from streamer.settings import Settings
+from streamer.versions import Guard, Version, version_of
 
 FEEDS = {
     "agent-model": "agent-model-summaries",
@@ -27,8 +28,6 @@ FEEDS = {
     "trials": "scored-trials",
 }
 """What can be followed -> its topic."""
-
-Version = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,30 +57,7 @@ class Update:
         """(epoch, state_version), None where the message has none."""
         if self.message is None or "state_version" not in self.message:
             return None
-        return self.message["epoch"], self.message["state_version"]
-
-
-class Guard:
-    """Remembers the newest (epoch, state_version) of each key; what is lower is older.
-
-    >>> guard = Guard()
-    >>> [guard.is_news("k", version) for version in ((1, 5), (1, 4), (1, 5), (2, 0), None)]
-    [True, False, True, True, True]
-    >>> guard.is_news("k", (1, 9))
-    False
-    """
-
-    def __init__(self) -> None:
-        self._newest: dict[str, Version] = {}
-
-    def is_news(self, key: str, version: Version | None) -> bool:
-        """False if something newer of the key was seen; an equal version replaces, a deletion has none."""
-        if version is None:
-            return True
-        if version < self._newest.get(key, version):
-            return False
-        self._newest[key] = version
-        return True
+        return version_of(self.message)
 
 
 async def follow(

@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 
 from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.client.questions import SUMMARIES, Asking, Questions, in_round_trips, parsed, stored_in
-from streamer.redis.entry import Version, parse_version, version_text
+from streamer.redis.entry import parse_version, version_text
 from streamer.redis.keys import Keys
 from streamer.redis.script import read_run
+from streamer.versions import Version, is_older
 
 AnyState: TypeAlias = RunSummary | AgentModelSummary | TierSummary
 DELETED = "deleted"
@@ -113,7 +114,7 @@ class Watch:
             summary = parsed(SUMMARIES[suffix.partition(":")[0]], self._keys.of_run(run_id, suffix), value)
             version = (summary.epoch, summary.state_version)
         now = _Seen(version, summary.digest if summary else None)
-        if version < before.version:
+        if is_older(version, before.version):
             return []
         seen[suffix] = now
         if now == before or now.digest is before.digest is None:

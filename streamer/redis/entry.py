@@ -12,9 +12,7 @@ import orjson
 from schemas.metrics import board_values
 from streamer.aggregate.changes import SummaryChange
 from streamer.redis.keys import Keys
-
-Version = tuple[int, int]
-"""(epoch, state_version): the greater one is the newer one."""
+from streamer.versions import Version
 
 RUN_SUFFIX = "run"
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
 
-import orjson
-
-from schemas.identity import encode_id
-from streamer.client.subscribe import Version
+from streamer.client.scored import ScoredTrialReader
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
 from streamer.kafka.partitions import partitions_of
 from streamer.kafka.reader import ConsumerRecord, PartitionReader, Place, following_wait_ms
 from streamer.settings import Settings
+from streamer.versions import Version, version_of
 from streamer.web.models import TrialRow
 from streamer.web.trial_list import row_of
 
@@ -38,7 +35,7 @@ class Newest:
     """
 
     def __init__(self, run_id: str) -> None:
-        self._prefix = f"{encode_id(run_id)}|".encode()
+        self._reader = ScoredTrialReader(run_id)
         self._held: dict[str, tuple[Version, int, TrialRow]] = {}
 
     @property
@@ -49,17 +46,15 @@ class Newest:
 
     def take(self, record: ConsumerRecord) -> bool:
         """Take a record; False if it is about another run, or older than what is held."""
-        if record.key is None or not record.key.startswith(self._prefix):
+        change = self._reader.change(record)
+        if change is None:
             return False
-        key = record.key.decode()
-        if record.value is None:
+        key = change.key.decode()
+        if change.trial is None:
             return self._held.pop(key, None) is not None
-        trial: dict[str, Any] = orjson.loads(record.value)
-        version = (trial["epoch"], trial["state_version"])
-        if key in self._held and version < self._held[key][0]:
-            return False
+        version = version_of(change.trial)
         self._held.pop(key, None)
-        self._held[key] = version, trial["revision"], row_of(key, trial)
+        self._held[key] = version, change.trial["revision"], row_of(key, change.trial)
         if len(self._held) > KEPT:
             del self._held[next(iter(self._held))]
         return True
