@@ -35,7 +35,7 @@ from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
 from streamer.pipeline import Pipeline
 from streamer.redis.connect import SyncClient, sync_client
-from streamer.redis.entry import entry_of
+from streamer.redis.entry import DELETED, entry_of
 from streamer.redis.keys import Keys
 from streamer.score import PriceTable
 from streamer.settings import Settings
@@ -43,8 +43,6 @@ from streamer.settings import Settings
 BATCH = 1_000
 POLL_SECONDS = 0.1
 REDIS_TIMEOUT_SECONDS = 5.0
-DELETED_FIELD = b"deleted"
-"""Field of the versions hash that names no key."""
 
 Outcome = Literal["equal", "differs", "unverifiable"]
 
@@ -275,7 +273,7 @@ class Verification:
     ) -> dict[str, bytes]:
         """Every summary of the run in Redis, by key suffix."""
         fields = cast("list[bytes]", client.hkeys(self._keys.versions(run_id)))
-        suffixes = sorted({*expected, *(name.decode() for name in fields if name != DELETED_FIELD)})
+        suffixes = sorted({*expected, *(name.decode() for name in fields)} - {DELETED})
         pipe = client.pipeline(transaction=False)
         for suffix in suffixes:
             pipe.get(self._keys.of_run(run_id, suffix))

@@ -8,14 +8,12 @@ from typing import Any, TypeAlias
 
 from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.client.questions import SUMMARIES, Asking, Questions, in_round_trips, parsed, stored_in
-from streamer.redis.entry import parse_version, version_text
+from streamer.redis.entry import DELETED, parse_version, version_text
 from streamer.redis.keys import Keys
 from streamer.redis.script import read_run
 from streamer.versions import Version, is_older
 
 AnyState: TypeAlias = RunSummary | AgentModelSummary | TierSummary
-DELETED = "deleted"
-"""Field of a run's versions that names no key but says when the run was deleted."""
 
 
 @dataclass(frozen=True, slots=True)

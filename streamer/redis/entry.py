@@ -15,6 +15,8 @@ from streamer.redis.keys import Keys
 from streamer.versions import Version
 
 RUN_SUFFIX = "run"
+DELETED = "deleted"
+"""Field of a run's versions that names no key but says when the run was deleted; also in write_run.lua."""
 
 RUN_HEADLINE = {
     "trials": ("trials",),
