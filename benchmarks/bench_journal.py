@@ -19,8 +19,8 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from benchmarks.common import events, table
 from benchmarks.embedded_server import EmbeddedServer
-from streamer.embedded.batches import CODECS, accepted
 from streamer.embedded.journal import Journal
+from streamer.kafka.record_batches import CODECS, accepted
 
 PARTITIONS = 8
 DISTINCT = 20_000

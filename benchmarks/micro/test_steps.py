@@ -80,7 +80,7 @@ def test_pages_of_a_batch(benchmark: Any) -> None:
     def another() -> None:
         pipeline.fold(next(batches))
 
-    assert benchmark.pedantic(pipeline.page_writes, args=(run_id,), setup=another, rounds=20)
+    assert benchmark.pedantic(pipeline.run(run_id).take_pages, setup=another, rounds=20)
 
 
 def test_cut_of_a_run_after_a_batch(benchmark: Any) -> None:
@@ -91,7 +91,7 @@ def test_cut_of_a_run_after_a_batch(benchmark: Any) -> None:
         pipeline.fold(next(batches))
         pipeline.run(run_id).take_pages()
 
-    assert benchmark.pedantic(pipeline.cut, args=(run_id,), setup=another, rounds=20).summaries
+    assert benchmark.pedantic(pipeline.run(run_id).take_changes, setup=another, rounds=20).summaries
 
 
 def test_cut_of_a_run_after_one_event(benchmark: Any) -> None:
@@ -101,7 +101,7 @@ def test_cut_of_a_run_after_one_event(benchmark: Any) -> None:
     def another() -> None:
         pipeline.fold(next(batches)[:1])
 
-    assert benchmark.pedantic(pipeline.cut, args=(run_id,), setup=another, rounds=20).summaries
+    assert benchmark.pedantic(pipeline.run(run_id).take_changes, setup=another, rounds=20).summaries
 
 
 def test_join_of_pages(benchmark: Any) -> None:

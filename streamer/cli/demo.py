@@ -26,10 +26,10 @@ from streamer.cli.printing import print_line, say
 from streamer.cli.tables import print_leaderboard, print_run, print_runs
 from streamer.cli.tail import summary_of
 from streamer.cli.verify import exit_code, show, verdicts_of
-from streamer.client.log import read_topic
 from streamer.client.publish import Outgoing, ThreadedPublisher
 from streamer.client.reader import StateReader
 from streamer.client.verify import Verdict
+from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
 from streamer.settings import Settings
 from streamer.sources.base import ConvertOptions

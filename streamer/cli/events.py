@@ -11,7 +11,7 @@ from schemas.decode import Reason, decode
 from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.options import with_settings
 from streamer.cli.printing import print_json, say
-from streamer.client.log import read_topic
+from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
 from streamer.settings import Settings
 

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import asdict
 
 import click
-from aiokafka.errors import KafkaError
-from redis.exceptions import RedisError
 
 from schemas.base import SEMANTICS_VERSION
 from schemas.canonical import canonical_json
@@ -15,9 +13,10 @@ from streamer.cli.errors import FOUND_WRONG, UNVERIFIABLE, explain
 from streamer.cli.options import json_option, price_table, with_settings
 from streamer.cli.printing import UNSEEN, print_json, print_line, print_table, say
 from streamer.client.differences import Difference
-from streamer.client.log import TopicMissing, TopicUnreadable
 from streamer.client.reading import ReaderError
 from streamer.client.verify import Verdict, Verification
+from streamer.kafka.errors import KafkaError, TopicMissing, TopicUnreadable
+from streamer.redis.errors import RedisError
 from streamer.settings import Settings
 
 DIGEST_CHARACTERS = 12

@@ -10,18 +10,15 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
-import orjson
-from redis.asyncio.client import PubSub
-from redis.exceptions import ConnectionError as RedisConnectionError
-
 from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.client.questions import Asking, Command, Questions
-from streamer.client.reader import TIMEOUT_SECONDS, reachable, refuse_plaintext
+from streamer.client.reader import TIMEOUT_SECONDS, reachable
 from streamer.client.reading import HistoryEntry, LeaderboardRow, RedisUnavailable, RunSnapshot, WorkerStatus
 from streamer.client.waiting import NotReached, Predicate, finished
 from streamer.client.watching import StateUpdate, Watch
 from streamer.redis.cancelling import cancellable
-from streamer.redis.connect import address, async_client, listening_client
+from streamer.redis.channel import Listener
+from streamer.redis.connect import address, async_client, listening_client, refuse_plaintext
 from streamer.redis.keys import Keys
 from streamer.settings import Settings
 
@@ -35,8 +32,6 @@ LAST_SILENCE_SECONDS = 30.0
 
 Workers that fill an emptied Redis do not publish what they write.
 """
-
-MESSAGES_AT_ONCE = 1_000
 
 RETRY_SECONDS = 0.5
 
@@ -218,31 +213,3 @@ class AsyncStateReader:
                 replies = await cancellable(pipe.execute())
         self._unheard = None
         return replies
-
-
-class Listener:
-    """Hears what is published on the channel of updates, and notices when the line is dead."""
-
-    def __init__(self, pubsub: PubSub, timeout_seconds: float) -> None:
-        self._pubsub = pubsub
-        self._timeout = timeout_seconds
-
-    async def next_messages(self, seconds: float) -> list[dict[str, Any]]:
-        """All messages that have come, as soon as there is one; [] if none has come for so long.
-
-        Raises:
-            redis.exceptions.RedisError, OSError: the connection is lost, or Redis does not answer a ping.
-        """
-        message = await self._pubsub.get_message(timeout=seconds)
-        if message is None:
-            await cancellable(self._pubsub.ping())
-            message = await self._pubsub.get_message(timeout=self._timeout)
-            if message is None:
-                raise RedisConnectionError("no answer to a ping")
-        messages = []
-        while message is not None:
-            if message["type"] == "message":
-                messages.append(orjson.loads(message["data"]))
-            full = len(messages) >= MESSAGES_AT_ONCE
-            message = None if full else await self._pubsub.get_message(timeout=0.0)
-        return messages

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from aiokafka import AIOKafkaProducer
-
-from streamer.client.log import read_topic
 from streamer.client.reader import StateReader
-from streamer.kafka.broker import telling_refusals
+from streamer.kafka.clients import producing
+from streamer.kafka.log import read_topic
 from streamer.kafka.meta import CONFIGURATION_KEY, current_configuration
 from streamer.kafka.names import Names
 from streamer.settings import Settings
@@ -46,11 +44,6 @@ def read_configurations(settings: Settings) -> Configurations:
 
 async def adopt(settings: Settings, made_with: str) -> None:
     """Make a configuration current: workers that have another end, those that wait for it begin."""
-    producer = AIOKafkaProducer(**settings.kafka_options(), acks="all")
-    async with telling_refusals(settings):
-        await producer.start()
-    try:
-        topic = Names(settings.namespace).streamer_meta
+    topic = Names(settings.namespace).streamer_meta
+    async with producing(settings) as producer:
         await producer.send_and_wait(topic, made_with.encode(), key=CONFIGURATION_KEY, partition=0)
-    finally:
-        await producer.stop()

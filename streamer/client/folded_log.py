@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from streamer.aggregate.changes import SummaryChange
 from streamer.client.differences import scored_digests
-from streamer.client.log import read_topic
+from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
 from streamer.pipeline import Pipeline
 from streamer.redis.entry import entry_of

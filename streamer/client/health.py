@@ -8,15 +8,13 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from aiokafka.errors import KafkaError
-
 from schemas.topics import TOPICS
 from streamer.client.lag import PartitionLag, read_lags
-from streamer.client.log import TopicMissing
 from streamer.client.reader import StateReader
 from streamer.client.reading import ReaderError, WorkerStatus
+from streamer.kafka.errors import KafkaError, TopicMissing
 from streamer.kafka.names import Names
-from streamer.kafka.partition_counts import ours, read_partition_counts, what_differs
+from streamer.kafka.partitions import ours, read_partition_counts, what_differs
 from streamer.kafka.retention import read_retention, what_is_finite
 from streamer.redis.connect import address, sync_client
 from streamer.redis.keys import Keys

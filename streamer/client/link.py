@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from aiokafka.errors import KafkaConnectionError, MessageSizeTooLargeError
-
 from streamer.client.publish import Outgoing, Publisher
+from streamer.kafka.errors import TOO_LARGE, KafkaConnectionError
 from streamer.kafka.partitioner import partition_of_key
 
 STOP_SECONDS = 3.0
@@ -89,7 +88,7 @@ class Link(Publisher):
 
 def too_large(error: Exception | None) -> bool:
     """Whether the broker refuses the batch for its size: no connection will change that."""
-    return isinstance(error, MessageSizeTooLargeError)
+    return isinstance(error, TOO_LARGE)
 
 
 def _heard(ack: asyncio.Future[Any]) -> None:

@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError
-
 from schemas.canonical import canonical_json
-from streamer.client.log import TopicMissing
 from streamer.kafka.broker import telling_refusals
+from streamer.kafka.clients import KafkaProducer, producer
+from streamer.kafka.errors import KafkaError, TopicMissing
+from streamer.kafka.limits import MAX_MESSAGE_BYTES
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of_key
 from streamer.settings import Settings
@@ -30,7 +29,6 @@ LINGER_MS = 5
 """How long a record waits for company, so that a stream of them travels in batches."""
 
 BATCH_BYTES = 512 * 1024
-REQUEST_BYTES = 4 * 1024 * 1024
 DELIVERY_MS = 30_000
 """After this long without an acknowledgement, retries included, a record counts as not delivered."""
 
@@ -82,7 +80,7 @@ class Publisher:
         self._failed = 0
         self._first_failure: Exception | None = None
         self._in_flight: set[asyncio.Future[Any]] = set()
-        self._producer: AIOKafkaProducer = None
+        self._producer: KafkaProducer = None
 
     async def start(self) -> None:
         """Connect.
@@ -90,15 +88,14 @@ class Publisher:
         Raises:
             TopicMissing: nobody has created the event topic.
             BrokerRefuses: wrong credentials, or a certificate that is not trusted.
-            aiokafka.errors.KafkaError: the broker cannot be reached, or refuses otherwise.
+            KafkaError: the broker cannot be reached, or refuses otherwise.
         """
-        self._producer = AIOKafkaProducer(
-            **self._settings.kafka_options(),
-            acks="all",
+        self._producer = producer(
+            self._settings,
             compression_type=self._settings.codec,
             linger_ms=LINGER_MS,
             max_batch_size=BATCH_BYTES,
-            max_request_size=REQUEST_BYTES,
+            max_request_size=MAX_MESSAGE_BYTES,
             request_timeout_ms=DELIVERY_MS,
         )
         try:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from schemas.identity import decode_id
 from streamer.aggregate.group_id import SummaryKind
-from streamer.client.log import read_topic
+from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
 from streamer.settings import Settings
 

@@ -12,9 +12,6 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import RedisClusterException, RedisError
-
 from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.client.questions import Asking, Command, Questions
 from streamer.client.reading import (
@@ -26,7 +23,8 @@ from streamer.client.reading import (
     WorkerStatus,
 )
 from streamer.client.waiting import NotReached, Predicate, finished
-from streamer.redis.connect import address, other_protocol, sync_client
+from streamer.redis.connect import address, refuse_plaintext, sync_client
+from streamer.redis.errors import UNREACHABLE
 from streamer.redis.keys import Keys
 from streamer.settings import Settings
 
@@ -168,20 +166,10 @@ class StateReader:
             return pipe.execute()
 
 
-def refuse_plaintext(url: str) -> None:
-    """Where the URL says TLS and the server does not speak it, redis-py would wait long: fail at once.
-
-    Raises:
-        redis.exceptions.ConnectionError: which `reachable` explains.
-    """
-    if url.startswith("rediss:") and other_protocol(url):
-        raise RedisConnectionError("no TLS")
-
-
 @contextmanager
 def reachable(where: str, url: str | None = None) -> Iterator[None]:
     """Turns what redis-py raises into RedisUnavailable; `url`: see there."""
     try:
         yield
-    except (RedisError, RedisClusterException, OSError) as error:
+    except UNREACHABLE as error:
         raise RedisUnavailable(where, error, url) from error

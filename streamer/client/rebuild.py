@@ -10,29 +10,26 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import cast
 
 import orjson
-from aiokafka import AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
-from aiokafka.errors import for_code
 
 from streamer.aggregate.changes import Cut, SummaryChange
 from streamer.aggregate.group_id import RUN
-from streamer.client.log import REQUEST_MS, read_topic
 from streamer.client.published import SCORED, TOPICS, Place, latest_of, live_keys
 from streamer.client.reader import StateReader
 from streamer.client.verify import REDIS_TIMEOUT_SECONDS
-from streamer.kafka.broker import telling_refusals
-from streamer.kafka.consumer import AIOKafkaConsumer
+from streamer.kafka.clients import administering, producing
+from streamer.kafka.log import read_topic
 from streamer.kafka.meta import EPOCH_KEY, LOG_KEY, epoch_value, greatest_epoch
 from streamer.kafka.names import Names
-from streamer.kafka.partition_counts import ours, read_partition_counts
 from streamer.kafka.partitioner import partition_of
+from streamer.kafka.partitions import add_partitions, ours, read_partition_counts
+from streamer.kafka.reader import PartitionReader
 from streamer.redis.connect import sync_client
 from streamer.redis.entry import parse_version
 from streamer.redis.keys import Keys
@@ -137,14 +134,9 @@ class Switch:
             return sum(not worker.stale(now) for worker in reader.workers())
 
     async def _members(self) -> int:
-        admin = AIOKafkaAdminClient(**self._settings.kafka_options(), request_timeout_ms=REQUEST_MS)
-        try:
-            async with telling_refusals(self._settings):
-                await admin.start()
+        async with administering(self._settings) as admin:
             [described] = await admin.describe_consumer_groups([self._names.group])
-            return sum(len(members) for *_, members in (group[:6] for group in described.groups))
-        finally:
-            await admin.close()
+        return sum(len(members) for *_, members in (group[:6] for group in described.groups))
 
     async def _even_out(self) -> int:
         """Give every topic as many partitions as the one that has most; how many.
@@ -154,33 +146,17 @@ class Switch:
         """
         counts = ours(await read_partition_counts(self._settings), self._names)
         most = max(counts.values())
-        lacking = {topic: NewPartitions(most) for topic, count in counts.items() if count < most}
+        lacking = {topic: most for topic, count in counts.items() if count < most}
         if not lacking:
             return most
-        admin = AIOKafkaAdminClient(**self._settings.kafka_options(), request_timeout_ms=REQUEST_MS)
-        try:
-            async with telling_refusals(self._settings):
-                await admin.start()
-            response = await admin.create_partitions(lacking)
-            for topic, code, reason in response.topic_errors:
-                if code:
-                    raise for_code(code)(f"cannot add partitions to topic {topic!r}: {reason or code}")
-        finally:
-            await admin.close()
+        await add_partitions(self._settings, lacking)
         await self._forget_offsets(most)
         return most
 
     async def _forget_offsets(self, partitions: int) -> None:
-        consumer = AIOKafkaConsumer(
-            **self._settings.consumer_options(), group_id=self._names.group, enable_auto_commit=False
-        )
-        await consumer.start()
-        try:
-            places = [TopicPartition(self._names.trial_events, number) for number in range(partitions)]
-            consumer.assign(places)
-            await consumer.commit(dict.fromkeys(places, 0))
-        finally:
-            await consumer.stop()
+        places = [(self._names.trial_events, number) for number in range(partitions)]
+        async with PartitionReader(self._settings, places, group=self._names.group) as reader:
+            await reader.commit(0)
 
     def _epochs(self, summaries: Iterable[bytes]) -> Iterator[int]:
         """Every epoch that somebody may have seen."""
@@ -195,7 +171,7 @@ class Switch:
 
     async def _write(self, epoch: int, places: Sequence[Place]) -> None:
         """The epoch first: should this break off, whatever is published from then on stands above the old."""
-        async with self._producer() as producer:
+        async with producing(self._settings) as producer:
             for key, value in ((EPOCH_KEY, epoch_value(epoch)), (LOG_KEY, uuid.uuid4().hex[:12].encode())):
                 await producer.send_and_wait(self._names.streamer_meta, value, key=key, partition=0)
             for start in range(0, len(places), WRITES_AT_ONCE):
@@ -206,16 +182,6 @@ class Switch:
                     for place in places[start : start + WRITES_AT_ONCE]
                 ]
                 await asyncio.gather(*acks)
-
-    @asynccontextmanager
-    async def _producer(self) -> AsyncIterator[Any]:
-        producer = AIOKafkaProducer(**self._settings.kafka_options(), acks="all")
-        async with telling_refusals(self._settings):
-            await producer.start()
-        try:
-            yield producer
-        finally:
-            await producer.stop()
 
     async def _remove_from_redis(self, runs: Iterable[str], epoch: int) -> None:
         """As a worker would, with the news that they are gone."""

@@ -20,10 +20,11 @@ from pydantic import ValidationError
 
 from schemas.decode import Reason, decode
 from schemas.news import Rejection
-from streamer.client.log import ConsumerRecord, read_batches, read_topic
 from streamer.client.publish import Publisher
+from streamer.kafka.log import read_batches, read_topic
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of_key
+from streamer.kafka.reader import ConsumerRecord
 from streamer.pipeline import Pipeline
 from streamer.records import Record
 from streamer.settings import Settings
@@ -138,7 +139,7 @@ def read_rejections(settings: Settings) -> Iterator[Rejected]:
     """Every rejection up to the present end of the topic; what is none is left out.
 
     Raises:
-        TopicMissing, TopicUnreadable, aiokafka.errors.KafkaError: see `streamer.client.log`.
+        TopicMissing, TopicUnreadable, KafkaError: see `streamer.kafka.log`.
     """
     for record in read_topic(settings, Names(settings.namespace).trial_rejections):
         if (rejected := _rejected(record)) is not None:
@@ -150,7 +151,7 @@ def read_rejection(settings: Settings, place: Place) -> Rejected:
 
     Raises:
         NoSuchRejection: there is none.
-        TopicMissing, TopicUnreadable, aiokafka.errors.KafkaError: see `streamer.client.log`.
+        TopicMissing, TopicUnreadable, KafkaError: see `streamer.kafka.log`.
     """
     found = asyncio.run(_read_one(settings, place))
     if found is None:

@@ -7,12 +7,10 @@ import time
 import uuid
 from datetime import UTC, datetime
 
-from aiokafka import AIOKafkaProducer
-
 from streamer.client.lag import read_lags
 from streamer.client.reader import StateReader
 from streamer.client.reading import ReaderError
-from streamer.kafka.broker import telling_refusals
+from streamer.kafka.clients import producing
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
 from streamer.kafka.quarantine import repair_key
@@ -70,12 +68,7 @@ def _outcome(reader: StateReader, request: str) -> str | None:
 async def _ask(settings: Settings, run_id: str, request: str) -> None:
     count = len(await read_lags(settings))
     topic = Names(settings.namespace).trials_changelog
-    producer = AIOKafkaProducer(**settings.kafka_options(), acks="all")
-    async with telling_refusals(settings):
-        await producer.start()
-    try:
+    async with producing(settings) as producer:
         await producer.send_and_wait(
             topic, request.encode(), key=repair_key(run_id).encode(), partition=partition_of(run_id, count)
         )
-    finally:
-        await producer.stop()

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
-
-from schemas.identity import encode_id
 from streamer.aggregate.by_subtest import by_subtest
-from streamer.client.log import read_topic
+from streamer.client.scored import ScoredTrialReader
 from streamer.fold import CannotBeFolded, fold_records
+from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
 from streamer.score import PriceTable
 from streamer.settings import Settings
@@ -30,19 +28,17 @@ def scored_trials(settings: Settings, run_id: str) -> list[bytes]:
 
     Raises:
         NotInLog: there is none.
-        TopicMissing, TopicUnreadable, aiokafka.errors.KafkaError: see `streamer.client.log`.
+        TopicMissing, TopicUnreadable, KafkaError: see `streamer.kafka.log`.
     """
     topic = Names(settings.namespace).scored_trials
-    prefix = f"{encode_id(run_id)}|".encode()
-    latest: dict[bytes, bytes] = {}
-    versions: dict[bytes, tuple[int, int]] = {}
+    reader, latest = ScoredTrialReader(run_id), dict[bytes, bytes]()
     for record in read_topic(settings, topic, run_id=run_id):
-        if record.key is None or not record.key.startswith(prefix):
+        if (change := reader.change(record)) is None:
             continue
-        if record.value is None:
-            latest.pop(record.key, None)
-        elif (version := _version(record.value)) >= versions.get(record.key, version):
-            latest[record.key], versions[record.key] = record.value, version
+        if change.value is None:
+            latest.pop(change.key, None)
+        else:
+            latest[change.key] = change.value
     if not latest:
         raise NotInLog(run_id, topic)
     return [latest[key] for key in sorted(latest)]
@@ -54,7 +50,7 @@ def subtests(settings: Settings, run_id: str, prices: PriceTable) -> list[dict[s
     Raises:
         NotInLog: the event topic holds nothing of the run.
         CannotBeFolded: an exception sets it apart.
-        TopicMissing, TopicUnreadable, aiokafka.errors.KafkaError: see `streamer.client.log`.
+        TopicMissing, TopicUnreadable, KafkaError: see `streamer.kafka.log`.
     """
     topic = Names(settings.namespace).trial_events
     records = read_topic(settings, topic, run_id=run_id)
@@ -64,9 +60,3 @@ def subtests(settings: Settings, run_id: str, prices: PriceTable) -> list[dict[s
     if run_id not in folding.runs():
         raise NotInLog(run_id, topic)
     return by_subtest(folding.pipeline.run(run_id).state)
-
-
-def _version(value: bytes) -> tuple[int, int]:
-    """(epoch, state_version): a lower one than seen is a late writer's (docs/design.md, State)."""
-    trial = orjson.loads(value)
-    return trial["epoch"], trial["state_version"]

@@ -15,7 +15,6 @@ from difflib import get_close_matches
 from typing import Literal, cast
 
 import orjson
-from redis import Redis
 
 from schemas.base import SEMANTICS_VERSION
 from schemas.identity import decode_id
@@ -29,20 +28,19 @@ from streamer.client.differences import (
 )
 from streamer.client.folded_log import FoldedLog, fold_log
 from streamer.client.lag import PartitionLag, read_lags
-from streamer.client.log import read_topic
 from streamer.client.published import SCORED, TOPICS, Place, summaries_by_run
 from streamer.client.reader import StateReader
+from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
-from streamer.redis.connect import sync_client
+from streamer.redis.connect import SyncClient, sync_client
+from streamer.redis.entry import DELETED
 from streamer.redis.keys import Keys
 from streamer.score import PriceTable
 from streamer.settings import Settings
 
 POLL_SECONDS = 0.1
 REDIS_TIMEOUT_SECONDS = 5.0
-DELETED_FIELD = b"deleted"
-"""Field of the versions hash that names no key."""
 
 Outcome = Literal["equal", "differs", "unverifiable"]
 
@@ -165,7 +163,7 @@ class Verification:
     def _folded(self, run_id: str | None) -> FoldedLog:
         return fold_log(self._settings, prices=self._prices, run_id=run_id, scored=self._topics)
 
-    def _compare(self, client: Redis, log: FoldedLog, run_id: str | None) -> list[Verdict]:
+    def _compare(self, client: SyncClient, log: FoldedLog, run_id: str | None) -> list[Verdict]:
         members = cast("list[bytes]", client.zrange(self._keys.runs, 0, -1))
         in_redis = [decode_id(member.decode()) for member in members]
         in_topics = _InTopics()
@@ -190,7 +188,7 @@ class Verification:
         return {run: of_run for run, of_run in found.items() if of_run}
 
     def _verdict(
-        self, client: Redis, log: FoldedLog, run_id: str, in_topics: _InTopics, redis_has_runs: bool
+        self, client: SyncClient, log: FoldedLog, run_id: str, in_topics: _InTopics, redis_has_runs: bool
     ) -> Verdict:
         expected = log.runs.get(run_id, {})
         found = self._stored(client, run_id, expected)
@@ -231,10 +229,12 @@ class Verification:
             elif change and value and stored and not difference(key, change, stored):
                 yield from other_bytes(place, change.digest, value, stored)
 
-    def _stored(self, client: Redis, run_id: str, expected: Mapping[str, SummaryChange]) -> dict[str, bytes]:
+    def _stored(
+        self, client: SyncClient, run_id: str, expected: Mapping[str, SummaryChange]
+    ) -> dict[str, bytes]:
         """Every summary of the run in Redis, by key suffix."""
         fields = cast("list[bytes]", client.hkeys(self._keys.versions(run_id)))
-        suffixes = sorted({*expected, *(name.decode() for name in fields if name != DELETED_FIELD)})
+        suffixes = sorted({*expected, *(name.decode() for name in fields)} - {DELETED})
         pipe = client.pipeline(transaction=False)
         for suffix in suffixes:
             pipe.get(self._keys.of_run(run_id, suffix))

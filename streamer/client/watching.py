@@ -8,13 +8,12 @@ from typing import Any, TypeAlias
 
 from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.client.questions import SUMMARIES, Asking, Questions, in_round_trips, parsed, stored_in
-from streamer.redis.entry import Version, parse_version, version_text
+from streamer.redis.entry import DELETED, parse_version, version_text
 from streamer.redis.keys import Keys
 from streamer.redis.script import read_run
+from streamer.versions import Version, is_older
 
 AnyState: TypeAlias = RunSummary | AgentModelSummary | TierSummary
-DELETED = "deleted"
-"""Field of a run's versions that names no key but says when the run was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +112,7 @@ class Watch:
             summary = parsed(SUMMARIES[suffix.partition(":")[0]], self._keys.of_run(run_id, suffix), value)
             version = (summary.epoch, summary.state_version)
         now = _Seen(version, summary.digest if summary else None)
-        if version < before.version:
+        if is_older(version, before.version):
             return []
         seen[suffix] = now
         if now == before or now.digest is before.digest is None:

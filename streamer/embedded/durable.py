@@ -17,10 +17,10 @@ from streamer.embedded.errors import EmbeddedError, ServerFailed
 from streamer.embedded.event_log import EventLog, load
 from streamer.embedded.frames import Frame
 from streamer.embedded.journal import Journal
-from streamer.embedded.kafka_wire import BUFFER_BYTES, Connection
 from streamer.embedded.probe import claimed_port
 from streamer.embedded.proxy import Proxy
 from streamer.kafka.names import Names
+from streamer.kafka.wire import BUFFER_BYTES, Connection
 from streamer.settings import Settings
 
 LOOK_SECONDS = 0.1

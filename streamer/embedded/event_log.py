@@ -11,10 +11,10 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from streamer.embedded.batches import Batch, Packer
 from streamer.embedded.frames import Frame
 from streamer.embedded.journal import Journal
-from streamer.embedded.kafka_wire import Answer, Connection
+from streamer.kafka.record_batches import Batch, Packer
+from streamer.kafka.wire import Answer, Connection
 
 STORAGE_ERROR = 56
 """Kafka's KAFKA_STORAGE_ERROR: producers try again."""

@@ -26,7 +26,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from streamer.embedded.batches import one_record
+from streamer.kafka.record_batches import one_record
 
 MAGIC = b"STRJRNL2"
 MAGIC_1 = b"STRJRNL1"

@@ -11,9 +11,9 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 
-from streamer.embedded.batches import BatchRefused, accepted
 from streamer.embedded.event_log import EventLog
-from streamer.embedded.kafka_wire import (
+from streamer.kafka.record_batches import BatchRefused, accepted
+from streamer.kafka.wire import (
     API_VERSIONS,
     PRODUCE,
     Answer,

@@ -20,8 +20,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-import redis
-
 from streamer.discovery import discovery_path, read_discovery, remove_discovery, write_discovery
 from streamer.embedded.broker import broker_binary
 from streamer.embedded.data_dir import DataDir, default_data_dir
@@ -35,6 +33,8 @@ from streamer.embedded.probe import claimed_port
 from streamer.embedded.processes import Child
 from streamer.embedded.signals import Stopped, stopped_by_signals
 from streamer.embedded.valkey import Valkey, valkey_binary
+from streamer.redis.connect import sync_client
+from streamer.redis.errors import RedisError
 from streamer.redis.keys import Keys
 from streamer.settings import Settings
 
@@ -44,6 +44,7 @@ WORKER_STOP_SECONDS = 20.0
 REPORT_SECONDS = 60.0
 LOOK_SECONDS = 0.2
 MEMORY_LOOK_SECONDS = 5.0
+REDIS_SECONDS = 1.0
 PROBLEM_SECONDS = 1.0
 
 
@@ -236,9 +237,9 @@ class Up:
     def _worker_is_current(self) -> bool:
         """True once a worker owns the partitions and has folded what the journal brought."""
         try:
-            with redis.Redis.from_url(self._redis.url, socket_timeout=1.0) as client:
+            with sync_client(self._redis.url, {}, REDIS_SECONDS) as client:
                 told = client.hvals(Keys(self._settings.namespace).workers)
-        except redis.RedisError:
+        except RedisError:
             return False
         return any(_is_current(json.loads(report)) for report in cast(list[bytes], told))
 
@@ -247,7 +248,7 @@ class Up:
         if self._broker.problem is None or now < self._problem_due:
             return
         self._problem_due = now + PROBLEM_SECONDS
-        with suppress(redis.RedisError), redis.Redis.from_url(self._redis.url, socket_timeout=1.0) as client:
+        with suppress(RedisError), sync_client(self._redis.url, {}, REDIS_SECONDS) as client:
             key = Keys(self._settings.namespace).stack_problem
             client.set(key, self._broker.problem, px=int(3_000 * PROBLEM_SECONDS))
 

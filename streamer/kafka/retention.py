@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
+from streamer.kafka.clients import administering
 from streamer.kafka.names import Names
 from streamer.settings import Settings
 
-REQUEST_MS = 15_000
 FOR_EVER = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
 
 
@@ -16,19 +15,15 @@ async def read_retention(settings: Settings) -> dict[str, str] | None:
     """Those of the settings of `FOR_EVER` that the event topic has otherwise; None: not allowed to know.
 
     Raises:
-        aiokafka.errors.KafkaError: the broker cannot be reached.
+        BrokerRefuses, KafkaError: the broker refuses, or cannot be reached.
     """
     if settings.embedded:
         return {}
     topic = Names(settings.namespace).trial_events
-    admin = AIOKafkaAdminClient(**settings.kafka_options(), request_timeout_ms=REQUEST_MS)
-    try:
-        await admin.start()
+    async with administering(settings) as admin:
         [answer] = await admin.describe_configs(
             [ConfigResource(ConfigResourceType.TOPIC, topic, dict.fromkeys(FOR_EVER, ""))]
         )
-    finally:
-        await admin.close()
     [(error, _, _, _, rows)] = answer.resources
     if error:
         return None

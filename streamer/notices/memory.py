@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from redis.exceptions import RedisClusterException, RedisError
-
 from streamer.client.reader import TIMEOUT_SECONDS
 from streamer.redis.connect import async_client
+from streamer.redis.errors import UNREACHABLE
 from streamer.redis.keys import Keys
 from streamer.settings import Settings
-
-UNREACHABLE = (RedisError, RedisClusterException, OSError, TimeoutError)
 
 
 class Memory:

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
 import redis
 import redis.asyncio
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisClusterException, RedisError
 from redis.retry import Retry
 
+from streamer.redis.errors import ConnectionError, RedisClusterException, RedisError
 from streamer.tls import mismatch
 
+SyncClient: TypeAlias = redis.Redis
 OnConnect = Callable[[redis.asyncio.Connection], Awaitable[None]]
 
 SCHEMES = ("redis", "rediss", "unix")
@@ -74,6 +75,16 @@ def other_protocol(url: str) -> str | None:
     wrong = mismatch(parts.hostname, parts.port or 6379, REDIS_HELLO, tls=tls)
     wanted = "redis://" if tls else "rediss://"
     return f"{wrong}, and its URL begins with {parts.scheme}://. Write {wanted}" if wrong else None
+
+
+def refuse_plaintext(url: str) -> None:
+    """Where the URL says TLS and the server does not speak it, redis-py would wait long: fail at once.
+
+    Raises:
+        ConnectionError: they do not agree.
+    """
+    if url.startswith("rediss:") and other_protocol(url):
+        raise ConnectionError("no TLS")
 
 
 async def check_protocol(url: str, options: Mapping[str, Any]) -> None:

@@ -12,11 +12,11 @@ import orjson
 from schemas.metrics import board_values
 from streamer.aggregate.changes import SummaryChange
 from streamer.redis.keys import Keys
-
-Version = tuple[int, int]
-"""(epoch, state_version): the greater one is the newer one."""
+from streamer.versions import Version
 
 RUN_SUFFIX = "run"
+DELETED = "deleted"
+"""Field of a run's versions that names no key but says when the run was deleted; also in write_run.lua."""
 
 RUN_HEADLINE = {
     "trials": ("trials",),

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from streamer.aggregate.changes import SummaryChange
 from streamer.redis.entry import Entry, entry_of, last_event_seconds
+from streamer.versions import is_older
 
 
 class Owner(Protocol):
@@ -82,7 +83,7 @@ class Writes:
             return None
         for entry in unsent:
             other = entries.get(entry.suffix, entry)
-            newer = entry if entry.version >= other.version else other
+            newer = other if is_older(entry.version, other.version) else entry
             entries[entry.suffix] = replace(newer, news=entry.news)
         return Write(run_id, list(entries.values()), unsent, "", self._next_mark(), whole=True)
 

@@ -11,12 +11,12 @@ from itertools import islice
 from typing import Any, Self
 
 from redis.asyncio import Connection
-from redis.exceptions import RedisClusterException, RedisError
 
 from streamer.aggregate.changes import Cut
 from streamer.redis.cancelling import cancellable
 from streamer.redis.connect import address, async_client
 from streamer.redis.entry import entry_of
+from streamer.redis.errors import UNREACHABLE
 from streamer.redis.heartbeats import Heartbeats
 from streamer.redis.keys import Keys
 from streamer.redis.reconcile import Owner, Writes
@@ -33,8 +33,6 @@ RUNS_PER_RECONCILE = 50
 
 FIRST_RETRY_SECONDS = 0.05
 LAST_RETRY_SECONDS = 5.0
-UNREACHABLE = (RedisError, RedisClusterException, OSError, TimeoutError)
-"""Every way in which Redis can fail to take a write, its own refusals (read-only, out of memory) included."""
 
 
 class RedisSink:

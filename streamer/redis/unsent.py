@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streamer.redis.entry import Entry
+from streamer.versions import is_older
 
 
 class Unsent:
@@ -34,7 +35,7 @@ class Unsent:
             keys = self._runs.setdefault(entry.run_id, {})
             self._count += 1
             keys[entry.suffix] = entry
-        elif entry.version >= other.version:
+        elif not is_older(entry.version, other.version):
             keys[entry.suffix] = replace(entry, news=entry.news or other.news)
 
     def discard(self, entry: Entry) -> None:

@@ -10,13 +10,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from typing import TypeVar
 
-from aiokafka.errors import KafkaError
 from pydantic import ValidationError
 
 from schemas.news import Rejection
-from streamer.client.log import TopicMissing
 from streamer.client.rejections import Place, Rejected
 from streamer.client.subscribe import follow
+from streamer.kafka.errors import KafkaError, TopicMissing
 from streamer.settings import Settings
 from streamer.watch.following import RETRY_SECONDS, Rejections, Tell
 from streamer.watch.newest import newest_trials

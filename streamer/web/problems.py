@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from aiokafka.errors import KafkaError
 from starlette.responses import Response
 
 from schemas.canonical import canonical_json
-from streamer.client.log import TopicMissing, TopicUnreadable
 from streamer.client.reading import (
     RedisUnavailable,
     UnknownBenchmark,
@@ -16,6 +14,7 @@ from streamer.client.reading import (
     UnknownRun,
     UnreadableSummary,
 )
+from streamer.kafka.errors import KafkaError, TopicMissing, TopicUnreadable
 from streamer.web.models import Problem
 
 MEDIA_TYPE = "application/problem+json"

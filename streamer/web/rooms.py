@@ -16,13 +16,12 @@ from datetime import UTC, datetime
 from schemas.canonical import canonical_json
 from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.client.lifecycle import state_of
+from streamer.versions import Version, is_older
 from streamer.web.models import RunNow
 
 AnyState = RunSummary | AgentModelSummary | TierSummary
 Key = tuple[str, str, str, str]
 """Run id, type, tier or "", agent:model or ""."""
-
-Version = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ class Room:
         version = (summary.epoch, summary.state_version)
         before = self._entries.get(key)
         known = before is not None and before.digest is not None
-        if before is not None and known and version < before.version:
+        if before is not None and known and is_older(version, before.version):
             return
         if before is not None and (version, summary.digest) == (before.version, before.digest):
             return

@@ -11,10 +11,8 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import orjson
-
-from schemas.identity import encode_id
-from streamer.client.log import ConsumerRecord, read_batches
+from streamer.client.scored import ScoredTrialReader, TrialChange
+from streamer.kafka.log import read_batches
 from streamer.kafka.names import Names
 from streamer.settings import Settings
 from streamer.web.models import TrialRow
@@ -25,8 +23,6 @@ MAX_TRIALS = 200_000
 
 FRESH_SECONDS = 2.0
 """What was read so recently is not read again."""
-
-Version = tuple[int, int]
 
 
 class TooManyTrials(Exception):
@@ -48,20 +44,19 @@ class TrialMoved(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HeldTrial:
-    """What is held of a trial: its row, where it stands, its version, and the order in which it came."""
+    """What is held of a trial: its row, and where the record of it stands."""
 
     row: TrialRow
     key: bytes
     offset: int
-    version: Version
 
 
 @dataclass(slots=True)
 class _Run:
     """The trials of one run, as far as they have been read."""
 
+    reader: ScoredTrialReader
     trials: dict[str, HeldTrial]
-    gone: dict[str, Version]
     lock: asyncio.Lock
     next_offset: int = 0
     read_at: float = float("-inf")
@@ -86,9 +81,9 @@ class TrialLog:
 
         Raises:
             TooManyTrials: the run has more than MAX_TRIALS.
-            TopicMissing, TopicUnreadable, aiokafka.errors.KafkaError: see `streamer.client.log`.
+            TopicMissing, TopicUnreadable, KafkaError: see `streamer.kafka.log`.
         """
-        run = self._runs.pop(run_id, None) or _Run({}, {}, asyncio.Lock())
+        run = self._runs.pop(run_id, None) or _Run(ScoredTrialReader(run_id), {}, asyncio.Lock())
         self._runs[run_id] = run  # the last one in the order of eviction
         async with run.lock:
             if self._clock() - run.read_at >= FRESH_SECONDS:
@@ -116,14 +111,13 @@ class TrialLog:
         raise TrialMoved
 
     async def _read_on(self, run_id: str, run: _Run) -> None:
-        prefix = f"{encode_id(run_id)}|".encode()
         try:
             async for batch in read_batches(
                 self._settings, self._topic, run_id=run_id, start=run.next_offset
             ):
                 for record in batch:
-                    if record.key is not None and record.key.startswith(prefix):
-                        _take(run, record)
+                    if (change := run.reader.change(record)) is not None:
+                        _take(run, change)
                     run.next_offset = record.offset + 1
                 self._make_room(run_id, run)
                 await asyncio.sleep(0)
@@ -139,17 +133,9 @@ class TrialLog:
             del self._runs[next(name for name in self._runs if name != run_id)]
 
 
-def _take(run: _Run, record: ConsumerRecord) -> None:
-    """Fold one record; what is older than what was seen of the same slot is a late writer's."""
-    trial_id = hashlib.sha256(record.key).hexdigest()[:24]
-    held = run.trials.get(trial_id)
-    if record.value is None:
-        if run.trials.pop(trial_id, None) and held:
-            run.gone[trial_id] = held.version
-        return
-    trial = orjson.loads(record.value)
-    version = (trial["epoch"], trial["state_version"])
-    if version < (held.version if held else run.gone.get(trial_id, version)):
-        return
+def _take(run: _Run, change: TrialChange) -> None:
+    """What changed last stands at the end."""
+    trial_id = hashlib.sha256(change.key).hexdigest()[:24]
     run.trials.pop(trial_id, None)
-    run.trials[trial_id] = HeldTrial(row_of(trial_id, trial), record.key, record.offset, version)
+    if change.trial is not None:
+        run.trials[trial_id] = HeldTrial(row_of(trial_id, change.trial), change.key, change.offset)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-MAX_MESSAGE_BYTES = 4 * 1024 * 1024
-"""Largest record batch on both sides of the wire: a state page with one 1 MiB event, and room."""
+from streamer.kafka.limits import MAX_MESSAGE_BYTES
 
 MAX_RECORD_BYTES = MAX_MESSAGE_BYTES - 16 * 1024
 """Largest key and value together, before compression: the record batch around them needs some room."""
@@ -22,9 +21,6 @@ MAX_UNDONE_RECORDS = 8_000
 
 USUAL_RECORD_BYTES = 4 * 1024
 """A larger record counts as several of those not done, which so take 32 MB at most, and one batch more."""
-
-FETCH_WAIT_MS = 500
-"""How long a broker may hold an empty fetch. Apache Kafka answers at once when data come."""
 
 FETCH_TURN_SECONDS = 0.2
 """How long one fetch waits for records: partitions resumed meanwhile have to wait along."""

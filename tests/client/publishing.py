@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from streamer.client import TrialPublisher
-from streamer.client.log import read_topic
+from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
 from streamer.settings import Settings

@@ -11,10 +11,11 @@ from aiokafka.errors import KafkaConnectionError
 from aiokafka.partitioner import DefaultPartitioner
 
 from streamer.client import publish
-from streamer.client.log import TopicMissing, read_topic
 from streamer.client.publish import NotDelivered, Outgoing, Publisher, ThreadedPublisher, outgoing
 from streamer.embedded.broker import Broker
 from streamer.embedded.probe import free_port
+from streamer.kafka.errors import TopicMissing
+from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of_key
 from streamer.settings import Settings

@@ -9,8 +9,8 @@ from contextlib import aclosing
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from streamer.client.log import TopicMissing
 from streamer.client.subscribe import Update, follow
+from streamer.kafka.errors import TopicMissing
 from streamer.kafka.names import Names
 from streamer.settings import Settings
 from tests.support.builders import an_agent_model_change

@@ -20,11 +20,11 @@ from schemas.decode import decode
 from schemas.events import EVENT
 from streamer.client import AsyncTrialPublisher, InvalidEvent, InvalidEvents, TrialPublisher
 from streamer.client.checking import CHANGED, SLICE_ENTRIES, check
-from streamer.client.log import read_topic
 from streamer.client.outbound import AnEvent
 from streamer.client.publish import Outgoing
 from streamer.client.spill import REFUSED, spill_dir
 from streamer.client.taking import take
+from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
 from streamer.settings import Settings
 from streamer.worker.process.topics import ensure_topics

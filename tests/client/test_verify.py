@@ -16,10 +16,10 @@ from aiokafka.errors import KafkaConnectionError
 from schemas.base import SEMANTICS_VERSION
 from schemas.canonical import digest_of
 from streamer.client.lag import read_lags
-from streamer.client.log import read_batches
 from streamer.client.publish import ThreadedPublisher, outgoing
 from streamer.client.verify import Verdict, Verification
 from streamer.embedded.probe import free_port
+from streamer.kafka.log import read_batches
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
 from streamer.redis.keys import Keys

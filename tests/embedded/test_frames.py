@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.embedded.batches import unpacked
 from streamer.embedded.frames import HEAD_BYTES, MAGIC, MAGIC_1, MARK, Damage, Frame, encode, read_frames
+from streamer.kafka.record_batches import unpacked
 from tests.support.examples import examples
 
 VERSION_1 = Path(__file__).with_name("data") / "journal-1" / "00000001.journal"

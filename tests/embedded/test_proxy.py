@@ -20,12 +20,12 @@ from aiokafka.errors import KafkaError
 from streamer.embedded import event_log, journal
 from streamer.embedded.durable import DurableBroker
 from streamer.embedded.errors import EmbeddedError
-from streamer.embedded.kafka_wire import PRODUCE, Connection, Produce, Request, read_answers
 from streamer.embedded.probe import free_port, kafka_answers
+from streamer.kafka.wire import PRODUCE, Connection, Produce, Request, read_answers
 from streamer.settings import Settings
 from tests.embedded.full_disk import small_disk
-from tests.embedded.test_batches import REFUSED, batch
 from tests.embedded.writers import TOPIC, Place, held
+from tests.kafka.test_record_batches import REFUSED, batch
 from tests.support.worker_process import wait_for
 
 pytestmark = pytest.mark.stack

@@ -12,8 +12,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from streamer.client.log import read_topic
 from streamer.embedded.probe import free_port
+from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
 from streamer.settings import Settings
 from streamer.sources.base import ConvertOptions

@@ -13,7 +13,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from streamer.client.loop_thread import LoopThread
-from streamer.worker.limits import MAX_MESSAGE_BYTES
+from streamer.kafka.limits import MAX_MESSAGE_BYTES
 from tests.faults.traffic import Message
 from tests.support.worker_process import wait_for
 

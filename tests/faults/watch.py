@@ -18,10 +18,10 @@ from aiokafka.errors import KafkaError
 
 from streamer.client.loop_thread import LoopThread
 from streamer.kafka.consumer import AIOKafkaConsumer
+from streamer.kafka.limits import MAX_MESSAGE_BYTES
 from streamer.kafka.names import Names
 from streamer.redis.keys import Keys
 from streamer.settings import Settings
-from streamer.worker.limits import MAX_MESSAGE_BYTES
 
 POLL_MS = 100
 REDIS_POLL_SECONDS = 0.1

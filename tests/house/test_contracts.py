@@ -14,7 +14,7 @@ from tests.house.repository import ROOT, pyproject, tracked_files
 
 TOOLS = pyproject()["tool"]
 CONTRACTS: list[dict[str, Any]] = TOOLS["importlinter"]["contracts"]
-LAYERS, CORE, WIRE, FAUST, ROOMS, CIRCLES = (contract["name"] for contract in CONTRACTS)
+LAYERS, CORE, WIRE, FAUST, ROOMS, CIRCLES, KAFKA, REDIS = (contract["name"] for contract in CONTRACTS)
 CORE_CONTRACT = CONTRACTS[1]
 BANNED: dict[str, dict[str, str]] = TOOLS["ruff"]["lint"]["flake8-tidy-imports"]["banned-api"]
 EXEMPT = [
@@ -43,7 +43,13 @@ PLANTS = [
     Plant(ROOMS, "streamer/worker/process/planted.py", "import streamer.worker.app"),
     Plant(ROOMS, "streamer/worker/a_new_room/planted.py", ""),
     Plant(CIRCLES, "streamer/worker/limits.py", "import streamer.worker.faust.stores"),
-    Plant(CIRCLES, "streamer/worker/faust/topic_partition.py", "import streamer.worker.faust.log_reader"),
+    Plant(CIRCLES, "streamer/worker/faust/topic_partition.py", "import streamer.worker.faust.event_consumer"),
+    Plant(KAFKA, "streamer/client/publish.py", "from aiokafka.errors import KafkaError"),
+    Plant(KAFKA, "streamer/embedded/proxy.py", "import aiokafka"),
+    Plant(KAFKA, "streamer/worker/app.py", "import aiokafka"),
+    Plant(REDIS, "streamer/web/hub.py", "import redis"),
+    Plant(REDIS, "streamer/worker/app.py", "from redis.asyncio import Redis"),
+    Plant(REDIS, "streamer/kafka/log.py", "import redis"),
 ]
 """Violations of each contract but the core's, whose plants `core_plants` derives. Add yours."""
 

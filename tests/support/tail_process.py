@@ -11,7 +11,7 @@ from pathlib import Path
 
 import orjson
 
-from streamer.client.log import read_topic
+from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
 from streamer.settings import Settings
 from tests.support.cli import COMMAND

@@ -7,9 +7,9 @@ from contextlib import aclosing
 
 import pytest
 
-from streamer.client.log import partitions_of
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
+from streamer.kafka.partitions import partitions_of
 from streamer.settings import Settings
 from streamer.watch import newest
 from streamer.watch.newest import newest_trials

@@ -17,7 +17,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from schemas.canonical import digest_of
 from schemas.identity import decode_id
-from streamer.client.log import read_topic
+from streamer.kafka.log import read_topic
 from streamer.kafka.meta import CONFIGURATION_KEY
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of

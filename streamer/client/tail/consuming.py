@@ -9,12 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from aiokafka.errors import KafkaError
-
 from streamer.client.lag import PartitionLag, read_lags
-from streamer.client.log import TopicMissing
 from streamer.client.reader import StateReader
 from streamer.client.reading import ReaderError
+from streamer.kafka.errors import KafkaError, TopicMissing
 from streamer.settings import Settings
 
 IDLE_SECONDS = 10.0

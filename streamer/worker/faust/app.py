@@ -13,6 +13,7 @@ import faust
 from faust.sensors.prometheus import FaustMetrics, PrometheusMonitor
 from prometheus_client import CollectorRegistry
 
+from streamer.kafka.limits import MAX_MESSAGE_BYTES
 from streamer.kafka.names import Names
 from streamer.settings import Settings
 from streamer.worker.faust.event_consumer import EventConsumer
@@ -21,7 +22,6 @@ from streamer.worker.faust.topic_partition import TopicPartition
 from streamer.worker.limits import (
     BROKER_PATIENCE_SECONDS,
     EMBEDDED_SESSION_TIMEOUT_SECONDS,
-    MAX_MESSAGE_BYTES,
     MAX_POLL_RECORDS,
 )
 

@@ -11,12 +11,12 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from aiokafka import AIOKafkaProducer
-from aiokafka.errors import MessageSizeTooLargeError, RecordListTooLargeError
-
+from streamer.kafka.clients import KafkaProducer, producer
+from streamer.kafka.errors import TOO_LARGE
+from streamer.kafka.limits import MAX_MESSAGE_BYTES
 from streamer.settings import Settings
 from streamer.worker import limits
-from streamer.worker.limits import BROKER_PATIENCE_SECONDS, MAX_MESSAGE_BYTES, SEND_BATCH_BYTES
+from streamer.worker.limits import BROKER_PATIENCE_SECONDS, SEND_BATCH_BYTES
 
 NO_HEADERS: list[tuple[str, bytes]] = []
 """Of nearly all records; aiokafka wants a list."""
@@ -31,10 +31,6 @@ class ProducerRecord(NamedTuple):
     value: bytes | None
     timestamp_ms: int | None = None
     headers: list[tuple[str, bytes]] = NO_HEADERS
-
-
-TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
-"""How a broker refuses a record batch for its size; every other error is one of the infrastructure."""
 
 
 class RecordTooLarge(ValueError):
@@ -176,10 +172,9 @@ class Producer:
         await old.stop()
         await self._producer.start()
 
-    def _new_producer(self) -> AIOKafkaProducer:
-        return AIOKafkaProducer(
-            **self._settings.kafka_options(),
-            acks="all",
+    def _new_producer(self) -> KafkaProducer:
+        return producer(
+            self._settings,
             enable_idempotence=self._idempotent,
             compression_type=self._settings.codec,
             max_batch_size=SEND_BATCH_BYTES,

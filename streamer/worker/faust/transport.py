@@ -24,15 +24,15 @@ from faust.types import TP, ConsumerMessage
 from yarl import URL
 
 from streamer.kafka.consumer import AIOKafkaConsumer
-from streamer.kafka.ends import stable_end
+from streamer.kafka.limits import FETCH_WAIT_MS
+from streamer.kafka.log import ends_of
+from streamer.kafka.reader import stable_end
 from streamer.settings import READ_COMMITTED, Settings
 from streamer.worker.faust.batches import Batch, HandedBatches
 from streamer.worker.faust.event_consumer import Committed
-from streamer.worker.faust.high_watermarks import high_watermarks
 from streamer.worker.limits import (
     EMBEDDED_FETCH_WAIT_MS,
     FETCH_TURN_SECONDS,
-    FETCH_WAIT_MS,
     MAX_UNDONE_RECORDS,
 )
 
@@ -60,7 +60,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     def highwater(self, tp: TP) -> Any:
         """Where a partition ends, open transactions left out; None before a fetch."""
-        return stable_end(self._ensure_consumer(), TopicPartition(tp.topic, tp.partition))
+        return stable_end(self._ensure_consumer(), tp)
 
 
 class Consumer(driver.Consumer):
@@ -204,9 +204,12 @@ class Consumer(driver.Consumer):
         return Committed(found[place].offset, by_others=not told)
 
     async def highwaters(self, *partitions: Any) -> Mapping[Any, int]:
-        """Ends of the partitions; on the embedded broker those that a fetch says (see `ends`)."""
+        """Ends of the partitions; on the embedded broker as told by fetches (`streamer.kafka.reader`)."""
         reported: Mapping[Any, int] = await super().highwaters(*partitions)
-        return await self.transport.high_watermarks(reported)
+        if not self.transport.settings.embedded:
+            return reported
+        known = [tp for tp, end in reported.items() if end is not None]
+        return {**reported, **await ends_of(self.transport.settings, known)}
 
 
 class Transport(driver.Transport):
@@ -216,12 +219,6 @@ class Transport(driver.Transport):
     event_topic: str
     fetch_wait_ms: int
     settings: Settings
-
-    async def high_watermarks(self, reported: Mapping[Any, int]) -> Mapping[Any, int]:
-        """Correct what ListOffsets answered, where the broker needs it."""
-        if not self.settings.embedded:
-            return reported
-        return await high_watermarks(self.settings, reported)
 
 
 def batch_transport(app: faust.App, settings: Settings, event_topic: str) -> Transport:

@@ -12,8 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
-from aiokafka.errors import KafkaError
-
+from streamer.kafka.errors import KafkaError, TopicUnreadable
 from streamer.kafka.meta import CONFIGURATION_KEY, current_configuration
 from streamer.kafka.names import Names
 from streamer.settings import Settings
@@ -82,7 +81,7 @@ class Configuration:
 
     async def check_now(self) -> None:
         """Read those records and check; later, if the broker is away."""
-        with suppress(KafkaError):
+        with suppress(KafkaError, TopicUnreadable):
             self.check(await meta_records(self._settings))
 
     def _waits(self, current: str) -> str:

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aiokafka.errors import KafkaConnectionError, KafkaError
-
+from streamer.kafka.errors import KafkaConnectionError, KafkaError
 from streamer.redis.connect import BadRedisUrl, check_protocol
 from streamer.redis.sink import RedisSink
 from streamer.settings import Settings

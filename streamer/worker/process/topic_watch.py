@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from aiokafka.errors import KafkaError
-
+from streamer.kafka.errors import KafkaError
 from streamer.kafka.names import Names
-from streamer.kafka.partition_counts import read_partition_counts
+from streamer.kafka.partitions import read_partition_counts
 from streamer.kafka.retention import read_retention, what_is_finite
 from streamer.settings import Settings
 from streamer.worker.process.topics import check_counts, plan

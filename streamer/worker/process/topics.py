@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import (
-    LeaderNotAvailableError,
-    TopicAlreadyExistsError,
-    UnknownTopicOrPartitionError,
-    for_code,
-)
-
-from streamer.kafka.broker import telling_refusals
+from streamer.kafka.clients import administering
+from streamer.kafka.creation import create_topic, partition_count
+from streamer.kafka.limits import MAX_MESSAGE_BYTES
 from streamer.kafka.names import Names
-from streamer.kafka.partition_counts import ours, read_partition_counts, what_differs
+from streamer.kafka.partitions import ours, read_partition_counts, what_differs
 from streamer.settings import Settings
-from streamer.worker.limits import MAX_MESSAGE_BYTES
 
-PROPAGATION_SECONDS = 30.0
-_NOT_YET = (0, UnknownTopicOrPartitionError.errno, LeaderNotAvailableError.errno)
+REQUEST_MS = 40_000
+"""Creating topics may take a busy broker longer than a person waits for an answer."""
 
 ROOM = {"max.message.bytes": str(MAX_MESSAGE_BYTES)}
 
@@ -76,20 +68,15 @@ async def ensure_topics(settings: Settings) -> None:
     Raises:
         TopicMismatch: a topic exists with another partition count.
         BrokerRefuses: wrong credentials, or a certificate that is not trusted.
-        aiokafka.errors.KafkaError: the broker refused; the message names the topic.
+        KafkaError: the broker refused; the message names the topic.
     """
-    admin = AIOKafkaAdminClient(**settings.kafka_options())
-    try:
-        async with telling_refusals(settings):
-            await admin.start()
+    async with administering(settings, REQUEST_MS) as admin:
         wanted = plan(settings)
         existing = set(await admin.list_topics())
         for topic in wanted:
             if topic.name not in existing:
-                await _create(admin, topic, settings.replication)
-        found = {topic.name: await _partition_count(admin, topic.name) for topic in wanted}
-    finally:
-        await admin.close()
+                await create_topic(admin, topic.name, topic.partitions, settings.replication, topic.config)
+        found = {topic.name: await partition_count(admin, topic.name) for topic in wanted}
     check_counts(found, settings)
 
 
@@ -98,7 +85,7 @@ async def check_topics(settings: Settings) -> None:
 
     Raises:
         TopicMismatch: partitions were added.
-        aiokafka.errors.KafkaError: the broker cannot be reached, or refuses.
+        KafkaError: the broker cannot be reached, or refuses.
     """
     check_counts(await read_partition_counts(settings), settings)
 
@@ -107,24 +94,3 @@ def check_counts(counts: Mapping[str, int], settings: Settings) -> None:
     """The same of counts that were just read; raises TopicMismatch."""
     if wrong := what_differs(ours(counts, Names(settings.namespace)), settings.partitions):
         raise TopicMismatch(wrong)
-
-
-async def _create(admin: AIOKafkaAdminClient, topic: TopicPlan, replication: int) -> None:
-    new = NewTopic(topic.name, topic.partitions, replication, topic_configs=topic.config)
-    response = await admin.create_topics([new])
-    for name, code, *reason in response.topic_errors:
-        if code not in (0, TopicAlreadyExistsError.errno):  # another worker may have been faster
-            raise for_code(code)(f"cannot create topic {name!r}: {reason[0] if reason else code}")
-
-
-async def _partition_count(admin: AIOKafkaAdminClient, topic: str) -> int:
-    """Partitions of a topic; waits until the brokers have heard of one that was just created."""
-    deadline = asyncio.get_running_loop().time() + PROPAGATION_SECONDS
-    while True:
-        [found] = await admin.describe_topics([topic])
-        code = found["error_code"]
-        if code == 0 and found["partitions"]:
-            return len(found["partitions"])
-        if code not in _NOT_YET or asyncio.get_running_loop().time() > deadline:
-            raise for_code(code)(f"cannot describe topic {topic!r}")
-        await asyncio.sleep(0.05)

@@ -17,11 +17,11 @@ from operator import itemgetter
 
 from streamer.aggregate.changes import SummaryChange
 from streamer.aggregate.group_id import SummaryKind
+from streamer.kafka.log import records_between
 from streamer.kafka.names import Names
 from streamer.pipeline import Pipeline
 from streamer.settings import Settings
 from streamer.worker.clock import clock
-from streamer.worker.faust.log_reader import records_between
 from streamer.worker.faust.tables import Tables
 from streamer.worker.faust.topic_partition import TopicPartition
 from streamer.worker.limits import PAGES_PER_TURN

@@ -15,13 +15,14 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 import orjson
-from aiokafka.errors import KafkaError
 
 from schemas.identity import decode_id
+from streamer.kafka.errors import KafkaError
+from streamer.kafka.log import records_between
 from streamer.kafka.quarantine import run_to_repair
 from streamer.settings import Settings
+from streamer.versions import Version, is_older, version_of
 from streamer.worker.faust.app import StreamerApp
-from streamer.worker.faust.log_reader import records_between
 from streamer.worker.faust.producer import Producer, ProducerRecord
 from streamer.worker.faust.tables import Table, Tables
 from streamer.worker.faust.topic_partition import TopicPartition
@@ -76,7 +77,7 @@ class Fencing:
                 key = raw.decode("utf-8")
                 run_id = decode_id(key.split("|", 1)[0])
                 known = partition.pipeline.knows(run_id) or partition.pipeline.holds(run_id)
-                if (known or run_id in partition.closed) and is_older(value, table.get(key)):
+                if (known or run_id in partition.closed) and is_overwritten(value, table.get(key)):
                     outs.append(ProducerRecord(table.topic, number, raw, table.get(key)))
             if outs:
                 log.warning(
@@ -97,18 +98,17 @@ def _note_requests(partition: Partition, written: Mapping[bytes, bytes | None]) 
             partition.repairs[run_id] = value.decode("utf-8", "replace")
 
 
-def is_older(written: bytes | None, own: bytes | None) -> bool:
+def is_overwritten(written: bytes | None, own: bytes | None) -> bool:
     """True if what somebody else wrote says less than, or other than, what the owner says.
 
     >>> old, new = (b'{"epoch": 1, "state_version": %d}' % n for n in (3, 7))
-    >>> is_older(old, new), is_older(new, old), is_older(new, new), is_older(None, new), is_older(old, None)
-    (True, False, False, True, True)
+    >>> [is_overwritten(*pair) for pair in ((old, new), (new, old), (new, new), (None, new), (old, None))]
+    [True, False, False, True, True]
     """
     if written is None or own is None:
         return written != own
-    return written != own and _version(written) <= _version(own)
+    return written != own and not is_older(_version(own), _version(written))
 
 
-def _version(value: bytes) -> tuple[int, int]:
-    summary = orjson.loads(value)
-    return int(summary["epoch"]), int(summary["state_version"])
+def _version(value: bytes) -> Version:
+    return version_of(orjson.loads(value))

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 import platformdirs
-from aiokafka import AIOKafkaProducer
 
+from streamer.kafka.clients import producing
 from streamer.kafka.meta import LOG_KEY
 from streamer.kafka.names import Names
 from streamer.settings import Settings
@@ -35,15 +35,11 @@ async def log_name(settings: Settings) -> str:
     """The name of this deployment's log, in the topic `streamer-meta`; the first who asks gives it one."""
     name = await _known_name(settings)
     if name is None:
-        producer = AIOKafkaProducer(**settings.kafka_options(), acks="all")
-        await producer.start()
-        try:
-            new = uuid.uuid4().hex[:12].encode()
+        new = uuid.uuid4().hex[:12].encode()
+        async with producing(settings) as producer:
             await producer.send_and_wait(
                 Names(settings.namespace).streamer_meta, new, key=LOG_KEY, partition=0
             )
-        finally:
-            await producer.stop()
         name = await _known_name(settings) or new.decode()
     return name
 

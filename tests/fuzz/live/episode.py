@@ -24,9 +24,9 @@ import redis
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from streamer.client.log import read_topic
 from streamer.client.reader import StateReader
 from streamer.client.reading import UnknownRun
+from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
 from streamer.pipeline import Pipeline
 from streamer.records import Record

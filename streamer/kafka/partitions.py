@@ -1,4 +1,4 @@
-"""How many partitions our topics have, and what to do where they differ.
+"""How many partitions topics have, and what to do where those of ours differ.
 
 A run lives in partition murmur2(run_id) mod N of every topic. So all topics of a deployment have the same
 count, but for `streamer-meta`, and workers may only work while they agree about it.
@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin import NewPartitions
+from aiokafka.errors import for_code
 
 from schemas.topics import TOPICS
-from streamer.kafka.broker import telling_refusals
+from streamer.kafka.clients import administering
+from streamer.kafka.errors import TopicMissing
 from streamer.kafka.names import Names
 from streamer.settings import Settings
 
-REQUEST_MS = 15_000
 SINGLE = "streamer-meta"
 """The one topic that has one partition whatever the others have."""
 
@@ -24,16 +25,42 @@ async def read_partition_counts(settings: Settings) -> dict[str, int]:
     """By full name, of all topics there are: asking for one by name may create it.
 
     Raises:
-        BrokerRefuses, aiokafka.errors.KafkaError: the broker refuses, or cannot be reached.
+        BrokerRefuses, KafkaError: the broker refuses, or cannot be reached.
     """
-    admin = AIOKafkaAdminClient(**settings.kafka_options(), request_timeout_ms=REQUEST_MS)
-    try:
-        async with telling_refusals(settings):
-            await admin.start()
+    async with administering(settings) as admin:
         described = await admin.describe_topics()
-    finally:
-        await admin.close()
     return {topic["topic"]: len(topic["partitions"]) for topic in described}
+
+
+async def partitions_of(settings: Settings, topic: str) -> set[int]:
+    """Numbers of the partitions of one topic.
+
+    Raises:
+        TopicMissing: there is no such topic.
+        BrokerRefuses, KafkaError: the broker refuses, or cannot be reached.
+    """
+    counts = await read_partition_counts(settings)
+    if topic not in counts:
+        raise TopicMissing(topic, settings.bootstrap)
+    return set(range(counts[topic]))
+
+
+async def add_partitions(settings: Settings, counts: Mapping[str, int]) -> None:
+    """Give topics more partitions.
+
+    Args:
+        settings: where the broker is.
+        counts: by full name, how many each shall have.
+
+    Raises:
+        BrokerRefuses, KafkaError: the broker refuses, or cannot be reached.
+    """
+    wanted = {topic: NewPartitions(count) for topic, count in counts.items()}
+    async with administering(settings) as admin:
+        response = await admin.create_partitions(wanted)
+    for topic, code, reason in response.topic_errors:
+        if code:
+            raise for_code(code)(f"cannot add partitions to topic {topic!r}: {reason or code}")
 
 
 def ours(counts: Mapping[str, int], names: Names) -> dict[str, int]:

@@ -2,39 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
-from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from streamer.client.log import TopicMissing, read_topic
+from streamer.kafka.errors import TopicMissing
+from streamer.kafka.log import read_topic
 from streamer.settings import Settings
-from tests.support.layers import ENGINES
-
-
-@pytest.fixture(params=ENGINES)
-def settings(request: pytest.FixtureRequest) -> Settings:
-    fixture = "embedded_broker" if request.param == "embedded" else "kafka_bootstrap"
-    return Settings(bootstrap=request.getfixturevalue(fixture), embedded=request.param == "embedded")
-
-
-def fill(settings: Settings, topic: str, batches: list[tuple[int, int]], partitions: int = 3) -> None:
-    """Create the topic and send, for each (partition, size), one record batch of that size."""
-
-    async def send() -> None:
-        admin = AIOKafkaAdminClient(**settings.kafka_options())
-        await admin.start()
-        await admin.create_topics([NewTopic(topic, partitions, 1)])
-        await admin.close()
-        async with AIOKafkaProducer(**settings.kafka_options()) as producer:
-            for partition, size in batches:
-                batch = producer.create_batch()
-                for number in range(size):
-                    batch.append(key=b"k", value=b"%d" % number, timestamp=1_700_000_000_000 + number)
-                await (await producer.send_batch(batch, topic, partition=partition))
-
-    asyncio.run(send())
+from tests.kafka.filling import fill
 
 
 def test_every_record_of_a_last_batch_with_many_records_is_read(settings: Settings, namespace: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
-from streamer.embedded.batches import (
+from streamer.kafka.record_batches import (
     CODECS,
     CORRUPT,
     INVALID,

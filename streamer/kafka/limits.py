@@ -1,0 +1,21 @@
+"""Sizes and times of everything that talks to Kafka, each with its unit and its reason."""
+
+from __future__ import annotations
+
+MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+"""Largest record batch on both sides of the wire: a state page with one 1 MiB event, and room."""
+
+FETCH_WAIT_MS = 500
+"""How long a broker may hold an empty fetch. Apache Kafka answers at once when data come."""
+
+SHORT_WAIT_MS = 20
+"""The same where nothing may come: at the end of a partition, and always on the embedded broker.
+
+That broker holds an empty fetch for the whole time, whatever comes: this is the latency of its followers.
+"""
+
+REQUEST_MS = 15_000
+"""How long a request of a reader or of an admin client may take, for a person who waits."""
+
+PATIENCE_SECONDS = 60.0
+"""A partition that gives nothing new for so long cannot be read."""

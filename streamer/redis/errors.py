@@ -1,0 +1,25 @@
+"""What redis-py raises, for those who handle it."""
+
+from __future__ import annotations
+
+from redis.exceptions import (
+    AuthenticationError,
+    AuthorizationError,
+    ConnectionError,
+    RedisClusterException,
+    RedisError,
+    ResponseError,
+)
+
+__all__ = [
+    "UNREACHABLE",
+    "AuthenticationError",
+    "AuthorizationError",
+    "ConnectionError",
+    "RedisClusterException",
+    "RedisError",
+    "ResponseError",
+]
+
+UNREACHABLE = (RedisError, RedisClusterException, OSError, TimeoutError)
+"""Every way in which Redis can fail to take a write, its own refusals (read-only, out of memory) included."""

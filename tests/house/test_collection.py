@@ -1,0 +1,22 @@
+"""Collecting the tests imports every module of theirs, which must change nothing of the product."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import schemas.base
+import schemas.limits
+from tests.house.repository import ROOT
+
+
+def constants() -> str:
+    """Every constant of the modules that tests change in processes of their own."""
+    found = {**vars(schemas.base), **vars(schemas.limits)}
+    return repr({name: value for name, value in sorted(found.items()) if name.isupper()})
+
+
+def test_the_constants_are_those_of_a_fresh_process() -> None:
+    command = [sys.executable, "-c", f"from {__name__} import constants; print(constants())"]
+    fresh = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    assert fresh.stdout.strip() == constants()

@@ -1,0 +1,36 @@
+"""Topics with record batches of given sizes."""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from streamer.settings import Settings
+
+
+def fill(settings: Settings, topic: str, batches: list[tuple[int, int]], partitions: int = 3) -> None:
+    """Create the topic and send, for each (partition, size), one record batch of that size."""
+    asyncio.run(create_and_fill(settings, topic, batches, partitions))
+
+
+async def create_and_fill(
+    settings: Settings, topic: str, batches: list[tuple[int, int]], partitions: int = 3
+) -> None:
+    """The same, awaited."""
+    admin = AIOKafkaAdminClient(**settings.kafka_options())
+    await admin.start()
+    await admin.create_topics([NewTopic(topic, partitions, 1)])
+    await admin.close()
+    await append(settings, topic, batches)
+
+
+async def append(settings: Settings, topic: str, batches: list[tuple[int, int]]) -> None:
+    """Send further record batches: (partition, size) each."""
+    async with AIOKafkaProducer(**settings.kafka_options()) as producer:
+        for partition, size in batches:
+            batch = producer.create_batch()
+            for number in range(size):
+                batch.append(key=b"k", value=b"%d" % number, timestamp=1_700_000_000_000 + number)
+            await (await producer.send_batch(batch, topic, partition=partition))
