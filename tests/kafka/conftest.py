@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from streamer.settings import Settings
+from tests.support.layers import ENGINES
 
 
-@pytest.fixture(params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.fixture(params=ENGINES)
 def settings(request: pytest.FixtureRequest) -> Settings:
     fixture = "embedded_broker" if request.param == "embedded" else "kafka_bootstrap"
     return Settings(bootstrap=request.getfixturevalue(fixture), embedded=request.param == "embedded")
