@@ -93,7 +93,7 @@ class PartitionReader:
         return dict(await self._consumer.beginning_offsets(self._places))
 
     async def ends(self, patience_seconds: float = PATIENCE_SECONDS) -> dict[Place, int]:
-        """Where each partition ends now; what transactions hold open is left out.
+        """Where each partition ends now; what transactions hold open is left out. Ask before reading.
 
         Raises:
             TopicUnreadable: the broker answers no fetch for so long.
@@ -156,16 +156,18 @@ class PartitionReader:
 
     async def commit(self, offset: int) -> None:
         """Set the group's offset of every partition. Nobody may be in the group."""
-        self._consumer.assign(self._places)
+        self._assigned(dict.fromkeys(self._places, offset))
         await self._consumer.commit(dict.fromkeys(self._places, offset))
 
     def _assigned(self, start: Mapping[Place, int]) -> set[TopicPartition]:
         """All partitions, fetched from `start` on.
 
-        Each gets its offset at once. Where aiokafka still looks for one, assigning again makes it hang at the
-        stop.
+        They are assigned once, each with its offset at once, and sought from then on. While aiokafka looks
+        for an offset, or gives up the fetches of an earlier assignment, a stop is lost and never ends.
         """
-        self._consumer.assign(self._places)
+        if not self._consumer.assignment():
+            self._consumer.assign(self._places)
+        self._consumer.resume(*self._places)
         for place in self._places:
             self._consumer.seek(place, start[place])
         return set(self._places)

@@ -48,6 +48,17 @@ async def test_nothing_lies_between_an_end_and_itself(settings: Settings, namesp
         assert await offsets(reader.read({place: 3}, {place: 3})) == {}
 
 
+async def test_a_reader_that_has_nothing_to_read_can_be_closed_at_once(
+    settings: Settings, namespace: str
+) -> None:
+    place = (namespace, 0)
+    await create_and_fill(settings, namespace, [(0, 3)])
+    for _ in range(20):  # of every one, aiokafka may be in another state
+        async with asyncio.timeout(30), PartitionReader(settings, [place]) as reader:
+            ends = await reader.ends()
+            assert await offsets(reader.read({place: 3}, ends)) == {}
+
+
 async def test_one_reader_reads_again_and_then_follows(settings: Settings, namespace: str) -> None:
     place = (namespace, 0)
     await create_and_fill(settings, namespace, [(0, 5)])
