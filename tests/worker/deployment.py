@@ -153,11 +153,15 @@ class Deployment:
             return {key.decode().removeprefix(prefix) for key in client.scan_iter(f"{prefix}*")}
 
     def latest(self, topic: str) -> dict[str, bytes]:
-        """Last value of each key of a topic; tombstoned keys left out."""
-        found: dict[str, bytes | None] = {}
+        """Last value of each key of a topic; tombstoned keys left out.
+
+        A run that moved to another partition has its tombstones in the one and its values in the other, and
+        partitions are read in any order.
+        """
+        found: dict[tuple[int, str], bytes | None] = {}
         for record in self.records(topic):
-            found[record.key.decode()] = record.value
-        return {key: value for key, value in found.items() if value is not None}
+            found[record.partition, record.key.decode()] = record.value
+        return {key: value for (_, key), value in found.items() if value is not None}
 
     def records(self, topic: str) -> list[Any]:
         """Every record of a topic; of the changelog, those that are pages."""

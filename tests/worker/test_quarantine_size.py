@@ -6,6 +6,8 @@ import random
 
 import pytest
 
+from streamer.pipeline import Pipeline
+from streamer.records import Record
 from tests.support.worker_process import WorkerProcess
 from tests.worker.deployment import Deployment, folded, trial_events
 from tests.worker.test_quarantine import (
@@ -45,9 +47,19 @@ def get_too_large(deployment: Deployment, worker: WorkerProcess, topic: str, eve
     worker.wait_until(lambda: others_are_current(deployment), "all other runs are current")
     worker.wait_until(lambda: degraded(deployment, SICK), "its last good summaries say so")
     assert f"a record for {deployment.names.topic(topic)} has" in in_quarantine(deployment)[SICK]
-    good = folded(of_run(SICK, before))
-    assert good["run-summaries"].items() <= deployment.in_topics()["run-summaries"].items()
-    assert good["run-summaries"] == deployment.in_redis(good)["run-summaries"]
+    last_good = deployment.in_topics()["run-summaries"][SICK]
+    assert last_good in states_of(SICK, before, events)
+    assert deployment.in_redis(folded(of_run(SICK, before)))["run-summaries"] == {SICK: last_good}
+
+
+def states_of(run_id: str, before: list[bytes], events: list[bytes]) -> set[str]:
+    """Digests of the run's summary after `before`, and after each of the events that follow."""
+    pipeline, found = Pipeline(), set()
+    pipeline.fold(Record(value, offset) for offset, value in enumerate(of_run(run_id, before)))
+    for offset, event in enumerate([b"", *events], len(before)):
+        pipeline.fold([Record(event, offset)] if event else [])
+        found.add(pipeline.run(run_id).summaries()[-1].digest)
+    return found
 
 
 LARGE = {"run-summaries": many_agents, "trials-changelog": long_names}
