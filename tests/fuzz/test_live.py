@@ -54,12 +54,11 @@ def test_fuzzed_events_do_no_harm(
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("bed", [embedded, pytest.param(kafka, marks=pytest.mark.kafka)])
 def test_without_the_limits_the_same_events_find_the_three_ends_of_a_worker(
-    bed: Callable[..., AbstractContextManager[Bed]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found: set[str] = set()
-    with bed(tmp_path, module=UNLIMITED) as at_work:
+    with embedded(tmp_path, module=UNLIMITED) as at_work:
         episode = Episode(at_work, SEED)
         deadline = time.monotonic() + FIND_SECONDS
         while found != FAULTS.keys() and time.monotonic() < deadline:
@@ -68,7 +67,7 @@ def test_without_the_limits_the_same_events_find_the_three_ends_of_a_worker(
             found = {fault for fault, reason in FAULTS.items() if any(map(reason.search, harm))}
     with capsys.disabled():
         print(f"\nseed {SEED}, without limits, {episode.outcome.rounds} rounds: {', '.join(sorted(found))}")
-    assert found == FAULTS.keys(), told(bed.__name__, SEED, episode.outcome)
+    assert found == FAULTS.keys(), told(embedded.__name__, SEED, episode.outcome)
 
 
 @pytest.mark.slow
