@@ -35,7 +35,7 @@ class PageChanges(NamedTuple):
 
 
 class RunChanges:
-    """Collects changes; each `take_*` hands them over and begins anew.
+    """Collects changes. Each `take_*` hands over what came since the last one.
 
     Args:
         scored_trials: collect slots whose scored trial changed; False where nobody takes them.

@@ -173,7 +173,7 @@ class Slot(Struct, gc=False, eq=False):
         self.revision, self.raw, self.agent_index = revision, raw, agent_index
 
     def offer(self, standing: Standing, raw: bytes, agent_index: int | None) -> bool:
-        """Offer a result; True if it changed what the slot knows, be it only the revision."""
+        """Offer a result; True if it changed anything that the slot knows, even the revision alone."""
         if self.floor is not None and standing[0] <= self.floor:
             return False
         winner = self.winner

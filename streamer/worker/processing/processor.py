@@ -5,7 +5,7 @@ writes. State pages are acknowledged first; then rejections and forwarded record
 trials and news, and Redis beside them. That is done at once or, with a backlog, for several turns together
 (`publish_rate`) and some runs at a time (`publish_queue`). Batches are done when all runs that they touched
 are published and the pages that others replaced are removed. Whatever fails or is cancelled, nothing more is
-acknowledged: the worker ends, and the batches are folded again by whoever comes next.
+acknowledged: the worker ends, and the next owner folds the batches again.
 """
 
 from __future__ import annotations
