@@ -3,7 +3,6 @@ FROM python:3.11.13-slim-bookworm AS build
 WORKDIR /src
 RUN python -m venv /opt/streamer
 COPY pyproject.toml constraints.txt README.md LICENSE ./
-COPY schemas schemas
 COPY streamer streamer
 RUN /opt/streamer/bin/pip install --no-cache-dir --disable-pip-version-check -c constraints.txt .
 

@@ -33,7 +33,7 @@ help:
 	@echo 'make bench-peers       ours and the peers turn about on one broker'
 	@echo 'make bench-profile     where the time goes, into docs/performance.md'
 	@echo 'make bench-micro       what each statistic and each step costs'
-	@echo 'make schema            write docs/schemas/ and what else is made from the models'
+	@echo 'make schema            write schemas/ and what else is made from the models'
 	@echo 'make screenshots       take the pictures of the web page and the terminal in docs/ anew (Chromium, tmux)'
 	@echo 'make constraints       pin the newest versions of all dependencies'
 	@echo 'make clean             remove $(VENV) and caches'
@@ -102,7 +102,7 @@ bench-micro: $(STAMP)
 	$(BIN)/pytest benchmarks/micro --benchmark-only --benchmark-columns=min,median,max,rounds --benchmark-sort=name
 
 schema: $(STAMP)
-	$(BIN)/streamer schema --out docs/schemas
+	$(BIN)/streamer schema --out schemas
 	$(BIN)/python -m tests.client.make_arguments
 	$(BIN)/python -m tests.redis.make_docs
 	$(BIN)/python -m tests.house.guides

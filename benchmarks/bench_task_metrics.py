@@ -17,8 +17,8 @@ from typing import Any
 
 import orjson
 
-from schemas.decode import decode
-from schemas.events import TrialResult
+from streamer.schemas.decode import decode
+from streamer.schemas.events import TrialResult
 from streamer.score import PriceTable, ScoringRules, score_trial, task_payload
 from streamer.score.formulacode.task_metrics import task_metrics
 

@@ -28,7 +28,7 @@ from typing import Any
 RUN = "traced-run"
 WARM_TRIALS = 20
 TASKS = 40
-PRODUCT = ("streamer/", "schemas/")
+PRODUCT = "streamer/"
 STEPS = {
     "save": ("page_writes", "pages", "take_pages"),
     "summarise": ("cut", "update", "summarise", "take_changes"),
@@ -102,7 +102,7 @@ def step_of(pipeline: Any, name: str) -> Callable[[], Any]:
 def traced(name: str, work: Callable[[], Any], root: Path) -> Step:
     """Do the work and count what it calls below `root`."""
     step, last, prefix = Step(name), "", f"{root}/"
-    product = tuple(prefix + package for package in PRODUCT)
+    product = prefix + PRODUCT
 
     def profile(frame: FrameType, event: str, _argument: object) -> None:
         nonlocal last

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from schemas.decode import Reason, decode
-from schemas.events import AnyEvent, RunStarted, missing_times
-from schemas.limits import LATEST_MICROSECONDS
-from schemas.plain import PlainTrial, plain_trial
 from streamer.folded import Folded
 from streamer.records import LogRecord, reject, unreadable
+from streamer.schemas.decode import Reason, decode
+from streamer.schemas.events import AnyEvent, RunStarted, missing_times
+from streamer.schemas.limits import LATEST_MICROSECONDS
+from streamer.schemas.plain import PlainTrial, plain_trial
 from streamer.score import UnknownProfile, grading_profile
 
 _LATEST_TIMESTAMP = LATEST_MICROSECONDS // 1000

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from schemas.events import AnyEvent, RunDeleted
-from schemas.plain import PlainTrial
 from streamer.aggregate.page_format import PageFromTheFuture, run_of_page
 from streamer.aggregate.run import Run
 from streamer.decoding import decoded
 from streamer.folded import Folded
 from streamer.records import Failure, LogRecord
+from streamer.schemas.events import AnyEvent, RunDeleted
+from streamer.schemas.plain import PlainTrial
 from streamer.score import PriceTable, made_with
 
 

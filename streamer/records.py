@@ -10,10 +10,10 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from schemas.base import SEMANTICS_VERSION
-from schemas.canonical import canonical_json
-from schemas.decode import Reason, Unread
-from schemas.identity import encode_id
+from streamer.schemas.base import SEMANTICS_VERSION
+from streamer.schemas.canonical import canonical_json
+from streamer.schemas.decode import Reason, Unread
+from streamer.schemas.identity import encode_id
 
 NO_TIMESTAMP = -1
 """Timestamp of a record that has none."""

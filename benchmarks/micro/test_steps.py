@@ -12,13 +12,13 @@ import orjson
 import pytest
 
 from benchmarks.common import events
-from schemas.canonical import canonical_json, digest_of
-from schemas.decode import decode
-from schemas.events import TrialResult
-from schemas.plain import AnyTrial, PlainTrial
 from streamer.fold import records_of_lines
 from streamer.pipeline import Pipeline
 from streamer.records import Record
+from streamer.schemas.canonical import canonical_json, digest_of
+from streamer.schemas.decode import decode
+from streamer.schemas.events import TrialResult
+from streamer.schemas.plain import AnyTrial, PlainTrial
 from streamer.score import PriceTable, ScoringRules, score_trial, score_trial_group
 
 SLOTS = 2_000

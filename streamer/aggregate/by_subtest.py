@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.base import SEMANTICS_VERSION
-from schemas.identity import agent_model_label
 from streamer.aggregate.cross_tier import delta, uplift
 from streamer.aggregate.denominators import Denominators
 from streamer.aggregate.group import GroupState
@@ -14,6 +12,8 @@ from streamer.aggregate.run_state import RunState
 from streamer.aggregate.slot_key import SlotKey
 from streamer.aggregate.summary_limits import within_limits
 from streamer.aggregate.trials import Trials
+from streamer.schemas.base import SEMANTICS_VERSION
+from streamer.schemas.identity import agent_model_label
 from streamer.score import Scored
 from streamer.stats import json_number
 

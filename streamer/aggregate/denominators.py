@@ -6,11 +6,11 @@ from collections import Counter
 from functools import cached_property
 from math import prod
 
-from schemas.limits import MAX_COUNT
 from streamer.aggregate.group import GroupPlan
 from streamer.aggregate.group_id import GroupId
 from streamer.aggregate.plan import RUNS_PER_TIER
 from streamer.aggregate.run_state import RunState
+from streamer.schemas.limits import MAX_COUNT
 
 
 class Denominators:

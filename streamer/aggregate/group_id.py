@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, Self
 
-from schemas.identity import agent_model_key, agent_model_label, decode_id, encode_id
+from streamer.schemas.identity import agent_model_key, agent_model_label, decode_id, encode_id
 
 SummaryKind = Literal["agent_model", "tier", "run"]
 

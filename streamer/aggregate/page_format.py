@@ -15,10 +15,10 @@ from typing import Any
 import orjson
 from cramjam import lz4
 
-from schemas.decode import decode
-from schemas.identity import decode_id, encode_id
-from schemas.plain import AnyTrial, plain_trial
 from streamer.aggregate.slot_key import SlotKey, slot_key
+from streamer.schemas.decode import decode
+from streamer.schemas.identity import decode_id, encode_id
+from streamer.schemas.plain import AnyTrial, plain_trial
 
 RUN_PAGE = 0
 PAGE_VERSION = 2

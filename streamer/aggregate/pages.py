@@ -16,9 +16,6 @@ from typing import Any
 import orjson
 from cramjam import DecompressionError
 
-from schemas.decode import DAMAGED, Reason, decode
-from schemas.events import RunDeleted, RunFinished, RunStarted
-from schemas.plain import AnyTrial, plain_trial
 from streamer.aggregate.changes import PageWrite
 from streamer.aggregate.page_format import (
     RUN_PAGE,
@@ -35,6 +32,9 @@ from streamer.aggregate.run_changes import PageChanges
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.slot_key import SlotKey, slot_key
 from streamer.aggregate.slots import Slot
+from streamer.schemas.decode import DAMAGED, Reason, decode
+from streamer.schemas.events import RunDeleted, RunFinished, RunStarted
+from streamer.schemas.plain import AnyTrial, plain_trial
 
 MAX_SLOTS = 64
 MAX_BYTES = 16 * 1024

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.events import RunFinished, RunStarted
-from schemas.identity import UNKNOWN, split_label
+from streamer.schemas.events import RunFinished, RunStarted
+from streamer.schemas.identity import UNKNOWN, split_label
 from streamer.score import PriceTable, ScoringRules, grading_profile, model_of_agent
 
 DEFAULT_BASELINE_TIER = "T0"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from schemas.events import AnyEvent
-from schemas.plain import PlainTrial
 from streamer.aggregate.changes import Cut, PageWrite, ScoredChange, SummaryChange
 from streamer.aggregate.group_id import SummaryKind
 from streamer.aggregate.news import Grades, rescored
@@ -16,6 +14,8 @@ from streamer.aggregate.run_state import Effect, RunState
 from streamer.aggregate.scored import scored_changes
 from streamer.aggregate.slot_key import SlotKey
 from streamer.aggregate.summarise import Summaries
+from streamer.schemas.events import AnyEvent
+from streamer.schemas.plain import PlainTrial
 from streamer.score import PriceTable
 
 

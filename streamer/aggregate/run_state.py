@@ -5,16 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import StrEnum
 
-from schemas.decode import decode
-from schemas.events import (
-    AnyEvent,
-    RunDeleted,
-    RunFinished,
-    RunStarted,
-    TrialRetracted,
-)
-from schemas.limits import EARLIEST_MICROSECONDS, LATEST_MICROSECONDS
-from schemas.plain import AnyTrial, PlainTrial
 from streamer.aggregate.counts import Counts
 from streamer.aggregate.group import GroupState
 from streamer.aggregate.group_id import GroupId
@@ -24,6 +14,16 @@ from streamer.aggregate.scores import Scores
 from streamer.aggregate.slot_key import NO_TIME, SlotKey, fingerprint, microseconds, slot_key
 from streamer.aggregate.slots import Page, Slot
 from streamer.aggregate.totals import RunTotals
+from streamer.schemas.decode import decode
+from streamer.schemas.events import (
+    AnyEvent,
+    RunDeleted,
+    RunFinished,
+    RunStarted,
+    TrialRetracted,
+)
+from streamer.schemas.limits import EARLIEST_MICROSECONDS, LATEST_MICROSECONDS
+from streamer.schemas.plain import AnyTrial, PlainTrial
 from streamer.score import PriceTable, ScoringRules
 
 _EARLIEST_TIME, _LATEST_TIME = EARLIEST_MICROSECONDS * 1000, LATEST_MICROSECONDS * 1000

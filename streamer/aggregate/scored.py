@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.canonical import canonical_json
-from schemas.identity import encode_id
 from streamer.aggregate.changes import ScoredChange
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.scored_json import scored_json
 from streamer.aggregate.slot_key import SlotKey, rfc3339, slot_topic_key
 from streamer.aggregate.slots import Slot, event_of
+from streamer.schemas.canonical import canonical_json
+from streamer.schemas.identity import encode_id
 from streamer.score import Scored, task_payload
 
 

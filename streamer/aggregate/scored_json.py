@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from schemas.base import SEMANTICS_VERSION
-from schemas.canonical import canonical_json, sha256_hex
-from schemas.identity import agent_model_label
 from streamer.aggregate.slot_key import SlotKey
 from streamer.aggregate.slots import Slot
+from streamer.schemas.base import SEMANTICS_VERSION
+from streamer.schemas.canonical import canonical_json, sha256_hex
+from streamer.schemas.identity import agent_model_label
 from streamer.score import GradingProfile, Scored, fields_of
 from streamer.stats import json_number
 

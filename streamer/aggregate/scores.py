@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
 
-from schemas.plain import AnyTrial
 from streamer.aggregate.counts import Counts
 from streamer.aggregate.group_id import GroupId, groups_of
 from streamer.aggregate.run_changes import Rescoring, RunChanges
@@ -13,6 +12,7 @@ from streamer.aggregate.scored_json import scored_json
 from streamer.aggregate.slot_key import SlotKey, TrialGroupKey, fingerprint, slot_key
 from streamer.aggregate.slots import Slot, event_of
 from streamer.aggregate.totals import Outcome
+from streamer.schemas.plain import AnyTrial
 from streamer.score import (
     NOP,
     FormulaCodeScore,

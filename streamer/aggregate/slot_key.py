@@ -7,10 +7,10 @@ from functools import lru_cache
 from sys import intern
 from typing import NamedTuple
 
-from schemas.canonical import canonical_json, sha256_hex
-from schemas.events import Event, TrialRetracted, known_content
-from schemas.identity import UNKNOWN, encode_id
-from schemas.plain import AnyTrial, PlainTrial, canonical_content
+from streamer.schemas.canonical import canonical_json, sha256_hex
+from streamer.schemas.events import Event, TrialRetracted, known_content
+from streamer.schemas.identity import UNKNOWN, encode_id
+from streamer.schemas.plain import AnyTrial, PlainTrial, canonical_content
 from streamer.score import model_of_agent
 
 NO_TIME = -(2**63)

@@ -13,9 +13,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from schemas.decode import decode
-from schemas.plain import AnyTrial, plain_trial
 from streamer.aggregate.slot_key import fingerprint, microseconds
+from streamer.schemas.decode import decode
+from streamer.schemas.plain import AnyTrial, plain_trial
 from streamer.score import Scored
 
 Standing = tuple[int, int, str]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from schemas.base import SEMANTICS_VERSION
-from schemas.canonical import canonical_json, sha256_hex
 from streamer.aggregate.changes import SummaryChange
 from streamer.aggregate.cross_tier import cross_tier, delta, uplift
 from streamer.aggregate.denominators import Denominators
@@ -17,6 +15,8 @@ from streamer.aggregate.missing import AgentModel, missing_sub_trials
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.slot_key import microseconds, rfc3339
 from streamer.aggregate.summary_limits import costs_by_agent_model, within_limits
+from streamer.schemas.base import SEMANTICS_VERSION
+from streamer.schemas.canonical import canonical_json, sha256_hex
 from streamer.score import NOP
 from streamer.stats import json_number
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
-from schemas.limits import MAX_COUNT
+from streamer.schemas.limits import MAX_COUNT
 
 T = TypeVar("T")
 S_contra = TypeVar("S_contra", contravariant=True)

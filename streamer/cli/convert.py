@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from schemas.canonical import canonical_json
 from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.options import with_settings
 from streamer.cli.printing import print_json, say
+from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
 from streamer.sources.base import AUTO, ConvertOptions
 from streamer.sources.convert import ConvertReport, Explanation, convert

@@ -13,9 +13,6 @@ from typing import Any
 import click
 import orjson
 
-from schemas.canonical import canonical_json
-from schemas.decode import Reason, decode
-from schemas.metrics import BOARD_METRICS
 from streamer.cli.convert import lines_of
 from streamer.cli.demo_harness import LOOK_SECONDS, PACE_SECONDS, RUNS, follow_simulated
 from streamer.cli.demo_stack import demo_stack
@@ -31,6 +28,9 @@ from streamer.client.reader import StateReader
 from streamer.client.verify import Verdict
 from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
+from streamer.schemas.canonical import canonical_json
+from streamer.schemas.decode import Reason, decode
+from streamer.schemas.metrics import BOARD_METRICS
 from streamer.settings import Settings
 from streamer.sources.base import ConvertOptions
 from streamer.sources.convert import ConvertReport, convert

@@ -21,7 +21,7 @@ INTERRUPTED = 130
 PIPE_CLOSED = 141
 """Ended because nobody reads the output any more, as shells report it."""
 
-_OURS = ("streamer", "schemas")
+_OURS = "streamer"
 _ABOUT_SETTINGS = {"BadRedisUrl", "OtherProtocol", "PriceTableError"}
 """Errors of ours about what the user gave. By name: importing their modules would load the clients."""
 _START = "Start one (streamer up, or docker compose up)"
@@ -72,7 +72,7 @@ def explain(error: Exception, settings: object = None) -> str:
         if type(error).__name__ in {"ConnectionError", "TimeoutError", "BusyLoadingError"}:
             return f"no Redis answers at {where}. {_START}, or name one with --redis"
         return f"Redis at {where} refused: {text}"
-    if _comes_from(error, *_OURS):
+    if _comes_from(error, _OURS):
         return text
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror or text

@@ -7,12 +7,12 @@ from difflib import get_close_matches
 import click
 import orjson
 
-from schemas.decode import Reason, decode
 from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.options import with_settings
 from streamer.cli.printing import print_json, say
 from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
+from streamer.schemas.decode import Reason, decode
 from streamer.settings import Settings
 
 _SUGGESTED = 5

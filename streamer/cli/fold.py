@@ -9,7 +9,6 @@ from typing import Any
 import click
 import orjson
 
-from schemas.canonical import canonical_json
 from streamer.aggregate.by_subtest import by_subtest
 from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.options import json_option, price_table, with_settings
@@ -18,6 +17,7 @@ from streamer.cli.source import file_argument, open_lines, report_rejected
 from streamer.cli.tables import print_run
 from streamer.fold import Folding, fold_records, records_of_lines
 from streamer.records import Failure
+from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import click
 
-from schemas.summaries import RunSummary
 from streamer.cli.demo_view import view_of
 from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.notify_options import Asked, check_urls, notify_options
@@ -27,6 +26,7 @@ from streamer.client.tail.follow import Standing
 from streamer.client.tail.session import Outcome, tail
 from streamer.discovery import read_discovery
 from streamer.embedded.processes import Child
+from streamer.schemas.summaries import RunSummary
 from streamer.settings import Settings
 from streamer.sources.base import ConvertOptions
 

@@ -10,9 +10,6 @@ from typing import Any
 import click
 import orjson
 
-from schemas.base import Message
-from schemas.canonical import canonical_json
-from schemas.metrics import BOARD_METRICS
 from streamer.cli.options import json_option, price_table, with_settings
 from streamer.cli.printing import print_json, print_line, say, visible
 from streamer.cli.tables import (
@@ -28,6 +25,9 @@ from streamer.cli.tables_formulacode import print_payload
 from streamer.client.lifecycle import with_state
 from streamer.client.reader import StateReader
 from streamer.client.trials import scored_trials, subtests
+from streamer.schemas.base import Message
+from streamer.schemas.canonical import canonical_json
+from streamer.schemas.metrics import BOARD_METRICS
 from streamer.settings import Settings
 from streamer.stats import json_number
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from schemas.export import documents
 from streamer.cli.options import with_settings
 from streamer.cli.printing import print_line
+from streamer.schemas.export import documents
 from streamer.settings import Settings
 
 

@@ -14,8 +14,8 @@ from typing import IO, TYPE_CHECKING, cast
 import click
 import orjson
 
-from schemas.limits import MAX_RECORD_BYTES
 from streamer.cli.printing import say
+from streamer.schemas.limits import MAX_RECORD_BYTES
 
 if TYPE_CHECKING:
     from streamer.records import Rejected

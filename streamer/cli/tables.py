@@ -7,7 +7,6 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from schemas.metrics import BoardMetric
 from streamer.cli.printing import dollars, print_line, print_table, shown
 from streamer.cli.tables_formulacode import print_formulacode
 from streamer.client.lifecycle import state_of
@@ -22,6 +21,7 @@ from streamer.report.tables import (
     tiers_tables,
     trials_table,
 )
+from streamer.schemas.metrics import BoardMetric
 from streamer.stats import json_number
 
 if TYPE_CHECKING:

@@ -7,8 +7,6 @@ from dataclasses import asdict
 
 import click
 
-from schemas.base import SEMANTICS_VERSION
-from schemas.canonical import canonical_json
 from streamer.cli.errors import FOUND_WRONG, UNVERIFIABLE, explain
 from streamer.cli.options import json_option, price_table, with_settings
 from streamer.cli.printing import UNSEEN, print_json, print_line, print_table, say
@@ -17,6 +15,8 @@ from streamer.client.reading import ReaderError
 from streamer.client.verify import Verdict, Verification
 from streamer.kafka.errors import KafkaError, TopicMissing, TopicUnreadable
 from streamer.redis.errors import RedisError
+from streamer.schemas.base import SEMANTICS_VERSION
+from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
 
 DIGEST_CHARACTERS = 12

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
-from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.client.questions import Asking, Command, Questions
 from streamer.client.reader import TIMEOUT_SECONDS, reachable
 from streamer.client.reading import HistoryEntry, LeaderboardRow, RedisUnavailable, RunSnapshot, WorkerStatus
@@ -20,6 +19,7 @@ from streamer.redis.cancelling import cancellable
 from streamer.redis.channel import Listener
 from streamer.redis.connect import address, async_client, listening_client, refuse_plaintext
 from streamer.redis.keys import Keys
+from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.settings import Settings
 
 __all__ = ["AsyncStateReader", "StateUpdate"]

@@ -12,11 +12,11 @@ from typing import Any
 
 import orjson
 
-from schemas.canonical import canonical_json
-from schemas.decode import Reason, decode
-from schemas.limits import MAX_BENCHMARKS_PER_TRIAL, MAX_RECORD_BYTES
 from streamer.client.publish import Outgoing
 from streamer.client.taking import Held, Taken, written
+from streamer.schemas.canonical import canonical_json
+from streamer.schemas.decode import Reason, decode
+from streamer.schemas.limits import MAX_BENCHMARKS_PER_TRIAL, MAX_RECORD_BYTES
 
 SLICE_ENTRIES = 64
 """Benchmarks written and checked at once: some 50 microseconds."""

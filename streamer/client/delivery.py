@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from schemas.decode import Reason
 from streamer.client.checking import reread
 from streamer.client.intake import Checked, Intake, Refused
 from streamer.client.link import Link, too_large
@@ -25,6 +24,7 @@ from streamer.client.publishing import Counts, EventsLost
 from streamer.client.spill import REFUSED, Chunk, Spill
 from streamer.client.taking import Taken
 from streamer.client.troubles import Troubles
+from streamer.schemas.decode import Reason
 from streamer.settings import Settings
 
 log = logging.getLogger("streamer.client")

@@ -8,10 +8,10 @@ from typing import Any
 
 import orjson
 
-from schemas.base import SEMANTICS_VERSION
-from schemas.canonical import NOT_DIGESTED, digest_of
 from streamer.aggregate.changes import ScoredChange, SummaryChange
 from streamer.client.published import SCORED, Place
+from streamer.schemas.base import SEMANTICS_VERSION
+from streamer.schemas.canonical import NOT_DIGESTED, digest_of
 
 SHOWN_SCORED = 10
 """Scored trials of a run that are named, if more differ."""

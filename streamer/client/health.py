@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from schemas.topics import TOPICS
 from streamer.client.lag import PartitionLag, read_lags
 from streamer.client.reader import StateReader
 from streamer.client.reading import ReaderError, WorkerStatus
@@ -18,6 +17,7 @@ from streamer.kafka.partitions import ours, read_partition_counts, what_differs
 from streamer.kafka.retention import read_retention, what_is_finite
 from streamer.redis.connect import address, sync_client
 from streamer.redis.keys import Keys
+from streamer.schemas.topics import TOPICS
 from streamer.settings import Settings
 
 REDIS_SECONDS = 5.0

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 import orjson
 
-from schemas.decode import Reason
 from streamer.client.checking import check, whole
 from streamer.client.outbound import InvalidEvent
 from streamer.client.publish import Outgoing
 from streamer.client.publishing import MAX_WAITING_BYTES, NotAccepted
 from streamer.client.taking import Taken, named
+from streamer.schemas.decode import Reason
 
 log = logging.getLogger("streamer.client")
 

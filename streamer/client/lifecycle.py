@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 
-from schemas.summaries import RunSummary
+from streamer.schemas.summaries import RunSummary
 
 State = Literal["complete", "finished", "running", "stalled", "unfinished"]
 STATES: tuple[State, ...] = get_args(State)

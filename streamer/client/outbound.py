@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from schemas.decode import Reason, shown
-from schemas.events import Event
+from streamer.schemas.decode import Reason, shown
+from streamer.schemas.events import Event
 
 AnEvent: TypeAlias = Event | Mapping[str, Any]
-"""A model of `schemas.events`, or a mapping with the same fields."""
+"""A model of `streamer.schemas.events`, or a mapping with the same fields."""
 
 
 class InvalidEvent(ValueError):
     """The event is none and is not sent; events published before and after it are not touched.
 
     Attributes:
-        code: stable, for programs; see `schemas.decode.Reason`.
+        code: stable, for programs; see `streamer.schemas.decode.Reason`.
         run_id: of the event, None if it names none.
         task_id: likewise.
     """

@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass
 from datetime import datetime
 
-from schemas.base import Number
-from schemas.summaries import RunSummary
+from streamer.schemas.base import Number
+from streamer.schemas.summaries import RunSummary
 
 
 @dataclass(frozen=True, slots=True)

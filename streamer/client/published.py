@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from schemas.identity import decode_id
 from streamer.aggregate.group_id import SummaryKind
 from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
+from streamer.schemas.identity import decode_id
 from streamer.settings import Settings
 
 TOPICS: dict[SummaryKind, str] = {

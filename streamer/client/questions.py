@@ -13,10 +13,6 @@ from typing import Any, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
-from schemas.identity import decode_id
-from schemas.metrics import BOARD_METRICS, BoardMetric, board_values
-from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
-from schemas.summary_fields import Published
 from streamer.client.lifecycle import State, state_of
 from streamer.client.reading import (
     HistoryEntry,
@@ -30,6 +26,10 @@ from streamer.client.reading import (
 )
 from streamer.redis.keys import Keys
 from streamer.redis.script import read_run
+from streamer.schemas.identity import decode_id
+from streamer.schemas.metrics import BOARD_METRICS, BoardMetric, board_values
+from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
+from streamer.schemas.summary_fields import Published
 
 KEYS_PER_ROUND_TRIP = 500
 

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
-from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.client.questions import Asking, Command, Questions
 from streamer.client.reading import (
     HistoryEntry,
@@ -26,6 +25,7 @@ from streamer.client.waiting import NotReached, Predicate, finished
 from streamer.redis.connect import address, refuse_plaintext, sync_client
 from streamer.redis.errors import UNREACHABLE
 from streamer.redis.keys import Keys
+from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.settings import Settings
 
 TIMEOUT_SECONDS = 5.0

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any
 
-from schemas.metrics import BOARD_METRICS
-from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.client.lifecycle import State
 from streamer.redis.connect import other_protocol
 from streamer.redis.errors import AuthenticationError, AuthorizationError, ResponseError
+from streamer.schemas.metrics import BOARD_METRICS
+from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 
 STALE_AFTER = timedelta(seconds=30)
 """A worker whose last heartbeat is older than this is gone, or stuck."""

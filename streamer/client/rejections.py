@@ -18,8 +18,6 @@ from typing import Any, Self
 import orjson
 from pydantic import ValidationError
 
-from schemas.decode import Reason, decode
-from schemas.news import Rejection
 from streamer.client.publish import Publisher
 from streamer.kafka.log import read_batches, read_topic
 from streamer.kafka.names import Names
@@ -27,6 +25,8 @@ from streamer.kafka.partitioner import partition_of_key
 from streamer.kafka.reader import ConsumerRecord
 from streamer.pipeline import Pipeline
 from streamer.records import Record
+from streamer.schemas.decode import Reason, decode
+from streamer.schemas.news import Rejection
 from streamer.settings import Settings
 
 REQUEUED = "streamer-requeued"

@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-from schemas.identity import encode_id
 from streamer.kafka.reader import ConsumerRecord
+from streamer.schemas.identity import encode_id
 from streamer.versions import Guard, Version, version_of
 
 

@@ -18,8 +18,8 @@ from typing import Self
 
 import platformdirs
 
-from schemas.identity import encode_id
 from streamer.client.publish import Outgoing
+from streamer.schemas.identity import encode_id
 from streamer.settings import Settings
 
 SUFFIX = ".spill.ndjson"

@@ -12,10 +12,10 @@ from typing import Any
 
 import orjson
 
-from schemas.identity import decode_id
 from streamer.kafka.names import Names
 from streamer.kafka.partitions import partitions_of
 from streamer.kafka.reader import PartitionReader, following_wait_ms
+from streamer.schemas.identity import decode_id
 from streamer.settings import Settings
 from streamer.versions import Guard, Version, version_of
 

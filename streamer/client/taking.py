@@ -11,11 +11,11 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from schemas.canonical import canonical_json
-from schemas.decode import Reason, decode
-from schemas.events import Event, TrialResult
-from schemas.limits import MAX_RECORD_BYTES
 from streamer.client.outbound import AnEvent, InvalidEvent
+from streamer.schemas.canonical import canonical_json
+from streamer.schemas.decode import Reason, decode
+from streamer.schemas.events import Event, TrialResult
+from streamer.schemas.limits import MAX_RECORD_BYTES
 
 COPIED_BENCHMARKS = 64
 """A dictionary of more benchmarks is held instead of copied."""
@@ -78,7 +78,9 @@ def take(event: AnEvent) -> Taken:
             return Taken(event, held, MODEL_BYTES + _weight(held))
         if not isinstance(event, Mapping):
             kind = type(event).__name__
-            raise TypeError(f"publish() takes an event, a mapping or a model of schemas.events, not {kind}")
+            raise TypeError(
+                f"publish() takes an event, a mapping or a model of streamer.schemas.events, not {kind}"
+            )
     held = _held(event.get("benchmarks"))
     if held is not None:
         event = dict(event)

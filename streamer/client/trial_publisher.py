@@ -74,7 +74,7 @@ class _Publishing:
         atexit.register(self._close_at_exit)
 
     def publish(self, event: AnEvent) -> None:
-        """Take an event: a mapping, or a model of `schemas.events`. Returns at once; see `flush`.
+        """Take an event: a mapping, or a model of `streamer.schemas.events`. Returns at once; see `flush`.
 
         It is checked in the background; see `on_invalid`. What is in a mapping may be changed afterwards, but
         for a `benchmarks` dictionary of more than 64 entries, which is not copied: hand over one of its own

@@ -16,8 +16,6 @@ from typing import Literal, cast
 
 import orjson
 
-from schemas.base import SEMANTICS_VERSION
-from schemas.identity import decode_id
 from streamer.aggregate.changes import SummaryChange
 from streamer.client.differences import (
     Difference,
@@ -36,6 +34,8 @@ from streamer.kafka.partitioner import partition_of
 from streamer.redis.connect import SyncClient, sync_client
 from streamer.redis.entry import DELETED
 from streamer.redis.keys import Keys
+from streamer.schemas.base import SEMANTICS_VERSION
+from streamer.schemas.identity import decode_id
 from streamer.score import PriceTable
 from streamer.settings import Settings
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from schemas.summaries import RunSummary
 from streamer.client.lifecycle import is_over, state_of
 from streamer.client.reading import ReaderError
+from streamer.schemas.summaries import RunSummary
 
 Predicate: TypeAlias = Callable[[RunSummary], bool]
 

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.client.questions import SUMMARIES, Asking, Questions, in_round_trips, parsed, stored_in
 from streamer.redis.entry import DELETED, parse_version, version_text
 from streamer.redis.keys import Keys
 from streamer.redis.script import read_run
+from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.versions import Version, is_older
 
 AnyState: TypeAlias = RunSummary | AgentModelSummary | TierSummary

@@ -4,7 +4,7 @@ Producers pack records, and 1,000 MiB of zeros pack into less than a broker's li
 three things in aiokafka, for the whole process:
 
 - A record batch is unpacked up to :data:`MAX_UNPACKED_BYTES`. In the event topic, a batch that is larger,
-  or that cannot be unpacked, becomes one record whose value is :class:`~schemas.decode.Unread`. The
+  or that cannot be unpacked, becomes one record whose value is :class:`~streamer.schemas.decode.Unread`. The
   pipeline rejects it, and the message names the partition and the offsets. In other topics it is left out,
   and the log says so. The next batch is read as ever.
 - One call hands on at most :data:`MAX_HANDED_BYTES` of a partition; the rest waits, packed.
@@ -25,8 +25,8 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record import default_records, legacy_records
 from aiokafka.structs import ConsumerRecord
 
-from schemas.decode import Reason, Unread
 from streamer.kafka.unpack import UNPACKERS, UnreadableBatch
+from streamer.schemas.decode import Reason, Unread
 
 __all__ = ["MAX_HANDED_BYTES", "AIOKafkaConsumer"]
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from aiokafka.admin import NewPartitions
 from aiokafka.errors import for_code
 
-from schemas.topics import TOPICS
 from streamer.kafka.clients import administering
 from streamer.kafka.errors import TopicMissing
 from streamer.kafka.names import Names
+from streamer.schemas.topics import TOPICS
 from streamer.settings import Settings
 
 SINGLE = "streamer-meta"

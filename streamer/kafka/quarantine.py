@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from schemas.identity import decode_id, encode_id
+from streamer.schemas.identity import decode_id, encode_id
 
 BY_DELETION = "deleted"
 """Name of the request to fold a run again that a deletion makes."""

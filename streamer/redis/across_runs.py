@@ -13,10 +13,10 @@ from typing import Any
 import orjson
 from redis.asyncio import Redis
 
-from schemas.identity import encode_id
-from schemas.metrics import BOARD_METRICS
 from streamer.redis.entry import RUN_SUFFIX, Entry, last_event_seconds
 from streamer.redis.keys import Keys
+from streamer.schemas.identity import encode_id
+from streamer.schemas.metrics import BOARD_METRICS
 
 Command = tuple[str | bytes | float, ...]
 

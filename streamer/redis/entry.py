@@ -9,9 +9,9 @@ from typing import Any
 
 import orjson
 
-from schemas.metrics import board_values
 from streamer.aggregate.changes import SummaryChange
 from streamer.redis.keys import Keys
+from streamer.schemas.metrics import board_values
 from streamer.versions import Version
 
 RUN_SUFFIX = "run"

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from schemas.identity import encode_id
 from streamer.aggregate.group_id import GroupId
+from streamer.schemas.identity import encode_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Keys:
 
     The namespace stands in front: `NAMESPACE:streamer:...`. No namespace holds a colon, so two namespaces
     never share a key. All keys of a run carry the hash tag `{RUN}` and therefore lie in one cluster slot. Ids
-    are percent-encoded (`schemas.identity.encode_id`).
+    are percent-encoded (`streamer.schemas.identity.encode_id`).
     """
 
     namespace: str = ""

@@ -7,9 +7,9 @@ from importlib.resources import files
 
 import orjson
 
-from schemas.metrics import BOARD_METRICS
 from streamer.redis.keys import Keys
 from streamer.redis.reconcile import Write
+from streamer.schemas.metrics import BOARD_METRICS
 
 SCRIPT = files("streamer.redis").joinpath("write_run.lua").read_text(encoding="utf-8")
 READ_SCRIPT = files("streamer.redis").joinpath("read_run.lua").read_text(encoding="utf-8")

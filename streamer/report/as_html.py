@@ -14,8 +14,6 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from string import Template
 
-from schemas.canonical import canonical_json
-from schemas.summaries import RunSummary
 from streamer.client.lifecycle import State
 from streamer.client.outcomes import accuracy, accuracy_name
 from streamer.client.pace import pace_of
@@ -31,6 +29,8 @@ from streamer.report.tables import (
     tiers_tables,
     trials_table,
 )
+from streamer.schemas.canonical import canonical_json
+from streamer.schemas.summaries import RunSummary
 from streamer.text import dollars, percent, shown, visible
 from streamer.web import STATIC
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schemas.canonical import canonical_json
 from streamer.report.data import RunData
+from streamer.schemas.canonical import canonical_json
 
 
 def as_json(data: RunData) -> bytes:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_type_hints
 
-from schemas.events import Measurements
-from schemas.formulacode import FormulaCodePayload
-from schemas.scored_trial import ScoredTrial
+from streamer.schemas.events import Measurements
+from streamer.schemas.formulacode import FormulaCodePayload
+from streamer.schemas.scored_trial import ScoredTrial
 from streamer.web.trial_list import outcome_of
 
 Kind = Literal["text", "integer", "number", "boolean", "time"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from schemas.summaries import AgentModelSummary
 from streamer.report.data import RunData
+from streamer.schemas.summaries import AgentModelSummary
 from streamer.web.compare import side_of
 from streamer.web.models import TrialRow
 from streamer.web.trial_list import row_of

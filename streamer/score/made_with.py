@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from functools import lru_cache
 
-from schemas.base import SEMANTICS_VERSION
-from schemas.canonical import canonical_json, sha256_hex
+from streamer.schemas.base import SEMANTICS_VERSION
+from streamer.schemas.canonical import canonical_json, sha256_hex
 from streamer.score.prices import PriceTable
 from streamer.score.profiles import PROFILES
 

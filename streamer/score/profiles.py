@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from schemas.summary_fields import Grade
+from streamer.schemas.summary_fields import Grade
 
 MAX_WEIGHT = 1e6
 _WEIGHTS = re.compile(r"(?P<pass>\d*\.?\d+(?:e[+-]?\d+)?):(?P<impl>\d*\.?\d+(?:e[+-]?\d+)?)", re.ASCII)

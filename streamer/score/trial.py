@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from schemas.events import Measurements, SnapshotCounts, TestCounts
-from schemas.plain import AnyTrial, PlainTrial
-from schemas.scored_trial import TrialScore
-from schemas.summary_fields import CostSource, VerdictSource
+from streamer.schemas.events import Measurements, SnapshotCounts, TestCounts
+from streamer.schemas.plain import AnyTrial, PlainTrial
+from streamer.schemas.scored_trial import TrialScore
+from streamer.schemas.summary_fields import CostSource, VerdictSource
 from streamer.score.cost_of_pass import cost_of_pass
 from streamer.score.formulacode.reverted import Entries, known_benchmarks, with_own
 from streamer.score.formulacode.score import FormulaCodeScore, formulacode_score, is_formulacode
@@ -28,7 +28,7 @@ MEASURED = tuple(Measurements.model_fields)
 if TYPE_CHECKING:
 
     class Scored(TrialScore):
-        """The score of one trial: :class:`~schemas.summaries.TrialScore` and what is not published with it.
+        """The score of one trial: a `TrialScore`, and what is not published with it.
 
         Attributes:
             cache_read_tokens: as the event has it.

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
-from schemas.identity import UNKNOWN
+from streamer.schemas.identity import UNKNOWN
 from streamer.score.model_names import baseline_model, model_for_reporting
 from streamer.sources.files import text
 

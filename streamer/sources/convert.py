@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schemas.canonical import canonical_json, sha256_hex
+from streamer.schemas.canonical import canonical_json, sha256_hex
 from streamer.sources.base import ConvertOptions, Found, Unreadable
 from streamer.sources.discover import Run, discover
 from streamer.sources.files import known

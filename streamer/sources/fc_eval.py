@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from schemas.identity import UNKNOWN, agent_model_label
+from streamer.schemas.identity import UNKNOWN, agent_model_label
 from streamer.score import BASELINE_LABELS
 from streamer.score.model_names import model_for_reporting
 from streamer.sources.base import ConvertOptions, Item, RunPlan

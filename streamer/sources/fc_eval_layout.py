@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from schemas.identity import UNKNOWN
+from streamer.schemas.identity import UNKNOWN
 from streamer.sources.agent_keys import Agent, model_of, spelled_for_files
 from streamer.sources.base import RunPlan
 from streamer.sources.files import (

@@ -17,8 +17,8 @@ from typing import Any
 import orjson
 from pydantic import JsonValue
 
-from schemas.decode import shown
-from schemas.limits import MAX_RECORD_BYTES
+from streamer.schemas.decode import shown
+from streamer.schemas.limits import MAX_RECORD_BYTES
 from streamer.sources.agent_keys import Subject
 from streamer.sources.base import Unreadable
 from streamer.sources.fc_eval_layout import METRICS, POST_TEST_PANE

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from schemas.identity import UNKNOWN
+from streamer.schemas.identity import UNKNOWN
 from streamer.sources.agent_keys import Agent, Subject, agent_of_key
 from streamer.sources.base import ConvertOptions, RunPlan
 from streamer.sources.fc_eval_layout import METRICS, Place, configured_agents, named_so, place

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schemas.decode import shown
-from schemas.identity import UNKNOWN
+from streamer.schemas.decode import shown
+from streamer.schemas.identity import UNKNOWN
 from streamer.sources.agent_keys import Agent
 from streamer.sources.agent_logs import AgentLogs, enriched, read_agent_logs
 from streamer.sources.base import ConvertOptions, Found, Item, RunPlan, Unreadable

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from schemas.events import EVENT
-from schemas.limits import MAX_RECORD_BYTES
+from streamer.schemas.events import EVENT
+from streamer.schemas.limits import MAX_RECORD_BYTES
 
 SLOT = frozenset({"type", "run_id", "shard", "task_id", "attempt", "agent", "model", "tier", "subtest"})
 """Fields that say what an event is about: without one of them it would be about something else (R17)."""

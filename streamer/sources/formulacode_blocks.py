@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from schemas.decode import shown
+from streamer.schemas.decode import shown
 from streamer.sources.formulacode_values import count, number, raw_benchmarks
 
 Section = dict[str, Any]

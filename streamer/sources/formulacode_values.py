@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from schemas.limits import MAX_COUNT
+from streamer.schemas.limits import MAX_COUNT
 
 _INT64 = 2**63
 _KEPT_LEVELS = 3

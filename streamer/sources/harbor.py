@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from schemas.identity import UNKNOWN
+from streamer.schemas.identity import UNKNOWN
 from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable
 from streamer.sources.files import (
     FileError,

@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from schemas.identity import UNKNOWN, agent_model_label
+from streamer.schemas.identity import UNKNOWN, agent_model_label
 from streamer.score.model_names import model_for_reporting
 from streamer.sources.files import (
     FileError,

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.canonical import sha256_hex
-from schemas.identity import agent_model_label, decode_id
-from schemas.limits import MAX_AGENT_MODEL_CHARACTERS, MAX_NAME_CHARACTERS
+from streamer.schemas.canonical import sha256_hex
+from streamer.schemas.identity import agent_model_label, decode_id
+from streamer.schemas.limits import MAX_AGENT_MODEL_CHARACTERS, MAX_NAME_CHARACTERS
 
 _DIGEST_CHARACTERS = 12
 _KEPT = MAX_NAME_CHARACTERS - len("~") - _DIGEST_CHARACTERS

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from schemas.identity import UNKNOWN, agent_model_label
+from streamer.schemas.identity import UNKNOWN, agent_model_label
 from streamer.score.model_names import model_for_reporting
 from streamer.sources.agent_keys import model_of
 from streamer.sources.agent_logs import enriched, read_agent_logs

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from schemas.metrics import BOARD_METRICS
-from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.client.lifecycle import State
 from streamer.client.outcomes import basis, marked_grade
 from streamer.client.pace import finite, share_of
+from streamer.schemas.metrics import BOARD_METRICS
+from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.text import UNSEEN, dollars, percent, ratio, shown, visible
 from streamer.watch.columns import Column
 from streamer.watch.words import age, largest_k, of_planned, share_of_pass, span

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from schemas.summaries import RunSummary
 from streamer.client.lifecycle import State, state_and_status
 from streamer.client.outcomes import accuracy, accuracy_name
 from streamer.client.pace import Pace
+from streamer.schemas.summaries import RunSummary
 from streamer.text import dollars, percent, visible
 from streamer.watch.boards import name_of
 from streamer.watch.words import bar, largest_k, of_planned, share_of_pass, span

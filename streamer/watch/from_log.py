@@ -12,10 +12,10 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from schemas.news import Rejection
 from streamer.client.rejections import Place, Rejected
 from streamer.client.subscribe import follow
 from streamer.kafka.errors import KafkaError, TopicMissing
+from streamer.schemas.news import Rejection
 from streamer.settings import Settings
 from streamer.watch.following import RETRY_SECONDS, Rejections, Tell
 from streamer.watch.newest import newest_trials

@@ -10,11 +10,11 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.widgets import Footer, Input, Static
 
-from schemas.summaries import AgentModelSummary, RunSummary
 from streamer.client.lifecycle import state_of
 from streamer.client.pace import pace_of
 from streamer.client.reading import ReaderError, UnknownRun
 from streamer.client.watching import StateUpdate
+from streamer.schemas.summaries import AgentModelSummary, RunSummary
 from streamer.text import visible
 from streamer.watch.boards import (
     agent_columns,

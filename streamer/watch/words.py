@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from schemas.summary_fields import PassAtK
+from streamer.schemas.summary_fields import PassAtK
 from streamer.text import UNSEEN, percent
 
 OLD = timedelta(days=2)

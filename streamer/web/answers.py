@@ -11,10 +11,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from schemas.scored_trial import ScoredTrial
-from schemas.summaries import AgentModelSummary, TierSummary
 from streamer.client.async_reader import AsyncStateReader
 from streamer.client.reading import HistoryEntry
+from streamer.schemas.scored_trial import ScoredTrial
+from streamer.schemas.summaries import AgentModelSummary, TierSummary
 from streamer.settings import Settings
 from streamer.stats import json_number
 from streamer.web.compare import compare, side_of

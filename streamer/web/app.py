@@ -20,7 +20,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from schemas.canonical import canonical_json
+from streamer.schemas.canonical import canonical_json
 from streamer.web import STATIC
 from streamer.web.answers import OPERATIONS, BadQuery, NoSuchTrial, Operation, Web, values_of
 from streamer.web.guard import SESSION_PATH, Guard

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import fsum
 
-from schemas.summaries import AgentModelSummary
+from streamer.schemas.summaries import AgentModelSummary
 from streamer.stats.sign_test import sign_test
 from streamer.web.models import Comparison, Difference, Side, SideTotals, TaskPair, TrialRow
 

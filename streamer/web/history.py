@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
-from schemas.identity import agent_model_label, decode_id
 from streamer.client.reading import HistoryEntry
+from streamer.schemas.identity import agent_model_label, decode_id
 from streamer.web.models import HistoryPoint
 
 COUNTS = ("trials", "done", "planned")

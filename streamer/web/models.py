@@ -10,11 +10,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from schemas.base import Instant, Message, Number
-from schemas.metrics import BOARD_METRICS
-from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
-from schemas.summary_fields import Grade, GradeBasis
 from streamer.client.lifecycle import State, state_of
+from streamer.schemas.base import Instant, Message, Number
+from streamer.schemas.metrics import BOARD_METRICS
+from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
+from streamer.schemas.summary_fields import Grade, GradeBasis
 
 MAX_PAGE = 500
 MAX_POINTS = 2000

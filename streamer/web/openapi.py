@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from schemas.export import VERSION
+from streamer.schemas.export import VERSION
 from streamer.web.answers import OPERATIONS, Operation
 from streamer.web.models import Problem
 

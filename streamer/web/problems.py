@@ -6,7 +6,6 @@ from http import HTTPStatus
 
 from starlette.responses import Response
 
-from schemas.canonical import canonical_json
 from streamer.client.reading import (
     RedisUnavailable,
     UnknownBenchmark,
@@ -15,6 +14,7 @@ from streamer.client.reading import (
     UnreadableSummary,
 )
 from streamer.kafka.errors import KafkaError, TopicMissing, TopicUnreadable
+from streamer.schemas.canonical import canonical_json
 from streamer.web.models import Problem
 
 MEDIA_TYPE = "application/problem+json"

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from schemas.canonical import canonical_json
-from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.client.lifecycle import state_of
+from streamer.schemas.canonical import canonical_json
+from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.versions import Version, is_older
 from streamer.web.models import RunNow
 

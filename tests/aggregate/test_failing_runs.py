@@ -7,14 +7,14 @@ from typing import Any
 import orjson
 import pytest
 
-from schemas.canonical import digest_of
-from schemas.events import RunStarted
 from streamer.aggregate import scores
 from streamer.aggregate.page_format import PageFromTheFuture, page_key
 from streamer.aggregate.summarise import Summaries
 from streamer.fold import fold_records, records_of_lines
 from streamer.pipeline import Pipeline
 from streamer.records import Record
+from streamer.schemas.canonical import digest_of
+from streamer.schemas.events import RunStarted
 
 SICK = "sick"
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.events import EVENT, TrialResult
 from streamer.aggregate.formulacode import FormulaCodeSums, FormulaCodeTrials
 from streamer.pipeline import Pipeline
+from streamer.schemas.events import EVENT, TrialResult
 from streamer.score import ADVANTAGES, Scored, score_trial
 from tests.score.build import RULES
 from tests.support.events import (

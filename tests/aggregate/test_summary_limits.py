@@ -9,11 +9,11 @@ from typing import Any
 import orjson
 import pytest
 
-from schemas.limits import MAX_COUNT, MAX_TASKS
-from schemas.summaries import SUMMARY
 from streamer.aggregate.by_subtest import by_subtest
 from streamer.aggregate.summary_limits import MAX_FAILURE_MODES, MAX_SUMMARY_BYTES, OTHER
 from streamer.pipeline import Pipeline
+from streamer.schemas.limits import MAX_COUNT, MAX_TASKS
+from streamer.schemas.summaries import SUMMARY
 from tests.support.events import Event, a_plan, a_retraction, a_trial, folded, records
 
 AGENT, RUN = "run-1|terminus:gpt-5", "run-1"

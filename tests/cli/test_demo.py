@@ -13,9 +13,9 @@ from typing import Any
 import orjson
 import pytest
 
-from schemas.canonical import digest_of
 from streamer.cli.demo_harness import RUNS, SEED, SPEEDUP_RUN, TIERED_RUN
 from streamer.fold import Folding, fold_records, records_of_lines
+from streamer.schemas.canonical import digest_of
 from streamer.sources.base import ConvertOptions
 from streamer.sources.convert import ConvertReport, convert
 from streamer.sources.simulate import simulate_run

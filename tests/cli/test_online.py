@@ -15,9 +15,9 @@ import orjson
 import pytest
 import redis
 
-from schemas.canonical import digest_of
-from schemas.summaries import SUMMARY
 from streamer.embedded.probe import free_port
+from streamer.schemas.canonical import digest_of
+from streamer.schemas.summaries import SUMMARY
 from tests.support.cli import COMMAND, streamer
 from tests.support.events import Event, a_plan, a_trial
 from tests.support.layers import ENGINES

@@ -12,13 +12,13 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from click.testing import CliRunner, Result
 
-from schemas.canonical import canonical_json, digest_of
 from streamer.aggregate.by_subtest import by_subtest
 from streamer.cli import cli
 from streamer.fold import Folding, fold_records, records_of_lines
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
 from streamer.redis.sink import RedisSink
+from streamer.schemas.canonical import canonical_json, digest_of
 from streamer.settings import Settings
 from tests.support.servers import RedisServer
 

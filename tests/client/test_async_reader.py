@@ -15,13 +15,13 @@ import orjson
 import pytest
 import redis
 
-from schemas.summaries import RunSummary
 from streamer.aggregate.changes import SummaryChange
 from streamer.client import AsyncStateReader, NotReached, StateReader, StateUpdate
 from streamer.client.reading import RedisUnavailable, UnknownRun
 from streamer.embedded.probe import free_port
 from streamer.redis.keys import Keys
 from streamer.redis.sink import RedisSink
+from streamer.schemas.summaries import RunSummary
 from streamer.settings import Settings
 from tests.redis.test_servers import ClusterNode
 from tests.support.builders import a_cut, a_run_change, a_tier_change, an_agent_model_change

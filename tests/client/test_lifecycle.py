@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from schemas.canonical import digest_of
-from schemas.summaries import RunSummary
 from streamer.client.lifecycle import (
     SILENT_AFTER,
     STATES,
@@ -20,6 +18,8 @@ from streamer.client.lifecycle import (
     with_state,
 )
 from streamer.client.waiting import finished
+from streamer.schemas.canonical import digest_of
+from streamer.schemas.summaries import RunSummary
 from tests.house.repository import ROOT
 from tests.support.builders import a_run_change
 

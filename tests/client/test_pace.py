@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from schemas.summaries import RunSummary
 from streamer.client.pace import Pace, Stand, pace_of, stand_of
+from streamer.schemas.summaries import RunSummary
 from tests.support.builders import a_run_change
 
 START = datetime(2026, 1, 31, 9, 0, tzinfo=UTC)

@@ -13,9 +13,9 @@ import redis
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, RecordsToDelete
 
-from schemas.canonical import canonical_json, digest_of
 from streamer.client.verify import Verification
 from streamer.kafka.partitioner import partition_of
+from streamer.schemas.canonical import canonical_json, digest_of
 from streamer.score import PriceTable
 from streamer.worker.process.topics import ensure_topics
 from tests.support.cli import streamer

@@ -5,10 +5,10 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from schemas.news import Rejection
 from streamer.client.rejections import Again, Place, Rejected, still_wrong
 from streamer.pipeline import Pipeline
 from streamer.records import Record
+from streamer.schemas.news import Rejection
 from tests.support.events import a_plan, a_trial
 
 

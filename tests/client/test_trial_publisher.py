@@ -16,8 +16,6 @@ from typing import Any
 import orjson
 import pytest
 
-from schemas.decode import decode
-from schemas.events import EVENT
 from streamer.client import AsyncTrialPublisher, InvalidEvent, InvalidEvents, TrialPublisher
 from streamer.client.checking import CHANGED, SLICE_ENTRIES, check
 from streamer.client.outbound import AnEvent
@@ -26,6 +24,8 @@ from streamer.client.spill import REFUSED, spill_dir
 from streamer.client.taking import take
 from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
+from streamer.schemas.decode import decode
+from streamer.schemas.events import EVENT
 from streamer.settings import Settings
 from streamer.worker.process.topics import ensure_topics
 from tests.client import make_arguments

@@ -13,8 +13,6 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.errors import KafkaConnectionError
 
-from schemas.base import SEMANTICS_VERSION
-from schemas.canonical import digest_of
 from streamer.client.lag import read_lags
 from streamer.client.publish import ThreadedPublisher, outgoing
 from streamer.client.verify import Verdict, Verification
@@ -23,6 +21,8 @@ from streamer.kafka.log import read_batches
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
 from streamer.redis.keys import Keys
+from streamer.schemas.base import SEMANTICS_VERSION
+from streamer.schemas.canonical import digest_of
 from streamer.score import PriceTable
 from streamer.settings import Settings
 from tests.support.cli import streamer

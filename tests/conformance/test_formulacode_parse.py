@@ -11,7 +11,7 @@ import functools
 import json
 from typing import Any, NamedTuple
 
-from schemas.limits import MAX_COUNT
+from streamer.schemas.limits import MAX_COUNT
 from streamer.sources.formulacode_log import ParsedLog, parse_log, sections_for
 from tests.support import formulacode_cases
 

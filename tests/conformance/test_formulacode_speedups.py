@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from schemas.identity import agent_model_label
+from streamer.schemas.identity import agent_model_label
 from streamer.score import model_for_reporting
 from streamer.score.formulacode.benchmark_names import benchmark_name
 from streamer.score.formulacode.speedups import Speedup, speedups

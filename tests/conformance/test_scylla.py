@@ -10,10 +10,10 @@ from typing import Any
 import orjson
 import pytest
 
-from schemas.canonical import digest_of
 from streamer.fold import Folding
 from streamer.pipeline import Pipeline
 from streamer.records import Record
+from streamer.schemas.canonical import digest_of
 from tests.conformance.folds import (
     Summary,
     close,

@@ -14,11 +14,11 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from schemas.identity import encode_id
 from streamer.client.loop_thread import LoopThread
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
 from streamer.redis.keys import Keys
+from streamer.schemas.identity import encode_id
 from streamer.settings import Settings
 from streamer.worker.process.topics import COMPACTED, ensure_topics, plan
 from tests.faults.fleet import Fleet

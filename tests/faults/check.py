@@ -11,12 +11,12 @@ from typing import Any
 import orjson
 import redis
 
-from schemas.canonical import digest_of
-from schemas.decode import Unread
-from schemas.identity import encode_id
 from streamer.aggregate.changes import SummaryChange
 from streamer.pipeline import Pipeline
 from streamer.redis.entry import Entry, entry_of
+from streamer.schemas.canonical import digest_of
+from streamer.schemas.decode import Unread
+from streamer.schemas.identity import encode_id
 from tests.faults.bed import CURRENT_SECONDS, Bed
 from tests.support.worker_process import wait_for
 

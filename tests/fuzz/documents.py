@@ -11,8 +11,8 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 
-from schemas.canonical import canonical_json
-from schemas.decode import Reason, decode
+from streamer.schemas.canonical import canonical_json
+from streamer.schemas.decode import Reason, decode
 from streamer.sources.base import ConvertOptions
 from streamer.sources.convert import ConvertReport, convert
 from streamer.sources.simulate import simulate_run

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from schemas.canonical import canonical_json
-from schemas.decode import Reason, decode
-from schemas.events import Event
-from schemas.news import Rejection
-from schemas.plain import PlainTrial, plain_trial
 from streamer.pipeline import Pipeline
 from streamer.records import Record
+from streamer.schemas.canonical import canonical_json
+from streamer.schemas.decode import Reason, decode
+from streamer.schemas.events import Event
+from streamer.schemas.news import Rejection
+from streamer.schemas.plain import PlainTrial, plain_trial
 from streamer.sources.agent_logs import enriched, read_agent_logs
 from streamer.sources.base import ConvertOptions
 from streamer.sources.cast import cast_length

@@ -16,10 +16,10 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import orjson
 from pydantic import BaseModel
 
-from schemas.canonical import NOT_DIGESTED, canonical_json, sha256_hex
-from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.aggregate.trials import DISTRIBUTED, SUMMED
 from streamer.fold import fold_records, records_of_lines
+from streamer.schemas.canonical import NOT_DIGESTED, canonical_json, sha256_hex
+from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from tests.golden.data import streams
 from tests.golden.histories import HISTORIES, history
 

@@ -35,7 +35,7 @@ class ScratchCopy:
         self.folder = folder
         for path in tracked_files():
             name = path.relative_to(ROOT)
-            if name.parts[0] in ("streamer", "schemas") or str(name) == "pyproject.toml":
+            if name.parts[0] == "streamer" or str(name) == "pyproject.toml":
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, folder / name)
 

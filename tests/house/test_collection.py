@@ -5,14 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import schemas.base
-import schemas.limits
+import streamer.schemas.base
+import streamer.schemas.limits
 from tests.house.repository import ROOT
 
 
 def constants() -> str:
     """Every constant of the modules that tests change in processes of their own."""
-    found = {**vars(schemas.base), **vars(schemas.limits)}
+    found = {**vars(streamer.schemas.base), **vars(streamer.schemas.limits)}
     return repr({name: value for name, value in sorted(found.items()) if name.isupper()})
 
 

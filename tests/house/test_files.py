@@ -13,7 +13,7 @@ MAX_LINES = 300
 """Hard limit of a Python module, tests included."""
 
 STILL_LONGER = {
-    "schemas/events.py",
+    "streamer/schemas/events.py",
     "streamer/worker/processor.py",
     "streamer/worker/recovery.py",
     "tests/client/test_async_reader.py",

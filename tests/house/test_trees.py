@@ -9,14 +9,14 @@ import pytest
 from tests.house.repository import ROOT, pyproject, tracked_files
 
 PAGES = ["README.md", "docs/architecture.md"]
-TREE = re.compile(r"^```\n(schemas/ .*?)^```$", re.DOTALL | re.MULTILINE)
+TREE = re.compile(r"^```\n(streamer/\n.*?)^```$", re.DOTALL | re.MULTILINE)
 LINE = re.compile(r"^(?P<indent> *)(?P<name>[\w.]+/?)(?: +(?P<says>\S.*))?$")
 
 
 def drawn(page: str) -> list[tuple[str, str]]:
     """(path, description) of each line of the tree on a page."""
     found = TREE.findall((ROOT / page).read_text("utf-8"))
-    assert len(found) == 1, f"{page} draws {len(found)} trees that begin with schemas/"
+    assert len(found) == 1, f"{page} draws {len(found)} trees that begin with streamer/"
     lines, above = [], ""
     for text in found[0].splitlines():
         match = LINE.match(text)
@@ -28,7 +28,7 @@ def drawn(page: str) -> list[tuple[str, str]]:
 
 def there() -> set[str]:
     """Top folders that hold Python or the documents, and every package and module right under streamer/."""
-    found = {"docs/"}
+    found = {"docs/", "schemas/"}
     for path in tracked_files():
         parts = path.relative_to(ROOT).parts
         if path.suffix == ".py" and len(parts) > 1:

@@ -15,9 +15,9 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
 
 import streamer
-from schemas.decode import Unread
 from streamer.kafka.consumer import MAX_HANDED_BYTES
 from streamer.kafka.unpack import MAX_UNPACKED_BYTES
+from streamer.schemas.decode import Unread
 from tests.support.packed import CODECS, MIB, a_batch, a_bomb, packed, record, record_batch
 
 EVENTS = TopicPartition("team.trial-events", 3)

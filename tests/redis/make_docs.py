@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from schemas.metrics import BOARD_METRICS
 from streamer.aggregate.changes import Cut
+from streamer.schemas.metrics import BOARD_METRICS
 from tests.support.builders import a_cut, a_run_change, a_tier_change, an_agent_model_change
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "redis.md"
-START, END = "<!-- metrics: generated from schemas/metrics.py -->\n", "<!-- end of metrics -->\n"
+START, END = "<!-- metrics: generated from streamer/schemas/metrics.py -->\n", "<!-- end of metrics -->\n"
 
 
 def metric_table() -> str:

@@ -7,8 +7,8 @@ import json
 import pytest
 import redis
 
-from schemas.metrics import BOARD_METRICS
 from streamer.redis.keys import Keys
+from streamer.schemas.metrics import BOARD_METRICS
 from tests.redis.conftest import MakeSink
 from tests.redis.hostile import HOSTILE, IDS
 from tests.support.builders import (

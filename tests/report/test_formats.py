@@ -14,10 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 from markdown_it import MarkdownIt
 
-from schemas.canonical import canonical_json
-from schemas.formulacode import FormulaCodePayload
-from schemas.scored_trial import ScoredTrial
-from schemas.summaries import SUMMARY
 from streamer.fold import fold_records
 from streamer.report.as_csv import FORMULA_STARTS
 from streamer.report.as_html import MAX_TRIALS, as_html
@@ -26,6 +22,10 @@ from streamer.report.columns import COLUMNS, Column, Value, rows
 from streamer.report.data import NoSuchRun, RunData
 from streamer.report.formats import FORMATS
 from streamer.report.tables import agents_table, tiers_tables
+from streamer.schemas.canonical import canonical_json
+from streamer.schemas.formulacode import FormulaCodePayload
+from streamer.schemas.scored_trial import ScoredTrial
+from streamer.schemas.summaries import SUMMARY
 from streamer.text import shown, visible
 from tests.report.reporting import (
     HOSTILE,

@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from schemas.base import SEMANTICS_VERSION
-from schemas.canonical import canonical_json, sha256_hex
-from schemas.decode import Reason, decode
-from schemas.events import event_content
 from streamer.fold import Folding, fold_records, records_of_lines
 from streamer.pipeline import Pipeline
 from streamer.records import Record
+from streamer.schemas.base import SEMANTICS_VERSION
+from streamer.schemas.canonical import canonical_json, sha256_hex
+from streamer.schemas.decode import Reason, decode
+from streamer.schemas.events import event_content
 from tests.schemas.examples import FULL_PLAN, FULL_TRIAL, GOOD_EVENTS, published
 
 RECORDED = Path(__file__).parent / "recorded"

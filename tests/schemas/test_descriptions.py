@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import pytest
 from pydantic import BaseModel
 
-import schemas
-from schemas import events
-from schemas.export import MESSAGES
+import streamer.schemas
+from streamer.schemas import events
+from streamer.schemas.export import MESSAGES
 
 UNITS = {
     r"cost|_usd$": r"USD|US dollars",
@@ -31,8 +31,8 @@ NO_NUMBER = {"cost_source"}
 
 def models() -> Iterator[type[BaseModel]]:
     """Every model of the package, nested ones included."""
-    for found in pkgutil.iter_modules(schemas.__path__):
-        module = importlib.import_module(f"schemas.{found.name}")
+    for found in pkgutil.iter_modules(streamer.schemas.__path__):
+        module = importlib.import_module(f"streamer.schemas.{found.name}")
         for item in vars(module).values():
             if isinstance(item, type) and issubclass(item, BaseModel) and item.__module__ == module.__name__:
                 yield item

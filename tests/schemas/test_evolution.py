@@ -22,15 +22,15 @@ from typing import Any
 
 import pytest
 
-from schemas.base import EVENT_SCHEMA_VERSION, SEMANTICS_VERSION
-from schemas.canonical import canonical_json, digest_of
-from schemas.decode import Reason, decode
-from schemas.events import EVENT_TYPES
-from schemas.news import Rejection
-from schemas.summaries import SUMMARY, SUMMARY_TYPES
 from streamer.fold import Folding, fold_records, records_of_lines
 from streamer.pipeline import Pipeline
 from streamer.records import Record
+from streamer.schemas.base import EVENT_SCHEMA_VERSION, SEMANTICS_VERSION
+from streamer.schemas.canonical import canonical_json, digest_of
+from streamer.schemas.decode import Reason, decode
+from streamer.schemas.events import EVENT_TYPES
+from streamer.schemas.news import Rejection
+from streamer.schemas.summaries import SUMMARY, SUMMARY_TYPES
 from tests.schemas.recording import (
     DIGESTS,
     EVENTS,

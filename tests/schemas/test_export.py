@@ -11,17 +11,17 @@ import pytest
 from jsonschema import Draft7Validator, Draft202012Validator
 from pydantic import TypeAdapter, ValidationError
 
-from schemas.canonical import canonical_json
-from schemas.events import EVENT
-from schemas.export import ASYNCAPI_FILE, MESSAGES, asyncapi, documents, message_schema, type_of
-from schemas.summaries import SUMMARY
-from schemas.topics import TOPICS
+from streamer.schemas.canonical import canonical_json
+from streamer.schemas.events import EVENT
+from streamer.schemas.export import ASYNCAPI_FILE, MESSAGES, asyncapi, documents, message_schema, type_of
+from streamer.schemas.summaries import SUMMARY
+from streamer.schemas.topics import TOPICS
 from streamer.settings import Settings
 from streamer.worker.process.topics import plan
 from tests.schemas.examples import BAD_EVENTS, GOOD_EVENTS, published
 
 HERE = Path(__file__).parent
-COMMITTED = HERE.parents[1] / "docs" / "schemas"
+COMMITTED = HERE.parents[1] / "schemas"
 SPECIFICATION = HERE / "asyncapi-3.0.0.json.gz"
 """The AsyncAPI initiative's own JSON Schema of AsyncAPI 3.0.0 (Apache-2.0), unchanged but compressed."""
 
@@ -46,7 +46,7 @@ def test_the_committed_copies_are_current() -> None:
     fresh = {name: text.encode() for name, text in documents().items()}
     committed = {path.name: path.read_bytes() for path in COMMITTED.glob("*.json")}
     stale = {name for name in fresh.keys() | committed.keys() if fresh.get(name) != committed.get(name)}
-    assert not stale, "docs/schemas/ is stale: run `make schema` and commit the result"
+    assert not stale, "schemas/ is stale: run `make schema` and commit the result"
 
 
 def test_two_exports_are_equal_to_the_byte() -> None:

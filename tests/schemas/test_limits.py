@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from schemas.decode import Reason, decode
-from schemas.events import EVENT_TYPES, TrialResult
-from schemas.limits import (
+from streamer.schemas.decode import Reason, decode
+from streamer.schemas.events import EVENT_TYPES, TrialResult
+from streamer.schemas.limits import (
     MAX_AGENT_MODEL_CHARACTERS,
     MAX_AGENT_MODELS,
     MAX_BASELINES,
@@ -32,7 +32,7 @@ from schemas.limits import (
     MAX_TEXT_CHARACTERS,
     MAX_TIERS,
 )
-from schemas.plain import plain_trial
+from streamer.schemas.plain import plain_trial
 from tests.schemas.examples import FULL_PLAN, SLOT
 
 END: dict[str, Any] = {"type": "run_finished", "run_id": "r"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from schemas.events import EVENT, TrialResult
-from schemas.formulacode import FormulaCodePayload
+from streamer.schemas.events import EVENT, TrialResult
+from streamer.schemas.formulacode import FormulaCodePayload
 from streamer.score import FormulaCodeScore, PriceTable, ScoringRules, score_trial, task_payload
 
 RULES = ScoringRules(PriceTable.default())

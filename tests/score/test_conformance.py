@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from schemas.events import TrialResult
+from streamer.schemas.events import TrialResult
 from streamer.score import (
     PriceTable,
     Scored,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from schemas.canonical import canonical_json
+from streamer.schemas.canonical import canonical_json
 from streamer.score import (
     ADVANTAGES,
     score_trial,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from schemas.events import TrialResult
+from streamer.schemas.events import TrialResult
 from streamer.score import (
     Scored,
     ScoringRules,

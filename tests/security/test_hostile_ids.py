@@ -13,8 +13,6 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
-from schemas.decode import Reason, decode
-from schemas.identity import agent_model_key, decode_id, encode_id
 from streamer.aggregate.page_format import page_key, run_of_page
 from streamer.aggregate.slot_key import slot_topic_key
 from streamer.cli.demo import _write
@@ -24,6 +22,8 @@ from streamer.client.spill import spill_dir
 from streamer.client.tail.journal import journal_path
 from streamer.pipeline import Pipeline
 from streamer.redis.keys import Keys
+from streamer.schemas.decode import Reason, decode
+from streamer.schemas.identity import agent_model_key, decode_id, encode_id
 from streamer.settings import Settings
 from tests.redis.hostile import HOSTILE
 from tests.support.events import a_trial, records

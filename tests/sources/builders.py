@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from schemas.events import EVENT
+from streamer.schemas.events import EVENT
 from streamer.sources.base import ConvertOptions
 from streamer.sources.convert import ConvertReport, convert
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from schemas.limits import MAX_NAME_CHARACTERS
+from streamer.schemas.limits import MAX_NAME_CHARACTERS
 from streamer.sources.base import ConvertOptions
 from streamer.sources.convert import ConvertReport, convert
 from streamer.sources.fit import fit_event

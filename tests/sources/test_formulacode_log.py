@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.events import EVENT
+from streamer.schemas.events import EVENT
 from streamer.sources.formulacode_log import ParsedLog, parse_log, sections_for
 from tests.support.examples import examples
 

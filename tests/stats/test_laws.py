@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streamer.stats
-from schemas.canonical import canonical_json
+from streamer.schemas.canonical import canonical_json
 from streamer.stats import Distribution, ExactSum, OrderedMultiset, PassAtK, Shares, StatsError
 from tests.stats import oracles
 from tests.support.examples import examples

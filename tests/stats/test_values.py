@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.canonical import canonical_json
+from streamer.schemas.canonical import canonical_json
 from streamer.stats import Distribution, Shares, Values
 from tests.stats import oracles
 from tests.support.examples import examples

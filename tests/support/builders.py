@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.base import SEMANTICS_VERSION
-from schemas.canonical import canonical_json, digest_of
-from schemas.formulacode import FormulaCodeCoverage, FormulaCodeSummary
-from schemas.identity import agent_model_label
-from schemas.summaries import (
+from streamer.aggregate.changes import Cut, SummaryChange
+from streamer.aggregate.group_id import RUN, GroupId, SummaryKind
+from streamer.schemas.base import SEMANTICS_VERSION
+from streamer.schemas.canonical import canonical_json, digest_of
+from streamer.schemas.formulacode import FormulaCodeCoverage, FormulaCodeSummary
+from streamer.schemas.identity import agent_model_label
+from streamer.schemas.summaries import (
     SUMMARY,
     AgentModelSummary,
     RunSummary,
     TierSummary,
 )
-from schemas.summary_fields import Published
-from streamer.aggregate.changes import Cut, SummaryChange
-from streamer.aggregate.group_id import RUN, GroupId, SummaryKind
+from streamer.schemas.summary_fields import Published
 
 METRICS = (
     "pass_rate",

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from schemas.canonical import digest_of
 from streamer.folded import Folded
 from streamer.pipeline import Pipeline
 from streamer.records import Record
+from streamer.schemas.canonical import digest_of
 
 Event = dict[str, Any]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from schemas.canonical import NOT_DIGESTED
-from schemas.summaries import SUMMARY
 from streamer.pipeline import Pipeline
+from streamer.schemas.canonical import NOT_DIGESTED
+from streamer.schemas.summaries import SUMMARY
 from tests.support.events import Event, a_retraction, a_trial, records
 
 Json = dict[str, Any]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from schemas.summaries import (
+from streamer.aggregate.changes import SummaryChange
+from streamer.client.watching import StateUpdate
+from streamer.schemas.summaries import (
     SUMMARY,
     AgentModelSummary,
     RunSummary,
     TierSummary,
 )
-from streamer.aggregate.changes import SummaryChange
-from streamer.client.watching import StateUpdate
 from streamer.watch.model import OneRun, Runs
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
 

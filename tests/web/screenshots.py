@@ -11,9 +11,9 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect
 
-from schemas.decode import Reason, decode
 from streamer.client.publish import Outgoing, ThreadedPublisher
 from streamer.client.reader import StateReader
+from streamer.schemas.decode import Reason, decode
 from streamer.settings import Settings
 from tests.support.simulated import PLAIN_RUN, TIERED_RUN, simulate
 from tests.web.browsing import WebProcess, a_browser, a_stack, live

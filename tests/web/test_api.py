@@ -14,10 +14,10 @@ import pytest
 import redis
 from jsonschema import Draft202012Validator
 
-from schemas.metrics import BOARD_METRICS
 from streamer.client.lifecycle import with_state
 from streamer.client.reader import StateReader
 from streamer.redis.keys import Keys
+from streamer.schemas.metrics import BOARD_METRICS
 from streamer.settings import Settings
 from streamer.web.answers import OPERATIONS
 from streamer.web.openapi import STREAMS, openapi

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from schemas.canonical import canonical_json
+from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
 from streamer.web import trial_log
 from streamer.web.compare import compare, worse_by

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import redis
 
-from schemas.summaries import AgentModelSummary, RunSummary
 from streamer.client.lifecycle import SILENT_AFTER
 from streamer.redis.keys import Keys
+from streamer.schemas.summaries import AgentModelSummary, RunSummary
 from streamer.settings import Settings
 from streamer.web import hub
 from streamer.web.rooms import Room

@@ -15,8 +15,6 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from schemas.canonical import digest_of
-from schemas.identity import decode_id
 from streamer.kafka.log import read_topic
 from streamer.kafka.meta import CONFIGURATION_KEY
 from streamer.kafka.names import Names
@@ -24,6 +22,8 @@ from streamer.kafka.partitioner import partition_of
 from streamer.pipeline import Pipeline
 from streamer.records import Record
 from streamer.redis.keys import Keys
+from streamer.schemas.canonical import digest_of
+from streamer.schemas.identity import decode_id
 from streamer.settings import Settings
 from streamer.worker.processing.changelog_checkpoint import PREFIX
 from tests.support.eventually import WAIT_SECONDS

@@ -11,9 +11,9 @@ import sys
 
 def main() -> int:
     """Go back to version 1 before anything reads the version, then run the worker."""
-    import schemas.base
+    import streamer.schemas.base
 
-    schemas.base.SEMANTICS_VERSION = 1
+    streamer.schemas.base.SEMANTICS_VERSION = 1
 
     from streamer.aggregate.group import GroupState
     from streamer.settings import Settings

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from schemas.base import SEMANTICS_VERSION
+from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.score import PriceTable, made_with
 from tests.worker.deployment import Deployment
 

@@ -11,10 +11,10 @@ from typing import Any
 import orjson
 import pytest
 
-from schemas.identity import decode_id
 from streamer.client.health import read_health
 from streamer.pipeline import Pipeline
 from streamer.records import Record
+from streamer.schemas.identity import decode_id
 from streamer.worker.faust.batches import Batch
 from streamer.worker.processing import idle
 from streamer.worker.processing.changelog_checkpoint import StateLost

@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from schemas.identity import UNKNOWN
 from streamer.client.tail.complaints import Complaints
 from streamer.client.tail.ledger import Key, Ledger, Wanted, wanted
 from streamer.client.tail.pending import AGAIN_SECONDS, Pending
 from streamer.client.tail.reading import Event, Reading, parts_of, plan_events, read_part, read_plan
 from streamer.client.tail.runs import Runs
 from streamer.client.tail.settling import Settling, Verdict, unsettled_of
+from streamer.schemas.identity import UNKNOWN
 from streamer.sources.base import ConvertOptions, RunPlan
 from streamer.sources.discover import Run
 from streamer.sources.files import walk

@@ -15,9 +15,9 @@ from typing import Any, Self
 
 import orjson
 
-from schemas.canonical import canonical_json, sha256_hex
 from streamer.client.spill import spill_dir
 from streamer.client.tail.ledger import Ledger
+from streamer.schemas.canonical import canonical_json, sha256_hex
 from streamer.settings import Settings
 
 NAME_CHARACTERS = 24

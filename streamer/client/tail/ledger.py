@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.canonical import canonical_json
-from schemas.events import EVENT, TrialResult
 from streamer.aggregate.slot_key import SlotKey, fingerprint, microseconds, slot_key
 from streamer.aggregate.slots import Slot, Standing
+from streamer.schemas.canonical import canonical_json
+from streamer.schemas.events import EVENT, TrialResult
 
 Event = dict[str, Any]
 Line = dict[str, Any]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from schemas.canonical import canonical_json
-from schemas.plain import AnyTrial
+from streamer.schemas.canonical import canonical_json
+from streamer.schemas.plain import AnyTrial
 from streamer.score.formulacode.reverted import known_benchmarks, with_own
 from streamer.score.formulacode.score import ADVANTAGES, FormulaCodeScore
 from streamer.score.formulacode.speedups import Speedup, speedups

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
-from schemas.plain import AnyTrial
+from streamer.schemas.plain import AnyTrial
 from streamer.score.formulacode.speedups import oracle_speedup
 
 Entries = dict[str, JsonValue]

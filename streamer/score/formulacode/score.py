@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from schemas.limits import MAX_BENCHMARKS_PER_TRIAL
-from schemas.plain import AnyTrial
+from streamer.schemas.limits import MAX_BENCHMARKS_PER_TRIAL
+from streamer.schemas.plain import AnyTrial
 from streamer.score.formulacode.reverted import Entries, known_benchmarks
 from streamer.score.formulacode.task_metrics import task_metrics
 

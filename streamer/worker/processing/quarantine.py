@@ -13,12 +13,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from schemas.canonical import canonical_json
-from schemas.identity import decode_id
 from streamer.aggregate.changes import Cut, SummaryChange
 from streamer.kafka.quarantine import BY_DELETION, Quarantine, quarantine_key, repair_key
 from streamer.records import Failure, Rejected, reject, set_apart
 from streamer.redis.sink import RedisSink
+from streamer.schemas.canonical import canonical_json
+from streamer.schemas.identity import decode_id
 from streamer.text import visible
 from streamer.worker.faust.producer import Producer, ProducerRecord, RecordsRefused, RecordTooLarge
 from streamer.worker.faust.tables import Tables

@@ -8,11 +8,11 @@ from typing import Any
 
 import orjson
 
-from schemas.identity import decode_id
 from streamer.aggregate.changes import Cut, ScoredChange, SummaryChange
 from streamer.aggregate.group_id import GroupId, SummaryKind
 from streamer.kafka.names import Names
 from streamer.records import Rejected
+from streamer.schemas.identity import decode_id
 from streamer.worker.faust.producer import ProducerRecord
 from streamer.worker.faust.tables import Tables
 

@@ -16,10 +16,10 @@ from typing import Any
 
 import orjson
 
-from schemas.identity import decode_id
 from streamer.kafka.errors import KafkaError
 from streamer.kafka.log import records_between
 from streamer.kafka.quarantine import run_to_repair
+from streamer.schemas.identity import decode_id
 from streamer.settings import Settings
 from streamer.versions import Version, is_older, version_of
 from streamer.worker.faust.app import StreamerApp

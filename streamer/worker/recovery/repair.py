@@ -12,13 +12,13 @@ from collections.abc import Callable
 from contextlib import aclosing, suppress
 from dataclasses import replace
 
-from schemas.identity import encode_id
 from streamer.aggregate.changes import SummaryChange
 from streamer.aggregate.page_format import slots_on
 from streamer.kafka.log import records_between
 from streamer.kafka.names import Names
 from streamer.pipeline import Pipeline
 from streamer.records import Failure
+from streamer.schemas.identity import encode_id
 from streamer.settings import Settings
 from streamer.worker.faust.tables import Tables
 from streamer.worker.faust.topic_partition import TopicPartition

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from schemas.events import EVENT
+from streamer.schemas.events import EVENT
 from tests.fuzz.live.values import Reach, Values
 
 Event = dict[str, Any]

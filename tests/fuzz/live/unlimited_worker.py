@@ -33,15 +33,15 @@ def main() -> int:
 
 
 def _no_limits_of_events() -> None:
-    import schemas.limits
+    import streamer.schemas.limits
 
-    for name in vars(schemas.limits).copy():
+    for name in vars(streamer.schemas.limits).copy():
         if name.startswith("MAX_"):
-            setattr(schemas.limits, name, FAR)
-    schemas.limits.MAX_AMOUNT = sys.float_info.max
-    schemas.limits.MAX_REVISION = 2**63 - 1
-    schemas.limits.FIRST_YEAR, schemas.limits.YEAR_AFTER_LAST = 1, 10_000
-    schemas.limits.EARLIEST_MICROSECONDS, schemas.limits.LATEST_MICROSECONDS = 1, 2**63
+            setattr(streamer.schemas.limits, name, FAR)
+    streamer.schemas.limits.MAX_AMOUNT = sys.float_info.max
+    streamer.schemas.limits.MAX_REVISION = 2**63 - 1
+    streamer.schemas.limits.FIRST_YEAR, streamer.schemas.limits.YEAR_AFTER_LAST = 1, 10_000
+    streamer.schemas.limits.EARLIEST_MICROSECONDS, streamer.schemas.limits.LATEST_MICROSECONDS = 1, 2**63
 
 
 def _raise(self: Any, run_id: str, error: Exception, record: object = None) -> None:

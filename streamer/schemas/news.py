@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from schemas.base import Message
-from schemas.summary_fields import (
+from streamer.schemas.base import Message
+from streamer.schemas.summary_fields import (
     AgentModel,
     Digest,
     Grade,

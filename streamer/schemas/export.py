@@ -1,6 +1,6 @@
 """JSON Schema of every message and one AsyncAPI 3 document of every topic, made from the models.
 
-The output is deterministic; the copies under docs/schemas/ are made by `make schema`, and a test fails
+The output is deterministic; the copies under schemas/ are made by `make schema`, and a test fails
 when they are stale.
 """
 
@@ -12,10 +12,10 @@ from typing import Any, get_args
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
 from pydantic_core import CoreSchema
 
-from schemas.base import EVENT_SCHEMA_VERSION, NO_CONTROL_CHARACTERS, SEMANTICS_VERSION, Message
-from schemas.events import EVENT_TYPES
-from schemas.summaries import SUMMARY_TYPES
-from schemas.topics import TOPICS, Topic
+from streamer.schemas.base import EVENT_SCHEMA_VERSION, NO_CONTROL_CHARACTERS, SEMANTICS_VERSION, Message
+from streamer.schemas.events import EVENT_TYPES
+from streamer.schemas.summaries import SUMMARY_TYPES
+from streamer.schemas.topics import TOPICS, Topic
 
 MESSAGES: tuple[type[Message], ...] = (*EVENT_TYPES, *SUMMARY_TYPES)
 VERSION = f"{EVENT_SCHEMA_VERSION}.{SEMANTICS_VERSION}.0"

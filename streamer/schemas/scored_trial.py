@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.base import Number
-from schemas.events import Measurements
-from schemas.formulacode import FormulaCodePayload
-from schemas.summary_fields import (
+from streamer.schemas.base import Number
+from streamer.schemas.events import Measurements
+from streamer.schemas.formulacode import FormulaCodePayload
+from streamer.schemas.summary_fields import (
     Agent,
     AgentModel,
     CostSource,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import ConfigDict, Discriminator, Field, StringConstraints, TypeAdapter
 
-from schemas.base import (
+from streamer.schemas.base import (
     NO_CONTROL_CHARACTERS,
     Amount,
     Benchmarks,
@@ -26,9 +26,9 @@ from schemas.base import (
     SignedCount,
     Text,
 )
-from schemas.canonical import canonical_json
-from schemas.identity import UNKNOWN
-from schemas.limits import (
+from streamer.schemas.canonical import canonical_json
+from streamer.schemas.identity import UNKNOWN
+from streamer.schemas.limits import (
     MAX_AGENT_MODEL_CHARACTERS,
     MAX_AGENT_MODELS,
     MAX_BASELINES,

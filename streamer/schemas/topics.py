@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from schemas.base import Message
-from schemas.events import EVENT_TYPES
-from schemas.news import GradeChange, Rejection, Rescored
-from schemas.scored_trial import ScoredTrial
-from schemas.summaries import AgentModelSummary, RunSummary, TierSummary
+from streamer.schemas.base import Message
+from streamer.schemas.events import EVENT_TYPES
+from streamer.schemas.news import GradeChange, Rejection, Rescored
+from streamer.schemas.scored_trial import ScoredTrial
+from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 
 DEFAULT_PARTITIONS = 8
 """Partitions of a topic unless the deployment says otherwise; never changed afterwards."""

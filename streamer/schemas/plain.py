@@ -1,8 +1,8 @@
 """The usual result, read in a sixth of the time: a trial of its own without FormulaCode's sections.
 
 :func:`plain_trial` is sure of what it accepts: each of its events, field for field, is what
-:func:`schemas.decode.decode` gives. Whatever it is not sure of it leaves alone, so pydantic stays the
-authority on what is allowed, and on what an error says.
+:func:`streamer.schemas.decode.decode` gives. Whatever it is not sure of it leaves alone, so pydantic stays
+the authority on what is allowed, and on what an error says.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import msgspec
 import orjson
 from msgspec import Meta
 
-from schemas.base import NO_CONTROL_CHARACTERS, is_plausible
-from schemas.canonical import PLAIN, canonical_json, encode_plain
-from schemas.events import TrialResult
-from schemas.identity import UNKNOWN
+from streamer.schemas.base import NO_CONTROL_CHARACTERS, is_plausible
+from streamer.schemas.canonical import PLAIN, canonical_json, encode_plain
+from streamer.schemas.events import TrialResult
+from streamer.schemas.identity import UNKNOWN
 
 _MAX_BYTES = 64 * 1024
 _LARGE_BYTES = 2048
@@ -44,7 +44,7 @@ _UNDERSTOOD = {*_LIMITS, "type", "pattern", "title", "description", "default", "
 
 
 def _field(name: str, schema: dict[str, Any]) -> tuple[str, Any] | tuple[str, Any, Any]:
-    """One field of :class:`~schemas.events.TrialResult` as msgspec declares it.
+    """One field of :class:`~streamer.schemas.events.TrialResult` as msgspec declares it.
 
     Args:
         schema: the field's part of the model's JSON Schema.
@@ -85,7 +85,7 @@ def _kind(schema: dict[str, Any]) -> Any:
 if TYPE_CHECKING:
 
     class PlainTrial(TrialResult):
-        """A :class:`~schemas.events.TrialResult` of a trial of its own, without FormulaCode's sections.
+        """A :class:`~streamer.schemas.events.TrialResult` without FormulaCode's sections.
 
         It has that model's fields by the same names, with the same values, but is not one of its objects.
         What cannot occur in it is null. Its fields are in the order of canonical JSON.
@@ -109,7 +109,7 @@ _decode = msgspec.json.Decoder(PlainTrial).decode
 
 
 def canonical_content(trial: PlainTrial, model: str) -> bytes:
-    """Canonical JSON of :func:`schemas.events.known_content`, with the model by that name.
+    """Canonical JSON of :func:`streamer.schemas.events.known_content`, with the model by that name.
 
     msgspec leaves out what *is* the default, which text that was read never is, though it be equal.
     """
@@ -136,7 +136,7 @@ _from_iso = datetime.fromisoformat if sys.version_info < (3, 14) else _within_th
 
 
 def plain_trial(value: bytes | None, *, for_score: bool = False) -> PlainTrial | None:
-    """The result in `value` if it is a usual one; None: :func:`~schemas.decode.decode` has to look at it.
+    """The result in `value` if it is a usual one; None: `decode` has to look at it.
 
     Text beyond ASCII, escapes and times in other zones than UTC are not usual. So control characters
     cannot occur: JSON allows them as escapes only, but for U+007F.

@@ -20,8 +20,8 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from schemas.identity import UNKNOWN
-from schemas.limits import (
+from streamer.schemas.identity import UNKNOWN
+from streamer.schemas.limits import (
     FIRST_YEAR,
     MAX_AMOUNT,
     MAX_BENCHMARK_NAME_CHARACTERS,

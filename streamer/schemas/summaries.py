@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from schemas.base import Instant, Message, Number
-from schemas.formulacode import FormulaCodeSummary
-from schemas.news import GradeChange, Rejection, Rescored
-from schemas.scored_trial import ScoredTrial
-from schemas.summary_fields import (
+from streamer.schemas.base import Instant, Message, Number
+from streamer.schemas.formulacode import FormulaCodeSummary
+from streamer.schemas.news import GradeChange, Rejection, Rescored
+from streamer.schemas.scored_trial import ScoredTrial
+from streamer.schemas.summary_fields import (
     AccuracyExcludingInfrastructure,
     Agent,
     AgentModel,

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from schemas.base import Instant, Message, Number, Total
+from streamer.schemas.base import Instant, Message, Number, Total
 
 Grade = Literal["S", "A", "B", "C", "D", "F"]
 GradeBasis = Literal["composite_median", "mean_pass_rate"]

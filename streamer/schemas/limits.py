@@ -1,7 +1,7 @@
 """Limits of what an event may hold. Each follows from what is done with the value.
 
-The JSON Schema of the events shows them, pydantic and the fast reading of :mod:`schemas.plain` enforce
-them, and connectors cut names to them. An event beyond a limit becomes a rejection with its bytes.
+The JSON Schema of the events shows them, pydantic and the fast reading of :mod:`streamer.schemas.plain`
+enforce them, and connectors cut names to them. An event beyond a limit becomes a rejection with its bytes.
 """
 
 from __future__ import annotations

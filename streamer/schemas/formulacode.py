@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from schemas.base import Message, Number, Total
+from streamer.schemas.base import Message, Number, Total
 
 
 class FormulaCodeCoverage(Message):

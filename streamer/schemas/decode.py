@@ -13,9 +13,9 @@ import orjson
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from schemas.base import EVENT_SCHEMA_VERSION
-from schemas.events import EVENT, AnyEvent, TrialResult
-from schemas.limits import MAX_BENCHMARK_NAME_CHARACTERS, MAX_BENCHMARKS_PER_TRIAL, MAX_RECORD_BYTES
+from streamer.schemas.base import EVENT_SCHEMA_VERSION
+from streamer.schemas.events import EVENT, AnyEvent, TrialResult
+from streamer.schemas.limits import MAX_BENCHMARK_NAME_CHARACTERS, MAX_BENCHMARKS_PER_TRIAL, MAX_RECORD_BYTES
 
 _SHOWN_CHARACTERS = 80
 _LARGE_BYTES = 2048
