@@ -11,7 +11,7 @@ TOP = 15
 
 PARTS = {
     "starting Python": ("<frozen importlib",),
-    "decode": ("streamer/schemas/decode.py", "streamer/schemas/plain.py"),
+    "decode": ("schemas/decode.py", "schemas/plain.py"),
     "count into groups": ("aggregate/counted.py", "aggregate/totals.py"),
     "scored trials": ("aggregate/scored.py",),
     "cut summaries": ("aggregate/cut.py",),
@@ -50,7 +50,7 @@ REST = "rest"
 def parts(folded: str, microseconds: float) -> str:
     """Share of each part, and what it makes of the processor time of an event.
 
-    >>> print(parts("a (faust/x.py:1);b (streamer/schemas/decode.py:2);c (y:3) 3\\na (faust/x.py:1) 1\\n", 20.0))
+    >>> print(parts("a (faust/x.py:1);b (schemas/decode.py:2);c (y:3) 3\\na (faust/x.py:1) 1\\n", 20.0))
     part    share %  us an event
     ------  -------  -----------
     decode  75       15
