@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from streamer.aggregate.changes import SummaryChange
-from streamer.folded import Folded
 from streamer.pipeline import Pipeline
-from streamer.records import NO_TIMESTAMP, Failure, LogRecord, Record, Rejected
+from streamer.records import NO_TIMESTAMP, Failure, Folded, LogRecord, Record, Rejected
 from streamer.score import PriceTable
 
 BATCH = 1_000

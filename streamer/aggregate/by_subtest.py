@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from streamer.aggregate.cross_tier import delta, uplift
-from streamer.aggregate.denominators import Denominators
 from streamer.aggregate.group import GroupState
-from streamer.aggregate.group_id import GroupId
+from streamer.aggregate.keys import GroupId, SlotKey
+from streamer.aggregate.planned import Denominators
 from streamer.aggregate.run_state import RunState
-from streamer.aggregate.slot_key import SlotKey
 from streamer.aggregate.summary_limits import within_limits
 from streamer.aggregate.trials import Trials
 from streamer.schemas.base import SEMANTICS_VERSION

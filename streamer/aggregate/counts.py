@@ -1,16 +1,172 @@
-"""Counting: the scored trials of a run in its groups and totals, many at once."""
+"""Counting: scored trials in the groups and the totals of a run, many at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any
 
-from streamer.aggregate.group import GroupState, Owner
-from streamer.aggregate.group_id import GroupId, groups_of
-from streamer.aggregate.slot_key import SlotKey
-from streamer.aggregate.tally import tally
-from streamer.aggregate.totals import RunTotals
+from streamer.aggregate.group import GroupState, Owner, accuracies
+from streamer.aggregate.keys import GroupId, SlotKey, groups_of
+from streamer.aggregate.tally import count_all_of, count_values, json_count, tally, tally_all
 from streamer.aggregate.trials import Trials
-from streamer.score import Scored
+from streamer.score import NOP, Scored
+from streamer.stats import Attempts, ExactSum, PassAtK, json_number
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Outcome of one trial: a slot of its own, or all sub-trials of a trial group (R10).
+
+    Attributes:
+        task_id: the task.
+        tier: the prompt tier; None where there is none.
+        resolved: the verdict, None without one (R19).
+        failure_mode: of the sub-trial that decides.
+        speedup_percentage: FormulaCode's, of the sub-trial that decides; None where not measured (F8).
+        compared: False if only baselines took part; such a trial is left out of pass@k (R4).
+        infrastructure_failure: it is unresolved because the infrastructure failed.
+        with_benchmarks: the sub-trial that decides counts with benchmarks.
+        unmeasured_failure: the sub-trial that decides failed, and no section of the group is FormulaCode's.
+    """
+
+    task_id: str
+    tier: str | None
+    resolved: bool | None
+    failure_mode: str | None
+    speedup_percentage: float | None
+    compared: bool
+    infrastructure_failure: bool
+    with_benchmarks: bool
+    unmeasured_failure: bool
+
+
+SEVERAL = ("", "")
+"""Agent and model of a trial in which several took part; no agent has an empty name."""
+
+_SUMMED = {
+    "cost_usd": "cost_usd",
+    "input_tokens": "input",
+    "output_tokens": "output",
+    "cache_read_tokens": "cache_read",
+    "cache_write_tokens": "cache_write",
+}
+_COVERED = ("impl_rate", "duration_seconds", "trajectory_length")
+
+
+class RunTotals:
+    """What the run summary counts. Every `count_*` has its inverse.
+
+    Attributes:
+        owners: trials by agent, model and tier, those of several agents under :data:`SEVERAL`; without
+            those of baselines. pass@k stands where all are the same (R11).
+        with_formulacode: slots that carry FormulaCode's sections, or whose trial group does.
+    """
+
+    def __init__(self) -> None:
+        self.trials = 0
+        self.resolved = 0
+        self.no_verdict = 0
+        self.infrastructure_failures = 0
+        self.with_benchmarks = 0
+        self.unmeasured_failures = 0
+        self.slots = 0
+        self.with_formulacode = 0
+        self.failure_modes: Counter[str] = Counter()
+        self.owners: Counter[Owner] = Counter()
+        self.tasks: Counter[Hashable] = Counter()
+        self.covered: Counter[str] = Counter()
+        self.pass_at_k = PassAtK()
+        self.speedup_percentage = ExactSum()
+        self.sums = {metric: ExactSum() for metric in _SUMMED}
+
+    def count_outcome(self, outcome: Outcome, sign: int) -> None:
+        """Count a trial (`sign` 1) or take it back (-1)."""
+        self.trials += sign
+        self.resolved += sign * (outcome.resolved is True)
+        self.no_verdict += sign * (outcome.resolved is None)
+        self.infrastructure_failures += sign * outcome.infrastructure_failure
+        self.with_benchmarks += sign * outcome.with_benchmarks
+        self.unmeasured_failures += sign * outcome.unmeasured_failure
+        if outcome.failure_mode is not None:
+            tally(self.failure_modes, outcome.failure_mode, sign)
+        tally(self.tasks, outcome.task_id, sign)
+        if outcome.speedup_percentage is not None:
+            count_values(self.speedup_percentage, [outcome.speedup_percentage], sign)
+        if outcome.compared:
+            tally(self.owners, (*SEVERAL, outcome.tier), sign)
+            attempts = Attempts.of([(outcome.task_id, outcome.resolved is True)])
+            count_values(self.pass_at_k, attempts, sign)
+
+    def count_trials(self, trials: Trials, sign: int, owner: Owner, *, compared: bool) -> None:
+        """Count trials of their own of one agent:model in one tier, or take them back.
+
+        Args:
+            compared: the agent is no baseline.
+        """
+        self.trials += sign * trials.number
+        self.resolved += sign * trials.resolved
+        self.no_verdict += sign * trials.no_verdict
+        self.infrastructure_failures += sign * trials.infrastructure_failures
+        if owner[0] != NOP:
+            self.unmeasured_failures += sign * trials.unmeasured_failures
+        self.with_benchmarks += sign * sum(score.num_benchmarks > 0 for _, score in trials.formulacode.pairs)
+        tally_all(self.failure_modes, trials.failure_modes, sign)
+        percentages = [score.speedup_percentage for _, score in trials.formulacode.pairs]
+        known = [percentage for percentage in percentages if percentage is not None]
+        count_values(self.speedup_percentage, known, sign)
+        trials.attempts.tally(self.tasks, sign)
+        if compared:
+            tally(self.owners, owner, sign * trials.number)
+            count_values(self.pass_at_k, trials.attempts, sign)
+
+    def count_spent(self, trials: Trials, sign: int) -> None:
+        """Count what slots spend (`sign` 1) or take it back (-1)."""
+        self.slots += sign * trials.number
+        self.with_formulacode += sign * len(trials.formulacode.pairs)
+        for metric, held in self.sums.items():
+            count_all_of(held, trials.values[metric].sums, sign)
+        for metric in _COVERED:
+            self.covered[metric] += sign * len(trials.values[metric])
+
+    def body(self, planned_attempts: int | None, planned_tasks: int | None) -> dict[str, Any]:
+        """The run summary's fields that come from these totals."""
+        cost = self.sums["cost_usd"]
+        return {
+            "trials": self.trials,
+            "tasks": len(self.tasks),
+            "resolved": self.resolved,
+            "unresolved": self.trials - self.resolved,
+            "no_verdict": self.no_verdict,
+            **accuracies(self.resolved, self.trials, self.infrastructure_failures),
+            "pass_at_k": self.pass_at_k.summary(planned_attempts, planned_tasks)
+            if len(self.owners) <= 1
+            else None,
+            "total_cost": json_number(cost.total()) if cost.count else None,
+            "tokens": {
+                name: json_count(self.sums[metric].total()) if self.sums[metric].count else None
+                for metric, name in _SUMMED.items()
+                if name != metric
+            },
+            "mean_speedup_percentage": json_number(self._mean_speedup_percentage()),
+            "failure_modes": dict(self.failure_modes),
+            "coverage": {metric: held.count for metric, held in self.sums.items()}
+            | {metric: self.covered[metric] for metric in _COVERED},
+        }
+
+    def _mean_speedup_percentage(self) -> float | None:
+        """Mean over the trials that have one (F8).
+
+        Where benchmarks are measured, a failure that measured nothing counts with 0 %: its speedup is 1.0
+        (R21). Without any benchmarks the percentages are those of the old result format, as it has them.
+        """
+        total = ExactSum()
+        total.merge(self.speedup_percentage)
+        if self.with_benchmarks:
+            total.extend([0.0] * self.unmeasured_failures)
+        return total.mean()
+
 
 Cell = tuple[str, str, str | None, bool]
 """(agent, model, tier, whether a trial of its own): trials that count in the same groups and totals."""

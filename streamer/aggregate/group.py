@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from streamer.aggregate.formulacode import FormulaCodeSums
-from streamer.aggregate.slot_key import SlotKey
+from streamer.aggregate.keys import SlotKey
 from streamer.aggregate.tally import count_all_of, count_values, json_count, tally_all
 from streamer.aggregate.trials import COMPOSITE, DISTRIBUTED, SUMMED, Trials
 from streamer.score import GradingProfile, Scored, cost_of_pass

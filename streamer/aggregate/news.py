@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from streamer.aggregate.changes import NewsItem, SummaryChange
-from streamer.aggregate.group_id import RUN, GroupId
-from streamer.aggregate.run_changes import Rescoring
+from streamer.aggregate.changes import NewsItem, Rescoring, SummaryChange
+from streamer.aggregate.keys import RUN, GroupId, SlotKey, rfc3339
 from streamer.aggregate.run_state import RunState
-from streamer.aggregate.slot_key import SlotKey, rfc3339
 from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.canonical import canonical_json, sha256_hex
 from streamer.schemas.identity import encode_id

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 from cramjam import lz4
 
-from streamer.aggregate.slot_key import SlotKey, slot_key
+from streamer.aggregate.keys import SlotKey, slot_key
 from streamer.schemas.decode import decode
 from streamer.schemas.identity import decode_id, encode_id
 from streamer.schemas.plain import AnyTrial, plain_trial

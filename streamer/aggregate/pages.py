@@ -16,7 +16,8 @@ from typing import Any
 import orjson
 from cramjam import DecompressionError
 
-from streamer.aggregate.changes import PageWrite
+from streamer.aggregate.changes import PageChanges, PageWrite
+from streamer.aggregate.keys import SlotKey, slot_key
 from streamer.aggregate.page_format import (
     RUN_PAGE,
     PageError,
@@ -28,9 +29,7 @@ from streamer.aggregate.page_format import (
     page_key,
     written,
 )
-from streamer.aggregate.run_changes import PageChanges
 from streamer.aggregate.run_state import RunState
-from streamer.aggregate.slot_key import SlotKey, slot_key
 from streamer.aggregate.slots import Slot
 from streamer.schemas.decode import DAMAGED, Reason, decode
 from streamer.schemas.events import RunDeleted, RunFinished, RunStarted

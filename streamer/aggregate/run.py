@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from streamer.aggregate.changes import Cut, PageWrite, ScoredChange, SummaryChange
-from streamer.aggregate.group_id import SummaryKind
+from streamer.aggregate.changes import Cut, PageWrite, RunChanges, ScoredChange, SummaryChange
+from streamer.aggregate.keys import SlotKey, SummaryKind
 from streamer.aggregate.news import Grades, rescored
 from streamer.aggregate.page_format import is_run_page, seen_by, slots_on
 from streamer.aggregate.pages import PageBook, join_page
-from streamer.aggregate.run_changes import RunChanges
 from streamer.aggregate.run_state import Effect, RunState
-from streamer.aggregate.scored import scored_changes
-from streamer.aggregate.slot_key import SlotKey
+from streamer.aggregate.scored_trials import scored_changes
 from streamer.aggregate.summarise import Summaries
 from streamer.schemas.events import AnyEvent
 from streamer.schemas.plain import PlainTrial

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import StrEnum
 
-from streamer.aggregate.counts import Counts
+from streamer.aggregate.changes import RunChanges
+from streamer.aggregate.counts import Counts, RunTotals
 from streamer.aggregate.group import GroupState
-from streamer.aggregate.group_id import GroupId
+from streamer.aggregate.keys import NO_TIME, GroupId, SlotKey, fingerprint, microseconds, slot_key
 from streamer.aggregate.plan import Plan
-from streamer.aggregate.run_changes import RunChanges
 from streamer.aggregate.scores import Scores
-from streamer.aggregate.slot_key import NO_TIME, SlotKey, fingerprint, microseconds, slot_key
 from streamer.aggregate.slots import Page, Slot
-from streamer.aggregate.totals import RunTotals
 from streamer.schemas.decode import decode
 from streamer.schemas.events import (
     AnyEvent,
@@ -64,7 +62,7 @@ class RunState:
         self.slots: dict[SlotKey, Slot] = {}
         self.changes = changes or RunChanges()
         self.counts = Counts()
-        self.scores = Scores(run_id, self.slots, prices, self.counts, self.changes)
+        self.scores = Scores(self.slots, prices, self.counts, self.changes)
         self.superseded = 0
         self.conflicts = 0
         self.state_version = -1
@@ -115,7 +113,7 @@ class RunState:
             return Effect.DUPLICATE if isinstance(event, RunDeleted) else Effect.IGNORED
         self.happened_at(event_time(event, timestamp_ms))
         if isinstance(event, AnyTrial):
-            return self.offer(event, raw, live=True)
+            return self.offer(event, raw)
         if isinstance(event, TrialRetracted):
             changed = self._change(slot_key(event), lambda slot: slot.retract(event.revision))
             return Effect.COUNTED if changed else Effect.DUPLICATE
@@ -124,12 +122,12 @@ class RunState:
             return Effect.COUNTED
         return Effect.COUNTED if self.join_plan(event, raw) else Effect.DUPLICATE
 
-    def offer(self, event: AnyTrial, raw: bytes, *, live: bool = False) -> Effect:
-        """Offer a result to its slot (R17); `live`: its scored trial will be cut soon."""
+    def offer(self, event: AnyTrial, raw: bytes) -> Effect:
+        """Offer a result to its slot (R17)."""
         key = slot_key(event)
         slot = self.slots.get(key)
         if slot is None:
-            self._fill(key, Slot(event.revision, None, 0, raw), event, live=live)
+            self._fill(key, Slot(event.revision, None, 0, raw), event)
             return Effect.COUNTED
         if slot.floor is not None and event.revision <= slot.floor:
             return Effect.IGNORED
@@ -154,14 +152,14 @@ class RunState:
         key = slot_key(event)
         if key in self.slots:
             return False
-        self._fill(key, Slot(event.revision, page, index, None), event, live=False)
+        self._fill(key, Slot(event.revision, page, index, None), event)
         return True
 
-    def _fill(self, key: SlotKey, slot: Slot, event: AnyTrial, *, live: bool) -> None:
+    def _fill(self, key: SlotKey, slot: Slot, event: AnyTrial) -> None:
         """A new slot, in which this result stands."""
         self.slots[key] = slot
         self.changes.slot(key)
-        self.scores.filled(key, slot, event, live=live)
+        self.scores.filled(key, slot, event)
 
     def _change(self, key: SlotKey, change: Callable[[Slot], bool], event: AnyTrial | None = None) -> bool:
         """Change a slot and everything derived from it; False if there was no news."""

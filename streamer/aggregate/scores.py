@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
 
-from streamer.aggregate.counts import Counts
-from streamer.aggregate.group_id import GroupId, groups_of
-from streamer.aggregate.run_changes import Rescoring, RunChanges
-from streamer.aggregate.scored_json import scored_json
-from streamer.aggregate.slot_key import SlotKey, TrialGroupKey, fingerprint, slot_key
+from streamer.aggregate.changes import Rescoring, RunChanges
+from streamer.aggregate.counts import Counts, Outcome
+from streamer.aggregate.keys import GroupId, SlotKey, TrialGroupKey, groups_of, slot_key
 from streamer.aggregate.slots import Slot, event_of
-from streamer.aggregate.totals import Outcome
 from streamer.schemas.plain import AnyTrial
 from streamer.score import (
     NOP,
@@ -25,12 +22,6 @@ from streamer.score import (
     score_trial_group,
 )
 
-_FRESH = 10_000
-"""So many scored trials at most are written at once, while all that they need is at hand."""
-
-_SMALL_BYTES = 2048
-"""And those of small events without FormulaCode's sections alone: 2 KiB each at most, mostly 700 bytes."""
-
 
 class Scores:
     """Scores the slots of one run.
@@ -43,14 +34,12 @@ class Scores:
 
     def __init__(
         self,
-        run_id: str,
         slots: dict[SlotKey, Slot],
         prices: PriceTable,
         counts: Counts,
         changes: RunChanges,
     ) -> None:
         self.rules = ScoringRules(prices)
-        self._run_id = run_id
         self._slots = slots
         self._counts = counts
         self._changes = changes
@@ -90,20 +79,14 @@ class Scores:
         for group in list(self._members):
             self._score_group(group, None)
 
-    def filled(self, key: SlotKey, slot: Slot, event: AnyTrial, *, live: bool) -> None:
-        """A result stands in a slot that held nothing before; `live`: its scored trial will be taken soon."""
+    def filled(self, key: SlotKey, slot: Slot, event: AnyTrial) -> None:
+        """A result stands in a slot that held nothing before."""
         if event.agent_index is not None:
             slot.agent_index = event.agent_index
             self._members.setdefault(key.trial_group, set()).add(key)
             self._score_group(key.trial_group, key)
-            return
-        scored = score_trial(event, self.rules)
-        self._enter(key, scored)
-        changes = self._changes
-        at_hand = live and changes.collects_scored_trials and changes.scored_waiting < _FRESH
-        if at_hand and len(slot.raw) <= _SMALL_BYTES and scored.formulacode is None:
-            profile, print_ = self.rules.profile, fingerprint(event)
-            changes.scored_trial(key, scored_json(self._run_id, profile, key, slot, scored, print_))
+        else:
+            self._enter(key, score_trial(event, self.rules))
 
     def replaced(
         self, key: SlotKey, slot: Slot, raw: bytes, index: int | None, event: AnyTrial | None

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from streamer.aggregate.slot_key import fingerprint, microseconds
+from streamer.aggregate.keys import fingerprint, microseconds
 from streamer.schemas.decode import decode
 from streamer.schemas.plain import AnyTrial, plain_trial
 from streamer.score import Scored

@@ -7,13 +7,11 @@ from typing import Any
 
 from streamer.aggregate.changes import SummaryChange
 from streamer.aggregate.cross_tier import cross_tier, delta, uplift
-from streamer.aggregate.denominators import Denominators
 from streamer.aggregate.formulacode import FormulaCodeSums
 from streamer.aggregate.group import GroupState
-from streamer.aggregate.group_id import RUN, GroupId, SummaryKind
-from streamer.aggregate.missing import AgentModel, missing_sub_trials
+from streamer.aggregate.keys import RUN, GroupId, SummaryKind, microseconds, rfc3339
+from streamer.aggregate.planned import AgentModel, Denominators, missing_sub_trials
 from streamer.aggregate.run_state import RunState
-from streamer.aggregate.slot_key import microseconds, rfc3339
 from streamer.aggregate.summary_limits import costs_by_agent_model, within_limits
 from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.canonical import canonical_json, sha256_hex

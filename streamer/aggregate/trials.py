@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from streamer.aggregate.formulacode import FormulaCodeTrials
-from streamer.aggregate.slot_key import SlotKey
+from streamer.aggregate.keys import SlotKey
 from streamer.score import Scored
 from streamer.stats import Attempts, Values
 

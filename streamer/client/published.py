@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from streamer.aggregate.group_id import SummaryKind
+from streamer.aggregate.keys import SummaryKind
 from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
 from streamer.schemas.identity import decode_id

@@ -19,7 +19,7 @@ from typing import cast
 import orjson
 
 from streamer.aggregate.changes import Cut, SummaryChange
-from streamer.aggregate.group_id import RUN
+from streamer.aggregate.keys import RUN
 from streamer.client.published import SCORED, TOPICS, Place, latest_of, live_keys
 from streamer.client.reader import StateReader
 from streamer.client.verify import REDIS_TIMEOUT_SECONDS

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from streamer.aggregate.group_id import GroupId
+from streamer.aggregate.keys import GroupId
 from streamer.schemas.identity import encode_id
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,6 @@ from streamer.schemas.events import Measurements, SnapshotCounts, TestCounts
 from streamer.schemas.plain import AnyTrial, PlainTrial
 from streamer.schemas.scored_trial import TrialScore
 from streamer.schemas.summary_fields import CostSource, VerdictSource
-from streamer.score.cost_of_pass import cost_of_pass
 from streamer.score.formulacode.reverted import Entries, known_benchmarks, with_own
 from streamer.score.formulacode.score import FormulaCodeScore, formulacode_score, is_formulacode
 from streamer.score.infrastructure import is_infrastructure_failure
@@ -237,3 +237,17 @@ def _elapsed(event: AnyTrial) -> float | None:
         return None
     seconds = (event.finished_at - event.started_at).total_seconds()
     return seconds if seconds >= 0 else None
+
+
+def cost_of_pass(cost_per_pass: float | None, passes: int) -> float | None:
+    """Cost of one pass in USD: Infinity without a pass, whatever is known of the cost (R14).
+
+    Args:
+        cost_per_pass: the known costs, failed trials' included, over the passes among the trials with a
+            known cost; None: no pass has a known cost.
+        passes: how many trials passed, at a known cost or not.
+
+    >>> cost_of_pass(0.5, 8), cost_of_pass(None, 8), cost_of_pass(None, 0)
+    (0.5, None, inf)
+    """
+    return cost_per_pass if passes else math.inf

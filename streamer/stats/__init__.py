@@ -4,15 +4,13 @@ Every statistic is a value with four verbs, `add`, `remove`, `merge` and `summar
 function of the multiset of values it holds, to the last bit: no order, duplicate, removal or split shows.
 """
 
-from streamer.stats.attempts import Attempts
-from streamer.stats.distribution import Distribution
+from streamer.stats.distribution import Distribution, Shares
 from streamer.stats.errors import StatsError
 from streamer.stats.exact_sum import ExactSum
+from streamer.stats.held import Values
 from streamer.stats.numbers import JsonNumber, json_number
 from streamer.stats.ordered import OrderedMultiset
-from streamer.stats.pass_at_k import PassAtK
-from streamer.stats.shares import Shares
-from streamer.stats.values import Values
+from streamer.stats.pass_at_k import Attempts, PassAtK
 
 __all__ = [
     "Attempts",

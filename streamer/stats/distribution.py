@@ -8,9 +8,8 @@ from typing import Any
 
 from streamer.stats.errors import StatsError
 from streamer.stats.exact_sum import ExactSum
-from streamer.stats.held import FewValues, Held
+from streamer.stats.held import FewValues, Held, Values, ZerosAndOnes
 from streamer.stats.numbers import json_number
-from streamer.stats.values import Values
 
 
 class Distribution:
@@ -164,3 +163,18 @@ class Distribution:
         if self._held.infinite:
             return nan if self._held.negative_infinite else inf
         return -inf if self._held.negative_infinite else 0.0
+
+
+class Shares(Distribution):
+    """A :class:`~streamer.stats.Distribution` of 0 and 1 only; raises StatsError for other values.
+
+    >>> shares = Shares()
+    >>> shares.extend([1.0, 1.0, 0.0])
+    >>> shares.median(), shares.mean(), shares.summary()["std_dev"]
+    (1.0, 0.6666666666666666, 0.4714045207910317)
+    """
+
+    __slots__ = ()
+
+    def _empty(self) -> Held:
+        return ZerosAndOnes()

@@ -118,7 +118,7 @@ def test_what_reading_an_event_raises_becomes_a_rejection(monkeypatch: pytest.Mo
     def broken(value: bytes | None) -> RunStarted:
         raise Poisoned("nobody thought of this")
 
-    monkeypatch.setattr("streamer.decoding.decode", broken)
+    monkeypatch.setattr("streamer.records.decode", broken)
     plan = orjson.dumps({"type": "run_started", "run_id": "r"})
     pipeline, folded = a_fold([plan, trial("well", "1")])
     assert [orjson.loads(rejected.value)["code"] for rejected in folded.rejections] == ["cannot_be_read"]

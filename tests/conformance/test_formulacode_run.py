@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from streamer.aggregate.group import GroupState
-from streamer.aggregate.slot_key import SlotKey
+from streamer.aggregate.keys import SlotKey
 from streamer.score import FormulaCodeScore, Scored
 from tests.conformance.formulacode_rules import cost_weighted, exact_mean, ruled_gmean
 from tests.support.events import a_trial, folded

@@ -14,7 +14,7 @@ import sys
 from typing import Any
 
 from streamer.aggregate import run_state
-from streamer.aggregate.slot_key import SlotKey, slot_key
+from streamer.aggregate.keys import SlotKey, slot_key
 from streamer.redis import script
 from streamer.settings import Settings
 from streamer.worker import run_worker

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
+from streamer.aggregate.keys import slot_topic_key
 from streamer.aggregate.page_format import page_key, run_of_page
-from streamer.aggregate.slot_key import slot_topic_key
 from streamer.cli.demo import _write
 from streamer.cli.fold import command as fold
 from streamer.cli.printing import harmless_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamer.aggregate.changes import Cut, SummaryChange
-from streamer.aggregate.group_id import RUN, GroupId, SummaryKind
+from streamer.aggregate.keys import RUN, GroupId, SummaryKind
 from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.canonical import canonical_json, digest_of
 from streamer.schemas.formulacode import FormulaCodeCoverage, FormulaCodeSummary

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from streamer.aggregate.slot_key import SlotKey, fingerprint, microseconds, slot_key
+from streamer.aggregate.keys import SlotKey, fingerprint, microseconds, slot_key
 from streamer.aggregate.slots import Slot, Standing
 from streamer.schemas.canonical import canonical_json
 from streamer.schemas.events import EVENT, TrialResult

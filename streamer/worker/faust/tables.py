@@ -13,7 +13,7 @@ from typing import Any
 import faust
 from faust.types import TP
 
-from streamer.aggregate.group_id import SummaryKind
+from streamer.aggregate.keys import SummaryKind
 from streamer.kafka.names import Names
 from streamer.worker.faust.producer import ProducerRecord
 from streamer.worker.faust.stores import Row, StoreOf, memory

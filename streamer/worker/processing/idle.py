@@ -16,7 +16,7 @@ from itertools import islice, takewhile
 from operator import itemgetter
 
 from streamer.aggregate.changes import SummaryChange
-from streamer.aggregate.group_id import SummaryKind
+from streamer.aggregate.keys import SummaryKind
 from streamer.kafka.log import records_between
 from streamer.kafka.names import Names
 from streamer.pipeline import Pipeline

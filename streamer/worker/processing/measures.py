@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from streamer.folded import Folded
+from streamer.records import Folded
 
 
 class Measures(Protocol):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from streamer.aggregate.changes import SummaryChange
-from streamer.aggregate.group_id import RUN, SummaryKind
+from streamer.aggregate.keys import RUN, SummaryKind
 from streamer.kafka.quarantine import Quarantine
 from streamer.pipeline import Pipeline
 from streamer.worker.processing.changelog_checkpoint import Checkpoint

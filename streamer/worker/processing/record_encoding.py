@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from streamer.aggregate.changes import Cut, ScoredChange, SummaryChange
-from streamer.aggregate.group_id import GroupId, SummaryKind
+from streamer.aggregate.keys import GroupId, SummaryKind
 from streamer.kafka.names import Names
 from streamer.records import Rejected
 from streamer.schemas.identity import decode_id
