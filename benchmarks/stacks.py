@@ -12,9 +12,9 @@ TOP = 15
 PARTS = {
     "starting Python": ("<frozen importlib",),
     "decode": ("schemas/decode.py", "schemas/plain.py"),
-    "count into groups": ("aggregate/counted.py", "aggregate/totals.py"),
-    "scored trials": ("aggregate/scored.py",),
-    "cut summaries": ("aggregate/cut.py",),
+    "count into groups": ("aggregate/counts.py", "aggregate/group.py"),
+    "score, and write scored trials": ("aggregate/scores.py", "score/trial.py"),
+    "summarise": ("aggregate/summarise.py", "aggregate/run_summary.py"),
     "state pages": ("aggregate/pages.py", "aggregate/page"),
     "slots (who wins)": ("aggregate/run_state.py", "streamer/pipeline.py"),
     "Redis": ("streamer/redis/", "redis/"),

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamer.aggregate.cross_tier import delta, uplift
-from streamer.aggregate.group import GroupState
+from streamer.aggregate.group import GroupState, Trials
 from streamer.aggregate.keys import GroupId, SlotKey
-from streamer.aggregate.planned import Denominators
+from streamer.aggregate.plan import Denominators
 from streamer.aggregate.run_state import RunState
-from streamer.aggregate.summary_limits import within_limits
-from streamer.aggregate.trials import Trials
+from streamer.aggregate.run_summary import delta, uplift
+from streamer.aggregate.summarise import group_body
 from streamer.schemas.base import SEMANTICS_VERSION
+from streamer.schemas.canonical import json_number
 from streamer.schemas.identity import agent_model_label
 from streamer.score import Scored
-from streamer.stats import json_number
 
 SubtestId = tuple[str, str | None, str | None, str | None]
 """(tier, subtest, agent, model); agent and model None: pooled over the agents that are compared."""
@@ -28,7 +27,7 @@ def by_subtest(run: RunState) -> list[dict[str, Any]]:
     not per subtest. Trials without a tier are left out.
     """
     run.count()
-    planned = Denominators(run)
+    planned = run.denominators()
     groups = _groups(run)
     return [_body(run, groups[group_id], group_id, planned) for group_id in sorted(groups, key=_order)]
 
@@ -59,8 +58,7 @@ def _body(run: RunState, group: GroupState, group_id: SubtestId, planned: Denomi
     baseline_tier = run.plan.baseline_tier
     baseline = run.groups.get(GroupId(baseline_tier, agent, model)) if tier != baseline_tier else None
     count = planned.subtest(pooled=agent is None)
-    body = group.body(run.rules.profile, planned.of_group(count))
-    return within_limits(body) | {
+    return group_body(group, run.rules.profile, planned.of_group(count)) | {
         "type": "subtest_summary",
         "run_id": run.run_id,
         "semantics_version": SEMANTICS_VERSION,

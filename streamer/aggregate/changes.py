@@ -74,8 +74,8 @@ class PageWrite:
 
 
 @dataclass(slots=True)
-class Cut:
-    """All that changed in one run, cut from one consistent state."""
+class RunUpdate:
+    """All that changed in one run, update from one consistent state."""
 
     run_id: str
     summaries: list[SummaryChange] = field(default_factory=list)

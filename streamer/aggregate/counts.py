@@ -7,12 +7,11 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from streamer.aggregate.group import GroupState, Owner, accuracies
+from streamer.aggregate.group import GroupState, Owner, Trials, accuracies, count_values, tally, tally_all
 from streamer.aggregate.keys import GroupId, SlotKey, groups_of
-from streamer.aggregate.tally import count_all_of, count_values, json_count, tally, tally_all
-from streamer.aggregate.trials import Trials
+from streamer.schemas.canonical import json_count, json_number
 from streamer.score import NOP, Scored
-from streamer.stats import Attempts, ExactSum, PassAtK, json_number
+from streamer.stats import Attempts, ExactSum, PassAtK
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +110,12 @@ class RunTotals:
         self.infrastructure_failures += sign * trials.infrastructure_failures
         if owner[0] != NOP:
             self.unmeasured_failures += sign * trials.unmeasured_failures
-        self.with_benchmarks += sign * sum(score.num_benchmarks > 0 for _, score in trials.formulacode.pairs)
         tally_all(self.failure_modes, trials.failure_modes, sign)
-        percentages = [score.speedup_percentage for _, score in trials.formulacode.pairs]
-        known = [percentage for percentage in percentages if percentage is not None]
-        count_values(self.speedup_percentage, known, sign)
+        if trials.formulacode:
+            scores = [score for _, score in trials.formulacode.pairs]
+            self.with_benchmarks += sign * sum(score.num_benchmarks > 0 for score in scores)
+            known = [s.speedup_percentage for s in scores if s.speedup_percentage is not None]
+            count_values(self.speedup_percentage, known, sign)
         trials.attempts.tally(self.tasks, sign)
         if compared:
             tally(self.owners, owner, sign * trials.number)
@@ -124,9 +124,9 @@ class RunTotals:
     def count_spent(self, trials: Trials, sign: int) -> None:
         """Count what slots spend (`sign` 1) or take it back (-1)."""
         self.slots += sign * trials.number
-        self.with_formulacode += sign * len(trials.formulacode.pairs)
+        self.with_formulacode += sign * (len(trials.formulacode.pairs) if trials.formulacode else 0)
         for metric, held in self.sums.items():
-            count_all_of(held, trials.values[metric].sums, sign)
+            (held.merge if sign > 0 else held.unmerge)(trials.values[metric].sums)
         for metric in _COVERED:
             self.covered[metric] += sign * len(trials.values[metric])
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from streamer.aggregate.tally import count_all_of, json_count
+from streamer.schemas.canonical import json_count, json_number
 from streamer.score import ADVANTAGES, FormulaCodeScore, Scored
-from streamer.stats import ExactSum, json_number
+from streamer.stats import ExactSum
 
 
 class FormulaCodeTrials:
@@ -74,10 +74,11 @@ class FormulaCodeSums:
         self.claimed += sign * sums.claimed
         self.num_benchmarks += sign * sums.num_benchmarks
         self.num_valid_benchmarks += sign * sums.num_valid_benchmarks
-        count_all_of(self.speedup, sums.speedup, sign)
+        change = ExactSum.merge if sign > 0 else ExactSum.unmerge
+        change(self.speedup, sums.speedup)
         for name in ADVANTAGES:
-            count_all_of(self.advantages[name], sums.advantages[name], sign)
-            count_all_of(self.logs[name], sums.logs[name], sign)
+            change(self.advantages[name], sums.advantages[name])
+            change(self.logs[name], sums.logs[name])
 
     def plus(self, other: FormulaCodeSums, unmeasured_failures: int) -> FormulaCodeSums:
         """The sums of both, and speedup 1.0 for each failed trial without any section (R21)."""

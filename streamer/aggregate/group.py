@@ -1,42 +1,144 @@
-"""Running aggregate of one group of trials: an agent:model, a tier, an agent:model within a tier."""
+"""One group of trials: an agent:model, a tier, an agent:model within a tier.
+
+Trials come in columns, so that many are counted at once. Counting them in and out is inverse.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
-from streamer.aggregate.formulacode import FormulaCodeSums
+from streamer.aggregate.formulacode import FormulaCodeSums, FormulaCodeTrials
 from streamer.aggregate.keys import SlotKey
-from streamer.aggregate.tally import count_all_of, count_values, json_count, tally_all
-from streamer.aggregate.trials import COMPOSITE, DISTRIBUTED, SUMMED, Trials
-from streamer.score import GradingProfile, Scored, cost_of_pass
-from streamer.stats import Attempts, Distribution, ExactSum, PassAtK, Shares, json_number
+from streamer.score import FormulaCodeScore, Scored, cost_of_pass
+from streamer.stats import Attempts, Distribution, ExactSum, PassAtK, Shares, Values
+
+T = TypeVar("T")
+V_contra = TypeVar("V_contra", contravariant=True)
 
 Owner = tuple[str, str, str | None]
 """(agent, model, tier)."""
 
 GradeBasis = Literal["composite_median", "mean_pass_rate"]
 
+COMPOSITE = "composite_score"
 
-@dataclass(frozen=True, slots=True)
-class GroupPlan:
-    """What the plan of a run says of one group.
+DISTRIBUTED = (
+    "pass_rate",
+    "impl_rate",
+    COMPOSITE,
+    "cost_usd",
+    "cost_of_pass",
+    "duration_seconds",
+    "input_tokens",
+    "output_tokens",
+)
+"""Numbers of a score that get statistics."""
+
+SUMMED = ("cache_read_tokens", "cache_write_tokens", "trajectory_length")
+"""Numbers of which only sum and count are kept."""
+
+METRICS = (*DISTRIBUTED, *SUMMED)
+"""Every number of a score that groups count."""
+
+_COLUMNS = (*METRICS, "resolved", "success", "infrastructure_failure", "failure_mode", "formulacode")
+
+
+class Trials(NamedTuple):
+    """Some scored trials, column by column; a column has no entry for a trial that lacks the value.
 
     Attributes:
-        trials: planned trials of the group; None: nobody said (R26).
-        attempts: planned attempts at each task; None: nobody said.
-        tasks: planned tasks; None: nobody said.
-        judged: whether trials get a judge's score; None: as seen (R13).
-        finished: the run has ended, so nothing is awaited any more.
+        number: how many.
+        attempts: task and whether it is resolved, of each.
+        resolved: how many are resolved.
+        no_verdict: how many have no verdict (R19).
+        infrastructure_failures: how many are unresolved because the infrastructure failed.
+        passes_with_cost: how many succeeded at a known cost (R14).
+        values: metric to its values.
+        failure_modes: one for each trial that has one.
+        subtests: likewise.
+        formulacode: those that carry its sections; None: no trial does.
     """
 
-    trials: int | None
-    attempts: int | None
-    tasks: int | None
-    judged: bool | None
-    finished: bool
+    number: int
+    attempts: Attempts
+    resolved: int
+    no_verdict: int
+    infrastructure_failures: int
+    passes_with_cost: int
+    values: dict[str, Values]
+    failure_modes: list[str]
+    subtests: list[str]
+    formulacode: FormulaCodeTrials | None
+
+    @property
+    def unmeasured_failures(self) -> int:
+        """How many failed and have no FormulaCode section, nor has their trial group (R21)."""
+        failures, _ = self.values["pass_rate"].zeros_and_ones
+        return failures - (self.formulacode.failures if self.formulacode else 0)
+
+    @classmethod
+    def of(cls, trials: Sequence[tuple[SlotKey, Scored]]) -> Trials:
+        """The columns of at least one trial."""
+        keys, scores = zip(*trials, strict=True)
+        columns = _columns(scores)
+        costs, resolved = columns["cost_usd"], columns["resolved"]
+        tasks = [key.task_id for key in keys]
+        return cls(
+            len(scores),
+            Attempts.of(zip(tasks, [verdict is True for verdict in resolved], strict=True)),
+            resolved.count(True),
+            resolved.count(None),
+            columns["infrastructure_failure"].count(True),
+            sum(success for success, cost in zip(columns["success"], costs, strict=True) if cost is not None),
+            {metric: Values(_known(columns[metric])) for metric in METRICS},
+            _known(columns["failure_mode"]),
+            _known([key.subtest for key in keys]),
+            _with_formulacode([(s, s.formulacode) for s in scores if s.formulacode is not None]),
+        )
+
+    @classmethod
+    def together(cls, parts: Sequence[Trials]) -> Trials:
+        """All trials of at least one part."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            sum(part.number for part in parts),
+            Attempts.together([part.attempts for part in parts]),
+            sum(part.resolved for part in parts),
+            sum(part.no_verdict for part in parts),
+            sum(part.infrastructure_failures for part in parts),
+            sum(part.passes_with_cost for part in parts),
+            {metric: Values.together([part.values[metric] for part in parts]) for metric in parts[0].values},
+            _chained(part.failure_modes for part in parts),
+            _chained(part.subtests for part in parts),
+            _with_formulacode(_chained(part.formulacode.pairs for part in parts if part.formulacode)),
+        )
+
+
+def _with_formulacode(pairs: list[tuple[Scored, FormulaCodeScore]]) -> FormulaCodeTrials | None:
+    return FormulaCodeTrials(pairs) if pairs else None
+
+
+def _columns(scores: Sequence[Scored]) -> dict[str, Any]:
+    """What is counted of each score, by name."""
+    return {name: list(map(attrgetter(name), scores)) for name in _COLUMNS}
+
+
+def _known(column: Sequence[Any]) -> list[Any]:
+    """The values of a column that are not None."""
+    if None in column:
+        return [value for value in column if value is not None]
+    return list(column)
+
+
+def _chained(lists: Iterable[list[Any]]) -> list[Any]:
+    together: list[Any] = []
+    for part in lists:
+        together += part
+    return together
 
 
 class GroupState:
@@ -99,14 +201,14 @@ class GroupState:
             self.passes_with_cost += sign * trials.passes_with_cost
             tally_all(self.failure_modes, trials.failure_modes, sign)
             tally_all(self.subtests, trials.subtests, sign)
-            if trials.formulacode.pairs:
+            if trials.formulacode:
                 self.formulacode.count(trials.formulacode.sums, sign)
             for metric, held in self.distributions.items():
                 if values := trials.values[metric]:
                     count_values(held, values, sign)
             for metric, total in self.sums.items():
                 if values := trials.values[metric]:
-                    count_all_of(total, values.sums, sign)
+                    (total.merge if sign > 0 else total.unmerge)(values.sums)
         attempts = Attempts.together([trials.attempts for trials in parts])
         count_values(self.pass_at_k, attempts, sign)
 
@@ -140,73 +242,41 @@ class GroupState:
         paid = self.passes_with_cost
         return cost_of_pass(self.distributions["cost_usd"].total_over(paid) if paid else None, self.passes)
 
-    def body(self, profile: GradingProfile, plan: GroupPlan) -> dict[str, Any]:
-        """Everything that the summaries of all groups have in common."""
-        statistics = {metric: held.summary(profile.ddof) for metric, held in self.distributions.items()}
-        cost, score, basis = (
-            self.distributions["cost_usd"],
-            self.grade_score(plan.judged),
-            self.grade_basis(plan.judged),
-        )
-        awaited = basis == "composite_median" and self.distributions[COMPOSITE].count < self.trials
-        return {
-            "trials": self.trials,
-            "tasks": self.pass_at_k.tasks,
-            "resolved": self.resolved,
-            "unresolved": self.trials - self.resolved,
-            "no_verdict": self.no_verdict,
-            "runs_planned": plan.trials,
-            "provisional": plan.trials is not None and self.trials < plan.trials,
-            **accuracies(self.resolved, self.trials, self.infrastructure_failures),
-            "pass_at_k": self.pass_at_k.summary(plan.attempts, plan.tasks) if len(self.owners) <= 1 else None,
-            "total_cost": json_number(cost.total()) if cost.count else None,
-            "mean_cost": statistics["cost_usd"]["mean"],
-            "cost_of_pass": json_number(self.cost_of_pass()),
-            "tokens": self.tokens(),
-            "mean_trajectory_length": json_number(self.sums["trajectory_length"].mean()),
-            "statistics": statistics,
-            "coverage": self.coverage(),
-            "failure_modes": dict(self.failure_modes),
-            "grade": profile.grade(score),
-            "grade_basis": basis,
-            "grade_score": score,
-            "grade_provisional": awaited and not plan.finished,
-            "grading_profile": profile.name,
-        }
 
-    def formulacode_body(self, *, nop: bool, missing: FormulaCodeSums | None = None) -> dict[str, Any]:
-        """FormulaCode's numbers of an agent:model in a run in which any trial has a FormulaCode section.
+class Extending(Protocol[V_contra]):
+    """A statistic that can count values in."""
 
-        A trial that ended without any payload counts as a failure of an agent that changed nothing (R21).
+    def extend(self, values: V_contra, /) -> None:
+        """Count the values in."""
 
-        Args:
-            nop: the agent is nop, which never counts as failed.
-            missing: trials in which the agent was planned and has no sub-trial, once the run has finished.
-        """
-        missing = missing or FormulaCodeSums()
-        unmeasured = 0 if nop else self.trials - self.passes - self.formulacode.failures
-        trials = self.trials + missing.trials
-        body = self.formulacode.plus(missing, unmeasured).body(
-            self.passes / trials if trials else None,
-            self.distributions["cost_usd"].mean(),
-            self.sums["trajectory_length"].mean(),
-            nop=nop,
-        )
-        return body | {"missing": missing.trials}
+    def withdraw(self, values: V_contra, /) -> None:
+        """Undo one `extend` of the values."""
 
-    def coverage(self) -> dict[str, int]:
-        """How many trials had each metric (R1)."""
-        held = {metric: distribution.count for metric, distribution in self.distributions.items()}
-        return held | {metric: total.count for metric, total in self.sums.items()}
 
-    def tokens(self) -> dict[str, int | float | None]:
-        """Token totals; None where no trial reports that kind."""
-        return {
-            "input": _whole(self.distributions["input_tokens"]),
-            "output": _whole(self.distributions["output_tokens"]),
-            "cache_read": _whole(self.sums["cache_read_tokens"]),
-            "cache_write": _whole(self.sums["cache_write_tokens"]),
-        }
+def count_values(held: Extending[T], values: T, sign: int) -> None:
+    """Count values in, or take them back."""
+    if sign > 0:
+        held.extend(values)
+    else:
+        held.withdraw(values)
+
+
+def tally(counter: Counter[T], item: T, change: int) -> None:
+    """Count an item up, or down where the change is negative; nothing is kept at zero."""
+    counter[item] += change
+    if not counter[item]:
+        del counter[item]
+
+
+def tally_all(counter: Counter[T], items: Sequence[T], sign: int) -> None:
+    """Count several items up or down; nothing is kept at zero."""
+    if not items:
+        return
+    if sign > 0:
+        counter.update(items)
+        return
+    for item in items:
+        tally(counter, item, sign)
 
 
 def accuracies(resolved: int, trials: int, infrastructure_failures: int) -> dict[str, int | float | None]:
@@ -217,7 +287,3 @@ def accuracies(resolved: int, trials: int, infrastructure_failures: int) -> dict
         "accuracy_excluding_infrastructure": resolved / left if left else None,
         "infrastructure_failures": infrastructure_failures,
     }
-
-
-def _whole(held: Distribution | ExactSum) -> int | float | None:
-    return json_count(held.total()) if held.count else None

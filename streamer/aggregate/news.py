@@ -9,10 +9,9 @@ from streamer.aggregate.changes import NewsItem, Rescoring, SummaryChange
 from streamer.aggregate.keys import RUN, GroupId, SlotKey, rfc3339
 from streamer.aggregate.run_state import RunState
 from streamer.schemas.base import SEMANTICS_VERSION
-from streamer.schemas.canonical import canonical_json, sha256_hex
+from streamer.schemas.canonical import canonical_json, json_number, sha256_hex
 from streamer.schemas.identity import encode_id
 from streamer.score import Scored, fields_of
-from streamer.stats import json_number
 
 _ID_CHARACTERS = 32
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from streamer.aggregate.changes import Cut, PageWrite, RunChanges, ScoredChange, SummaryChange
-from streamer.aggregate.keys import SlotKey, SummaryKind
+from streamer.aggregate.changes import PageWrite, RunChanges, RunUpdate, ScoredChange, SummaryChange
+from streamer.aggregate.keys import SlotKey, SummaryKind, rfc3339, slot_topic_key
 from streamer.aggregate.news import Grades, rescored
 from streamer.aggregate.page_format import is_run_page, seen_by, slots_on
 from streamer.aggregate.pages import PageBook, join_page
 from streamer.aggregate.run_state import Effect, RunState
-from streamer.aggregate.scored_trials import scored_changes
 from streamer.aggregate.summarise import Summaries
+from streamer.schemas.canonical import canonical_json
 from streamer.schemas.events import AnyEvent
+from streamer.schemas.identity import encode_id
 from streamer.schemas.plain import PlainTrial
 from streamer.score import PriceTable
 
@@ -51,27 +52,41 @@ class Run:
         """Join one event; see :meth:`RunState.apply`."""
         return self.state.apply(event, raw, offset, timestamp_ms)
 
-    def take_changes(self, *, news: bool = True) -> Cut:
+    def take_changes(self, *, news: bool = True) -> RunUpdate:
         """Everything that changed, from one moment; without `news`, grades move silently."""
         changes = self.take_summaries(news=news)
         changes.scored = self.take_scored()
         return changes
 
-    def take_summaries(self, *, news: bool = False) -> Cut:
+    def take_summaries(self, *, news: bool = False) -> RunUpdate:
         """The summaries that changed; scored trials wait for `take_scored` or `forget_scored`."""
         self.state.count()
         groups, rescorings = self.state.changes.take_groups()
         summaries = self._summaries.take(groups)
         moved = [item for change in summaries if (item := self._grades.moved(change)) is not None]
         told = moved + [rescored(self.state, item, self._epoch) for item in rescorings]
-        return Cut(self.state.run_id, summaries, news=told if news else [])
+        return RunUpdate(self.state.run_id, summaries, news=told if news else [])
 
     def take_scored(self, most: int | None = None) -> list[ScoredChange]:
         """Scored trials that changed, `most` of them if that is given; [] if none waits.
 
         They cost the same now or later, summaries do not.
         """
-        return scored_changes(self.state, self._epoch, most)
+        state, run_id = self.state, self.state.run_id
+        way = {
+            "epoch": self._epoch,
+            "state_version": state.state_version,
+            "last_event_at": rfc3339(state.last_event_at),
+        }
+        end = b"," + canonical_json(way)[1:]
+        run_key = encode_id(run_id)
+        collected = state.changes.collects_scored_trials
+        changes = []
+        for key in state.changes.take_scored(most) if collected else state.slots:
+            written = state.scores.scored_trial(run_id, key)
+            value = None if written is None else written + end
+            changes.append(ScoredChange(run_id, slot_topic_key(run_key, key), value))
+        return changes
 
     def forget_scored(self) -> None:
         """The scored trials that changed are published as they are; none of them is built."""

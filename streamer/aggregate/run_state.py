@@ -9,7 +9,7 @@ from streamer.aggregate.changes import RunChanges
 from streamer.aggregate.counts import Counts, RunTotals
 from streamer.aggregate.group import GroupState
 from streamer.aggregate.keys import NO_TIME, GroupId, SlotKey, fingerprint, microseconds, slot_key
-from streamer.aggregate.plan import Plan
+from streamer.aggregate.plan import Denominators, Plan
 from streamer.aggregate.scores import Scores
 from streamer.aggregate.slots import Page, Slot
 from streamer.schemas.decode import decode
@@ -93,6 +93,10 @@ class RunState:
     def count(self) -> None:
         """Bring groups and totals up to date."""
         self.scores.count()
+
+    def denominators(self) -> Denominators:
+        """Planned trials of each group, as of the last `count`."""
+        return Denominators(self.plan, self.groups, self.scores.is_baseline)
 
     def happened_at(self, at: int) -> None:
         """An event was folded whose time this is, microseconds; outside 2000 to 2200 it has none."""

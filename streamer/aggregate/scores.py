@@ -1,14 +1,22 @@
-"""Scoring: what stands in the slots of a run is scored, and its counts are kept in step (R9, R10)."""
+"""Scoring: what stands in the slots of a run is scored, and its counts are kept in step (R9, R10).
+
+The score of a slot is published as its scored trial: the specification's per-run numbers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
 from itertools import chain
+from typing import Any
 
 from streamer.aggregate.changes import Rescoring, RunChanges
 from streamer.aggregate.counts import Counts, Outcome
-from streamer.aggregate.keys import GroupId, SlotKey, TrialGroupKey, groups_of, slot_key
+from streamer.aggregate.keys import GroupId, SlotKey, TrialGroupKey, fingerprint, groups_of, slot_key
 from streamer.aggregate.slots import Slot, event_of
+from streamer.schemas.base import SEMANTICS_VERSION
+from streamer.schemas.canonical import canonical_json, json_number, sha256_hex
+from streamer.schemas.identity import agent_model_label
 from streamer.schemas.plain import AnyTrial
 from streamer.score import (
     NOP,
@@ -17,10 +25,17 @@ from streamer.score import (
     Scored,
     ScoringRules,
     deciding_sub_trial,
+    fields_of,
     missing_score,
     score_trial,
     score_trial_group,
+    task_payload,
 )
+
+_label = lru_cache(maxsize=4096)(agent_model_label)
+
+_NOT_PUBLISHED = ("cache_read_tokens", "cache_write_tokens")
+"""Parts of a score that are counted only."""
 
 
 class Scores:
@@ -113,6 +128,34 @@ class Scores:
             self._score_group(group, key)
         self._changes.scored_trial(key)
 
+    def scored_trial(self, run_id: str, key: SlotKey) -> bytes | None:
+        """The scored trial of a slot with its digest, open at the end: the fields that tell the way follow.
+
+        None: the slot is empty.
+        """
+        slot = self._slots.get(key)
+        if slot is None or slot.revision is None:
+            return None
+        event = event_of(slot.raw)
+        scored = slot.scored or score_trial(event, self.rules)
+        body = fields_of(scored) | {
+            "type": "scored_trial",
+            "semantics_version": SEMANTICS_VERSION,
+            "run_id": run_id,
+            **key._asdict(),
+            "agent_model": _label(key.agent, key.model),
+            "agent_index": slot.agent_index,
+            "revision": slot.revision,
+            "fingerprint": fingerprint(event),
+            "grade": self.rules.profile.grade(scored.composite_score),
+            "cost_of_pass": json_number(scored.cost_of_pass),
+            "formulacode": self._payload(key, event, scored),
+        }
+        for name in _NOT_PUBLISHED:
+            del body[name]
+        digested = canonical_json(body)
+        return b'%b,"digest":"%b"' % (digested[:-1], sha256_hex(digested).encode())
+
     def trial_group(self, key: SlotKey) -> list[AnyTrial]:
         """The sub-trials of the trial that a slot belongs to, itself among them (R10)."""
         keys = {key} if self._slots[key].agent_index is None else self._members[key.trial_group]
@@ -132,6 +175,19 @@ class Scores:
             events = [event_of(self._slots[key].raw) for key in self._members[group]]
             self._of_missing[group] = missing_score(events)
         return self._of_missing[group]
+
+    def _payload(self, key: SlotKey, event: AnyTrial, scored: Scored) -> dict[str, Any] | None:
+        """The specification's per-agent task payload; None for a score without FormulaCode's part."""
+        if scored.formulacode is None:
+            return None
+        return task_payload(
+            event,
+            self.trial_group(key) if scored.formulacode.fallback else (),
+            scored.formulacode,
+            success=scored.success,
+            cost_usd=scored.cost_usd,
+            trajectory_length=scored.trajectory_length,
+        )
 
     def _enter(self, key: SlotKey, scored: Scored) -> None:
         """A trial of its own is in."""

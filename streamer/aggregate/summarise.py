@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from streamer.aggregate.changes import SummaryChange
-from streamer.aggregate.cross_tier import cross_tier, delta, uplift
 from streamer.aggregate.formulacode import FormulaCodeSums
-from streamer.aggregate.group import GroupState
-from streamer.aggregate.keys import RUN, GroupId, SummaryKind, microseconds, rfc3339
-from streamer.aggregate.planned import AgentModel, Denominators, missing_sub_trials
+from streamer.aggregate.group import COMPOSITE, GroupState, accuracies
+from streamer.aggregate.keys import RUN, GroupId, SummaryKind, rfc3339
+from streamer.aggregate.missing import AgentModel, missing_sub_trials
+from streamer.aggregate.plan import Denominators, GroupPlan
 from streamer.aggregate.run_state import RunState
-from streamer.aggregate.summary_limits import costs_by_agent_model, within_limits
+from streamer.aggregate.run_summary import delta, most_frequent, run_body, uplift
 from streamer.schemas.base import SEMANTICS_VERSION
-from streamer.schemas.canonical import canonical_json, sha256_hex
-from streamer.score import NOP
-from streamer.stats import json_number
+from streamer.schemas.canonical import canonical_json, json_count, json_number, sha256_hex
+from streamer.score import NOP, GradingProfile
+from streamer.stats import Distribution, ExactSum
 
 
 class Summaries:
@@ -44,7 +43,7 @@ class Summaries:
         Args:
             changed: groups of the run, counted up to date, that trials were counted in or out of since.
         """
-        planned = Denominators(self.run)
+        planned = self.run.denominators()
         before, self._missing = self._missing, missing_sub_trials(self.run)
         found = []
         for change in self._summaries(self._due(changed, planned, {*before, *self._missing}), planned):
@@ -63,7 +62,7 @@ class Summaries:
     def all(self) -> list[SummaryChange]:
         """Every summary as it stands; takes nothing. The run is counted up to date."""
         self._missing = missing_sub_trials(self.run)
-        due, planned = {*self.run.groups, *map(_of_agent, self._missing), RUN}, Denominators(self.run)
+        due, planned = {*self.run.groups, *map(_of_agent, self._missing), RUN}, self.run.denominators()
         return [change for change in self._summaries(due, planned) if change.value is not None]
 
     def taken(self) -> list[tuple[SummaryKind, str]]:
@@ -74,7 +73,7 @@ class Summaries:
         """Groups that changed, and those that a change elsewhere in the run can move.
 
         Args:
-            lacking: planned agents that lack a sub-trial in some trial, or did so at the last cut.
+            lacking: planned agents that lack a sub-trial in some trial, or lacked one when last taken.
         """
         run = self.run
         groups = run.groups
@@ -97,7 +96,7 @@ class Summaries:
 
     def _summary(self, group_id: GroupId, planned: Denominators) -> SummaryChange:
         if group_id == RUN:
-            return self._finish(RUN, self._run_body(planned) if self.run.exists else None, self.run)
+            return self._finish(RUN, run_body(self.run, planned) if self.run.exists else None, self.run)
         group = self.run.groups.get(group_id)
         if group is None and group_id.tier is None and _owner(group_id) in self._missing:
             group = GroupState()  # planned, without a single sub-trial
@@ -114,7 +113,6 @@ class Summaries:
         run, version = self.run, self.run.state_version
         if body is None or counted is None:
             return SummaryChange.tombstone(run.run_id, group_id, self.epoch, version)
-        body = within_limits(body)
         body |= {
             "type": f"{group_id.kind}_summary",
             "run_id": run.run_id,
@@ -139,7 +137,7 @@ class Summaries:
         self, group: GroupState, group_id: GroupId, planned: Denominators
     ) -> dict[str, Any]:
         agent, model = _owner(group_id)
-        body = group.body(self.run.rules.profile, planned.of_group(planned.group(group_id)))
+        body = group_body(group, self.run.rules.profile, planned.of_group(planned.group(group_id)))
         return body | {
             "agent_model": group_id.agent_model,
             "agent": agent,
@@ -152,13 +150,13 @@ class Summaries:
         """FormulaCode's numbers of an agent:model; None in a run without any of its sections."""
         if not self.run.totals.with_formulacode:
             return None
-        return group.formulacode_body(nop=agent == NOP, missing=self._missing.get((agent, model)))
+        return formulacode_body(group, nop=agent == NOP, missing=self._missing.get((agent, model)))
 
     def _tier_body(self, group: GroupState, group_id: GroupId, planned: Denominators) -> dict[str, Any]:
         run, baseline_tier = self.run, self.run.plan.baseline_tier
         against = GroupId(baseline_tier, group_id.agent, group_id.model)
         baseline = run.groups.get(against) if against != group_id else None
-        return group.body(run.rules.profile, planned.of_group(planned.group(group_id))) | {
+        return group_body(group, run.rules.profile, planned.of_group(planned.group(group_id))) | {
             "tier": group_id.tier,
             "agent_model": group_id.agent_model,
             "runs_completed": group.trials,
@@ -166,31 +164,6 @@ class Summaries:
             "tier_uplift": json_number(uplift(group, baseline, run.plan.judged)),
             "tier_delta": json_number(delta(group, baseline, run.plan.judged)),
         }
-
-    def _run_body(self, planned: Denominators) -> dict[str, Any]:
-        run, plan = self.run, self.run.plan
-        pooled = {g.tier: group for g, group in run.groups.items() if g.tier and not g.agent}
-        tiers = dict(sorted(pooled.items()))
-        agents = {g.agent_model or "": group for g, group in run.groups.items() if g.tier is None}
-        total = planned.run()
-        finished = plan.finished
-        missing = [run.groups[GroupId(tier)].trials < (planned.tier(tier) or 0) for tier in tiers]
-        body: dict[str, Any] = {
-            **{name: plan.get(name) for name in ("harness", "project", "benchmark", "benchmark_version")},
-            "display_name": plan.get("display_name"),
-            "labels": plan.labels,
-            "status": finished and (finished.status or "finished"),
-            "started_at": _instant(plan.get("started_at")),
-            "finished_at": _instant(finished.finished_at) if finished else None,
-            "grading_profile": run.rules.profile.name,
-            "cost_by_agent_model": costs_by_agent_model(agents),
-            "agent_models": len(agents),
-            "tiers": len(tiers),
-            "cross_tier": cross_tier(tiers, plan.baseline_tier, run.rules.profile.ddof, plan.judged),
-            "progress": {"done": run.totals.slots, "planned": total},
-            "provisional": run.totals.slots < total if total is not None else any(missing),
-        }
-        return run.totals.body(plan.attempts, plan.task_count) | body
 
 
 def _of_agent(owner: AgentModel) -> GroupId:
@@ -208,5 +181,79 @@ def _content(change: SummaryChange) -> tuple[str, int, int] | None:
     return (change.digest, change.summary["superseded"], change.summary["conflicts"])
 
 
-def _instant(moment: datetime | None) -> str | None:
-    return rfc3339(microseconds(moment)) if moment is not None else None
+def group_body(group: GroupState, profile: GradingProfile, plan: GroupPlan) -> dict[str, Any]:
+    """Everything that the summaries of all groups have in common, cut to the limits."""
+    statistics = {metric: held.summary(profile.ddof) for metric, held in group.distributions.items()}
+    cost, score, basis = (
+        group.distributions["cost_usd"],
+        group.grade_score(plan.judged),
+        group.grade_basis(plan.judged),
+    )
+    awaited = basis == "composite_median" and group.distributions[COMPOSITE].count < group.trials
+    return {
+        "trials": group.trials,
+        "tasks": group.pass_at_k.tasks,
+        "resolved": group.resolved,
+        "unresolved": group.trials - group.resolved,
+        "no_verdict": group.no_verdict,
+        "runs_planned": plan.trials,
+        "provisional": plan.trials is not None and group.trials < plan.trials,
+        **accuracies(group.resolved, group.trials, group.infrastructure_failures),
+        "pass_at_k": group.pass_at_k.summary(plan.attempts, plan.tasks) if len(group.owners) <= 1 else None,
+        "total_cost": json_number(cost.total()) if cost.count else None,
+        "mean_cost": statistics["cost_usd"]["mean"],
+        "cost_of_pass": json_number(group.cost_of_pass()),
+        "tokens": _tokens(group),
+        "mean_trajectory_length": json_number(group.sums["trajectory_length"].mean()),
+        "statistics": statistics,
+        "coverage": _coverage(group),
+        "failure_modes": most_frequent(group.failure_modes),
+        "grade": profile.grade(score),
+        "grade_basis": basis,
+        "grade_score": score,
+        "grade_provisional": awaited and not plan.finished,
+        "grading_profile": profile.name,
+    }
+
+
+def formulacode_body(
+    group: GroupState, *, nop: bool, missing: FormulaCodeSums | None = None
+) -> dict[str, Any]:
+    """FormulaCode's numbers of an agent:model in a run in which any trial has a FormulaCode section.
+
+    A trial that ended without any payload counts as a failure of an agent that changed nothing (R21).
+
+    Args:
+        nop: the agent is nop, which never counts as failed.
+        missing: trials in which the agent was planned and has no sub-trial, once the run has finished.
+    """
+    missing = missing or FormulaCodeSums()
+    unmeasured = 0 if nop else group.trials - group.passes - group.formulacode.failures
+    trials = group.trials + missing.trials
+    body = group.formulacode.plus(missing, unmeasured).body(
+        group.passes / trials if trials else None,
+        group.distributions["cost_usd"].mean(),
+        group.sums["trajectory_length"].mean(),
+        nop=nop,
+    )
+    return body | {"missing": missing.trials}
+
+
+def _coverage(group: GroupState) -> dict[str, int]:
+    """How many trials had each metric (R1)."""
+    held = {metric: distribution.count for metric, distribution in group.distributions.items()}
+    return held | {metric: total.count for metric, total in group.sums.items()}
+
+
+def _tokens(group: GroupState) -> dict[str, int | float | None]:
+    """Token totals; None where no trial reports that kind."""
+    return {
+        "input": _whole(group.distributions["input_tokens"]),
+        "output": _whole(group.distributions["output_tokens"]),
+        "cache_read": _whole(group.sums["cache_read_tokens"]),
+        "cache_write": _whole(group.sums["cache_write_tokens"]),
+    }
+
+
+def _whole(held: Distribution | ExactSum) -> int | float | None:
+    return json_count(held.total()) if held.count else None

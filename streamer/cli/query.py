@@ -26,10 +26,9 @@ from streamer.client.lifecycle import with_state
 from streamer.client.reader import StateReader
 from streamer.client.trials import scored_trials, subtests
 from streamer.schemas.base import Message
-from streamer.schemas.canonical import canonical_json
+from streamer.schemas.canonical import canonical_json, json_number
 from streamer.schemas.metrics import BOARD_METRICS
 from streamer.settings import Settings
-from streamer.stats import json_number
 
 Summary = dict[str, Any]
 

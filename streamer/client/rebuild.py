@@ -18,7 +18,7 @@ from typing import cast
 
 import orjson
 
-from streamer.aggregate.changes import Cut, SummaryChange
+from streamer.aggregate.changes import RunUpdate, SummaryChange
 from streamer.aggregate.keys import RUN
 from streamer.client.published import SCORED, TOPICS, Place, latest_of, live_keys
 from streamer.client.reader import StateReader
@@ -186,7 +186,7 @@ class Switch:
     async def _remove_from_redis(self, runs: Iterable[str], epoch: int) -> None:
         """As a worker would, with the news that they are gone."""
         sink = RedisSink.from_settings(self._settings)
-        await sink.write([Cut(run_id, summaries=[_deletion(run_id, epoch)]) for run_id in runs])
+        await sink.write([RunUpdate(run_id, summaries=[_deletion(run_id, epoch)]) for run_id in runs])
         await sink.close()
         if sink.unsent:
             raise CannotSwitch("Redis does not take writes: see to it, then rebuild again")

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from redis.asyncio import Connection
 
-from streamer.aggregate.changes import Cut
+from streamer.aggregate.changes import RunUpdate
 from streamer.redis.cancelling import cancellable
 from streamer.redis.connect import address, async_client
 from streamer.redis.entry import entry_of
@@ -101,17 +101,17 @@ class RedisSink:
         """True while Redis does not take writes."""
         return self._away
 
-    async def write(self, cuts: Sequence[Cut]) -> None:
+    async def write(self, updates: Sequence[RunUpdate]) -> None:
         """Send what changed, with history and news: one script per run, one round trip.
 
         On return Redis has it, or its keys are unsent and a background task sees to them.
         """
-        for cut in cuts:
-            for change in cut.summaries:
+        for update in updates:
+            for change in update.summaries:
                 self._unsent.put(entry_of(change, news=True))
         runs = [
             run_id
-            for run_id in dict.fromkeys(cut.run_id for cut in cuts)
+            for run_id in dict.fromkeys(update.run_id for update in updates)
             if run_id not in self._sending.refused
         ]
         if runs and not self._away:

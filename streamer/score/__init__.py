@@ -1,6 +1,5 @@
 """One trial group to scored trials. Pure: no clock, no environment, no event loop."""
 
-from streamer.score.cross_tier import cost_delta, tier_delta, tier_uplift, variance_of_medians
 from streamer.score.formulacode.payload import task_payload
 from streamer.score.formulacode.score import ADVANTAGES, FormulaCodeScore, is_formulacode, missing_score
 from streamer.score.infrastructure import INFRASTRUCTURE_FAILURES
@@ -30,7 +29,6 @@ __all__ = [
     "Scored",
     "ScoringRules",
     "UnknownProfile",
-    "cost_delta",
     "cost_of_pass",
     "deciding_sub_trial",
     "fields_of",
@@ -44,7 +42,4 @@ __all__ = [
     "score_trial",
     "score_trial_group",
     "task_payload",
-    "tier_delta",
-    "tier_uplift",
-    "variance_of_medians",
 ]

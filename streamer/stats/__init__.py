@@ -8,7 +8,6 @@ from streamer.stats.distribution import Distribution, Shares
 from streamer.stats.errors import StatsError
 from streamer.stats.exact_sum import ExactSum
 from streamer.stats.held import Values
-from streamer.stats.numbers import JsonNumber, json_number
 from streamer.stats.ordered import OrderedMultiset
 from streamer.stats.pass_at_k import Attempts, PassAtK
 
@@ -16,11 +15,9 @@ __all__ = [
     "Attempts",
     "Distribution",
     "ExactSum",
-    "JsonNumber",
     "OrderedMultiset",
     "PassAtK",
     "Shares",
     "StatsError",
     "Values",
-    "json_number",
 ]

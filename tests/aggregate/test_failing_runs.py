@@ -7,9 +7,10 @@ from typing import Any
 import orjson
 import pytest
 
-from streamer.aggregate import scores
+from streamer.aggregate import scores, summarise
 from streamer.aggregate.page_format import PageFromTheFuture, page_key
-from streamer.aggregate.summarise import Summaries
+from streamer.aggregate.plan import Denominators
+from streamer.aggregate.run_state import RunState
 from streamer.fold import fold_records, records_of_lines
 from streamer.pipeline import Pipeline
 from streamer.records import Record
@@ -134,14 +135,14 @@ def test_a_fold_of_a_file_reports_the_sick_run_and_summarises_the_others() -> No
 
 
 def test_a_run_that_cannot_be_summarised_is_reported_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    body = Summaries._run_body
+    body = summarise.run_body
 
-    def poisoned(self: Summaries, *given: Any) -> Any:
-        if self.run.run_id == SICK:
+    def poisoned(run: RunState, planned: Denominators) -> Any:
+        if run.run_id == SICK:
             raise Poisoned("too large")
-        return body(self, *given)
+        return body(run, planned)
 
-    monkeypatch.setattr(Summaries, "_run_body", poisoned)
+    monkeypatch.setattr(summarise, "run_body", poisoned)
     folding = fold_records(records_of_lines(EVENTS))
     assert {change.run_id for change in folding.summaries()} == {"well"}
     assert [failure.reason for failure in folding.failed] == ["Poisoned: too large"]

@@ -11,7 +11,9 @@ import orjson
 import pytest
 from click.testing import CliRunner, Result
 
-from streamer.aggregate.summarise import Summaries
+from streamer.aggregate import summarise
+from streamer.aggregate.plan import Denominators
+from streamer.aggregate.run_state import RunState
 from streamer.cli import cli
 from streamer.fold import fold_records, records_of_lines
 
@@ -210,14 +212,14 @@ def test_hostile_names_are_shown_harmless() -> None:
 def test_a_run_that_fails_is_reported_and_the_others_are_summarised(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    body = Summaries._run_body
+    body = summarise.run_body
 
-    def poisoned(self: Summaries, *given: Any) -> Any:
-        if self.run.run_id == "r2":
+    def poisoned(run: RunState, planned: Denominators) -> Any:
+        if run.run_id == "r2":
             raise ArithmeticError("cannot be divided")
-        return body(self, *given)
+        return body(run, planned)
 
-    monkeypatch.setattr(Summaries, "_run_body", poisoned)
+    monkeypatch.setattr(summarise, "run_body", poisoned)
     (file := tmp_path / "events.ndjson").write_bytes(b"\n".join(map(orjson.dumps, [PLAN, *TRIALS])))
     for options in ([], ["--json"]):
         result = CliRunner().invoke(cli, ["fold", str(file), *options])

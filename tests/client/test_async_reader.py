@@ -24,7 +24,7 @@ from streamer.redis.sink import RedisSink
 from streamer.schemas.summaries import RunSummary
 from streamer.settings import Settings
 from tests.redis.test_servers import ClusterNode
-from tests.support.builders import a_cut, a_run_change, a_tier_change, an_agent_model_change
+from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change, an_update
 from tests.support.owning import Owning
 from tests.support.servers import RedisServer
 
@@ -52,7 +52,7 @@ class Worker:
 
     async def write(self, *changes: SummaryChange) -> None:
         self.owned.put(*changes)
-        await self.sink.write([a_cut(change) for change in changes])
+        await self.sink.write([an_update(change) for change in changes])
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from streamer.redis.connect import BadRedisUrl
 from streamer.redis.keys import Keys
 from streamer.redis.sink import RedisSink
 from streamer.settings import Settings
-from tests.support.builders import a_cut, a_run_change, a_tier_change, an_agent_model_change
+from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change, an_update
 from tests.support.servers import RedisServer
 
 KEYS = Keys("team")
@@ -43,7 +43,7 @@ async def sink(redis_server: RedisServer) -> AsyncIterator[RedisSink]:
 
 
 async def write(sink: RedisSink, *changes: SummaryChange) -> None:
-    await sink.write([a_cut(change) for change in changes])
+    await sink.write([an_update(change) for change in changes])
 
 
 async def test_runs_come_newest_first(sink: RedisSink, reader: StateReader) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from streamer.aggregate.group import GroupState
 from streamer.aggregate.keys import SlotKey
+from streamer.aggregate.summarise import formulacode_body
 from streamer.score import FormulaCodeScore, Scored
 from tests.conformance.formulacode_rules import cost_weighted, exact_mean, ruled_gmean
 from tests.support.events import a_trial, folded
@@ -127,9 +128,9 @@ def summary(key: str, entries: list[Entry]) -> Json:
     """What the product says of an agent:model with these trials."""
     group = GroupState()
     for number, entry in enumerate(entries):
-        slot: SlotKey = ("", f"task-{number}", 1, key, "", None, None)
+        slot = SlotKey("", f"task-{number}", 1, key, "", None, None)
         group.add(slot, entry.scored)
-    body = group.formulacode_body(nop=key.partition(":")[0] == "nop")
+    body = formulacode_body(group, nop=key.partition(":")[0] == "nop")
     assert body is not None
     return body
 
@@ -307,12 +308,12 @@ def test_an_aggregate_forgets_what_is_taken_back(order: int) -> None:
     """Removal law on the cases: all in, one half out again, is the other half, to the last bit."""
     for case, key, entries in agents():
         group = GroupState()
-        slots: list[SlotKey] = [("", f"task-{n}", 1, key, "", None, None) for n in range(len(entries))]
+        slots: list[SlotKey] = [SlotKey("", f"task-{n}", 1, key, "", None, None) for n in range(len(entries))]
         for slot, entry in zip(slots, entries, strict=True):
             group.add(slot, entry.scored)
         half = list(zip(slots, entries, strict=True))[::2]
         for slot, entry in half[::order]:
             group.remove(slot, entry.scored)
         left = entries[1::2]
-        ours = group.formulacode_body(nop=key.partition(":")[0] == "nop")
+        ours = formulacode_body(group, nop=key.partition(":")[0] == "nop")
         assert ours == summary(key, left), (case.id, key)

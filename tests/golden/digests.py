@@ -16,7 +16,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import orjson
 from pydantic import BaseModel
 
-from streamer.aggregate.trials import DISTRIBUTED, SUMMED
+from streamer.aggregate.group import DISTRIBUTED, SUMMED
 from streamer.fold import fold_records, records_of_lines
 from streamer.schemas.canonical import NOT_DIGESTED, canonical_json, sha256_hex
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary

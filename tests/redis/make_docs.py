@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streamer.aggregate.changes import Cut
+from streamer.aggregate.changes import RunUpdate
 from streamer.schemas.metrics import BOARD_METRICS
-from tests.support.builders import a_cut, a_run_change, a_tier_change, an_agent_model_change
+from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change, an_update
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "redis.md"
 START, END = "<!-- metrics: generated from streamer/schemas/metrics.py -->\n", "<!-- end of metrics -->\n"
@@ -34,15 +34,15 @@ def with_table(document: str) -> str:
     return head + START + metric_table() + END + rest.split(END)[1]
 
 
-def example_cuts() -> list[Cut]:
+def example_updates() -> list[RunUpdate]:
     """One run of two agents and a baseline, in two batches."""
     return [
-        a_cut(
+        an_update(
             a_run_change("nightly", version=40, benchmark="terminal-bench-core", trials=3),
             an_agent_model_change("nightly", "nop", "nop", version=40, accuracy=0.0),
             an_agent_model_change("nightly", "terminus", "openai/gpt-5", version=40, accuracy=0.5, trials=2),
         ),
-        a_cut(
+        an_update(
             a_run_change("nightly", version=41, benchmark="terminal-bench-core", trials=4),
             an_agent_model_change(
                 "nightly", "claude-code", "opus", version=41, accuracy=1.0, mean_cost=0.25, grade="S"

@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 import pytest
 import redis
 
-from streamer.aggregate.changes import Cut, SummaryChange
+from streamer.aggregate.changes import RunUpdate, SummaryChange
 from streamer.redis.keys import Keys
 from streamer.redis.sink import RedisSink
 from tests.redis.conftest import MakeSink
-from tests.support.builders import a_cut, a_run_change, a_tier_change, an_agent_model_change
+from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change, an_update
 from tests.support.eventually import eventually
 from tests.support.owning import Owning, reconcile
 from tests.support.servers import RedisServer
@@ -38,14 +38,14 @@ class Owner(Owning):
     async def step(self) -> None:
         """The next event of every run."""
         self.version += 1
-        cuts = [self._cut(run) for run in self.runs]
-        for cut in cuts:
-            self.put(*cut.summaries)
-        await self.sink.write(cuts)
+        updates = [self._cut(run) for run in self.runs]
+        for update in updates:
+            self.put(*update.summaries)
+        await self.sink.write(updates)
 
-    def _cut(self, run: str) -> Cut:
+    def _cut(self, run: str) -> RunUpdate:
         version, trials = self.version, self.version + 1
-        return a_cut(
+        return an_update(
             an_agent_model_change(run, version=version, trials=trials, mean_cost=trials / 4),
             a_tier_change(run, version=version, trials=trials),
             a_run_change(run, version=version, benchmark="b", trials=trials),
@@ -229,7 +229,7 @@ async def test_reconcile_sends_what_is_missing_lower_or_different_silently(
 async def test_reconcile_removes_groups_that_emptied_while_redis_was_away(
     make_sink: MakeSink, client: redis.Redis
 ) -> None:
-    old = a_cut(
+    old = an_update(
         an_agent_model_change(agent="gone"), a_tier_change(tier="T9"), an_agent_model_change(), a_run_change()
     )
     await make_sink().write([old])
@@ -243,7 +243,9 @@ async def test_reconcile_removes_groups_that_emptied_while_redis_was_away(
 async def test_reconcile_never_lowers_what_another_worker_wrote(
     make_sink: MakeSink, client: redis.Redis
 ) -> None:
-    await make_sink().write([a_cut(a_run_change(version=9), an_agent_model_change(agent="new", version=9))])
+    await make_sink().write(
+        [an_update(a_run_change(version=9), an_agent_model_change(agent="new", version=9))]
+    )
     before = {key: client.dump(key) for key in client.scan_iter()}
     owner = Owning([a_run_change(version=8)])
     await reconcile(make_sink(owner=owner), owner)
@@ -264,9 +266,9 @@ async def test_a_reconcile_that_fails_in_our_own_code_is_told_and_tried_again(
             return super().run_ids()
 
     sink = make_sink(owner=Buggy([a_run_change("remembered"), a_run_change()]))
-    await sink.write([a_cut(a_run_change())])
+    await sink.write([an_update(a_run_change())])
     redis_server.restart_empty()
-    await sink.write([a_cut(a_run_change(version=1))])
+    await sink.write([an_update(a_run_change(version=1))])
     await eventually(lambda: client.exists(KEYS.run("remembered")) == 1, "the second reconcile")
     assert "Could not reconcile" in caplog.text
 
@@ -277,7 +279,7 @@ async def test_closing_while_redis_is_away_says_how_much_is_missing(
     sink = make_sink()
     redis_server.kill()
     with caplog.at_level(logging.WARNING):
-        await sink.write([a_cut(a_run_change())])
+        await sink.write([an_update(a_run_change())])
         await sink.close()
     assert "1 keys are not there yet" in caplog.text
 
@@ -286,7 +288,7 @@ async def test_closing_sends_the_rest_and_removes_the_heartbeat(
     make_sink: MakeSink, client: redis.Redis
 ) -> None:
     sink = make_sink()
-    await sink.write([a_cut(a_run_change())])
+    await sink.write([an_update(a_run_change())])
     await sink.heartbeat("w1", {}, at=datetime(2026, 1, 1, tzinfo=UTC))
     await sink.close()
     assert not client.exists(KEYS.workers)
@@ -296,11 +298,13 @@ async def test_with_an_expiry_all_keys_of_a_live_run_expire_together(
     make_sink: MakeSink, client: redis.Redis
 ) -> None:
     sink = make_sink(expire_seconds=1000)
-    cut = a_cut(a_run_change(benchmark="b"), an_agent_model_change(), a_tier_change(agent="a", model="m"))
-    await sink.write([cut])
+    update = an_update(
+        a_run_change(benchmark="b"), an_agent_model_change(), a_tier_change(agent="a", model="m")
+    )
+    await sink.write([update])
     for key in client.scan_iter():
         client.expire(key, 10)
-    await sink.write([a_cut(a_tier_change(version=1))])
+    await sink.write([an_update(a_tier_change(version=1))])
     lives = {key: client.ttl(key) for key in client.scan_iter("*{r1}*")}
     assert {key for key, seconds in lives.items() if not 900 < seconds <= 1000} == set()
 

@@ -11,7 +11,7 @@ import redis
 
 from streamer.redis.keys import Keys
 from tests.redis.conftest import MakeSink
-from tests.redis.make_docs import DOCUMENT, example_cuts, with_table
+from tests.redis.make_docs import DOCUMENT, example_updates, with_table
 
 TEXT = DOCUMENT.read_text(encoding="utf-8")
 
@@ -63,8 +63,8 @@ async def test_the_examples_print_what_the_page_says(
 ) -> None:
     sink = make_sink()
     await sink.heartbeat("w1", {}, at=datetime(2026, 1, 1, tzinfo=UTC))
-    for cut in example_cuts():
-        await sink.write([cut])
+    for update in example_updates():
+        await sink.write([update])
     program, *words = shlex.split(command)
     assert program == "redis-cli"
     reply = client.execute_command(*words)

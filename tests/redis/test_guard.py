@@ -17,7 +17,7 @@ from streamer.aggregate.changes import SummaryChange
 from streamer.redis.keys import Keys
 from streamer.redis.sink import RedisSink
 from tests.redis.conftest import MakeSink
-from tests.support.builders import a_cut, a_run_change, an_agent_model_change
+from tests.support.builders import a_run_change, an_agent_model_change, an_update
 from tests.support.examples import examples
 from tests.support.servers import RedisServer
 
@@ -30,9 +30,9 @@ async def test_a_zombie_with_a_lower_state_version_changes_nothing(
 ) -> None:
     owner, zombie = make_sink(), make_sink()
     now = [a_run_change(version=7, benchmark="b"), an_agent_model_change(version=7, accuracy=0.75)]
-    await owner.write([a_cut(*now)])
+    await owner.write([an_update(*now)])
     before = {key: client.dump(key) for key in client.scan_iter()}
-    await zombie.write([a_cut(a_run_change(version=6), an_agent_model_change(version=6, accuracy=0.5))])
+    await zombie.write([an_update(a_run_change(version=6), an_agent_model_change(version=6, accuracy=0.5))])
     assert {key: client.dump(key) for key in client.scan_iter()} == before
     assert zombie.unsent == 0
 
@@ -41,8 +41,8 @@ async def test_a_lower_epoch_loses_whatever_its_state_version(
     make_sink: MakeSink, client: redis.Redis
 ) -> None:
     sink = make_sink()
-    await sink.write([a_cut(a_run_change(epoch=2, version=3, trials=2))])
-    await sink.write([a_cut(a_run_change(epoch=1, version=900, trials=9))])
+    await sink.write([an_update(a_run_change(epoch=2, version=3, trials=2))])
+    await sink.write([an_update(a_run_change(epoch=1, version=900, trials=9))])
     assert '"trials":2' in client.get(KEYS.run("r1"))
     assert client.hget(KEYS.versions("r1"), "run") == "2:3"
 
@@ -50,14 +50,14 @@ async def test_a_lower_epoch_loses_whatever_its_state_version(
 async def test_versions_compare_as_integers_not_as_text(make_sink: MakeSink, client: redis.Redis) -> None:
     sink = make_sink()
     for version in (9, 10, 2**53 - 2, 2**53 - 1, 2**53 - 2):
-        await sink.write([a_cut(a_run_change(version=version))])
+        await sink.write([an_update(a_run_change(version=version))])
     assert client.hget(KEYS.versions("r1"), "run") == f"1:{2**53 - 1}"
 
 
 async def test_an_equal_version_replaces(make_sink: MakeSink, client: redis.Redis) -> None:
     sink = make_sink()
-    await sink.write([a_cut(a_run_change(version=-1, trials=2))])
-    await sink.write([a_cut(a_run_change(version=-1, trials=3))])
+    await sink.write([an_update(a_run_change(version=-1, trials=2))])
+    await sink.write([an_update(a_run_change(version=-1, trials=3))])
     assert '"trials":3' in client.get(KEYS.run("r1"))
 
 
@@ -65,10 +65,10 @@ async def test_a_zombie_cannot_resurrect_a_deleted_run_or_a_group_nobody_knew(
     make_sink: MakeSink, client: redis.Redis
 ) -> None:
     owner, zombie = make_sink(), make_sink()
-    await owner.write([a_cut(a_run_change(version=5, benchmark="b"), an_agent_model_change(version=5))])
-    await owner.write([a_cut(a_run_change(version=6, deleted=True))])
+    await owner.write([an_update(a_run_change(version=5, benchmark="b"), an_agent_model_change(version=5))])
+    await owner.write([an_update(a_run_change(version=6, deleted=True))])
     old = [a_run_change(version=5, benchmark="b"), an_agent_model_change(agent="late", version=5)]
-    await zombie.write([a_cut(*old)])
+    await zombie.write([an_update(*old)])
     assert client.keys() == [KEYS.versions("r1")]
 
 
@@ -137,7 +137,7 @@ def test_two_writers_in_any_order_leave_what_the_newest_of_them_said(
         for mark, (sink, kind, epoch, version, deleted) in enumerate(writes):
             change = a_write(run, kind, epoch, version, deleted, mark)
             model.write(change)
-            await sinks[sink].write([a_cut(change)])
+            await sinks[sink].write([an_update(change)])
         for sink in sinks:
             assert sink.unsent == 0
             await sink.close()

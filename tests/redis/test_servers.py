@@ -19,7 +19,7 @@ from streamer.redis.keys import Keys
 from streamer.redis.sink import RedisSink
 from streamer.settings import Settings
 from tests.redis.hostile import HOSTILE, IDS
-from tests.support.builders import a_cut, a_run_change, a_tier_change, an_agent_model_change
+from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change, an_update
 from tests.support.owning import Owning
 
 pytestmark = pytest.mark.stack
@@ -75,10 +75,10 @@ async def test_write_reconcile_and_delete_work_alike_on_every_server(url: str) -
     ]
     owner = Owning(changes)
     sink = RedisSink(url, keys=KEYS, owner=owner)
-    await sink.write([a_cut(*[change for change in changes if change.run_id == run]) for run in runs])
-    await sink.write([a_cut(a_run_change(runs[0], version=0, benchmark="c"))])
+    await sink.write([an_update(*[change for change in changes if change.run_id == run]) for run in runs])
+    await sink.write([an_update(a_run_change(runs[0], version=0, benchmark="c"))])
     owner.put(deletion := a_run_change(runs[1], version=2, deleted=True))
-    await sink.write([a_cut(deletion)])
+    await sink.write([an_update(deletion)])
     with sync_client(url, {}, 5.0) as client:
         client.delete(KEYS.run(runs[2]))
         await sink.reconcile(runs[2:])

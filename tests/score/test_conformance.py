@@ -13,19 +13,17 @@ from typing import Any
 
 import pytest
 
+from streamer.aggregate.run_summary import cost_delta, tier_uplift, variance_of_medians
 from streamer.schemas.events import TrialResult
 from streamer.score import (
     PriceTable,
     Scored,
     ScoringRules,
-    cost_delta,
     cost_of_pass,
     grading_profile,
     model_for_pricing,
     model_for_reporting,
     score_trial,
-    tier_uplift,
-    variance_of_medians,
 )
 from tests.score.build import a_trial
 from tests.support.data import shared_data

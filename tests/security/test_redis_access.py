@@ -16,7 +16,7 @@ from streamer.redis.keys import Keys
 from streamer.redis.sink import RedisSink
 from streamer.settings import Settings
 from tests.security.secured import REDIS_PASSWORDS, SECRETS, SecretFiles, environment
-from tests.support.builders import a_cut, a_run_change, an_agent_model_change
+from tests.support.builders import an_update, a_run_change, an_agent_model_change
 from tests.support.certificates import Certificates
 from tests.support.cli import streamer
 from tests.support.secure_servers import SecureRedis
@@ -44,7 +44,7 @@ async def written(settings: Settings, *runs: str) -> RedisSink:
     sink = RedisSink.from_settings(settings)
     await sink.heartbeat("w", {"partitions": []}, at=datetime.now(UTC))
     for run in runs:
-        await sink.write([a_cut(a_run_change(run, benchmark="b"), an_agent_model_change(run))])
+        await sink.write([an_update(a_run_change(run, benchmark="b"), an_agent_model_change(run))])
     await sink.close()
     return sink
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.stats import Distribution, ExactSum, StatsError
-from streamer.stats.numbers import quotient, root_of_quotient
+from streamer.stats.exact_sum import quotient, root_of_quotient
 from tests.stats import oracles
 from tests.support.examples import examples
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from streamer.stats import Distribution, json_number
+from streamer.schemas.canonical import json_number
+from streamer.stats import Distribution
 from tests.stats.oracles import mode_of
 from tests.support.data import shared_data
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamer.aggregate.changes import Cut, SummaryChange
+from streamer.aggregate.changes import RunUpdate, SummaryChange
 from streamer.aggregate.keys import RUN, GroupId, SummaryKind
 from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.canonical import canonical_json, digest_of
@@ -117,9 +117,9 @@ def a_run_change(
     return _change(run, RUN, None if deleted else summary, epoch, version)
 
 
-def a_cut(*summaries: SummaryChange) -> Cut:
+def an_update(*summaries: SummaryChange) -> RunUpdate:
     """A cut of these summaries, all of one run."""
-    return Cut(summaries[0].run_id, list(summaries))
+    return RunUpdate(summaries[0].run_id, list(summaries))
 
 
 def _counts() -> dict[str, Any]:

@@ -62,12 +62,12 @@ class Feed:
         records = [Record(value, self._offset + number) for number, value in enumerate(values)]
         self._offset += len(records)
         touched = self.pipeline.fold(records).touched
-        cuts = [self.pipeline.run(run_id).take_changes() for run_id in sorted(touched)]
-        await self._sink.write(cuts)
+        updates = [self.pipeline.run(run_id).take_changes() for run_id in sorted(touched)]
+        await self._sink.write(updates)
         if self._producer is not None:
-            for cut in cuts:
-                partition = partition_of(cut.run_id, PARTITIONS)
-                for scored in cut.scored:
+            for update in updates:
+                partition = partition_of(update.run_id, PARTITIONS)
+                for scored in update.scored:
                     await self._producer.send(
                         self._topic, scored.value, key=scored.key.encode(), partition=partition
                     )

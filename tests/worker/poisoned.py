@@ -10,9 +10,10 @@ import os
 import sys
 from typing import Any
 
-from streamer.aggregate import scores
+from streamer.aggregate import scores, summarise
 from streamer.aggregate.pages import PageBook
-from streamer.aggregate.summarise import Summaries
+from streamer.aggregate.plan import Denominators
+from streamer.aggregate.run_state import RunState
 from streamer.settings import Settings
 from streamer.worker import limits, run_worker
 
@@ -34,7 +35,7 @@ def main() -> int:
 
 
 def _raise_for(run: Any) -> None:
-    if any(key[1] == TASK for key in run.slots):
+    if any(key.task_id == TASK for key in run.slots):
         raise Poisoned("cannot be divided")
 
 
@@ -50,13 +51,13 @@ def _score() -> None:
 
 
 def _cut() -> None:
-    run_body = Summaries._run_body
+    run_body = summarise.run_body
 
-    def poisoned(self: Summaries, *given: Any) -> Any:
-        _raise_for(self.run)
-        return run_body(self, *given)
+    def poisoned(run: RunState, planned: Denominators) -> Any:
+        _raise_for(run)
+        return run_body(run, planned)
 
-    Summaries._run_body = poisoned  # type: ignore[method-assign]
+    summarise.run_body = poisoned  # type: ignore[attr-defined]
 
 
 def _page() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
-from streamer.aggregate.changes import Cut, SummaryChange
+from streamer.aggregate.changes import RunUpdate, SummaryChange
 from streamer.kafka.names import Names
 from streamer.pipeline import Pipeline
 from streamer.settings import Settings
@@ -50,11 +50,11 @@ class Sink:
     """Counts what it gets."""
 
     def __init__(self) -> None:
-        self.cuts: list[Cut] = []
+        self.updates: list[RunUpdate] = []
         self.reconciled: list[str] = []
 
-    async def write(self, cuts: Sequence[Cut]) -> None:
-        self.cuts += cuts
+    async def write(self, updates: Sequence[RunUpdate]) -> None:
+        self.updates += updates
 
     async def reconcile(self, run_ids: Iterable[str]) -> None:
         self.reconciled += run_ids

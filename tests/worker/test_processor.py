@@ -34,7 +34,7 @@ async def test_pages_are_acknowledged_before_anything_else_is_written(bench: Ben
         "agent-model-summaries",
         "scored-trials",
     } <= bench.broker.topics[1]
-    assert bench.sink.cuts
+    assert bench.sink.updates
     assert batch.done
 
 
@@ -55,7 +55,7 @@ async def test_nothing_is_published_before_the_position_passes_what_was_recovere
     bench = Bench(catch_up_to=80, caught_up=False)
     await bench.processor.handle(bench.batch(0, 40))
     assert bench.broker.topics == [{"trials-changelog"}]
-    assert not bench.sink.cuts
+    assert not bench.sink.updates
     assert not bench.sink.reconciled
     await bench.processor.handle(bench.batch(40, 40))
     assert any("run-summaries" in topics for topics in bench.broker.topics)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from streamer.aggregate.changes import Cut, SummaryChange
+from streamer.aggregate.changes import RunUpdate, SummaryChange
 from streamer.kafka.quarantine import BY_DELETION, Quarantine, quarantine_key, repair_key
 from streamer.records import Failure, Rejected, reject, set_apart
 from streamer.redis.sink import RedisSink
@@ -71,17 +71,17 @@ class QuarantineWriter:
             return
         for failure in failed.values():
             log.error("run %r is in quarantine: %s\n%s", failure.run_id, *_shown(failure))
-        cuts = self._set_apart(partition, failed)
+        updates = self._set_apart(partition, failed)
         for run_id, revision in deletions.items():
             run = partition.quarantined[run_id]
             partition.quarantined[run_id] = run._replace(quarantine=run.quarantine.deleted(revision))
             partition.repairs[run_id] = BY_DELETION
         await self._producer.write(self._record(partition, run_id) for run_id in {*failed, *deletions})
-        await self._publish(partition, cuts, failed.values())
+        await self._publish(partition, updates, failed.values())
 
-    def _set_apart(self, partition: Partition, failed: Mapping[str, Failure]) -> list[Cut]:
+    def _set_apart(self, partition: Partition, failed: Mapping[str, Failure]) -> list[RunUpdate]:
         """Note the runs; their last good summaries, where those do not say the reason yet."""
-        cuts = []
+        updates = []
         self._encoder.take_back(failed)  # what was too large to be written
         stored = self._encoder.stored_of_runs(partition.number, failed)
         for run_id, failure in failed.items():
@@ -93,8 +93,8 @@ class QuarantineWriter:
                 record = failure.record
                 partition.unpublished[run_id] = quarantine.at + 1 if record is None else record.offset
             news = [new for new, old in zip(changes, stored[run_id], strict=True) if new.value != old.value]
-            cuts.append(Cut(run_id, summaries=news))
-        return cuts
+            updates.append(RunUpdate(run_id, summaries=news))
+        return updates
 
     async def restore(self, partition: Partition, run_id: str, found: Iterable[SummaryChange]) -> None:
         """Publish the last good summaries of a run that had none."""
@@ -102,7 +102,7 @@ class QuarantineWriter:
         changes = [degraded(change, run.quarantine) for change in found]
         standing = tuple((change.kind, change.key) for change in changes)
         partition.quarantined[run_id] = run._replace(summaries=standing)
-        await self._publish(partition, [Cut(run_id, summaries=changes)], ())
+        await self._publish(partition, [RunUpdate(run_id, summaries=changes)], ())
 
     async def answered(self, partition: Partition, run_id: str, *, well: bool) -> None:
         """A request to fold a run again was tried; `well`: it is in good order and set apart no more."""
@@ -123,15 +123,21 @@ class QuarantineWriter:
             return Quarantine(failure.reason, at)
         return replace(known.quarantine, reason=failure.reason, at=max(at, known.quarantine.at))
 
-    async def _publish(self, partition: Partition, cuts: list[Cut], failures: Iterable[Failure]) -> None:
+    async def _publish(
+        self, partition: Partition, updates: list[RunUpdate], failures: Iterable[Failure]
+    ) -> None:
         rejections = [rejection for one in failures for rejection in rejection_of(one, partition.silent_to)]
         await self.write_aside(self._encoder.of_rejections(partition.number, rejections))
-        outs = [out for cut in cuts for out in self._encoder.of_summaries(partition.number, cut.summaries)]
+        outs = [
+            out
+            for update in updates
+            for out in self._encoder.of_summaries(partition.number, update.summaries)
+        ]
         try:
             await self._producer.write(outs)
         except RecordsRefused as refusal:
             log.warning("%s; runs in quarantine cannot say so in each summary", refusal)
-        await self._sink.write([cut for cut in cuts if cut.summaries])
+        await self._sink.write([update for update in updates if update.summaries])
 
 
 def _shown(failure: Failure) -> tuple[str, str]:

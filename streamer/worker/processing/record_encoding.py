@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from streamer.aggregate.changes import Cut, ScoredChange, SummaryChange
+from streamer.aggregate.changes import RunUpdate, ScoredChange, SummaryChange
 from streamer.aggregate.keys import GroupId, SummaryKind
 from streamer.kafka.names import Names
 from streamer.records import Rejected
@@ -27,11 +27,13 @@ class RecordEncoder:
         self._names = names
         self._tables = tables
 
-    def of_cut(self, partition: int, cut: Cut) -> list[ProducerRecord]:
+    def of_update(self, partition: int, update: RunUpdate) -> list[ProducerRecord]:
         """Records of one run's cut: summaries, scored trials, news."""
-        scored = self.of_scored(partition, cut.scored)
-        news = [ProducerRecord(self._names.grade_changes, partition, _raw(n.key), n.value) for n in cut.news]
-        return self.of_summaries(partition, cut.summaries) + scored + news
+        scored = self.of_scored(partition, update.scored)
+        news = [
+            ProducerRecord(self._names.grade_changes, partition, _raw(n.key), n.value) for n in update.news
+        ]
+        return self.of_summaries(partition, update.summaries) + scored + news
 
     def of_scored(self, partition: int, changes: Iterable[ScoredChange]) -> list[ProducerRecord]:
         """Records of scored trials."""

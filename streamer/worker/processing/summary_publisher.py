@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from streamer.aggregate.changes import Cut, SummaryChange
+from streamer.aggregate.changes import RunUpdate, SummaryChange
 from streamer.redis.sink import RedisSink
 from streamer.worker.faust.producer import Producer, ProducerRecord, fitting
 from streamer.worker.processing.checkpoint_writer import CheckpointWriter
@@ -74,33 +74,33 @@ class SummaryPublisher:
         return bool(runs)
 
     async def _publish(self, runs: list[tuple[Partition, str]]) -> None:
-        cuts: list[Cut] = []
+        updates: list[RunUpdate] = []
         outs: list[ProducerRecord] = []
         for partition, run_id in runs:
             with partition.guard(run_id):
-                cut = partition.pipeline.run(run_id).take_changes()
-                outs += fitting(self._encoder.of_cut(partition.number, cut))
-                cuts.append(cut)
+                update = partition.pipeline.run(run_id).take_changes()
+                outs += fitting(self._encoder.of_update(partition.number, update))
+                updates.append(update)
             await asyncio.sleep(0)
         self._check_alive()
         began = time.perf_counter()
         partitions = {partition.number: partition for partition, _ in runs}
-        await asyncio.gather(self._quarantine_writer.write(partitions, outs), self._sink.write(cuts))
+        await asyncio.gather(self._quarantine_writer.write(partitions, outs), self._sink.write(updates))
         self._measures.publish_took(time.perf_counter() - began)
 
     async def publish_again(self, partition: Partition, run_id: str) -> None:
         """Publish a run that was folded again: all of it, without news, and that other groups are gone."""
         await self.publish_scored(partition, [run_id])
-        cuts: list[Cut] = []
+        updates: list[RunUpdate] = []
         if partition.pipeline.knows(run_id):
             with partition.guard(run_id):
-                cut = partition.pipeline.run(run_id).take_changes(news=False)
-                cut.summaries += self._gone(partition, run_id, cut.summaries)
-                records = fitting(self._encoder.of_cut(partition.number, cut))
-                cuts.append(cut)
-        if cuts:
+                update = partition.pipeline.run(run_id).take_changes(news=False)
+                update.summaries += self._gone(partition, run_id, update.summaries)
+                records = fitting(self._encoder.of_update(partition.number, update))
+                updates.append(update)
+        if updates:
             await self._quarantine_writer.write({partition.number: partition}, records)
-            await self._sink.write(cuts)
+            await self._sink.write(updates)
 
     def _gone(self, partition: Partition, run_id: str, standing: list[SummaryChange]) -> list[SummaryChange]:
         """Tombstones of the groups that a run has no more; of everything, if the run is deleted."""
@@ -145,9 +145,9 @@ class SummaryPublisher:
             for run_id in runs[start : start + RUNS_PER_WRITE]:
                 recovered: list[ProducerRecord] = []
                 with partition.guard(run_id):
-                    cut = partition.pipeline.run(run_id).take_summaries()
-                    current[run_id] = list(cut.summaries)
-                    recovered = self._recovered(partition, run_id, cut)
+                    update = partition.pipeline.run(run_id).take_summaries()
+                    current[run_id] = list(update.summaries)
+                    recovered = self._recovered(partition, run_id, update)
                 if run_id in partition.touched_in_catch_up and partition.pending_checkpoint is None:
                     later.append(run_id)
                 else:
@@ -171,13 +171,13 @@ class SummaryPublisher:
             "partition %d: caught up at offset %d, %d runs", partition.number, partition.position, len(runs)
         )
 
-    def _recovered(self, partition: Partition, run_id: str, cut: Cut) -> list[ProducerRecord]:
+    def _recovered(self, partition: Partition, run_id: str, update: RunUpdate) -> list[ProducerRecord]:
         """What of a recovered run has to be published; scored trials only if anything has, or all."""
         if run_id not in partition.touched_in_catch_up:
-            cut.summaries = [c for c in cut.summaries if self._encoder.differs(c)]
-            if not cut.summaries and not partition.refill:
+            update.summaries = [c for c in update.summaries if self._encoder.differs(c)]
+            if not update.summaries and not partition.refill:
                 partition.pipeline.run(run_id).forget_scored()
-        return fitting(self._encoder.of_cut(partition.number, cut))
+        return fitting(self._encoder.of_update(partition.number, update))
 
     async def _finish(self, published: list[Pending]) -> None:
         """Send the tombstones of replaced pages, and mark the batches as done.

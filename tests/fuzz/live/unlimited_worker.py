@@ -19,14 +19,14 @@ def main() -> int:
     """Take the limits away before anything reads them, then run the worker."""
     _no_limits_of_events()
 
-    from streamer.aggregate import denominators, summary_limits
+    from streamer.aggregate import plan, run_summary
     from streamer.pipeline import Pipeline
     from streamer.settings import Settings
     from streamer.worker import run_worker
 
-    denominators.MAX_COUNT = FAR**3  # type: ignore[attr-defined]
+    plan.MAX_COUNT = FAR**3  # type: ignore[attr-defined]
     for name in ("MAX_FAILURE_MODES", "_COST_BYTES", "_LABEL_BYTES", "_TIER_BYTES"):
-        setattr(summary_limits, name, FAR)
+        setattr(run_summary, name, FAR)
     if os.environ.get("QUARANTINE") == "off":
         Pipeline.fail = _raise  # type: ignore[method-assign]
     return run_worker(Settings())

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from streamer.aggregate.by_subtest import by_subtest
-from streamer.aggregate.summary_limits import MAX_FAILURE_MODES, MAX_SUMMARY_BYTES, OTHER
+from streamer.aggregate.run_summary import MAX_FAILURE_MODES, MAX_SUMMARY_BYTES, OTHER
 from streamer.pipeline import Pipeline
 from streamer.schemas.limits import MAX_COUNT, MAX_TASKS
 from streamer.schemas.summaries import SUMMARY

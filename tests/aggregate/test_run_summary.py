@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.score import cost_delta, cost_of_pass, tier_delta, tier_uplift, variance_of_medians
+from streamer.aggregate.run_summary import cost_delta, tier_delta, tier_uplift, variance_of_medians
+from streamer.score import cost_of_pass
 from tests.support.examples import examples
 
 EXAMPLE_3 = {"T0": 0.70, "T1": 0.80, "T2": 0.85, "T3": 0.90}
