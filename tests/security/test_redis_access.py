@@ -16,7 +16,7 @@ from streamer.redis.keys import Keys
 from streamer.redis.sink import RedisSink
 from streamer.settings import Settings
 from tests.security.secured import REDIS_PASSWORDS, SECRETS, SecretFiles, environment
-from tests.support.builders import an_update, a_run_change, an_agent_model_change
+from tests.support.builders import a_run_change, an_agent_model_change, an_update
 from tests.support.certificates import Certificates
 from tests.support.cli import streamer
 from tests.support.secure_servers import SecureRedis
