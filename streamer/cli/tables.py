@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from streamer.cli.printing import dollars, print_line, print_table, shown
 from streamer.cli.tables_formulacode import print_formulacode
 from streamer.client.lifecycle import state_of
-from streamer.client.outcomes import accuracy, basis, best_first, grade
-from streamer.report.tables import (
+from streamer.schemas.metrics import BoardMetric
+from streamer.stats import json_number
+from streamer.views.outcomes import accuracy, basis, best_first, grade
+from streamer.views.tables import (
     Table,
     about,
     agents_table,
@@ -21,8 +23,6 @@ from streamer.report.tables import (
     tiers_tables,
     trials_table,
 )
-from streamer.schemas.metrics import BoardMetric
-from streamer.stats import json_number
 
 if TYPE_CHECKING:
     from streamer.client.reading import LeaderboardRow

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streamer.client.async_reader import AsyncStateReader, StateUpdate
-    from streamer.client.outbound import InvalidEvent, InvalidEvents
-    from streamer.client.publishing import Counts, EventsLost, NotAccepted
     from streamer.client.reader import StateReader
     from streamer.client.reading import (
         HistoryEntry,
@@ -24,8 +22,10 @@ if TYPE_CHECKING:
     )
     from streamer.client.subscribe import Update
     from streamer.client.subscription import subscribe
-    from streamer.client.trial_publisher import AsyncTrialPublisher, TrialPublisher
     from streamer.client.waiting import NotReached, finished
+    from streamer.publish.outbound import InvalidEvent, InvalidEvents
+    from streamer.publish.publishing import Counts, EventsLost, NotAccepted
+    from streamer.publish.trial_publisher import AsyncTrialPublisher, TrialPublisher
     from streamer.settings import Settings
 
 __all__ = [
@@ -53,8 +53,8 @@ __all__ = [
 
 _HOMES = {
     "streamer.client.async_reader": ["AsyncStateReader", "StateUpdate"],
-    "streamer.client.publishing": ["Counts", "EventsLost", "NotAccepted"],
-    "streamer.client.outbound": ["InvalidEvent", "InvalidEvents"],
+    "streamer.publish.publishing": ["Counts", "EventsLost", "NotAccepted"],
+    "streamer.publish.outbound": ["InvalidEvent", "InvalidEvents"],
     "streamer.client.reader": ["StateReader"],
     "streamer.client.reading": [
         "HistoryEntry",
@@ -65,7 +65,7 @@ _HOMES = {
     ],
     "streamer.client.subscribe": ["Update"],
     "streamer.client.subscription": ["subscribe"],
-    "streamer.client.trial_publisher": ["AsyncTrialPublisher", "TrialPublisher"],
+    "streamer.publish.trial_publisher": ["AsyncTrialPublisher", "TrialPublisher"],
     "streamer.client.waiting": ["NotReached", "finished"],
     "streamer.settings": ["Settings"],
 }

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from streamer.client.loop_thread import LoopThread
 from streamer.notices.watch import CLOSE_SECONDS, Watch
+from streamer.publish.loop_thread import LoopThread
 
 
 @contextmanager

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from streamer.client import outcomes
 from streamer.client.lifecycle import is_over, state_and_status, state_of
 from streamer.notices.notice import Json, Notice, board, group_name, named, run_name, standing
 from streamer.schemas.summaries import RunSummary
 from streamer.text import dollars
+from streamer.views import outcomes
 
 ADOPTED, PENDING, TOLD = "adopted", "pending", "told"
 OLD = timedelta(days=1)

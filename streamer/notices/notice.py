@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from streamer.client.outcomes import accuracy, accuracy_name, best_first, grade_with_basis
 from streamer.text import dollars, visible
+from streamer.views.outcomes import accuracy, accuracy_name, best_first, grade_with_basis
 
 Json = Mapping[str, Any]
 

@@ -23,7 +23,7 @@ from streamer.records import Record, Rejected
 from streamer.redis.entry import entry_of
 from streamer.score import PriceTable
 from streamer.settings import Settings
-from streamer.web.history import history_points
+from streamer.views.history import history_points
 
 Json = dict[str, Any]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from streamer.client.lifecycle import State, state_and_status
-from streamer.client.outcomes import accuracy, accuracy_name
-from streamer.client.pace import Pace
 from streamer.schemas.summaries import RunSummary
 from streamer.text import dollars, percent, visible
+from streamer.views.eta import Pace
+from streamer.views.formatting import bar, largest_k, of_planned, share_of_pass, span
+from streamer.views.outcomes import accuracy, accuracy_name
 from streamer.watch.boards import name_of
-from streamer.watch.words import bar, largest_k, of_planned, share_of_pass, span
 
 BAR_LEAST, BAR_MOST = 10, 60
 

@@ -13,7 +13,7 @@ from streamer.client.reading import ReaderError, RedisUnavailable, WorkerStatus
 from streamer.client.watching import StateUpdate
 
 if TYPE_CHECKING:
-    from streamer.client.rejections import Rejected
+    from streamer.ops.rejections import Rejected
 
 RETRY_SECONDS = 2.0
 PULSE_SECONDS = 2.0

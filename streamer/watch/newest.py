@@ -11,8 +11,8 @@ from streamer.kafka.partitions import partitions_of
 from streamer.kafka.reader import ConsumerRecord, PartitionReader, Place, following_wait_ms
 from streamer.settings import Settings
 from streamer.versions import Version, version_of
-from streamer.web.models import TrialRow
-from streamer.web.trial_list import row_of
+from streamer.views.models import TrialRow
+from streamer.views.trial_rows import row_of
 
 KEPT = 200
 """So many trials are kept."""

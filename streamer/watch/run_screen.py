@@ -11,11 +11,12 @@ from textual.containers import Container
 from textual.widgets import Footer, Input, Static
 
 from streamer.client.lifecycle import state_of
-from streamer.client.pace import pace_of
 from streamer.client.reading import ReaderError, UnknownRun
 from streamer.client.watching import StateUpdate
 from streamer.schemas.summaries import AgentModelSummary, RunSummary
 from streamer.text import visible
+from streamer.views.eta import pace_of
+from streamer.views.models import TrialRow
 from streamer.watch.boards import (
     agent_columns,
     default_sort_key,
@@ -28,7 +29,6 @@ from streamer.watch.live_screen import LiveScreen
 from streamer.watch.model import OneRun
 from streamer.watch.table import Table
 from streamer.watch.trial_tables import rejection_columns, trial_columns
-from streamer.web.models import TrialRow
 
 MOST_REJECTIONS = 50
 
