@@ -28,7 +28,7 @@ from benchmarks.common import table
 from benchmarks.harness import OTHER, RESULT, SAME, Plan, Written, harness
 from streamer.sources.base import ConvertOptions
 from streamer.tail.follow import Follower
-from streamer.tail.journal import Journal
+from streamer.tail.ledger_file import Journal
 
 PACE_SECONDS = 0.1
 DEADLINE_SECONDS = 180.0

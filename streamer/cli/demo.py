@@ -27,7 +27,7 @@ from streamer.client.reader import StateReader
 from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
 from streamer.ops.verify import Verdict
-from streamer.publish.publish import Outgoing, ThreadedPublisher
+from streamer.publish.publisher import Outgoing, ThreadedPublisher
 from streamer.schemas.canonical import canonical_json
 from streamer.schemas.decode import Reason, decode
 from streamer.schemas.metrics import BOARD_METRICS

@@ -11,7 +11,7 @@ from pathlib import Path
 from streamer.cli.demo_view import view_of
 from streamer.cli.printing import say
 from streamer.client.reader import StateReader
-from streamer.publish.publish import Outgoing, ThreadedPublisher
+from streamer.publish.publisher import Outgoing, ThreadedPublisher
 from streamer.settings import Settings
 from streamer.simulate import simulate_run
 from streamer.sources.base import ConvertOptions

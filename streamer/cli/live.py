@@ -118,8 +118,8 @@ def _notices(stack: Settings, asked: Asked | None, reader: _FollowedRuns) -> Ite
     if asked is None:
         yield
         return
-    from streamer.notices.background import watching
-    from streamer.notices.watch import Watch
+    from streamer.notifications.background import watching
+    from streamer.notifications.watch import Watch
 
     def watch() -> Watch:
         return Watch(stack, asked.urls, asked.rules, say, lambda run_id: run_id in reader.wanted)

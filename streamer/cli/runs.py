@@ -9,7 +9,7 @@ import click
 from streamer.cli.options import with_settings
 from streamer.cli.printing import say
 from streamer.ops.repair import repair
-from streamer.publish.publish import ThreadedPublisher, outgoing
+from streamer.publish.publisher import ThreadedPublisher, outgoing
 from streamer.settings import Settings
 
 

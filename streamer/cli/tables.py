@@ -12,7 +12,6 @@ from streamer.cli.tables_formulacode import print_formulacode
 from streamer.client.lifecycle import state_of
 from streamer.schemas.metrics import BoardMetric
 from streamer.stats import json_number
-from streamer.views.outcomes import accuracy, basis, best_first, grade
 from streamer.views.tables import (
     Table,
     about,
@@ -23,9 +22,10 @@ from streamer.views.tables import (
     tiers_tables,
     trials_table,
 )
+from streamer.views.wording import accuracy, basis, best_first, grade
 
 if TYPE_CHECKING:
-    from streamer.client.reading import LeaderboardRow
+    from streamer.client.results import LeaderboardRow
 
 __all__ = ["progress"]
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from streamer.client.reader import StateReader
-from streamer.client.reading import ReaderError, WorkerStatus
+from streamer.client.results import ReaderError, WorkerStatus
 from streamer.kafka.errors import KafkaError, TopicMissing
 from streamer.kafka.names import Names
 from streamer.kafka.partitions import ours, read_partition_counts, what_differs

@@ -23,7 +23,7 @@ from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of_key
 from streamer.kafka.reader import ConsumerRecord
 from streamer.pipeline import Pipeline
-from streamer.publish.publish import Publisher
+from streamer.publish.publisher import Publisher
 from streamer.records import Record
 from streamer.schemas.decode import Reason, decode
 from streamer.schemas.news import Rejection
@@ -167,7 +167,7 @@ def requeue(settings: Settings, records: Iterable[Again]) -> int:
 
     Raises:
         NotDelivered: some were not.
-        TopicMissing, aiokafka.errors.KafkaError: see `streamer.publish.publish`.
+        TopicMissing, aiokafka.errors.KafkaError: see `streamer.publish.publisher`.
     """
     different = {(again.key, again.value): again for again in records}
     return asyncio.run(_publish(settings, list(different.values())))

@@ -8,7 +8,7 @@ import uuid
 from datetime import UTC, datetime
 
 from streamer.client.reader import StateReader
-from streamer.client.reading import ReaderError
+from streamer.client.results import ReaderError
 from streamer.kafka.clients import producing
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of

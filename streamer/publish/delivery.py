@@ -15,15 +15,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from streamer.publish.checking import reread
-from streamer.publish.intake import Checked, Intake, Refused
-from streamer.publish.link import Link, too_large
-from streamer.publish.outbound import InvalidEvent
-from streamer.publish.publish import Outgoing
-from streamer.publish.publishing import Counts, EventsLost
+from streamer.publish.capture import Taken
+from streamer.publish.connection import Link, too_large
+from streamer.publish.delivery_status import Troubles
+from streamer.publish.inbox import Checked, Intake, Refused
+from streamer.publish.invalid_events import InvalidEvent
+from streamer.publish.publisher import Outgoing
+from streamer.publish.results import Counts, EventsLost
 from streamer.publish.spill import REFUSED, Chunk, Spill
-from streamer.publish.taking import Taken
-from streamer.publish.troubles import Troubles
+from streamer.publish.validation import reread
 from streamer.schemas.decode import Reason
 from streamer.settings import Settings
 

@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from streamer.publish.quiet import quiet_thread
+from streamer.publish.log_filter import quiet_thread
 
 T = TypeVar("T")
 JOIN_SECONDS = 1.0

@@ -18,7 +18,7 @@ from typing import Self
 
 import platformdirs
 
-from streamer.publish.publish import Outgoing
+from streamer.publish.publisher import Outgoing
 from streamer.schemas.identity import encode_id
 from streamer.settings import Settings
 

@@ -17,13 +17,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
 
+from streamer.publish.capture import take
 from streamer.publish.delivery import Delivery
 from streamer.publish.event_arguments import FinishFields, PlanFields, RetractionFields, TrialFields
+from streamer.publish.invalid_events import AnEvent, InvalidEvent, InvalidEvents
 from streamer.publish.loop_thread import LoopThread
-from streamer.publish.outbound import AnEvent, InvalidEvent, InvalidEvents
-from streamer.publish.publishing import Counts
+from streamer.publish.results import Counts
 from streamer.publish.spill import spill_dir as default_spill_dir
-from streamer.publish.taking import take
 from streamer.settings import Settings
 
 CLOSE_SECONDS = 10.0

@@ -21,7 +21,6 @@ from streamer.schemas.canonical import canonical_json
 from streamer.schemas.summaries import RunSummary
 from streamer.text import dollars, percent, shown, visible
 from streamer.views.eta import pace_of
-from streamer.views.outcomes import accuracy, accuracy_name
 from streamer.views.tables import (
     Table,
     about,
@@ -32,6 +31,7 @@ from streamer.views.tables import (
     tiers_tables,
     trials_table,
 )
+from streamer.views.wording import accuracy, accuracy_name
 from streamer.web import STATIC
 
 MAX_TRIALS = 1000

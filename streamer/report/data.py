@@ -13,9 +13,9 @@ import orjson
 
 from streamer.aggregate.changes import SummaryChange
 from streamer.client.lifecycle import State, state_of
-from streamer.client.questions import history_entry
+from streamer.client.queries import history_entry
 from streamer.client.reader import StateReader
-from streamer.client.reading import HistoryEntry
+from streamer.client.results import HistoryEntry
 from streamer.client.trials import scored_trials
 from streamer.fold import CannotBeFolded
 from streamer.pipeline import Pipeline

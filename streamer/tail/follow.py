@@ -17,13 +17,13 @@ from typing import Any
 
 from streamer.sources.base import ConvertOptions
 from streamer.sources.discover import Run
-from streamer.tail.ahead import Ahead, results_of
-from streamer.tail.complaints import Complaints
-from streamer.tail.gone import GONE_SECONDS, Gone
+from streamer.tail.deletions import GONE_SECONDS, Gone
+from streamer.tail.diagnostics import Complaints
+from streamer.tail.file_stability import STILL_SECONDS, Settling, unsettled_of
+from streamer.tail.file_watcher import Watcher
+from streamer.tail.incremental import Ahead, results_of
 from streamer.tail.ledger import Key, Ledger, Wanted
-from streamer.tail.reading import Event, Reading, read_whole
-from streamer.tail.settling import STILL_SECONDS, Settling, unsettled_of
-from streamer.tail.watching import Watcher
+from streamer.tail.scan import Event, Reading, read_whole
 
 PACE_SECONDS = 0.5
 """The whole is not read more often than this."""

@@ -10,15 +10,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamer.publish.outbound import InvalidEvent
-from streamer.publish.publishing import NotAccepted
+from streamer.publish.invalid_events import InvalidEvent
+from streamer.publish.results import NotAccepted
 from streamer.publish.trial_publisher import TrialPublisher
 from streamer.settings import Settings
 from streamer.sources.base import ConvertOptions
-from streamer.tail.consuming import ConsumptionWatch
 from streamer.tail.follow import Follower, Standing
-from streamer.tail.journal import Journal, journal_path
-from streamer.tail.reading import Event
+from streamer.tail.lag_watch import ConsumptionWatch
+from streamer.tail.ledger_file import Journal, journal_path
+from streamer.tail.scan import Event
 
 WAIT_SECONDS = 0.1
 CLOSE_SECONDS = 8.0

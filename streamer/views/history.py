@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
-from streamer.client.reading import HistoryEntry
+from streamer.client.results import HistoryEntry
 from streamer.schemas.identity import agent_model_label, decode_id
 from streamer.views.models import HistoryPoint
 

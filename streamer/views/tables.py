@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from streamer.client.lifecycle import State, state_and_status
 from streamer.text import dollars, percent, ratio, shown
-from streamer.views.outcomes import (
+from streamer.views.wording import (
     MIXED,
     accuracy,
     accuracy_name,

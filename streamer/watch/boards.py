@@ -13,7 +13,7 @@ from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummar
 from streamer.text import UNSEEN, dollars, percent, ratio, shown, visible
 from streamer.views.eta import finite, share_of
 from streamer.views.formatting import age, largest_k, of_planned, share_of_pass, span
-from streamer.views.outcomes import basis, marked_grade
+from streamer.views.wording import basis, marked_grade
 from streamer.watch.columns import Column
 
 if TYPE_CHECKING:

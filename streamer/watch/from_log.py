@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from streamer.client.subscribe import follow
+from streamer.client.feeds import follow
 from streamer.kafka.errors import KafkaError, TopicMissing
 from streamer.ops.rejections import Place, Rejected
 from streamer.schemas.news import Rejection

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from streamer.client.scored import ScoredTrialReader
+from streamer.client.scored_trial_reader import ScoredTrialReader
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
 from streamer.kafka.partitions import partitions_of

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from streamer.client.async_reader import AsyncStateReader
-from streamer.client.reading import HistoryEntry
+from streamer.client.results import HistoryEntry
 from streamer.schemas.scored_trial import ScoredTrial
 from streamer.schemas.summaries import AgentModelSummary, TierSummary
 from streamer.settings import Settings

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from streamer.client.scored import ScoredTrialReader, TrialChange
+from streamer.client.scored_trial_reader import ScoredTrialReader, TrialChange
 from streamer.kafka.log import read_batches
 from streamer.kafka.names import Names
 from streamer.settings import Settings

@@ -48,7 +48,7 @@ PLANTS = [
     Plant(ROOMS, "streamer/worker/a_new_room/planted.py", ""),
     Plant(CIRCLES, "streamer/worker/limits.py", "import streamer.worker.faust.stores"),
     Plant(CIRCLES, "streamer/worker/faust/topic_partition.py", "import streamer.worker.faust.event_consumer"),
-    Plant(KAFKA, "streamer/publish/publish.py", "from aiokafka.errors import KafkaError"),
+    Plant(KAFKA, "streamer/publish/publisher.py", "from aiokafka.errors import KafkaError"),
     Plant(KAFKA, "streamer/embedded/proxy.py", "import aiokafka"),
     Plant(KAFKA, "streamer/worker/app.py", "import aiokafka"),
     Plant(REDIS, "streamer/web/hub.py", "import redis"),

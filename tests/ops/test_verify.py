@@ -19,7 +19,7 @@ from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
 from streamer.ops.lag import read_lags
 from streamer.ops.verify import Verdict, Verification
-from streamer.publish.publish import ThreadedPublisher, outgoing
+from streamer.publish.publisher import ThreadedPublisher, outgoing
 from streamer.redis.keys import Keys
 from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.canonical import digest_of

@@ -19,11 +19,11 @@ import pytest
 from streamer.client import AsyncTrialPublisher, InvalidEvent, InvalidEvents, TrialPublisher
 from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
-from streamer.publish.checking import CHANGED, SLICE_ENTRIES, check
-from streamer.publish.outbound import AnEvent
-from streamer.publish.publish import Outgoing
+from streamer.publish.capture import take
+from streamer.publish.invalid_events import AnEvent
+from streamer.publish.publisher import Outgoing
 from streamer.publish.spill import REFUSED, spill_dir
-from streamer.publish.taking import take
+from streamer.publish.validation import CHANGED, SLICE_ENTRIES, check
 from streamer.schemas.decode import decode
 from streamer.schemas.events import EVENT
 from streamer.settings import Settings
@@ -348,8 +348,8 @@ def test_importing_the_client_imports_neither_broker_nor_store() -> None:
 
 def test_every_public_name_is_there_and_subscribe_stays_the_function() -> None:
     import streamer.client
-    import streamer.client.subscribe  # the module must not take the place of the function
+    import streamer.client.feeds  # the module must not take the place of the function
 
     missing = [name for name in streamer.client.__all__ if not hasattr(streamer.client, name)]
     assert missing == []
-    assert callable(streamer.client.subscribe)
+    assert callable(streamer.client.feeds)

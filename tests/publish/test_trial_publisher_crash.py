@@ -13,10 +13,10 @@ import pytest
 
 from streamer.client import TrialPublisher
 from streamer.embedded.probe import free_port
-from streamer.publish.checking import check
-from streamer.publish.publish import Outgoing
+from streamer.publish.capture import take
+from streamer.publish.publisher import Outgoing
 from streamer.publish.spill import REFUSED, Spill
-from streamer.publish.taking import take
+from streamer.publish.validation import check
 from streamer.settings import Settings
 from tests.publish.publishing import arrived, make_topics, settings_of, spilled_lines, tasks
 from tests.support.events import a_trial

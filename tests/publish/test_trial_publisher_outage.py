@@ -19,7 +19,7 @@ from streamer.client import AsyncTrialPublisher, EventsLost, NotAccepted, TrialP
 from streamer.embedded.broker import Broker
 from streamer.embedded.probe import free_port
 from streamer.kafka.names import Names
-from streamer.publish.publishing import MAX_WAITING_BYTES
+from streamer.publish.results import MAX_WAITING_BYTES
 from streamer.publish.spill import REFUSED
 from streamer.settings import Settings
 from streamer.worker.process.topics import ensure_topics

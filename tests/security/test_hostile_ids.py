@@ -24,7 +24,7 @@ from streamer.redis.keys import Keys
 from streamer.schemas.decode import Reason, decode
 from streamer.schemas.identity import agent_model_key, decode_id, encode_id
 from streamer.settings import Settings
-from streamer.tail.journal import journal_path
+from streamer.tail.ledger_file import journal_path
 from tests.redis.hostile import HOSTILE
 from tests.support.events import a_trial, records
 from tests.support.examples import examples

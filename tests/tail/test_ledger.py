@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.tail.journal import AlreadyFollowed, Journal
+from streamer.tail.file_stability import Settling, Verdict, unsettled_of
 from streamer.tail.ledger import Event, Ledger, wanted
-from streamer.tail.settling import Settling, Verdict, unsettled_of
+from streamer.tail.ledger_file import AlreadyFollowed, Journal
 from tests.support.events import a_plan, a_trial
 from tests.support.examples import examples
 from tests.support.tailing import digests_of

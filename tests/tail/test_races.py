@@ -13,10 +13,11 @@ import pytest
 
 from streamer.sources.convert import ConvertReport
 from streamer.sources.files import VANISHED
-from streamer.tail import ahead, follow
-from streamer.tail.complaints import Complaints
-from streamer.tail.reading import Reading
-from streamer.tail.settling import STILL_SECONDS, Settling
+from streamer.tail import follow
+from streamer.tail import incremental as ahead
+from streamer.tail.diagnostics import Complaints
+from streamer.tail.file_stability import STILL_SECONDS, Settling
+from streamer.tail.scan import Reading
 from tests.sources.builders import a_result, a_run, a_trial_file, write_json
 from tests.support.tailing import Followed, followed
 from tests.support.worker_process import wait_for

@@ -14,7 +14,7 @@ import pytest
 from streamer.simulate import LAYOUTS, simulate_run
 from streamer.sources.base import ConvertOptions
 from streamer.tail import follow
-from streamer.tail.reading import Reading, read_whole
+from streamer.tail.scan import Reading, read_whole
 from tests.sources.builders import a_result, a_run, a_trial_file, write_json
 from tests.support.tailing import converted_digests, copy_roughly, followed
 from tests.support.worker_process import wait_for
@@ -197,7 +197,7 @@ def test_the_system_that_tells_of_no_changes_is_made_up_for(
     def refuse(*_: object, **__: object) -> None:
         raise OSError(28, "OS file watch limit reached")
 
-    monkeypatch.setattr("streamer.tail.watching.watch", refuse)
+    monkeypatch.setattr("streamer.tail.file_watcher.watch", refuse)
     run = a_run(tmp_path / "run1", [a_result()], lock=LOCK)
     with followed(run) as following:
         wait_for(lambda: following.trials, "what is there")

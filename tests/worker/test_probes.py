@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from streamer.embedded.probe import free_port
-from streamer.publish.publish import Outgoing, ThreadedPublisher
+from streamer.publish.publisher import Outgoing, ThreadedPublisher
 from streamer.settings import Settings
 from streamer.worker.process.metrics import Metrics, WorkerStatus
 from streamer.worker.process.probes import STUCK_SECONDS, healthy, ready

@@ -14,7 +14,7 @@ from aiokafka import TopicPartition
 from aiokafka.admin import RecordsToDelete
 
 from streamer.client.reader import StateReader
-from streamer.client.reading import UnknownRun
+from streamer.client.results import UnknownRun
 from streamer.kafka.partitioner import partition_of
 from streamer.ops.health import read_health
 from streamer.ops.verify import Verification

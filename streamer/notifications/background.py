@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from streamer.notices.watch import CLOSE_SECONDS, Watch
+from streamer.notifications.watch import CLOSE_SECONDS, Watch
 from streamer.publish.loop_thread import LoopThread
 
 

@@ -15,8 +15,8 @@ import pytest
 from streamer.simulate import LAYOUTS, simulate_run
 from streamer.sources.base import ConvertOptions
 from streamer.tail import follow
-from streamer.tail.pending import AGAIN_SECONDS, REST, Pending
-from streamer.tail.reading import Reading, read_whole
+from streamer.tail.read_queue import AGAIN_SECONDS, REST, Pending
+from streamer.tail.scan import Reading, read_whole
 from tests.sources.builders import a_result, a_run, a_trial_file, write_json
 from tests.support.tailing import Event, Followed, followed
 from tests.support.worker_process import wait_for

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from streamer.client.lifecycle import is_over, state_and_status, state_of
-from streamer.notices.notice import Json, Notice, board, group_name, named, run_name, standing
+from streamer.notifications.notification import Json, Notice, board, group_name, named, run_name, standing
 from streamer.schemas.summaries import RunSummary
 from streamer.text import dollars
-from streamer.views import outcomes
+from streamer.views import wording as outcomes
 
 ADOPTED, PENDING, TOLD = "adopted", "pending", "told"
 OLD = timedelta(days=1)

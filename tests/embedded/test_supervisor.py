@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 
 from streamer.embedded.errors import ServerFailed
-from streamer.embedded.keeper import HEALTHY_SECONDS, MAX_FAILURES, Keeper
 from streamer.embedded.processes import Child
+from streamer.embedded.supervisor import HEALTHY_SECONDS, MAX_FAILURES, Keeper
 
 pytestmark = pytest.mark.stack
 

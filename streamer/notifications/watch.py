@@ -8,14 +8,14 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 
 from streamer.client.async_reader import AsyncStateReader
-from streamer.client.reading import UnknownRun
-from streamer.client.subscribe import follow
-from streamer.client.watching import StateUpdate
-from streamer.notices.decide import TOLD, Decider, Rules
-from streamer.notices.memory import Memory
-from streamer.notices.notice import Json, Notice
-from streamer.notices.rejections import KEY, RejectionRate
-from streamer.notices.send import Service, watch_name
+from streamer.client.change_feed import StateUpdate
+from streamer.client.feeds import follow
+from streamer.client.results import UnknownRun
+from streamer.notifications.decide import TOLD, Decider, Rules
+from streamer.notifications.memory import Memory
+from streamer.notifications.notification import Json, Notice
+from streamer.notifications.rejections import KEY, RejectionRate
+from streamer.notifications.send import Service, watch_name
 from streamer.settings import Settings
 
 TICK_SECONDS = 1.0

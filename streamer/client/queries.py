@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 from pydantic import ValidationError
 
 from streamer.client.lifecycle import State, state_of
-from streamer.client.reading import (
+from streamer.client.results import (
     HistoryEntry,
     LeaderboardRow,
     RunSnapshot,

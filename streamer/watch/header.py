@@ -7,7 +7,7 @@ from streamer.schemas.summaries import RunSummary
 from streamer.text import dollars, percent, visible
 from streamer.views.eta import Pace
 from streamer.views.formatting import bar, largest_k, of_planned, share_of_pass, span
-from streamer.views.outcomes import accuracy, accuracy_name
+from streamer.views.wording import accuracy, accuracy_name
 from streamer.watch.boards import name_of
 
 BAR_LEAST, BAR_MOST = 10, 60

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from streamer.tail.ledger import Key
-from streamer.tail.reading import Reading
+from streamer.tail.scan import Reading
 
 GONE_SECONDS = 10.0
 """A result is withdrawn when its file has been gone for so long, and the run is still there."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from streamer.notices.decide import Decider, Rules
-from streamer.notices.notice import MAX_NAME, Notice, named
-from streamer.notices.rejections import QUIET, RejectionRate
+from streamer.notifications.decide import Decider, Rules
+from streamer.notifications.notification import MAX_NAME, Notice, named
+from streamer.notifications.rejections import QUIET, RejectionRate
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.embedded.frames import HEAD_BYTES, MAGIC, MAGIC_1, MARK, Damage, Frame, encode, read_frames
+from streamer.embedded.journal_format import (
+    HEAD_BYTES,
+    MAGIC,
+    MAGIC_1,
+    MARK,
+    Damage,
+    Frame,
+    encode,
+    read_frames,
+)
 from streamer.kafka.record_batches import unpacked
 from tests.support.examples import examples
 

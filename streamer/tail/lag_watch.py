@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from streamer.client.reader import StateReader
-from streamer.client.reading import ReaderError
+from streamer.client.results import ReaderError
 from streamer.kafka.errors import KafkaError, TopicMissing
 from streamer.ops.lag import PartitionLag, read_lags
 from streamer.settings import Settings

@@ -13,7 +13,7 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 
-from streamer.notices.notice import Notice
+from streamer.notifications.notification import Notice
 
 RETRY_SECONDS = (1.0, 5.0, 25.0)
 """Pauses between attempts; after the last one a notice is given up."""

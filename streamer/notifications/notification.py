@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamer.text import dollars, visible
-from streamer.views.outcomes import accuracy, accuracy_name, best_first, grade_with_basis
+from streamer.views.wording import accuracy, accuracy_name, best_first, grade_with_basis
 
 Json = Mapping[str, Any]
 

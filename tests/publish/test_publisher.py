@@ -16,8 +16,8 @@ from streamer.kafka.errors import TopicMissing
 from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of_key
-from streamer.publish import publish
-from streamer.publish.publish import NotDelivered, Outgoing, Publisher, ThreadedPublisher, outgoing
+from streamer.publish import publisher as publish
+from streamer.publish.publisher import NotDelivered, Outgoing, Publisher, ThreadedPublisher, outgoing
 from streamer.settings import Settings
 from streamer.worker.process.topics import ensure_topics
 from tests.support.events import a_trial

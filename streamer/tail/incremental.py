@@ -18,12 +18,12 @@ from streamer.schemas.identity import UNKNOWN
 from streamer.sources.base import ConvertOptions, RunPlan
 from streamer.sources.discover import Run
 from streamer.sources.files import walk
-from streamer.tail.complaints import Complaints
+from streamer.tail.diagnostics import Complaints
+from streamer.tail.file_stability import Settling, Verdict, unsettled_of
 from streamer.tail.ledger import Key, Ledger, Wanted, wanted
-from streamer.tail.pending import AGAIN_SECONDS, Pending
-from streamer.tail.reading import Event, Reading, parts_of, plan_events, read_part, read_plan
-from streamer.tail.runs import Runs
-from streamer.tail.settling import Settling, Verdict, unsettled_of
+from streamer.tail.read_queue import AGAIN_SECONDS, Pending
+from streamer.tail.run_index import Runs
+from streamer.tail.scan import Event, Reading, parts_of, plan_events, read_part, read_plan
 
 TURN_SECONDS = 0.2
 """After reading parts for so long it is looked at what changed meanwhile."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from datetime import datetime, timedelta
 
-from streamer.notices.notice import Notice, named
+from streamer.notifications.notification import Notice, named
 
 WINDOW = timedelta(minutes=1)
 QUIET = timedelta(hours=1)

@@ -12,8 +12,8 @@ from typing import Any
 
 import orjson
 
-from streamer.publish.publish import Outgoing
-from streamer.publish.taking import Held, Taken, written
+from streamer.publish.capture import Held, Taken, written
+from streamer.publish.publisher import Outgoing
 from streamer.schemas.canonical import canonical_json
 from streamer.schemas.decode import Reason, decode
 from streamer.schemas.limits import MAX_BENCHMARKS_PER_TRIAL, MAX_RECORD_BYTES
@@ -46,7 +46,7 @@ def check(taken: Taken, pause: Callable[[], object] = lambda: None) -> Outgoing 
         taken: what `take` gave.
         pause: called between slices of the work.
 
-    >>> from streamer.publish.taking import take
+    >>> from streamer.publish.capture import take
     >>> check(take({"type": "run_finished", "run_id": "r"})).value
     b'{"run_id":"r","type":"run_finished"}'
     >>> check(take({"type": "run_finished"})).message

@@ -16,7 +16,7 @@ import pytest
 from streamer.settings import Settings
 from streamer.simulate import simulate_run
 from tests.embedded.stack import descendants, runs
-from tests.notices.receiving import SECRET, Receiver, followed
+from tests.notifications.receiving import SECRET, Receiver, followed
 from tests.support.cli import COMMAND, streamer
 from tests.support.events import a_trial
 from tests.support.worker_process import wait_for

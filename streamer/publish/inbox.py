@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 import orjson
 
-from streamer.publish.checking import check, whole
-from streamer.publish.outbound import InvalidEvent
-from streamer.publish.publish import Outgoing
-from streamer.publish.publishing import MAX_WAITING_BYTES, NotAccepted
-from streamer.publish.taking import Taken, named
+from streamer.publish.capture import Taken, named
+from streamer.publish.invalid_events import InvalidEvent
+from streamer.publish.publisher import Outgoing
+from streamer.publish.results import MAX_WAITING_BYTES, NotAccepted
+from streamer.publish.validation import check, whole
 from streamer.schemas.decode import Reason
 
 log = logging.getLogger("streamer.client")

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from streamer.client.questions import SUMMARIES, Asking, Questions, in_round_trips, parsed, stored_in
+from streamer.client.queries import SUMMARIES, Asking, Questions, in_round_trips, parsed, stored_in
 from streamer.redis.entry import DELETED, parse_version, version_text
 from streamer.redis.keys import Keys
 from streamer.redis.script import read_run

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from streamer.publish.outbound import AnEvent, InvalidEvent
+from streamer.publish.invalid_events import AnEvent, InvalidEvent
 from streamer.schemas.canonical import canonical_json
 from streamer.schemas.decode import Reason, decode
 from streamer.schemas.events import Event, TrialResult

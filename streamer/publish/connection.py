@@ -9,7 +9,7 @@ from typing import Any
 
 from streamer.kafka.errors import TOO_LARGE, KafkaConnectionError
 from streamer.kafka.partitioner import partition_of_key
-from streamer.publish.publish import Outgoing, Publisher
+from streamer.publish.publisher import Outgoing, Publisher
 
 STOP_SECONDS = 3.0
 

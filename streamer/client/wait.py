@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TypeAlias
 
 from streamer.client.lifecycle import is_over, state_of
-from streamer.client.reading import ReaderError
+from streamer.client.results import ReaderError
 from streamer.schemas.summaries import RunSummary
 
 Predicate: TypeAlias = Callable[[RunSummary], bool]

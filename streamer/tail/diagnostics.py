@@ -8,7 +8,7 @@ from pathlib import Path
 
 from streamer.sources.convert import ConvertReport
 from streamer.sources.files import VANISHED
-from streamer.tail.settling import Settling, Verdict
+from streamer.tail.file_stability import Settling, Verdict
 
 Complaint = tuple[Path | None, str]
 """The path that a line is about, None for a run or the directory as a whole, and what it says of it."""

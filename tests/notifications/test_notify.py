@@ -20,7 +20,7 @@ from aiokafka import AIOKafkaProducer
 from streamer.kafka.names import Names
 from streamer.redis.keys import Keys
 from streamer.settings import Settings
-from tests.notices.receiving import SECRET, Receiver, followed
+from tests.notifications.receiving import SECRET, Receiver, followed
 from tests.report.reporting import HOSTILE
 from tests.support.cli import COMMAND, streamer
 from tests.support.events import a_deletion, a_plan, a_trial
