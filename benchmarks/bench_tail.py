@@ -26,9 +26,9 @@ from typing import Any
 
 from benchmarks.common import table
 from benchmarks.harness import OTHER, RESULT, SAME, Plan, Written, harness
-from streamer.client.tail.follow import Follower
-from streamer.client.tail.journal import Journal
 from streamer.sources.base import ConvertOptions
+from streamer.tail.follow import Follower
+from streamer.tail.ledger_file import Journal
 
 PACE_SECONDS = 0.1
 DEADLINE_SECONDS = 180.0

@@ -17,7 +17,7 @@ from benchmarks.common import events, table
 from benchmarks.machine import cores, resident_bytes
 from benchmarks.site import Deployment, Site, a_site, ready_at
 from streamer.client.reader import StateReader
-from streamer.client.verify import Verification
+from streamer.ops.verify import Verification
 from streamer.score import PriceTable
 from tests.support.worker_process import WorkerProcess
 

@@ -19,8 +19,8 @@ from streamer.report.sides import rows_of
 from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
 from streamer.text import ratio
-from streamer.web.compare import METRICS, compare, worse_by
-from streamer.web.models import Comparison, Side, SideTotals
+from streamer.views.compare import METRICS, compare, worse_by
+from streamer.views.models import Comparison, Side, SideTotals
 
 WRITTEN = {"pass_rate": percent, "cost_usd": dollars, "duration_seconds": shown}
 """How a metric is written; the others as ratios."""

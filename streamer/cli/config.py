@@ -8,7 +8,7 @@ import click
 
 from streamer.cli.options import json_option, price_table, with_settings
 from streamer.cli.printing import print_json, print_table, say
-from streamer.client.configuration import Configurations, adopt, read_configurations
+from streamer.ops.configuration import Configurations, adopt, read_configurations
 from streamer.schemas.canonical import canonical_json
 from streamer.score import made_with
 from streamer.settings import Settings

@@ -10,10 +10,10 @@ import click
 from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.options import with_settings
 from streamer.cli.printing import say, visible
-from streamer.client.publish import ThreadedPublisher, outgoing
 from streamer.client.reader import StateReader
-from streamer.client.reading import UnknownRun
-from streamer.client.repair import quarantined
+from streamer.client.results import UnknownRun
+from streamer.ops.repair import quarantined
+from streamer.publish.publisher import ThreadedPublisher, outgoing
 from streamer.settings import Settings
 
 WAIT_SECONDS = 15.0

@@ -23,11 +23,11 @@ from streamer.cli.printing import print_line, say
 from streamer.cli.tables import print_leaderboard, print_run, print_runs
 from streamer.cli.tail import summary_of
 from streamer.cli.verify import exit_code, show, verdicts_of
-from streamer.client.publish import Outgoing, ThreadedPublisher
 from streamer.client.reader import StateReader
-from streamer.client.verify import Verdict
 from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
+from streamer.ops.verify import Verdict
+from streamer.publish.publisher import Outgoing, ThreadedPublisher
 from streamer.schemas.canonical import canonical_json
 from streamer.schemas.decode import Reason, decode
 from streamer.schemas.metrics import BOARD_METRICS

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from streamer.cli.demo_view import view_of
 from streamer.cli.printing import say
-from streamer.client.publish import Outgoing, ThreadedPublisher
 from streamer.client.reader import StateReader
-from streamer.client.tail.session import Outcome, tail
+from streamer.publish.publisher import Outgoing, ThreadedPublisher
 from streamer.settings import Settings
+from streamer.simulate import simulate_run
 from streamer.sources.base import ConvertOptions
-from streamer.sources.simulate import simulate_run
+from streamer.tail.session import Outcome, tail
 
 TIERED_RUN, SPEEDUP_RUN = "demo-tiers", "demo-speedups"
 RUNS = {TIERED_RUN: ("scylla", 63), SPEEDUP_RUN: ("fc-eval", 40)}

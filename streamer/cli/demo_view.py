@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from streamer.cli.printing import console, dollars, percent, print_line, shown, visible
 from streamer.cli.tables import progress
-from streamer.client.outcomes import basis, best_first, marked_grade
 from streamer.client.reader import StateReader
+from streamer.views.wording import basis, best_first, marked_grade
 
 if TYPE_CHECKING:
     from rich.console import Group

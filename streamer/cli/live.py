@@ -22,13 +22,13 @@ from streamer.cli.tables import print_run
 from streamer.cli.tail import stopping, summary_of, tail_options
 from streamer.cli.up import PROGRAM
 from streamer.client.reader import StateReader
-from streamer.client.tail.follow import Standing
-from streamer.client.tail.session import Outcome, tail
 from streamer.discovery import read_discovery
 from streamer.embedded.processes import Child
 from streamer.schemas.summaries import RunSummary
 from streamer.settings import Settings
 from streamer.sources.base import ConvertOptions
+from streamer.tail.follow import Standing
+from streamer.tail.session import Outcome, tail
 
 READY_SECONDS = 90.0
 STOP_SECONDS = 30.0
@@ -118,8 +118,8 @@ def _notices(stack: Settings, asked: Asked | None, reader: _FollowedRuns) -> Ite
     if asked is None:
         yield
         return
-    from streamer.notices.background import watching
-    from streamer.notices.watch import Watch
+    from streamer.notifications.background import watching
+    from streamer.notifications.watch import Watch
 
     def watch() -> Watch:
         return Watch(stack, asked.urls, asked.rules, say, lambda run_id: run_id in reader.wanted)

@@ -33,7 +33,7 @@ def command(run_ids: tuple[str, ...], every: bool, asked: Asked | None, settings
 
 
 async def _watch(settings: Settings, asked: Asked, run_ids: frozenset[str]) -> None:
-    from streamer.notices.watch import Watch
+    from streamer.notifications.watch import Watch
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from streamer.notices.decide import Rules
+from streamer.notifications.decide import Rules
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 URLS = "STREAMER_NOTIFY"
@@ -91,7 +91,7 @@ def notify_options(command: Command) -> Command:
 
 def check_urls(asked: Asked) -> None:
     """A URL that no service has, or that apprise is not there, is wrong use."""
-    from streamer.notices.send import BadNotifyUrl, NotifyMissing, Service
+    from streamer.notifications.send import BadNotifyUrl, NotifyMissing, Service
 
     for number, url in enumerate(asked.urls, start=1):
         try:

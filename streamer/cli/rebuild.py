@@ -11,8 +11,8 @@ from streamer.cli.errors import FOUND_WRONG, UNVERIFIABLE, explain
 from streamer.cli.options import json_option, price_table, with_settings
 from streamer.cli.printing import print_json, print_line, say
 from streamer.cli.verify import CANNOT, exit_code, show
-from streamer.client.rebuild import CannotSwitch, Switch
-from streamer.client.verify import Verdict, Verification
+from streamer.ops.rebuild import CannotSwitch, Switch
+from streamer.ops.verify import Verdict, Verification
 from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
 

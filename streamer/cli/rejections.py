@@ -15,7 +15,7 @@ import click
 from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.options import Command, json_option, with_settings
 from streamer.cli.printing import print_json, print_line, print_table, say
-from streamer.client.rejections import Again, Place, Rejected, read_rejection, read_rejections, requeue
+from streamer.ops.rejections import Again, Place, Rejected, read_rejection, read_rejections, requeue
 from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
 

@@ -8,8 +8,8 @@ import click
 
 from streamer.cli.options import with_settings
 from streamer.cli.printing import say
-from streamer.client.publish import ThreadedPublisher, outgoing
-from streamer.client.repair import repair
+from streamer.ops.repair import repair
+from streamer.publish.publisher import ThreadedPublisher, outgoing
 from streamer.settings import Settings
 
 

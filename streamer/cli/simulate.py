@@ -10,7 +10,7 @@ import click
 from streamer.cli.options import with_settings
 from streamer.cli.printing import say
 from streamer.settings import Settings
-from streamer.sources.simulate import LAYOUTS, simulate_run
+from streamer.simulate import LAYOUTS, simulate_run
 
 
 @click.command()

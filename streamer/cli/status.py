@@ -9,8 +9,8 @@ import click
 from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.options import json_option, with_settings
 from streamer.cli.printing import print_json, print_line, print_table, say
-from streamer.client.health import Health, read_health
-from streamer.client.reading import WorkerStatus
+from streamer.client.results import WorkerStatus
+from streamer.ops.health import Health, read_health
 from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from streamer.cli.printing import dollars, print_line, print_table, shown
 from streamer.cli.tables_formulacode import print_formulacode
 from streamer.client.lifecycle import state_of
-from streamer.client.outcomes import accuracy, basis, best_first, grade
-from streamer.report.tables import (
+from streamer.schemas.canonical import json_number
+from streamer.schemas.metrics import BoardMetric
+from streamer.views.tables import (
     Table,
     about,
     agents_table,
@@ -21,11 +22,10 @@ from streamer.report.tables import (
     tiers_tables,
     trials_table,
 )
-from streamer.schemas.canonical import json_number
-from streamer.schemas.metrics import BoardMetric
+from streamer.views.wording import accuracy, basis, best_first, grade
 
 if TYPE_CHECKING:
-    from streamer.client.reading import LeaderboardRow
+    from streamer.client.results import LeaderboardRow
 
 __all__ = ["progress"]
 

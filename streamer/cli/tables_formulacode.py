@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from streamer.cli.printing import UNSEEN, dollars, percent, print_line, print_table, shown, visible
-from streamer.report.tables import failures_table
 from streamer.text import ratio
+from streamer.views.tables import failures_table
 
 Summary = Mapping[str, Any]
 

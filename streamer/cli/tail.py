@@ -17,12 +17,12 @@ import click
 from streamer.cli.errors import FOUND_WRONG, INTERRUPTED
 from streamer.cli.options import with_settings
 from streamer.cli.status_line import StatusLine
-from streamer.client.tail.follow import Standing
-from streamer.client.tail.session import Outcome, tail
 from streamer.kafka.broker import refuse_other_protocol
 from streamer.settings import Settings
 from streamer.sources.base import AUTO, ConvertOptions
 from streamer.sources.registry import HARNESSES
+from streamer.tail.follow import Standing
+from streamer.tail.session import Outcome, tail
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

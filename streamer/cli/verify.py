@@ -10,10 +10,10 @@ import click
 from streamer.cli.errors import FOUND_WRONG, UNVERIFIABLE, explain
 from streamer.cli.options import json_option, price_table, with_settings
 from streamer.cli.printing import UNSEEN, print_json, print_line, print_table, say
-from streamer.client.differences import Difference
-from streamer.client.reading import ReaderError
-from streamer.client.verify import Verdict, Verification
+from streamer.client.results import ReaderError
 from streamer.kafka.errors import KafkaError, TopicMissing, TopicUnreadable
+from streamer.ops.differences import Difference
+from streamer.ops.verify import Verdict, Verification
 from streamer.redis.errors import RedisError
 from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.canonical import canonical_json

@@ -5,27 +5,25 @@ Everything is imported when it is first asked for: who publishes does not load R
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streamer.client.async_reader import AsyncStateReader, StateUpdate
-    from streamer.client.outbound import InvalidEvent, InvalidEvents
-    from streamer.client.publishing import Counts, EventsLost, NotAccepted
+    from streamer.client.feeds import Update
     from streamer.client.reader import StateReader
-    from streamer.client.reading import (
+    from streamer.client.results import (
         HistoryEntry,
         LeaderboardRow,
         ReaderError,
         RedisUnavailable,
         UnknownRun,
     )
-    from streamer.client.subscribe import Update
     from streamer.client.subscription import subscribe
-    from streamer.client.trial_publisher import AsyncTrialPublisher, TrialPublisher
-    from streamer.client.waiting import NotReached, finished
+    from streamer.client.wait import NotReached, finished
+    from streamer.publish.invalid_events import InvalidEvent, InvalidEvents
+    from streamer.publish.results import Counts, EventsLost, NotAccepted
+    from streamer.publish.trial_publisher import AsyncTrialPublisher, TrialPublisher
     from streamer.settings import Settings
 
 __all__ = [
@@ -53,20 +51,20 @@ __all__ = [
 
 _HOMES = {
     "streamer.client.async_reader": ["AsyncStateReader", "StateUpdate"],
-    "streamer.client.publishing": ["Counts", "EventsLost", "NotAccepted"],
-    "streamer.client.outbound": ["InvalidEvent", "InvalidEvents"],
+    "streamer.publish.results": ["Counts", "EventsLost", "NotAccepted"],
+    "streamer.publish.invalid_events": ["InvalidEvent", "InvalidEvents"],
     "streamer.client.reader": ["StateReader"],
-    "streamer.client.reading": [
+    "streamer.client.results": [
         "HistoryEntry",
         "LeaderboardRow",
         "ReaderError",
         "RedisUnavailable",
         "UnknownRun",
     ],
-    "streamer.client.subscribe": ["Update"],
+    "streamer.client.feeds": ["Update"],
     "streamer.client.subscription": ["subscribe"],
-    "streamer.client.trial_publisher": ["AsyncTrialPublisher", "TrialPublisher"],
-    "streamer.client.waiting": ["NotReached", "finished"],
+    "streamer.publish.trial_publisher": ["AsyncTrialPublisher", "TrialPublisher"],
+    "streamer.client.wait": ["NotReached", "finished"],
     "streamer.settings": ["Settings"],
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -80,14 +78,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
-
-
-class _Package(ModuleType):
-    """Here `subscribe` is the function, also after the module of that name has been imported."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (name == "subscribe" and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
-from streamer.client.questions import Asking, Command, Questions
+from streamer.client.change_feed import StateUpdate, Watch
+from streamer.client.queries import Asking, Command, Questions
 from streamer.client.reader import TIMEOUT_SECONDS, reachable
-from streamer.client.reading import HistoryEntry, LeaderboardRow, RedisUnavailable, RunSnapshot, WorkerStatus
-from streamer.client.waiting import NotReached, Predicate, finished
-from streamer.client.watching import StateUpdate, Watch
+from streamer.client.results import HistoryEntry, LeaderboardRow, RedisUnavailable, RunSnapshot, WorkerStatus
+from streamer.client.wait import NotReached, Predicate, finished
 from streamer.redis.cancelling import cancellable
 from streamer.redis.channel import Listener
 from streamer.redis.connect import address, async_client, listening_client, refuse_plaintext

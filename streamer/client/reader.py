@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
-from streamer.client.questions import Asking, Command, Questions
-from streamer.client.reading import (
+from streamer.client.queries import Asking, Command, Questions
+from streamer.client.results import (
     HistoryEntry,
     LeaderboardRow,
     RedisUnavailable,
@@ -21,7 +21,7 @@ from streamer.client.reading import (
     UnknownRun,
     WorkerStatus,
 )
-from streamer.client.waiting import NotReached, Predicate, finished
+from streamer.client.wait import NotReached, Predicate, finished
 from streamer.redis.connect import address, refuse_plaintext, sync_client
 from streamer.redis.errors import UNREACHABLE
 from streamer.redis.keys import Keys

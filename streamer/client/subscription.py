@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Literal
 
-from streamer.client.subscribe import Update, follow
+from streamer.client.feeds import Update, follow
 from streamer.settings import Settings
 
 Feed = Literal["agent-model", "tier", "run", "grades", "rejections", "trials"]
@@ -24,7 +24,7 @@ async def subscribe(
     Break out of it under `contextlib.aclosing`, so that it disconnects at once.
 
     Args:
-        feed: which topic; `streamer.client.subscribe.FEEDS` says which is which.
+        feed: which topic; `streamer.client.feeds.FEEDS` says which is which.
         settings: where the broker is; None: as every command finds it.
         run_id: only what is about this run; None: all.
         from_beginning: start with everything the topic holds; else with what comes from now on.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamer.aggregate.by_subtest import by_subtest
-from streamer.client.scored import ScoredTrialReader
+from streamer.client.scored_trial_reader import ScoredTrialReader
 from streamer.fold import CannotBeFolded, fold_records
 from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names

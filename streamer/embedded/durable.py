@@ -15,8 +15,8 @@ from pathlib import Path
 from streamer.embedded.broker import Broker
 from streamer.embedded.errors import EmbeddedError, ServerFailed
 from streamer.embedded.event_log import EventLog, load
-from streamer.embedded.frames import Frame
 from streamer.embedded.journal import Journal
+from streamer.embedded.journal_format import Frame
 from streamer.embedded.probe import claimed_port
 from streamer.embedded.proxy import Proxy
 from streamer.kafka.names import Names

@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from streamer.embedded.frames import Frame
 from streamer.embedded.journal import Journal
+from streamer.embedded.journal_format import Frame
 from streamer.kafka.record_batches import Batch, Packer
 from streamer.kafka.wire import Answer, Connection
 

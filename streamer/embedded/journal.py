@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from streamer.embedded.frames import MAGIC, Damage, Frame, encode, read_frames
+from streamer.embedded.journal_format import MAGIC, Damage, Frame, encode, read_frames
 
 SEGMENT_BYTES = 64 * 1024 * 1024
 SUFFIX = ".journal"

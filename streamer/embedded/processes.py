@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from streamer.embedded import guard
+from streamer.embedded import parent_death as guard
 from streamer.embedded.errors import ServerFailed
 
 READY_SECONDS = 15.0

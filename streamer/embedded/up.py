@@ -26,12 +26,12 @@ from streamer.embedded.data_dir import DataDir, default_data_dir
 from streamer.embedded.durable import DurableBroker
 from streamer.embedded.environment import child_environment
 from streamer.embedded.errors import EmbeddedError, ServerFailed
-from streamer.embedded.keeper import Keeper
 from streamer.embedded.locks import locked
 from streamer.embedded.memory import MemoryWatch, default_limit_bytes, resident_bytes
 from streamer.embedded.probe import claimed_port
 from streamer.embedded.processes import Child
 from streamer.embedded.signals import Stopped, stopped_by_signals
+from streamer.embedded.supervisor import Keeper
 from streamer.embedded.valkey import Valkey, valkey_binary
 from streamer.redis.connect import sync_client
 from streamer.redis.errors import RedisError

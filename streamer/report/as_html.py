@@ -15,11 +15,13 @@ from html import escape
 from string import Template
 
 from streamer.client.lifecycle import State
-from streamer.client.outcomes import accuracy, accuracy_name
-from streamer.client.pace import pace_of
 from streamer.report.bundle import OURS, script
 from streamer.report.data import Json, RunData
-from streamer.report.tables import (
+from streamer.schemas.canonical import canonical_json
+from streamer.schemas.summaries import RunSummary
+from streamer.text import dollars, percent, shown, visible
+from streamer.views.eta import pace_of
+from streamer.views.tables import (
     Table,
     about,
     agents_table,
@@ -29,9 +31,7 @@ from streamer.report.tables import (
     tiers_tables,
     trials_table,
 )
-from streamer.schemas.canonical import canonical_json
-from streamer.schemas.summaries import RunSummary
-from streamer.text import dollars, percent, shown, visible
+from streamer.views.wording import accuracy, accuracy_name
 from streamer.web import STATIC
 
 MAX_TRIALS = 1000

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 
 from streamer.report.data import RunData
-from streamer.report.tables import (
+from streamer.text import UNSEEN, shown, visible
+from streamer.views.tables import (
     Table,
     about,
     agents_table,
@@ -18,7 +19,6 @@ from streamer.report.tables import (
     head_lines,
     tiers_tables,
 )
-from streamer.text import UNSEEN, shown, visible
 
 PLAIN = frozenset(" -.:/;@,%()$")
 """Punctuation that means nothing inside a line, unless it makes an address."""

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_type_hints
 from streamer.schemas.events import Measurements
 from streamer.schemas.formulacode import FormulaCodePayload
 from streamer.schemas.scored_trial import ScoredTrial
-from streamer.web.trial_list import outcome_of
+from streamer.views.trial_rows import outcome_of
 
 Kind = Literal["text", "integer", "number", "boolean", "time"]
 

@@ -13,9 +13,9 @@ import orjson
 
 from streamer.aggregate.changes import SummaryChange
 from streamer.client.lifecycle import State, state_of
-from streamer.client.questions import history_entry
+from streamer.client.queries import history_entry
 from streamer.client.reader import StateReader
-from streamer.client.reading import HistoryEntry
+from streamer.client.results import HistoryEntry
 from streamer.client.trials import scored_trials
 from streamer.fold import CannotBeFolded
 from streamer.pipeline import Pipeline
@@ -23,7 +23,7 @@ from streamer.records import Record, Rejected
 from streamer.redis.entry import entry_of
 from streamer.score import PriceTable
 from streamer.settings import Settings
-from streamer.web.history import history_points
+from streamer.views.history import history_points
 
 Json = dict[str, Any]
 

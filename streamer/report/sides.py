@@ -7,9 +7,9 @@ from difflib import get_close_matches
 
 from streamer.report.data import RunData
 from streamer.schemas.summaries import AgentModelSummary
-from streamer.web.compare import side_of
-from streamer.web.models import TrialRow
-from streamer.web.trial_list import row_of
+from streamer.views.compare import side_of
+from streamer.views.models import TrialRow
+from streamer.views.trial_rows import row_of
 
 ID_DIGITS = 24
 

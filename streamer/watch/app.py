@@ -14,15 +14,15 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 
 from streamer.client.async_reader import AsyncStateReader
-from streamer.client.reading import WorkerStatus
+from streamer.client.results import WorkerStatus
 from streamer.redis.connect import address
 from streamer.settings import Settings
 from streamer.text import visible
 from streamer.watch.following import Rejections, Tell, feel_pulse
 from streamer.watch.live_screen import LiveScreen
-from streamer.watch.look import CSS
 from streamer.watch.run_screen import RunScreen
 from streamer.watch.runs_screen import RunsScreen
+from streamer.watch.style import CSS
 
 Clock = Callable[[], datetime]
 

@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from streamer.client.lifecycle import State
-from streamer.client.outcomes import basis, marked_grade
-from streamer.client.pace import finite, share_of
 from streamer.schemas.metrics import BOARD_METRICS
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.text import UNSEEN, dollars, percent, ratio, shown, visible
+from streamer.views.eta import finite, share_of
+from streamer.views.formatting import age, largest_k, of_planned, share_of_pass, span
+from streamer.views.wording import basis, marked_grade
 from streamer.watch.columns import Column
-from streamer.watch.words import age, largest_k, of_planned, share_of_pass, span
 
 if TYPE_CHECKING:
     pass

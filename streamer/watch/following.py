@@ -9,11 +9,11 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from streamer.client.async_reader import AsyncStateReader
-from streamer.client.reading import ReaderError, RedisUnavailable, WorkerStatus
-from streamer.client.watching import StateUpdate
+from streamer.client.change_feed import StateUpdate
+from streamer.client.results import ReaderError, RedisUnavailable, WorkerStatus
 
 if TYPE_CHECKING:
-    from streamer.client.rejections import Rejected
+    from streamer.ops.rejections import Rejected
 
 RETRY_SECONDS = 2.0
 PULSE_SECONDS = 2.0

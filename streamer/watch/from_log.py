@@ -12,14 +12,14 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from streamer.client.rejections import Place, Rejected
-from streamer.client.subscribe import follow
+from streamer.client.feeds import follow
 from streamer.kafka.errors import KafkaError, TopicMissing
+from streamer.ops.rejections import Place, Rejected
 from streamer.schemas.news import Rejection
 from streamer.settings import Settings
+from streamer.views.models import TrialRow
 from streamer.watch.following import RETRY_SECONDS, Rejections, Tell
 from streamer.watch.newest import newest_trials
-from streamer.web.models import TrialRow
 
 T = TypeVar("T")
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from streamer.client.pace import Stand, stand_of
-from streamer.client.watching import StateUpdate
+from streamer.client.change_feed import StateUpdate
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
+from streamer.views.eta import Stand, stand_of
 
 
 class Runs:

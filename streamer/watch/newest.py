@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from streamer.client.scored import ScoredTrialReader
+from streamer.client.scored_trial_reader import ScoredTrialReader
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
 from streamer.kafka.partitions import partitions_of
 from streamer.kafka.reader import ConsumerRecord, PartitionReader, Place, following_wait_ms
 from streamer.settings import Settings
 from streamer.versions import Version, version_of
-from streamer.web.models import TrialRow
-from streamer.web.trial_list import row_of
+from streamer.views.models import TrialRow
+from streamer.views.trial_rows import row_of
 
 KEPT = 200
 """So many trials are kept."""

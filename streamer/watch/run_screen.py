@@ -10,25 +10,25 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.widgets import Footer, Input, Static
 
+from streamer.client.change_feed import StateUpdate
 from streamer.client.lifecycle import state_of
-from streamer.client.pace import pace_of
-from streamer.client.reading import ReaderError, UnknownRun
-from streamer.client.watching import StateUpdate
+from streamer.client.results import ReaderError, UnknownRun
 from streamer.schemas.summaries import AgentModelSummary, RunSummary
 from streamer.text import visible
+from streamer.views.eta import pace_of
+from streamer.views.models import TrialRow
 from streamer.watch.boards import (
     agent_columns,
     default_sort_key,
     tier_columns,
 )
 from streamer.watch.columns import Sort
-from streamer.watch.figures import cost_line, outcome_line, progress_line, title_of
 from streamer.watch.following import follow_state
+from streamer.watch.header import cost_line, outcome_line, progress_line, title_of
 from streamer.watch.live_screen import LiveScreen
 from streamer.watch.model import OneRun
 from streamer.watch.table import Table
 from streamer.watch.trial_tables import rejection_columns, trial_columns
-from streamer.web.models import TrialRow
 
 MOST_REJECTIONS = 50
 

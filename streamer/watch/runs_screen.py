@@ -9,9 +9,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Footer, Input, Static
 
+from streamer.client.change_feed import StateUpdate
 from streamer.client.lifecycle import state_of
-from streamer.client.reading import ReaderError
-from streamer.client.watching import StateUpdate
+from streamer.client.results import ReaderError
 from streamer.text import visible
 from streamer.watch.boards import (
     RunLine,

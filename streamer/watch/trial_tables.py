@@ -7,13 +7,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from streamer.text import UNSEEN, dollars, ratio, shown, visible
+from streamer.views.formatting import age, span
+from streamer.views.models import TrialRow
 from streamer.watch.boards import BAD, FAIR, GOOD, NAME_LEAST, grade_style
 from streamer.watch.columns import Column
-from streamer.watch.words import age, span
-from streamer.web.models import TrialRow
 
 if TYPE_CHECKING:
-    from streamer.client.rejections import Rejected
+    from streamer.ops.rejections import Rejected
 
 NO_FAILURE = (None, "none", "unset")
 """Failure modes by which harnesses say that there was none."""

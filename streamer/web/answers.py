@@ -12,19 +12,18 @@ from typing import Any
 from pydantic import BaseModel
 
 from streamer.client.async_reader import AsyncStateReader
-from streamer.client.reading import HistoryEntry
+from streamer.client.results import HistoryEntry
 from streamer.schemas.canonical import json_number
 from streamer.schemas.scored_trial import ScoredTrial
 from streamer.schemas.summaries import AgentModelSummary, TierSummary
 from streamer.settings import Settings
-from streamer.web.compare import compare, side_of
-from streamer.web.history import history_points
+from streamer.views.compare import compare, side_of
+from streamer.views.history import history_points
+from streamer.views.models import Comparison, HistoryPoint, TrialRow
 from streamer.web.hub import Hub
 from streamer.web.models import (
     CompareQuery,
-    Comparison,
     Health,
-    HistoryPoint,
     HistoryQuery,
     LeaderboardQuery,
     LeaderboardRow,
@@ -34,7 +33,6 @@ from streamer.web.models import (
     RunSnapshot,
     TiersQuery,
     TrialPage,
-    TrialRow,
     TrialsQuery,
 )
 from streamer.web.trial_list import page_of

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 from streamer.client.async_reader import AsyncStateReader, StateUpdate
-from streamer.client.reading import ReaderError
+from streamer.client.results import ReaderError
 from streamer.schemas.identity import agent_model_label, decode_id
 from streamer.web.models import Health
 from streamer.web.rooms import AnyState, Key, Room, event_bytes

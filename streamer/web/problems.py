@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from starlette.responses import Response
 
-from streamer.client.reading import (
+from streamer.client.results import (
     RedisUnavailable,
     UnknownBenchmark,
     UnknownMetric,

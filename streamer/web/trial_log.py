@@ -11,12 +11,12 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from streamer.client.scored import ScoredTrialReader, TrialChange
+from streamer.client.scored_trial_reader import ScoredTrialReader, TrialChange
 from streamer.kafka.log import read_batches
 from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.web.models import TrialRow
-from streamer.web.trial_list import row_of
+from streamer.views.models import TrialRow
+from streamer.views.trial_rows import row_of
 
 MAX_TRIALS = 200_000
 """So many trials are held in all; about 1 KiB each."""

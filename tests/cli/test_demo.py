@@ -16,9 +16,9 @@ import pytest
 from streamer.cli.demo_harness import RUNS, SEED, SPEEDUP_RUN, TIERED_RUN
 from streamer.fold import Folding, fold_records, records_of_lines
 from streamer.schemas.canonical import digest_of
+from streamer.simulate import simulate_run
 from streamer.sources.base import ConvertOptions
 from streamer.sources.convert import ConvertReport, convert
-from streamer.sources.simulate import simulate_run
 from tests.embedded.stack import descendants, runs
 from tests.support.cli import COMMAND, streamer
 from tests.support.data import shared_data

@@ -15,11 +15,11 @@ import pytest
 from click.testing import CliRunner
 
 from streamer.cli.rejections import command
-from streamer.client.lag import read_lags
 from streamer.client.reader import StateReader
-from streamer.client.rejections import read_rejections
 from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
+from streamer.ops.lag import read_lags
+from streamer.ops.rejections import read_rejections
 from streamer.pipeline import Pipeline
 from streamer.records import Record
 from tests.support.cli import COMMAND, streamer

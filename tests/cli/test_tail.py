@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from streamer.settings import Settings
-from streamer.sources.simulate import simulate_run
+from streamer.simulate import simulate_run
 from streamer.worker.process.topics import ensure_topics
 from tests.sources.builders import a_result, a_run, a_trial_file, write_json
 from tests.support.tail_process import DEADLINE_SECONDS, Tails, ended

@@ -17,7 +17,7 @@ import redis
 
 from streamer.aggregate.changes import SummaryChange
 from streamer.client import AsyncStateReader, NotReached, StateReader, StateUpdate
-from streamer.client.reading import RedisUnavailable, UnknownRun
+from streamer.client.results import RedisUnavailable, UnknownRun
 from streamer.embedded.probe import free_port
 from streamer.redis.keys import Keys
 from streamer.redis.sink import RedisSink

@@ -17,7 +17,7 @@ from streamer.client.lifecycle import (
     state_of,
     with_state,
 )
-from streamer.client.waiting import finished
+from streamer.client.wait import finished
 from streamer.schemas.canonical import digest_of
 from streamer.schemas.summaries import RunSummary
 from tests.house.repository import ROOT

@@ -10,7 +10,7 @@ import redis
 
 from streamer.aggregate.changes import SummaryChange
 from streamer.client.reader import StateReader
-from streamer.client.reading import (
+from streamer.client.results import (
     RedisUnavailable,
     UnknownBenchmark,
     UnknownMetric,

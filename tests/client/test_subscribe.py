@@ -9,7 +9,7 @@ from contextlib import aclosing
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from streamer.client.subscribe import Update, follow
+from streamer.client.feeds import Update, follow
 from streamer.kafka.errors import TopicMissing
 from streamer.kafka.names import Names
 from streamer.settings import Settings

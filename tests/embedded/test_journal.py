@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from streamer.embedded.errors import EmbeddedError
-from streamer.embedded.frames import HEAD_BYTES, MAGIC, Frame
 from streamer.embedded.journal import Journal
+from streamer.embedded.journal_format import HEAD_BYTES, MAGIC, Frame
 from streamer.embedded.locks import locked
 from tests.embedded.full_disk import small_disk
 

@@ -14,9 +14,9 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from streamer.client.loop_thread import LoopThread
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
+from streamer.publish.loop_thread import LoopThread
 from streamer.redis.keys import Keys
 from streamer.schemas.identity import encode_id
 from streamer.settings import Settings

@@ -16,10 +16,10 @@ import redis
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
-from streamer.client.loop_thread import LoopThread
 from streamer.kafka.consumer import AIOKafkaConsumer
 from streamer.kafka.limits import MAX_MESSAGE_BYTES
 from streamer.kafka.names import Names
+from streamer.publish.loop_thread import LoopThread
 from streamer.redis.keys import Keys
 from streamer.settings import Settings
 

@@ -17,6 +17,7 @@ from streamer.schemas.decode import Reason, decode
 from streamer.schemas.events import Event
 from streamer.schemas.news import Rejection
 from streamer.schemas.plain import PlainTrial, plain_trial
+from streamer.simulate import LAYOUTS
 from streamer.sources.agent_logs import enriched, read_agent_logs
 from streamer.sources.base import ConvertOptions
 from streamer.sources.cast import cast_length
@@ -24,7 +25,6 @@ from streamer.sources.convert import ConvertReport, convert
 from streamer.sources.files import FileError
 from streamer.sources.fit import fit_event
 from streamer.sources.formulacode_log import parse_log, sections_for
-from streamer.sources.simulate import LAYOUTS
 from tests.fuzz import documents
 from tests.fuzz.mutations import mutated
 

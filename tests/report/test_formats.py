@@ -21,12 +21,12 @@ from streamer.report.as_parquet import ParquetMissing, as_parquet
 from streamer.report.columns import COLUMNS, Column, Value, rows
 from streamer.report.data import NoSuchRun, RunData
 from streamer.report.formats import FORMATS
-from streamer.report.tables import agents_table, tiers_tables
 from streamer.schemas.canonical import canonical_json
 from streamer.schemas.formulacode import FormulaCodePayload
 from streamer.schemas.scored_trial import ScoredTrial
 from streamer.schemas.summaries import SUMMARY
 from streamer.text import shown, visible
+from streamer.views.tables import agents_table, tiers_tables
 from tests.report.reporting import (
     HOSTILE,
     RUN,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamer.report.tables import (
+from streamer.views.tables import (
     about,
     agents_table,
     head_lines,

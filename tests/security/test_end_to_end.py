@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from streamer.client.reader import StateReader
-from streamer.client.rejections import read_rejections
+from streamer.ops.rejections import read_rejections
 from streamer.settings import Settings
 from streamer.worker.process.topics import ensure_topics
 from tests.security.secured import SECRETS, Secured, environment

@@ -18,13 +18,13 @@ from streamer.aggregate.page_format import page_key, run_of_page
 from streamer.cli.demo import _write
 from streamer.cli.fold import command as fold
 from streamer.cli.printing import harmless_json
-from streamer.client.spill import spill_dir
-from streamer.client.tail.journal import journal_path
 from streamer.pipeline import Pipeline
+from streamer.publish.spill import spill_dir
 from streamer.redis.keys import Keys
 from streamer.schemas.decode import Reason, decode
 from streamer.schemas.identity import agent_model_key, decode_id, encode_id
 from streamer.settings import Settings
+from streamer.tail.ledger_file import journal_path
 from tests.redis.hostile import HOSTILE
 from tests.support.events import a_trial, records
 from tests.support.examples import examples

@@ -11,7 +11,7 @@ import orjson
 import redis
 
 from streamer.client.reader import StateReader
-from streamer.client.reading import ReaderError
+from streamer.client.results import ReaderError
 from streamer.redis.keys import Keys
 from streamer.settings import Settings
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import orjson
 
-from streamer.client.tail.follow import Follower
-from streamer.client.tail.ledger import Ledger
 from streamer.fold import fold_records, records_of_lines
 from streamer.sources.base import ConvertOptions
 from streamer.sources.convert import ConvertReport, convert
+from streamer.tail.follow import Follower
+from streamer.tail.ledger import Ledger
 from tests.support.eventually import WAIT_SECONDS
 from tests.support.worker_process import wait_for
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamer.aggregate.changes import SummaryChange
-from streamer.client.watching import StateUpdate
+from streamer.client.change_feed import StateUpdate
 from streamer.schemas.summaries import (
     SUMMARY,
     AgentModelSummary,

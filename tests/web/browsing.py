@@ -16,8 +16,8 @@ from typing import Any, Self
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from streamer.client.publish import Outgoing, ThreadedPublisher
 from streamer.embedded.probe import free_port
+from streamer.publish.publisher import Outgoing, ThreadedPublisher
 from streamer.schemas.decode import Reason, decode
 from streamer.settings import Settings
 from tests.embedded.stack import running

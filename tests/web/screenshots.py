@@ -11,8 +11,8 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect
 
-from streamer.client.publish import Outgoing, ThreadedPublisher
 from streamer.client.reader import StateReader
+from streamer.publish.publisher import Outgoing, ThreadedPublisher
 from streamer.schemas.decode import Reason, decode
 from streamer.settings import Settings
 from tests.support.simulated import PLAIN_RUN, TIERED_RUN, simulate

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from streamer.client.async_reader import AsyncStateReader
-from streamer.client.publish import Outgoing, ThreadedPublisher
+from streamer.publish.publisher import Outgoing, ThreadedPublisher
 from streamer.settings import Settings
 from tests.support.events import a_trial
 from tests.support.eventually import eventually

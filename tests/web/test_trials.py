@@ -9,10 +9,12 @@ import pytest
 
 from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
+from streamer.views.compare import compare, worse_by
+from streamer.views.models import TrialRow
+from streamer.views.trial_rows import outcome_of
 from streamer.web import trial_log
-from streamer.web.compare import compare, worse_by
-from streamer.web.models import TrialRow, TrialsQuery
-from streamer.web.trial_list import outcome_of, page_of
+from streamer.web.models import TrialsQuery
+from streamer.web.trial_list import page_of
 from streamer.web.trial_log import TooManyTrials, TrialLog, TrialMoved
 from tests.support.events import a_retraction, a_trial
 from tests.web.feeding import Feed

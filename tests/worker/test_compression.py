@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from aiokafka.record.memory_records import MemoryRecords
 
-from streamer.client.publish import Outgoing, Publisher
 from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
+from streamer.publish.publisher import Outgoing, Publisher
 from streamer.settings import Settings
 from streamer.worker.process.topics import ensure_topics
 from tests.support.servers import KafkaServer, RedisServer

@@ -10,9 +10,9 @@ from typing import Any
 import orjson
 import pytest
 
-from streamer.client.health import read_health
 from streamer.client.reader import StateReader
 from streamer.embedded.probe import free_port
+from streamer.ops.health import read_health
 from streamer.score import PriceTable, made_with
 from tests.support.cli import streamer
 from tests.support.worker_process import WorkerProcess, wait_for

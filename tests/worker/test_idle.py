@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
-from streamer.client.health import read_health
+from streamer.ops.health import read_health
 from streamer.pipeline import Pipeline
 from streamer.records import Record
 from streamer.schemas.identity import decode_id

@@ -10,9 +10,9 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
-from streamer.client.health import read_health
-from streamer.client.lag import read_lags
-from streamer.client.verify import Verification
+from streamer.ops.health import read_health
+from streamer.ops.lag import read_lags
+from streamer.ops.verify import Verification
 from streamer.score import PriceTable
 from tests.support.worker_process import WorkerProcess
 from tests.worker.deployment import Deployment, trial_events

@@ -14,8 +14,8 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from streamer.client.publish import Outgoing, ThreadedPublisher
 from streamer.embedded.probe import free_port
+from streamer.publish.publisher import Outgoing, ThreadedPublisher
 from streamer.settings import Settings
 from streamer.worker.process.metrics import Metrics, WorkerStatus
 from streamer.worker.process.probes import STUCK_SECONDS, healthy, ready

@@ -13,11 +13,11 @@ import redis
 from aiokafka import TopicPartition
 from aiokafka.admin import RecordsToDelete
 
-from streamer.client.health import read_health
 from streamer.client.reader import StateReader
-from streamer.client.reading import UnknownRun
-from streamer.client.verify import Verification
+from streamer.client.results import UnknownRun
 from streamer.kafka.partitioner import partition_of
+from streamer.ops.health import read_health
+from streamer.ops.verify import Verification
 from streamer.schemas.identity import encode_id
 from streamer.score import PriceTable
 from streamer.worker.process.topics import ensure_topics

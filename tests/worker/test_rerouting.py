@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from streamer.client.verify import Verification
 from streamer.kafka.partitioner import partition_of
+from streamer.ops.verify import Verification
 from streamer.records import Record
 from streamer.score import PriceTable
 from streamer.worker.processing.rerouting import FORWARDED, reroute

@@ -8,8 +8,8 @@ import uuid
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from streamer.client.lag import read_lags
-from streamer.client.verify import Verification
+from streamer.ops.lag import read_lags
+from streamer.ops.verify import Verification
 from streamer.score import PriceTable
 from tests.worker.deployment import Deployment, trial_events
 

@@ -25,7 +25,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from streamer.client.reader import StateReader
-from streamer.client.reading import UnknownRun
+from streamer.client.results import UnknownRun
 from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
 from streamer.pipeline import Pipeline

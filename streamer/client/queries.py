@@ -1,0 +1,257 @@
+"""The questions to Redis, without a connection: generators that ask for replies and return the answer.
+
+A question yields lists of commands and is sent the list of their replies, so that one text serves the plain
+and the asyncio reader.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeAlias, TypeVar
+
+from pydantic import ValidationError
+
+from streamer.client.lifecycle import State, state_of
+from streamer.client.results import (
+    HistoryEntry,
+    LeaderboardRow,
+    RunSnapshot,
+    UnknownBenchmark,
+    UnknownMetric,
+    UnknownRun,
+    UnreadableSummary,
+    WorkerStatus,
+)
+from streamer.redis.keys import Keys
+from streamer.redis.script import read_run
+from streamer.schemas.identity import decode_id
+from streamer.schemas.metrics import BOARD_METRICS, BoardMetric, board_values
+from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
+from streamer.schemas.summary_fields import Published
+
+KEYS_PER_ROUND_TRIP = 500
+
+SUMMARIES: dict[str, type[RunSummary] | type[AgentModelSummary] | type[TierSummary]] = {
+    "run": RunSummary,
+    "agent_model": AgentModelSummary,
+    "tier": TierSummary,
+}
+"""By the first word of the key suffix."""
+
+T = TypeVar("T")
+Summary = TypeVar("Summary", bound=Published)
+Command: TypeAlias = tuple[str | int, ...]
+Asking: TypeAlias = Generator[list[Command], list[Any], T]
+Snapshot: TypeAlias = Asking[RunSnapshot]
+Place: TypeAlias = tuple[str, str]
+"""Run id and `AGENT:MODEL` (percent-encoded) of a candidate for a board."""
+
+
+class Questions:
+    """What `StateReader` and `AsyncStateReader` can be asked; they say what each question means."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+
+    def runs(self) -> Asking[list[RunSummary]]:
+        """All runs, the one with the latest event first."""
+        run_ids = yield from self.run_ids()
+        found = yield from self._summaries(RunSummary, map(self._keys.run, run_ids))
+        return [run for run in found if run]
+
+    def run(self, run_id: str) -> Asking[RunSummary]:
+        """One run; UnknownRun if Redis has none of this id."""
+        [run] = yield from self._summaries(RunSummary, [self._keys.run(run_id)])
+        if run is None:
+            known = yield from self.run_ids()
+            raise UnknownRun(run_id, known)
+        return run
+
+    def snapshot(self, run_id: str, kinds: Iterable[str] = ("agent_model", "tier", "within")) -> Snapshot:
+        """A run with its groups of these kinds, all from one moment."""
+        [reply] = yield [read_run(self._keys, run_id, ("run", *kinds))]
+        found: dict[str, list[Any]] = {kind: [] for kind in SUMMARIES}
+        for suffix, value in stored_in(reply).items():
+            kind = suffix.partition(":")[0]
+            if value is not None:
+                found[kind].append(parsed(SUMMARIES[kind], self._keys.of_run(run_id, suffix), value))
+        if not found["run"]:
+            known = yield from self.run_ids()
+            raise UnknownRun(run_id, known)
+        agents = sorted(found["agent_model"], key=lambda agent: agent.agent_model)
+        tiers = sorted(found["tier"], key=lambda tier: (tier.tier, tier.agent_model or ""))
+        return RunSnapshot(found["run"][0], agents, tiers)
+
+    def agents(self, run_id: str) -> Asking[list[AgentModelSummary]]:
+        """Every agent:model of a run, baselines too, by label."""
+        return (yield from self.snapshot(run_id, ["agent_model"])).agents
+
+    def tiers(self, run_id: str, within: bool) -> Asking[list[TierSummary]]:
+        """The tiers of a run, by name; `within`: each followed by the agent:models within it."""
+        return (yield from self.snapshot(run_id, ["tier", "within"] if within else ["tier"])).tiers
+
+    def leaderboard(
+        self,
+        metric: str,
+        run: str | None,
+        benchmark: str | None,
+        labels: Mapping[str, str],
+        limit: int | None,
+        now: datetime,
+    ) -> Asking[list[LeaderboardRow]]:
+        """Agent:models by a metric, best first."""
+        if metric not in BOARD_METRICS:
+            raise UnknownMetric(metric)
+        if run is not None and benchmark is None and not labels:
+            found_run = yield from self.snapshot(run, ["agent_model"])
+            states = {run: state_of(found_run.run, now)}
+            return ranked(BOARD_METRICS[metric], found_run.agents, states)[:limit]
+        places = yield from self._places(metric, run, benchmark, labels)
+        if benchmark is not None and not places:
+            yield from self._require_benchmark(benchmark)
+        keys = [self._keys.of_run(run_id, f"agent_model:{label}") for run_id, label in places]
+        found = yield from self._summaries(AgentModelSummary, keys)
+        runs = sorted({run_id for run_id, _ in places})
+        summaries = yield from self._summaries(RunSummary, map(self._keys.run, runs))
+        states = {run.run_id: state_of(run, now) for run in summaries if run}
+        standing = [summary for summary in found if summary and summary.run_id in states]
+        return ranked(BOARD_METRICS[metric], standing, states)[:limit]
+
+    def history(self, run_id: str, limit: int | None) -> Asking[list[HistoryEntry]]:
+        """Emissions of a run, oldest first; `limit`: the latest so many."""
+        yield from self.run(run_id)
+        count: Command = () if limit is None else ("COUNT", limit)
+        [entries] = yield [("XREVRANGE", self._keys.history(run_id), "+", "-", *count)]
+        return [history_entry(_text(at), fields) for at, fields in reversed(entries or []) if fields]
+
+    def workers(self) -> Asking[list[WorkerStatus]]:
+        """The last heartbeat of every worker, by worker id."""
+        [heartbeats] = yield [("HGETALL", self._keys.workers)]
+        found = []
+        for worker_id, value in heartbeats.items():
+            status = json.loads(value)
+            at = datetime.fromisoformat(status.pop("at"))
+            found.append(WorkerStatus(_text(worker_id), at, status))
+        return sorted(found, key=lambda worker: worker.worker_id)
+
+    def run_ids(self) -> Asking[list[str]]:
+        """Latest event first."""
+        members = yield from self._board(self._keys.runs)
+        return [decode_id(run) for run in reversed(members)]
+
+    def _places(
+        self, metric: str, run: str | None, benchmark: str | None, labels: Mapping[str, str]
+    ) -> Asking[list[Place]]:
+        """Who may stand on the board that was asked for."""
+        if run is not None:
+            runs = [(yield from self.run(run))]
+        elif benchmark is not None and not labels:
+            members = yield from self._board(self._keys.benchmark_board(benchmark, metric))
+            return [(decode_id(run_id), label) for run_id, _, label in (m.partition("|") for m in members)]
+        else:
+            runs = yield from self.runs()
+        places = []
+        for found in runs:
+            if benchmark in (None, found.benchmark) and labels.items() <= found.labels.items():
+                board = yield from self._board(self._keys.board(found.run_id, metric))
+                places += [(found.run_id, label) for label in board]
+        return places
+
+    def _require_benchmark(self, benchmark: str) -> Asking[None]:
+        runs = yield from self.runs()
+        known = {run.benchmark for run in runs if run.benchmark}
+        if benchmark not in known:
+            raise UnknownBenchmark(benchmark, known)
+
+    def _board(self, key: str) -> Asking[list[str]]:
+        [members] = yield [("ZRANGE", key, 0, -1)]
+        return [_text(member) for member in members]
+
+    def _summaries(self, kind: type[Summary], keys: Iterable[str]) -> Asking[list[Summary | None]]:
+        """The summaries under these keys, None where there is none."""
+        every = list(keys)
+        values = yield from in_round_trips([("GET", key) for key in every])
+        return [parsed(kind, key, value) if value else None for key, value in zip(every, values, strict=True)]
+
+
+def stored_in(reply: Sequence[Any]) -> dict[str, bytes | None]:
+    """Key suffix to value, from the reply of read_run.lua; None: the key is not there."""
+    return {_text(suffix): value for suffix, value in zip(reply[1::2], reply[2::2], strict=True)}
+
+
+def in_round_trips(commands: Sequence[Command]) -> Asking[list[Any]]:
+    """Replies to any number of commands, some hundred at a time."""
+    replies: list[Any] = []
+    for start in range(0, len(commands), KEYS_PER_ROUND_TRIP):
+        replies += yield list(commands[start : start + KEYS_PER_ROUND_TRIP])
+    return replies
+
+
+def ranked(
+    metric: BoardMetric, summaries: Sequence[AgentModelSummary], states: Mapping[str, State]
+) -> list[LeaderboardRow]:
+    """Rows of a board, best first in the direction of the metric, provisional ones last.
+
+    Args:
+        metric: of the board.
+        summaries: who may stand on it.
+        states: run id to the state of the run.
+    """
+    sign = -1.0 if metric.higher_is_better else 1.0
+    values = [(board_values(summary.model_dump(mode="json"))[metric.name], summary) for summary in summaries]
+    known = [(value, summary) for value, summary in values if value is not None]
+    known.sort(key=lambda pair: (pair[1].provisional, sign * pair[0], pair[1].run_id, pair[1].agent_model))
+    rows: list[LeaderboardRow] = []
+    for position, (value, summary) in enumerate(known, start=1):
+        last = rows[-1] if rows else None
+        tied = last is not None and (last.value, last.provisional) == (value, summary.provisional)
+        rows.append(
+            LeaderboardRow(
+                rank=last.rank if last and tied else position,
+                run=summary.run_id,
+                agent_model=summary.agent_model,
+                value=value,
+                provisional=summary.provisional,
+                state=states[summary.run_id],
+                grade=summary.grade,
+                grade_basis=summary.grade_basis,
+                grade_provisional=summary.grade_provisional,
+                trials=summary.trials,
+            )
+        )
+    return rows
+
+
+def history_entry(entry_id: str, fields: Mapping[bytes | str, bytes | str]) -> HistoryEntry:
+    """One entry of `streamer:{RUN}:history`."""
+    texts = {_text(name): _text(value) for name, value in fields.items()}
+    at = texts.pop("last_event_at", None)
+    return HistoryEntry(
+        id=entry_id,
+        kind=texts.pop("kind"),
+        group=texts.pop("group"),
+        epoch=int(texts.pop("epoch")),
+        state_version=int(texts.pop("state_version")),
+        last_event_at=datetime.fromisoformat(at) if at else None,
+        deleted=texts.pop("deleted", "false") == "true",
+        headline=texts,
+    )
+
+
+def parsed(kind: type[Summary], key: str, value: bytes) -> Summary:
+    """The summary that Redis holds under this key.
+
+    Raises:
+        UnreadableSummary: the value is no summary of this kind.
+    """
+    try:
+        return kind.model_validate_json(value)
+    except ValidationError as error:
+        raise UnreadableSummary(key, error) from error
+
+
+def _text(value: Any) -> str:
+    """Redis answers in bytes."""
+    return value if isinstance(value, str) else bytes(value).decode()

@@ -1,0 +1,223 @@
+"""From summaries to notices. Pure: time and memory are arguments.
+
+What a run's memory holds, field by field: `grade:GROUP` (the last grade seen), `stalls` (how many were
+told), and for each notice its key, `pending` until it was delivered or given up, then `told`.
+What a watch finds already done when it begins is `adopted`: noted, and not told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from streamer.client.lifecycle import is_over, state_and_status, state_of
+from streamer.notifications.notification import Json, Notice, board, group_name, named, run_name, standing
+from streamer.schemas.summaries import RunSummary
+from streamer.text import dollars
+from streamer.views import wording as outcomes
+
+ADOPTED, PENDING, TOLD = "adopted", "pending", "told"
+OLD = timedelta(days=1)
+"""A run that had not moved for so long when the watch began is not said to stall until it moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What is worth a notice besides start, end and grades.
+
+    Attributes:
+        budget_usd: known cost of a run, USD; None: no limit.
+        stalled_after: so long without a result, while planned ones are missing; None: never.
+        rejections_per_minute: more records rejected within a minute than this; None: never.
+    """
+
+    budget_usd: float | None = None
+    stalled_after: timedelta | None = None
+    rejections_per_minute: float | None = None
+
+
+@dataclass(slots=True)
+class RunMemory:
+    """What is known of one run.
+
+    Attributes:
+        told: see the module; what must be written down is in `changed` until somebody drains it.
+        strange: it was there before the watch, and no memory of it: what it has done is adopted.
+        new: it came up while the watch was going.
+        run: its latest summary; None: not seen yet.
+        is_over: nothing more is awaited of it.
+        moved_at: when it last moved; None: so long ago that it does not count.
+        on_the_way: keys of notices that this process decided.
+    """
+
+    told: dict[str, str]
+    strange: bool
+    new: bool
+    changed: dict[str, str] = field(default_factory=dict)
+    run: Json | None = None
+    is_over: bool = False
+    moved_at: datetime | None = None
+    on_the_way: set[str] = field(default_factory=set)
+
+    def note(self, key: str, value: str) -> None:
+        """Remember, and have it written down."""
+        self.told[key] = self.changed[key] = value
+
+    def once(self, key: str, about: str, what: str, body: str, run_id: str) -> Notice | None:
+        """The notice, unless it was told, or is on its way from this process."""
+        if self.told.get(key) in (ADOPTED, TOLD) or key in self.on_the_way:
+            return None
+        again = self.told.get(key) == PENDING
+        self.told[key] = PENDING  # written down by whoever claims it
+        self.on_the_way.add(key)
+        return Notice(run_id, key, f"{about} {what}", body, again)
+
+
+class Decider:
+    """Turns what happens into notices, each key of a run once."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._runs: dict[str, RunMemory] = {}
+
+    def knows(self, run_id: str) -> bool:
+        """Whether :meth:`begin` was called for the run."""
+        return run_id in self._runs
+
+    def begin(self, run_id: str, remembered: Mapping[str, str], *, new: bool) -> None:
+        """Begin to watch a run.
+
+        Args:
+            run_id: the run.
+            remembered: its memory from earlier watches; {}: none.
+            new: whether it came up while the watch was going; of another run without a memory, what is
+                already done is adopted.
+        """
+        self._runs[run_id] = RunMemory(dict(remembered), not new and not remembered, new)
+
+    def forget(self, run_id: str) -> None:
+        """The run was deleted."""
+        self._runs.pop(run_id, None)
+
+    def changed(self, run_id: str) -> dict[str, str]:
+        """What of a run's memory is to be written down since the last call."""
+        memory = self._runs.get(run_id)
+        if memory is None:
+            return {}
+        fresh, memory.changed = memory.changed, {}
+        return fresh
+
+    def delivered(self, notice: Notice) -> None:
+        """A notice arrived, or was given up: it is never decided again."""
+        if memory := self._runs.get(notice.run_id):
+            memory.told[notice.key] = TOLD
+
+    def take(self, summary: Json, now: datetime, agents: Sequence[Json] = ()) -> list[Notice]:
+        """What a summary that changed gives reason to tell; agents within tiers never do.
+
+        Args:
+            summary: of a run that was begun, as a dict.
+            now: wall clock, with zone.
+            agents: with the summary of a finished run: its agents, for the board in the notice.
+        """
+        memory = self._runs[summary["run_id"]]
+        if summary["type"] == "run_summary":
+            return self._run(memory, summary, now, agents)
+        if summary["type"] == "tier_summary" and summary["agent_model"] is not None:
+            return []
+        return _group(memory, summary)
+
+    def tick(self, now: datetime) -> list[Notice]:
+        """What silence gives reason to tell."""
+        found = (self._stalled(memory, now) for memory in self._runs.values())
+        return [notice for notice in found if notice]
+
+    def _run(self, memory: RunMemory, run: Json, now: datetime, agents: Sequence[Json]) -> list[Notice]:
+        before, memory.run = memory.run, run
+        memory.is_over = is_over(RunSummary.model_validate(run))
+        if before is None:
+            memory.moved_at = now if memory.new else _last_moved(run, now)
+            if memory.strange:
+                self._adopt(memory, run)
+        elif run["state_version"] != before["state_version"]:
+            memory.moved_at = now
+        about, run_id = run_name(run), run["run_id"]
+        found = [memory.once("started", about, "started", standing(run), run_id)]
+        if run["status"] is not None:
+            body = "\n".join(part for part in (standing(run), board(agents)) if part)
+            word = named(state_and_status(state_of(run, now), run["status"]))
+            found.append(memory.once(_finished(run), about, word, body, run_id))
+        if self._is_over_budget(run):
+            what = f"is over its budget of {dollars(self._rules.budget_usd)}"
+            found.append(memory.once(self._budget_key(), about, what, standing(run), run_id))
+        return [notice for notice in found if notice]
+
+    def _adopt(self, memory: RunMemory, run: Json) -> None:
+        """Nobody remembers this run: what it has done is not news; that it is over its budget may be."""
+        memory.note("started", ADOPTED)
+        if run["status"] is not None:
+            memory.note(_finished(run), ADOPTED)
+            if self._is_over_budget(run):
+                memory.note(self._budget_key(), ADOPTED)
+
+    def _is_over_budget(self, run: Json) -> bool:
+        budget, cost = self._rules.budget_usd, run["total_cost"]
+        return budget is not None and cost is not None and float(cost) > budget
+
+    def _budget_key(self) -> str:
+        return f"budget:{self._rules.budget_usd!r}"
+
+    def _stalled(self, memory: RunMemory, now: datetime) -> Notice | None:
+        """A slow run is no news at every trial: each stall told doubles what counts as the next."""
+        run, after = memory.run, self._rules.stalled_after
+        if run is None or after is None or memory.moved_at is None or memory.is_over:
+            return None
+        stalls = int(memory.told.get("stalls", 0))
+        silent = now - memory.moved_at
+        if silent < after * 2**stalls:
+            return None
+        what = f"is {state_of(run, now)}: no result for {silent.total_seconds() / 60:.0f} minutes"
+        key = f"stalled:{run['epoch']}:{run['state_version']}"
+        notice = memory.once(key, run_name(run), what, standing(run), run["run_id"])
+        if notice:
+            memory.note("stalls", str(stalls + 1))
+        return notice
+
+
+def _group(memory: RunMemory, group: Json) -> list[Notice]:
+    """The first grade is no change; baselines have none worth telling."""
+    name, grade = _group_key(group), group["grade"]
+    if grade is None or group.get("baseline"):
+        return []
+    last, key = memory.told.get(f"grade:{name}"), f"grade:{name}:{grade}"
+    if last != grade:
+        memory.note(f"grade:{name}", grade)
+    unsent = memory.told.get(key) == PENDING  # decided by a process that ended before it was delivered
+    if last is None or (last == grade and not unsent):
+        return []
+    words = outcomes.grade(group)
+    moved = f"{last} → {words}" if last != grade else words
+    grounds = outcomes.grade_with_basis(group)
+    body = f"Grade {grounds}, {group['trials']:,} trials, cost {dollars(group['total_cost'])}"
+    about = run_name(memory.run) if memory.run else named(group["run_id"])
+    notice = memory.once(key, about, f"{group_name(group)}: grade {moved}", body, group["run_id"])
+    return [notice] if notice else []
+
+
+def _group_key(group: Json) -> str:
+    """A key of a run's memory: the kind, so that a tier cannot be taken for an agent:model."""
+    tier = group.get("tier")
+    return f"agent_model={group['agent_model']}" if tier is None else f"tier={tier}"
+
+
+def _finished(run: Json) -> str:
+    return f"finished:{run['status']}"
+
+
+def _last_moved(run: Json, now: datetime) -> datetime | None:
+    """When a run moved that was there before the watch: its event time is the best that is known."""
+    if run["last_event_at"] is None:
+        return now
+    at = datetime.fromisoformat(run["last_event_at"])
+    return None if now - at > OLD else min(at, now)

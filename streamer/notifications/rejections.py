@@ -1,0 +1,46 @@
+"""Rejections within a minute: told when there are too many, not again while there are. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from datetime import datetime, timedelta
+
+from streamer.notifications.notification import Notice, named
+
+WINDOW = timedelta(minutes=1)
+QUIET = timedelta(hours=1)
+"""After a notice the next one comes at the earliest so much later."""
+
+KEY = "rejections"
+MAX_CODES = 5
+
+
+class RejectionRate:
+    """Counts what is rejected.
+
+    Args:
+        per_minute: more than this within a minute is worth a notice.
+        told_at: when it was last told, by whatever process; None: never.
+    """
+
+    def __init__(self, per_minute: float, told_at: datetime | None = None) -> None:
+        self._limit = per_minute
+        self.told_at = told_at
+        self._seen: deque[tuple[datetime, str, str | None]] = deque(maxlen=int(per_minute) + 1)
+
+    def take(self, code: str, run_id: str | None, now: datetime) -> Notice | None:
+        """One more was rejected; the notice, if that is too many and none was told lately."""
+        self._seen.append((now, code, run_id))
+        while now - self._seen[0][0] >= WINDOW:
+            self._seen.popleft()
+        if len(self._seen) <= self._limit or (self.told_at is not None and now - self.told_at < QUIET):
+            return None
+        self.told_at = now
+        codes = Counter(code for _, code, _ in self._seen).most_common(MAX_CODES)
+        runs = sorted({run_id for _, _, run_id in self._seen if run_id is not None})
+        lines = [", ".join(f"{named(code)} {count}" for code, count in codes)]
+        if runs:
+            lines.append(f"Runs: {', '.join(map(named, runs[:MAX_CODES]))}")
+        lines.append("`streamer rejections` shows them, and how they are published again".replace("`", "'"))
+        title = f"more than {self._limit:g} records rejected within a minute"
+        return Notice("", KEY, title, "\n".join(lines))

@@ -1,0 +1,1 @@
+"""What operators ask and do: health, lag, verify, rebuild, repair, rejections."""

@@ -1,0 +1,121 @@
+"""What differs between the log, folded again, and what stands in Redis or in a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from streamer.aggregate.changes import ScoredChange, SummaryChange
+from streamer.ops.published import SCORED, Place
+from streamer.schemas.base import SEMANTICS_VERSION
+from streamer.schemas.canonical import NOT_DIGESTED, digest_of
+
+SHOWN_SCORED = 10
+"""Scored trials of a run that are named, if more differ."""
+
+_ABSENT = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One key that does not hold what the log says.
+
+    Attributes:
+        key: of the topic; in Redis the suffix within the run, as `agent_model:A:M`. Ids percent-encoded.
+        log: digest by the log, None: there is no such summary.
+        found: digest recomputed from the value that was found, None: there is none.
+        fields: names of the fields that differ; `digest` if the value contradicts its own digest.
+        topic: the topic in which it was found, without the namespace; None: in Redis.
+        partition: its partition.
+        reason: why it differs, where the value tells: another version of the semantics; None: not known.
+    """
+
+    key: str
+    log: str | None
+    found: str | None
+    fields: tuple[str, ...] = ()
+    topic: str | None = None
+    partition: int | None = None
+    reason: str | None = None
+
+
+def difference(key: str, change: SummaryChange | None, value: bytes | None) -> Difference | None:
+    """What is wrong with a stored summary by the log; None if nothing is."""
+    log = None if change is None else change.digest
+    if value is None:
+        return Difference(key, log, None)
+    try:
+        stored: dict[str, Any] = orjson.loads(value)
+        found = digest_of(stored)
+    except (orjson.JSONDecodeError, AttributeError):
+        return Difference(key, log, "unreadable")
+    if found == log and stored.get("digest") == found:
+        return None
+    own = {"digest"} if stored.get("digest") != found else set()
+    if change is None:
+        return Difference(key, None, found, tuple(sorted(own)))
+    told: dict[str, Any] = orjson.loads(change.value or b"{}")
+    names = (told.keys() | stored.keys()) - NOT_DIGESTED
+    differing = {name for name in names if told.get(name, _ABSENT) != stored.get(name, _ABSENT)}
+    return Difference(key, log, found, tuple(sorted(differing | own)), reason=_other_version(stored))
+
+
+def _other_version(stored: Mapping[str, Any]) -> str | None:
+    """What to say of a summary that another version of the semantics published; None of any other.
+
+    >>> _other_version({"semantics_version": SEMANTICS_VERSION}) is None
+    True
+    """
+    version = stored.get("semantics_version")
+    if version == SEMANTICS_VERSION:
+        return None
+    return (
+        f"published by semantics_version {version}, compared by {SEMANTICS_VERSION}; "
+        "the workers publish it again once they are upgraded"
+    )
+
+
+def other_bytes(place: Place, log: str, in_topic: bytes, in_redis: bytes) -> list[Difference]:
+    """Topic and Redis hold the same summary: [] if in the same bytes too, else one difference."""
+    if in_topic == in_redis:
+        return []
+    one, other = orjson.loads(in_topic), orjson.loads(in_redis)
+    names = (name for name in one.keys() | other.keys() if one.get(name, _ABSENT) != other.get(name, _ABSENT))
+    return [Difference(place.text, log, log, tuple(sorted(names)), place.topic, place.partition)]
+
+
+def scored_digests(changes: Iterable[ScoredChange]) -> dict[bytes, str]:
+    """Key to digest of the scored trials by the log."""
+    return {c.key.encode(): str(orjson.loads(c.value)["digest"]) for c in changes if c.value is not None}
+
+
+def digest_found(value: bytes) -> str:
+    """Digest of a scored trial that was found, recomputed; `unreadable` if that cannot be done."""
+    try:
+        return digest_of(orjson.loads(value))
+    except (orjson.JSONDecodeError, AttributeError):
+        return "unreadable"
+
+
+def scored_differences(
+    partition: int, log: Mapping[bytes, str], found: Mapping[Place, str]
+) -> list[Difference]:
+    """Scored trials of a run that are missing, wrong, too many or in a wrong partition; the first ones.
+
+    Args:
+        partition: of the run.
+        log: key to digest by the log.
+        found: place to digest in the topic.
+    """
+    wanted = {Place(SCORED, partition, key): digest for key, digest in log.items()}
+    wrong = sorted(place for place in {*wanted, *found} if wanted.get(place) != found.get(place))
+    named = [
+        Difference(place.text, wanted.get(place), found.get(place), (), SCORED, place.partition)
+        for place in wrong[:SHOWN_SCORED]
+    ]
+    if more := len(wrong) - len(named):
+        named.append(Difference(f"and {more:,} more", None, None, (), SCORED, partition))
+    return named

@@ -1,0 +1,273 @@
+"""Fold the log again and compare with what Redis, and the topics, say.
+
+A difference counts only when nothing can be in flight: the workers have committed everything before the
+log is read, and the log has not grown until Redis was read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import Literal, cast
+
+import orjson
+
+from streamer.aggregate.changes import SummaryChange
+from streamer.client.reader import StateReader
+from streamer.kafka.log import read_topic
+from streamer.kafka.names import Names
+from streamer.kafka.partitioner import partition_of
+from streamer.ops.differences import (
+    Difference,
+    difference,
+    digest_found,
+    other_bytes,
+    scored_differences,
+)
+from streamer.ops.folded_log import FoldedLog, fold_log
+from streamer.ops.lag import PartitionLag, read_lags
+from streamer.ops.published import SCORED, TOPICS, Place, summaries_by_run
+from streamer.redis.connect import SyncClient, sync_client
+from streamer.redis.entry import DELETED
+from streamer.redis.keys import Keys
+from streamer.schemas.base import SEMANTICS_VERSION
+from streamer.schemas.identity import decode_id
+from streamer.score import PriceTable
+from streamer.settings import Settings
+
+POLL_SECONDS = 0.1
+REDIS_TIMEOUT_SECONDS = 5.0
+
+Outcome = Literal["equal", "differs", "unverifiable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came out for one run: `summaries` compared, the differences, or why it cannot be said.
+
+    `in_log` is False for a run that the log does not know; the differences are then all that was found of it.
+    `semantics_version` is the one by which the log was folded.
+    """
+
+    run_id: str
+    outcome: Outcome
+    summaries: int = 0
+    differences: tuple[Difference, ...] = ()
+    reason: str | None = None
+    in_log: bool = True
+    semantics_version: int = SEMANTICS_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class _InTopics:
+    """What the topics hold by run: bytes of summaries, digests of scored trials."""
+
+    summaries: Mapping[str, Mapping[Place, bytes]] = field(default_factory=dict)
+    scored: Mapping[str, Mapping[Place, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Flow:
+    """Where the log and the workers stand at one moment."""
+
+    partitions: tuple[PartitionLag, ...]
+    busy_workers: int
+
+    @property
+    def ends(self) -> list[int]:
+        return [partition.end for partition in self.partitions]
+
+    @property
+    def in_flight(self) -> str | None:
+        """What is on its way, None if nothing is."""
+        lag = sum(partition.lag for partition in self.partitions)
+        if lag:
+            return f"{lag:,} events are not processed yet: is a worker running? `streamer status` shows"
+        if self.busy_workers:
+            return f"{self.busy_workers} workers have not sent everything to Redis yet"
+        return None
+
+
+class Verification:
+    """Verifies runs; use it once.
+
+    Args:
+        settings: where the broker and Redis are.
+        prices: the price table of the workers (R2).
+        wait_seconds: how long to wait for what is in flight, if there are differences.
+        topics: whether to compare the summaries and scored trials in the topics too.
+
+    Attributes:
+        places: where the topics should hold summaries by the log, if they were compared.
+        truncated: true if the log has lost its beginning.
+    """
+
+    def __init__(
+        self, settings: Settings, *, prices: PriceTable, wait_seconds: float, topics: bool = False
+    ) -> None:
+        self._settings = settings
+        self._names = Names(settings.namespace)
+        self._keys = Keys(settings.namespace)
+        self._prices = prices
+        self._topics = topics
+        self.places: set[Place] = set()
+        self.truncated = False
+        self._count = 1
+        self._deadline = time.monotonic() + wait_seconds
+
+    def verify(self, run_id: str | None) -> list[Verdict]:
+        """Verdicts, by run id: of one run, or of every run in the log or in Redis if None.
+
+        Raises:
+            TopicMissing, TopicUnreadable, KafkaError, TimeoutError: the log cannot be read.
+            RedisError, RedisUnavailable: Redis cannot.
+        """
+        options = self._settings.redis_options()
+        with (
+            sync_client(self._settings.redis, options, REDIS_TIMEOUT_SECONDS) as client,
+            StateReader(self._settings) as reader,
+        ):
+            while True:
+                before = self._flow(reader)
+                self._count, self.places = len(before.partitions), set()
+                if truncated := _truncated(before.partitions, self._names.trial_events):
+                    self.truncated = True
+                    return [Verdict(run_id or "*", "unverifiable", reason=truncated)]
+                verdicts = self._compare(client, self._folded(run_id), run_id)
+                if all(verdict.outcome == "equal" for verdict in verdicts):
+                    return verdicts
+                in_flight = before.in_flight
+                if in_flight is None and self._flow(reader).ends == before.ends:
+                    return verdicts
+                if time.monotonic() >= self._deadline:
+                    return [_undecided(verdict, in_flight or "events keep coming") for verdict in verdicts]
+                self._wait_until_idle(reader)
+
+    def _flow(self, reader: StateReader) -> _Flow:
+        partitions = asyncio.run(read_lags(self._settings))
+        now = datetime.now(UTC)
+        live = [worker.status for worker in reader.workers() if not worker.stale(now)]
+        busy = [status for status in live if status.get("unsent") or status.get("catching_up")]
+        return _Flow(tuple(partitions), len(busy))
+
+    def _wait_until_idle(self, reader: StateReader) -> None:
+        while time.monotonic() < self._deadline:
+            time.sleep(POLL_SECONDS)
+            if self._flow(reader).in_flight is None:
+                return
+
+    def _folded(self, run_id: str | None) -> FoldedLog:
+        return fold_log(self._settings, prices=self._prices, run_id=run_id, scored=self._topics)
+
+    def _compare(self, client: SyncClient, log: FoldedLog, run_id: str | None) -> list[Verdict]:
+        members = cast("list[bytes]", client.zrange(self._keys.runs, 0, -1))
+        in_redis = [decode_id(member.decode()) for member in members]
+        in_topics = _InTopics()
+        if self._topics:
+            in_topics = _InTopics(summaries_by_run(self._settings, run_id), self._scored(run_id))
+        every = {*log.runs, *log.failed, *in_redis, *in_topics.summaries, *in_topics.scored}
+        return [
+            self._verdict(client, log, run, in_topics, bool(in_redis))
+            for run in (sorted(every) if run_id is None else [run_id])
+        ]
+
+    def _scored(self, run_id: str | None) -> dict[str, dict[Place, str]]:
+        """Digests of the scored trials in their topic, by run."""
+        found: dict[str, dict[Place, str]] = {}
+        for record in read_topic(self._settings, self._names.topic(SCORED), run_id=run_id):
+            place = Place(SCORED, record.partition, record.key or b"")
+            of_run = found.setdefault(place.run_id, {})
+            if record.value is None:
+                of_run.pop(place, None)
+            else:
+                of_run[place] = digest_found(record.value)
+        return {run: of_run for run, of_run in found.items() if of_run}
+
+    def _verdict(
+        self, client: SyncClient, log: FoldedLog, run_id: str, in_topics: _InTopics, redis_has_runs: bool
+    ) -> Verdict:
+        expected = log.runs.get(run_id, {})
+        found = self._stored(client, run_id, expected)
+        pairs = ((key, expected.get(key), found.get(key)) for key in sorted({*expected, *found}))
+        differences = [d for key, change, value in pairs if (d := difference(key, change, value))]
+        if self._topics:
+            differences += self._of_topics(run_id, expected, found, in_topics.summaries.get(run_id, {}))
+            scored = log.scored.get(run_id, {}), in_topics.scored.get(run_id, {})
+            differences += scored_differences(partition_of(run_id, self._count), *scored)
+        if reason := log.failed.get(run_id) or _degraded(found):
+            self.places |= in_topics.summaries.get(run_id, {}).keys()  # what stands is all there is of it
+            reason = f"in quarantine ({reason}). `streamer runs repair` folds it again"
+            return Verdict(run_id, "unverifiable", len(expected), tuple(differences), reason)
+        if run_id not in log.runs:
+            reason = _unknown(run_id, log.others | log.runs.keys())
+            return Verdict(run_id, "unverifiable", 0, tuple(differences), reason, in_log=False)
+        if expected and not found and not redis_has_runs:
+            reason = "Redis holds no runs at all; a running worker writes them anew within seconds"
+            return Verdict(run_id, "unverifiable", reason=reason)
+        return Verdict(run_id, "differs" if differences else "equal", len(expected), tuple(differences))
+
+    def _of_topics(
+        self,
+        run_id: str,
+        expected: Mapping[str, SummaryChange],
+        in_redis: Mapping[str, bytes],
+        found: Mapping[Place, bytes],
+    ) -> Iterator[Difference]:
+        """Summaries in the topics against the log, and, where they are right, against the bytes in Redis."""
+        number = partition_of(run_id, self._count)
+        wanted = {Place(TOPICS[c.kind], number, c.key.encode()): (key, c) for key, c in expected.items()}
+        self.places |= wanted.keys()
+        for place in sorted({*wanted, *found}):
+            key, change = wanted.get(place, ("", None))
+            value, stored = found.get(place), in_redis.get(key)
+            if wrong := difference(place.text, change, value):
+                yield replace(wrong, topic=place.topic, partition=place.partition)
+            elif change and value and stored and not difference(key, change, stored):
+                yield from other_bytes(place, change.digest, value, stored)
+
+    def _stored(
+        self, client: SyncClient, run_id: str, expected: Mapping[str, SummaryChange]
+    ) -> dict[str, bytes]:
+        """Every summary of the run in Redis, by key suffix."""
+        fields = cast("list[bytes]", client.hkeys(self._keys.versions(run_id)))
+        suffixes = sorted({*expected, *(name.decode() for name in fields)} - {DELETED})
+        pipe = client.pipeline(transaction=False)
+        for suffix in suffixes:
+            pipe.get(self._keys.of_run(run_id, suffix))
+        values = zip(suffixes, pipe.execute(), strict=True)
+        return {suffix: value for suffix, value in values if value is not None}
+
+
+def _degraded(found: Mapping[str, bytes]) -> str | None:
+    """Why newer events of a run are not counted, as its summaries say; None if they are."""
+    try:
+        reason = orjson.loads(found.get("run", b"{}")).get("degraded")
+    except (orjson.JSONDecodeError, AttributeError):
+        return None  # the comparison says so
+    return None if reason is None else str(reason)
+
+
+def _truncated(partitions: Iterable[PartitionLag], topic: str) -> str | None:
+    cut = [f"{p.partition} (from offset {p.beginning:,})" for p in partitions if p.beginning > 0]
+    if not cut:
+        return None
+    return (
+        f"the log is truncated: topic {topic!r} has lost the beginning of partitions {', '.join(cut)}. "
+        "Keep it whole with retention.ms=-1 and retention.bytes=-1"
+    )
+
+
+def _undecided(verdict: Verdict, reason: str) -> Verdict:
+    if verdict.outcome == "differs":
+        return Verdict(verdict.run_id, "unverifiable", verdict.summaries, verdict.differences, reason)
+    return verdict
+
+
+def _unknown(run_id: str, known: Iterable[str]) -> str:
+    close = get_close_matches(run_id, list(known), n=3)
+    hint = f"Did you mean {', '.join(close)}?" if close else "`streamer query runs` lists the runs in Redis"
+    return f"the log holds no events of run {run_id!r}. {hint}"

@@ -1,0 +1,1 @@
+"""What harnesses publish with: publishers, their queue, validation, delivery, and events spilled to disk."""

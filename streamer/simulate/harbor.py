@@ -1,0 +1,165 @@
+"""harbor's job directories: a retry deletes the trial's directory and writes it again under its name."""
+
+from __future__ import annotations
+
+import shutil
+import string
+from datetime import datetime
+from itertools import product
+from typing import Any
+
+from streamer.simulate.disk import Disk
+from streamer.simulate.outcomes import (
+    AGENT_TIMEOUT,
+    CRASH,
+    TEST_TIMEOUT,
+    Fate,
+    Trial,
+    attempts_of,
+)
+
+AGENT, PROVIDER, MODEL = "terminus-2", "anthropic", "claude-sonnet-4-20250514"
+DATASET = "simulated"
+EXCEPTIONS = {
+    CRASH: "NonZeroAgentExitCodeError",
+    AGENT_TIMEOUT: "AgentTimeoutError",
+    TEST_TIMEOUT: "VerifierTimeoutError",
+}
+_RANDOM_CHARACTERS = 7
+
+Json = dict[str, Any]
+
+
+def write_harbor(disk: Disk, trials: int, seed: int, start: datetime) -> None:
+    """One agent, several attempts at each task; a crashed trial is retried at once."""
+    fate = Fate(seed, start)
+    attempts = attempts_of(trials)
+    tasks = [f"task-{number}" for number in range(1, trials // attempts + 1)]
+    names = {place: _name(fate, place[1]) for place in product(range(1, attempts + 1), tasks)}
+    job = _Job(disk, fate, trials)
+    disk.make()
+    disk.text(disk.root / "job.log", "")
+    disk.json(disk.root / "config.json", _job_config(disk.name, attempts))
+    disk.json(disk.root / "lock.json", _job_lock(start, [task for _, task in names]))
+    job.write()
+    for (_, task), name in names.items():
+        if _run(disk, fate.trial(task, 1), name).crashed:
+            shutil.rmtree(disk.root / name)
+            job.retries += 1
+            _run(disk, fate.trial(task, 1, crashes=False), name)
+        job.done += 1
+        job.write()
+    job.write(finished=True)
+
+
+class _Job:
+    """The job's result.json, written after every trial; its times have no zone."""
+
+    def __init__(self, disk: Disk, fate: Fate, trials: int) -> None:
+        self.done = self.retries = 0
+        self._disk = disk
+        self._fate = fate
+        self._trials = trials
+        self._started = fate.now
+        self._id = fate.new_id()
+
+    def write(self, *, finished: bool = False) -> None:
+        now = self._fate.now.replace(tzinfo=None).isoformat()
+        stats = {
+            "n_completed_trials": self.done,
+            "n_pending_trials": self._trials - self.done,
+            "n_retries": self.retries,
+        }
+        result = {
+            "id": self._id,
+            "started_at": self._started.replace(tzinfo=None).isoformat(),
+            "updated_at": now,
+            "finished_at": now if finished else None,
+            "n_total_trials": self._trials,
+            "stats": stats,
+        }
+        self._disk.json(self._disk.root / "result.json", result)
+
+
+def _run(disk: Disk, trial: Trial, name: str) -> Trial:
+    """One trial, from its configuration to its result."""
+    home = disk.make(name)
+    disk.text(home / "trial.log", "")
+    disk.json(home / "config.json", _trial_config(disk, trial, name))
+    disk.json(home / "lock.json", {"task": {"name": trial.task}, "agent": _agent()})
+    disk.work(0.7)
+    disk.json(home / "agent" / "trajectory.json", _trajectory(trial))
+    disk.work(0.3)
+    if trial.resolved is not None:
+        disk.text(home / "verifier" / "reward.txt", str(int(trial.resolved)))
+    disk.json(home / "result.json", _result(disk, trial, name))
+    return trial
+
+
+def _name(fate: Fate, task: str) -> str:
+    letters = fate.random.choices(string.ascii_letters + string.digits, k=_RANDOM_CHARACTERS)
+    return f"{task}__{''.join(letters)}"
+
+
+def _agent() -> Json:
+    return {"name": AGENT, "model_name": f"{PROVIDER}/{MODEL}"}
+
+
+def _job_config(name: str, attempts: int) -> Json:
+    dataset = {"name": DATASET, "version": "1.0"}
+    return {"job_name": name, "n_attempts": attempts, "agents": [_agent()], "datasets": [dataset]}
+
+
+def _job_lock(start: datetime, tasks: list[str]) -> Json:
+    return {
+        "schema_version": 3,
+        "created_at": start.isoformat(),
+        "harbor": {"version": "0.25.0"},
+        "n_concurrent_trials": 1,
+        "retry": {"max_retries": 1},
+        "trials": [{"task": {"name": task, "source": DATASET}, "agent": _agent()} for task in tasks],
+    }
+
+
+def _trial_config(disk: Disk, trial: Trial, name: str) -> Json:
+    return {
+        "task": {"name": trial.task, "source": DATASET},
+        "trial_name": name,
+        "trials_dir": disk.name,
+        "agent": _agent(),
+    }
+
+
+def _result(disk: Disk, trial: Trial, name: str) -> Json:
+    exception = EXCEPTIONS.get(trial.failure)
+    tokens_in, tokens_out = trial.tokens
+    return {
+        "id": trial.id,
+        "task_name": trial.task,
+        "trial_name": name,
+        "source": DATASET,
+        "config": _trial_config(disk, trial, name),
+        "agent_info": {
+            "name": AGENT,
+            "version": "2.0",
+            "model_info": {"name": MODEL, "provider": PROVIDER},
+        },
+        "agent_result": {
+            "n_input_tokens": tokens_in * 2,
+            "n_cache_tokens": tokens_in,
+            "n_output_tokens": tokens_out,
+            "cost_usd": round((tokens_in * 3.3 + tokens_out * 15) / 1e6, 6),
+        },
+        "verifier_result": None if trial.resolved is None else {"rewards": {"reward": float(trial.resolved)}},
+        "exception_info": exception and {"exception_type": exception, "exception_message": "simulated"},
+        "started_at": trial.started.isoformat(),
+        "finished_at": trial.ended.isoformat(),
+        "step_results": None,
+    }
+
+
+def _trajectory(trial: Trial) -> Json:
+    steps: list[Json] = [{"step_id": 1, "source": "user", "message": f"Solve {trial.task}."}]
+    count = trial.tokens[1] % 20 + 1
+    steps += [{"step_id": number + 2, "source": "agent", "message": "on it"} for number in range(count)]
+    return {"schema_version": "ATIF-v1.8", "session_id": trial.id, "agent": {"name": AGENT}, "steps": steps}

@@ -1,0 +1,140 @@
+"""ProjectScylla's directories, in the newer layout with in_progress/ and completed/ (S10 to S13)."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import datetime, timedelta
+from itertools import islice, product
+from typing import Any
+
+from streamer.simulate.disk import Disk
+from streamer.simulate.outcomes import AGENT_TIMEOUT, Fate, Trial
+
+MODEL = "claude-sonnet-4-5-20250929"
+JUDGES = ("claude-opus-4-5-20251101", "claude-sonnet-4-5-20250929", "claude-haiku-4-5")
+TIERS = tuple(f"T{number}" for number in range(7))
+RUNS = 3
+TEST = "test-simulated"
+
+Place = tuple[str, str, int]
+"""Tier, subtest, run."""
+
+
+def write_scylla(disk: Disk, trials: int, seed: int, start: datetime) -> None:
+    """Tier by tier; a run whose agent crashed is deleted and run again at the end of its tier."""
+    fate = Fate(seed, start)
+    subtests = -(-trials // (len(TIERS) * RUNS))
+    config = {
+        "experiment_id": TEST,
+        "language": "python",
+        "models": [MODEL],
+        "runs_per_subtest": RUNS,
+        "tiers_to_run": list(TIERS),
+        "judge_models": list(JUDGES),
+        "timeout_seconds": 300,
+        "max_subtests": subtests,
+    }
+    disk.json(disk.root / "config" / "experiment.json", config)
+    checkpoint = _Checkpoint(disk, fate)
+    checkpoint.write()
+    places = islice(product(TIERS, range(subtests), range(1, RUNS + 1)), trials)
+    again: list[Place] = []
+    for tier, number, run in places:
+        place = (tier, f"{number + (tier != TIERS[0]):02}", run)
+        if _run(disk, fate, place, crashes=True).crashed:
+            again.append(place)
+        checkpoint.add(place)
+    for place in again:
+        shutil.rmtree(disk.root / "completed" / place[0] / place[1] / f"run_{place[2]:02}")
+        _run(disk, fate, place, crashes=False)
+        checkpoint.add(place)
+    checkpoint.write("completed")
+
+
+class _Checkpoint:
+    """checkpoint.json, written after every run."""
+
+    def __init__(self, disk: Disk, fate: Fate) -> None:
+        self._disk = disk
+        self._fate = fate
+        self._started = fate.now
+        self._runs: dict[str, dict[str, dict[str, str]]] = {}
+
+    def add(self, place: Place) -> None:
+        """A run ended."""
+        tier, subtest, run = place
+        self._runs.setdefault(tier, {}).setdefault(subtest, {})[str(run)] = "done"
+        self.write()
+
+    def write(self, status: str = "running") -> None:
+        self._disk.json(
+            self._disk.root / "checkpoint.json",
+            {
+                "version": "2.0",
+                "experiment_id": TEST,
+                "completed_runs": self._runs,
+                "started_at": self._started.isoformat(),
+                "last_updated_at": self._fate.now.isoformat(),
+                "status": status,
+            },
+        )
+
+
+def _run(disk: Disk, fate: Fate, place: Place, *, crashes: bool) -> Trial:
+    """Agent, judges and result of one run; written in in_progress/, then moved."""
+    tier, subtest, number = place
+    trial = fate.trial(f"{tier}/{subtest}", number, crashes=crashes)
+    seconds = (trial.ended - trial.started).total_seconds()
+    agent_end = trial.started + timedelta(seconds=seconds * 0.6)
+    name = f"run_{number:02}"
+    home = disk.make("in_progress", tier, subtest, name)
+    disk.text(home / "agent" / "MODEL.md", f"# Agent Model Information\n\n**Model**: {MODEL}\n")
+    disk.json(
+        home / "agent" / "timing.json",
+        {"agent_duration_seconds": seconds * 0.6, "measured_at": agent_end.isoformat()},
+    )
+    disk.work(0.6)
+    judged = _judged(fate, trial)
+    disk.json(
+        home / "judge" / "timing.json",
+        {"judge_duration_seconds": seconds * 0.4, "measured_at": trial.ended.isoformat()},
+    )
+    disk.work(0.4)
+    disk.json(home / "run_result.json", _result(trial, seconds, judged))
+    target = disk.make("completed", tier, subtest)
+    home.rename(target / name)
+    return trial
+
+
+def _judged(fate: Fate, trial: Trial) -> dict[str, Any]:
+    """The judges' verdict: mean of their scores, majority of their votes (S13)."""
+    if trial.resolved is None:
+        return {"judge_score": 0.0, "judge_passed": False, "judges": []}
+    skill = (8, 2) if trial.resolved else (3, 4)
+    scores = [round(fate.random.betavariate(*skill), 2) for _ in JUDGES]
+    judges = [
+        {"model": model, "score": score, "passed": score >= 0.5, "judge_number": number}
+        for number, (model, score) in enumerate(zip(JUDGES, scores, strict=True), 1)
+    ]
+    passed = sum(score >= 0.5 for score in scores) * 2 > len(scores)
+    return {"judge_score": sum(scores) / len(scores), "judge_passed": passed, "judges": judges}
+
+
+def _result(trial: Trial, seconds: float, judged: dict[str, Any]) -> dict[str, Any]:
+    tokens_in, tokens_out = trial.tokens
+    exit_code = 1 if trial.crashed else 124 if trial.failure == AGENT_TIMEOUT else 0
+    return {
+        "run_number": trial.attempt,
+        "exit_code": exit_code,
+        "token_stats": {
+            "input_tokens": tokens_in,
+            "output_tokens": tokens_out,
+            "cache_creation_tokens": tokens_in // 2,
+            "cache_read_tokens": tokens_in * 3,
+        },
+        "tokens_input": tokens_in * 4,
+        "tokens_output": tokens_out,
+        "cost_usd": round((tokens_in * 3 + tokens_out * 15) / 1e6, 6),
+        "duration_seconds": seconds,
+        **judged,
+    }

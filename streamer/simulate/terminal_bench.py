@@ -1,0 +1,151 @@
+"""Terminal-Bench's directories (semantics F11, G1, G2, G4, H2)."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from streamer.simulate.disk import Disk
+from streamer.simulate.outcomes import CRASH, TEST_TIMEOUT, Fate, Trial, attempts_of
+
+AGENT, MODEL = "terminus", "anthropic/claude-sonnet-4"
+DATASET = "simulated-core"
+
+
+class RunFile:
+    """The run-level results.json: written anew, in place, after every trial (F11)."""
+
+    def __init__(self, disk: Disk, run_uuid: str) -> None:
+        self._disk = disk
+        self._id = run_uuid
+        self._entries: dict[tuple[str, str], tuple[bool, str]] = {}
+
+    def add(self, result: dict[str, Any]) -> None:
+        """A trial ended."""
+        key = (result["task_id"], result["trial_name"])
+        self._entries.pop(key, None)
+        self._entries[key] = (result["is_resolved"] is True, json.dumps(result))
+        self._write()
+
+    def forget(self, results: list[dict[str, Any]]) -> None:
+        """The run is resumed: trials without a file of their own are to be run again."""
+        for result in results:
+            self._entries.pop((result["task_id"], result["trial_name"]), None)
+        self._write()
+
+    @property
+    def accuracy(self) -> float:
+        """Share of resolved trials (F9)."""
+        return sum(resolved for resolved, _ in self._entries.values()) / max(1, len(self._entries))
+
+    def _write(self) -> None:
+        resolved = sum(resolved for resolved, _ in self._entries.values())
+        head = {"id": self._id, "n_resolved": resolved, "n_unresolved": len(self._entries) - resolved}
+        rest = json.dumps(head | {"accuracy": self.accuracy})[:-1]
+        entries = ", ".join(text for _, text in self._entries.values())
+        self._disk.text(self._disk.root / "results.json", f'{rest}, "results": [{entries}]}}')
+
+
+def write_terminal_bench(disk: Disk, trials: int, seed: int, start: datetime) -> None:
+    """One agent, several attempts; crashed trials are run again when the run is resumed."""
+    fate = Fate(seed, start)
+    attempts = attempts_of(trials)
+    tasks = [f"task-{number:04}" for number in range(1, trials // attempts + 1)]
+    run_uuid = fate.new_id()
+    disk.make()
+    disk.json(disk.root / "tb.lock", _lock(start, tasks, attempts))
+    metadata = metadata_of(disk.name, run_uuid, start, tasks, attempts) | {
+        "agent_name": AGENT,
+        "model_name": MODEL,
+    }
+    disk.json(disk.root / "run_metadata.json", metadata)
+    run_file = RunFile(disk, run_uuid)
+    crashed = []
+    for task in tasks:
+        for attempt in range(1, attempts + 1):
+            trial = fate.trial(task, attempt)
+            _run(disk, run_file, trial, attempts)
+            crashed += [trial] if trial.crashed else []
+    ended = {"end_time": fate.now.isoformat(), "accuracy": run_file.accuracy}
+    disk.json(disk.root / "run_metadata.json", metadata | ended)
+    run_file.forget([_result(disk, trial, attempts) for trial in crashed])
+    for trial in crashed:
+        _run(disk, run_file, fate.trial(trial.task, trial.attempt, crashes=False), attempts)
+
+
+def metadata_of(
+    run_id: str, run_uuid: str, start: datetime, tasks: list[str], attempts: int
+) -> dict[str, Any]:
+    """run_metadata.json at the start of a run, without the agent (G4)."""
+    return {
+        "run_id": run_id,
+        "uuid": run_uuid,
+        "dataset_name": DATASET,
+        "dataset_version": "1.0",
+        "task_ids": tasks,
+        "n_attempts": attempts,
+        "dataset_size": len(tasks),
+        "accuracy": None,
+        "start_time": start.isoformat(),
+        "end_time": None,
+    }
+
+
+def trial_name(disk: Disk, trial: Trial, attempts: int) -> str:
+    """Name of a trial and of its directory (G2)."""
+    return f"{trial.task}.{trial.attempt}-of-{attempts}.{disk.name}"
+
+
+def trial_directory(disk: Disk, task: str, name: str) -> Path:
+    """The directory of a trial, with those for its logs (G1)."""
+    for part in ("sessions", "panes", "agent-logs"):
+        disk.make(task, name, part)
+    return disk.root / task / name
+
+
+def recording(trial: Trial) -> str:
+    """A terminal recording: a header and a few events."""
+    lines = [json.dumps({"version": 2, "width": 160, "height": 40})]
+    lines += [json.dumps([round(at * 1.5, 2), "o", "$ make\r\n"]) for at in range(trial.tokens[1] % 40 + 3)]
+    return "\n".join(lines) + "\n"
+
+
+def _run(disk: Disk, run_file: RunFile, trial: Trial, attempts: int) -> None:
+    result = _result(disk, trial, attempts)
+    home = trial_directory(disk, trial.task, result["trial_name"])
+    disk.text(home / "sessions" / "agent.cast", recording(trial))
+    disk.work()
+    if not trial.crashed:
+        disk.json(home / "results.json", result)
+    run_file.add(result)
+
+
+def _result(disk: Disk, trial: Trial, attempts: int) -> dict[str, Any]:
+    verdict = "passed" if trial.resolved else "failed"
+    untold = trial.failure in (CRASH, TEST_TIMEOUT)
+    return {
+        "id": trial.id,
+        "trial_name": trial_name(disk, trial, attempts),
+        "task_id": trial.task,
+        "instruction": f"Make {trial.task} work.",
+        "is_resolved": trial.resolved,
+        "failure_mode": trial.failure,
+        "parser_results": None if untold else {"test_it_works": verdict},
+        "total_input_tokens": None if trial.crashed else trial.tokens[0],
+        "total_output_tokens": None if trial.crashed else trial.tokens[1],
+        "trial_started_at": trial.started.isoformat(),
+        "trial_ended_at": trial.ended.isoformat(),
+    }
+
+
+def _lock(start: datetime, tasks: list[str], attempts: int) -> dict[str, Any]:
+    return {
+        "lockfile_version": "1.0",
+        "created_at": start.isoformat(),
+        "harness": {"package": "terminal-bench", "version": "0.2.18"},
+        "agent": {"name": AGENT, "model_name": MODEL},
+        "run_config": {"n_attempts": attempts},
+        "dataset": {"name": DATASET, "version": "1.0", "task_ids": tasks},
+    }

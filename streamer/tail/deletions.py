@@ -1,0 +1,100 @@
+"""Which published results a directory no longer holds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+
+from streamer.tail.ledger import Key
+from streamer.tail.scan import Reading
+
+GONE_SECONDS = 10.0
+"""A result is withdrawn when its file has been gone for so long, and the run is still there."""
+
+
+class Gone:
+    """Remembers since when each file has been gone.
+
+    Args:
+        seconds: see :data:`GONE_SECONDS`.
+        keep_deleted: no result goes because its file is gone.
+
+    Attributes:
+        waiting: whether a result may go soon.
+        doubtful: whether the next reading decides about one whose file is there and says something else.
+    """
+
+    def __init__(self, seconds: float = GONE_SECONDS, *, keep_deleted: bool = False) -> None:
+        self.waiting = self.doubtful = False
+        self._seconds = seconds
+        self._keep_deleted = keep_deleted
+        self._since: dict[Key, float] = {}
+        self._elsewhere: set[Key] = set()
+
+    def find(
+        self,
+        filled: Iterable[tuple[Key, str]],
+        held: Collection[Key],
+        root: Path,
+        reading: Reading,
+        undecided: Callable[[Path], bool],
+    ) -> list[Key]:
+        """Those to withdraw now. Nothing of a run that is gone as a whole, or that holds no result any more.
+
+        One whose file is there and says something else goes when a second reading finds the same: the first
+        may have looked while the file was elsewhere.
+
+        Args:
+            filled: slots with a published result, and the file each was read from, relative to the root.
+            held: slots that the directory fills.
+            root: the directory, resolved.
+            reading: what it says.
+            undecided: whether a file is being written, so that nobody knows what it will say.
+        """
+        homes = {run.path for run in reading.runs}
+        populated = _above({path for path, _ in reading.trials}, homes)
+        broken = {path for path, _ in reading.report.unreadable}
+        now = time.monotonic()
+        since: dict[Key, float] = {}
+        elsewhere: set[Key] = set()
+        found = []
+        for key, relative in filled:
+            if key in held:
+                continue
+            path = root / relative
+            home = next((place for place in (path, *path.parents) if place in homes), None)
+            if home not in populated or path in broken or undecided(path):
+                continue
+            there = _is_there(path)
+            if there:
+                elsewhere.add(key)
+            elif there is False and not self._keep_deleted:
+                since[key] = self._since.get(key, now)
+            if key in elsewhere & self._elsewhere or (key in since and now - since[key] >= self._seconds):
+                found.append(key)
+        self._since = {key: at for key, at in since.items() if key not in found}
+        self._elsewhere = elsewhere.difference(found)
+        self.doubtful = bool(self._elsewhere)
+        self.waiting = self.doubtful or bool(self._since)
+        return found
+
+
+def _above(paths: set[Path], homes: set[Path]) -> set[Path]:
+    """Those homes that some path lies in or is; level by level, since thousands share what is above."""
+    found: set[Path] = set()
+    while paths:
+        found |= paths & homes
+        paths = {path.parent for path in paths if path.parent != path}
+    return found
+
+
+def _is_there(path: Path) -> bool | None:
+    """Whether there is such a file; None where one may not look, or a disk fails."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return None
+    return True

@@ -1,0 +1,145 @@
+"""One `streamer tail`: directory, journal and publisher together."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamer.publish.invalid_events import InvalidEvent
+from streamer.publish.results import NotAccepted
+from streamer.publish.trial_publisher import TrialPublisher
+from streamer.settings import Settings
+from streamer.sources.base import ConvertOptions
+from streamer.tail.follow import Follower, Standing
+from streamer.tail.lag_watch import ConsumptionWatch
+from streamer.tail.ledger_file import Journal, journal_path
+from streamer.tail.scan import Event
+
+WAIT_SECONDS = 0.1
+CLOSE_SECONDS = 8.0
+"""How long the end waits for the broker: whoever sent SIGTERM sends SIGKILL after ten seconds, mostly."""
+
+ONCE_SECONDS = 30.0
+"""Likewise where nobody waits for the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How it ended.
+
+    Attributes:
+        standing: what was found in the directory.
+        pending: events that the broker has not acknowledged; they are on the disk for the next publisher.
+    """
+
+    standing: Standing
+    pending: int
+
+
+def tail(
+    settings: Settings,
+    root: Path,
+    options: ConvertOptions,
+    stop: threading.Event,
+    say: Callable[[str], None],
+    tick: Callable[[Standing], None],
+    *,
+    once: bool = False,
+    keep_deleted: bool = False,
+) -> Outcome:
+    """Publish what a directory says, and follow it until `stop` is set; `once`: until it is all read.
+
+    Args:
+        settings: where the broker is.
+        root: a run directory, or one above some; need not exist yet.
+        options: as for `convert`.
+        stop: ends it; what is complete by then is published.
+        say: takes lines for the user, from any thread.
+        tick: called several times a second.
+        once: do not wait for more than the files that are being written.
+        keep_deleted: a result stays when its file is deleted.
+
+    Raises:
+        AlreadyFollowed: another process follows the directory.
+        EventsLost: neither the broker nor the disk takes events.
+    """
+    with (
+        _told(say),
+        Journal(journal_path(settings, root, options.run_id), root) as journal,
+        TrialPublisher(settings, close_seconds=CLOSE_SECONDS, on_invalid=_is_logged) as publisher,
+    ):
+        ledger = journal.load()
+        if journal.problem:
+            say(journal.problem)
+        handing = _Handing(publisher, stop, say)
+        follower = Follower(
+            root, options, ledger, handing.publish, journal.append, say, keep_deleted=keep_deleted
+        )
+        watch = ConsumptionWatch(settings, say)
+        watch.start()
+        try:
+            work = follower.settle if once else follower.follow
+            work(stop, lambda: tick(follower.standing))
+            if once and not stop.is_set():
+                publisher.flush(ONCE_SECONDS)
+        finally:
+            watch.stop()
+        return Outcome(follower.standing, publisher.close().pending)
+
+
+class _Handing:
+    """Hands events to the publisher; waits where it has no room."""
+
+    def __init__(self, publisher: TrialPublisher, stop: threading.Event, say: Callable[[str], None]) -> None:
+        self._publisher = publisher
+        self._stop = stop
+        self._say = say
+
+    def publish(self, events: list[Event]) -> None:
+        for event in events:
+            try:
+                self._hand_over(event)
+            except InvalidEvent as error:
+                self._say(f"not published: {error}")
+
+    def _hand_over(self, event: Event) -> None:
+        while True:
+            try:
+                self._publisher.publish(event)
+            except NotAccepted:
+                if self._stop.is_set():
+                    raise
+                time.sleep(WAIT_SECONDS)
+            else:
+                return
+
+
+def _is_logged(_: InvalidEvent) -> None:
+    """The publisher logs it, which is said to the user; connectors make no such events anyway."""
+
+
+class _Saying(logging.Handler):
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__()
+        self._say = say
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._say(record.getMessage())
+
+
+@contextmanager
+def _told(say: Callable[[str], None]) -> Iterator[None]:
+    """What the publisher logs is said to the user."""
+    log, handler = logging.getLogger("streamer.client"), _Saying(say)
+    propagate, log.propagate = log.propagate, False
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.propagate = propagate

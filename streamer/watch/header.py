@@ -1,0 +1,63 @@
+"""The lines above the tables: a run's name, progress, numbers and cost. Pure."""
+
+from __future__ import annotations
+
+from streamer.client.lifecycle import State, state_and_status
+from streamer.schemas.summaries import RunSummary
+from streamer.text import dollars, percent, visible
+from streamer.views.eta import Pace
+from streamer.views.formatting import bar, largest_k, of_planned, share_of_pass, span
+from streamer.views.wording import accuracy, accuracy_name
+from streamer.watch.boards import name_of
+
+BAR_LEAST, BAR_MOST = 10, 60
+
+
+def title_of(run: RunSummary, state: State) -> str:
+    """What the run is, its state, and what its harness called the end."""
+    about = (run.harness, run.benchmark, run.benchmark_version)
+    standing = state_and_status(state, run.status)
+    name = name_of(run) + (f" ({visible(run.run_id)})" if run.display_name else "")
+    return " · ".join([name, *(visible(part) for part in about if part), visible(standing)])
+
+
+def progress_line(run: RunSummary, pace: Pace, width: int) -> str:
+    """A bar and the time left, as far as they are known."""
+    done, planned = run.progress.done, run.progress.planned
+    count = f"{of_planned(done, planned)} trial{'s' * ((planned or done) != 1)}"
+    if pace.share is None:
+        return f"{count} in, none planned"
+    text = f"{percent(pace.share)}  {count}"
+    if pace.seconds_left:
+        text += f", about {span(pace.seconds_left)} left"
+    return f"{bar(pace.share, max(BAR_LEAST, min(BAR_MOST, width - len(text) - 2)))}  {text}"
+
+
+def outcome_line(run: RunSummary, width: int) -> str:
+    """Accuracy and pass@k, of the latter the first and the last; and as much more as fits."""
+    parts = [f"{accuracy_name(run)} {accuracy(run)}"]
+    if run.pass_at_k is None:
+        parts.append("pass@k by agent only")
+    elif "1" in run.pass_at_k:
+        parts.append(f"pass@1 {share_of_pass(run.pass_at_k, '1')}")
+    if most := largest_k(run.pass_at_k):
+        parts.append(f"pass@{most} {share_of_pass(run.pass_at_k, most)}")
+    parts.append(f"{run.resolved:,} of {run.trials:,} resolved")
+    if run.no_verdict:
+        parts.append(f"{run.no_verdict:,} no verdict")
+    parts.append(f"{run.tasks:,} task{'s' * (run.tasks != 1)}")
+    while len(parts) > 1 and len(" · ".join(parts)) > width:
+        parts.pop()
+    return " · ".join(parts)
+
+
+def cost_line(run: RunSummary, pace: Pace) -> str:
+    """Cost so far, burn rate and projected total."""
+    if run.total_cost is None:
+        return "cost unknown"
+    parts = [f"cost {dollars(run.total_cost)}"]
+    if pace.usd_per_hour is not None:
+        parts.append(f"{dollars(pace.usd_per_hour)} per hour")
+    if pace.projected_usd is not None and pace.seconds_left != 0:
+        parts.append(f"about {dollars(pace.projected_usd)} in all")
+    return " · ".join(parts)

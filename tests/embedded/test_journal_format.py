@@ -1,0 +1,143 @@
+"""Frames: what was written is read, damage costs only what it hits, and nothing is invented."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.embedded.journal_format import (
+    HEAD_BYTES,
+    MAGIC,
+    MAGIC_1,
+    MARK,
+    Damage,
+    Frame,
+    encode,
+    read_frames,
+)
+from streamer.kafka.record_batches import unpacked
+from tests.support.examples import examples
+
+VERSION_1 = Path(__file__).with_name("data") / "journal-1" / "00000001.journal"
+
+frames = st.builds(
+    Frame,
+    partition=st.integers(0, 2**32 - 1),
+    first=st.integers(0, 2**64 - 1),
+    events=st.integers(0, 2**32 - 1),
+    batch=st.binary(max_size=200),
+)
+
+
+def file_of(written: list[Frame]) -> bytes:
+    return MAGIC + b"".join(map(encode, written))
+
+
+def split(data: bytes) -> tuple[list[Frame], list[Damage]]:
+    found = list(read_frames(data))
+    return [x for x in found if isinstance(x, Frame)], [x for x in found if isinstance(x, Damage)]
+
+
+@given(st.lists(frames, max_size=20))
+def test_what_was_written_is_read_back(written: list[Frame]) -> None:
+    assert split(file_of(written)) == (written, [])
+
+
+@given(st.lists(frames, min_size=1, max_size=5), st.data())
+def test_a_file_cut_anywhere_has_its_whole_frames_and_a_torn_end(
+    written: list[Frame], data: st.DataObject
+) -> None:
+    whole = file_of(written)
+    cut = data.draw(st.integers(len(MAGIC), len(whole) - 1))
+    before = [n for n in range(len(written) + 1) if len(file_of(written[:n])) <= cut][-1]
+    rest = cut - len(file_of(written[:before]))
+    torn = [Damage(cut - rest, rest, torn=True, head=None)] if rest else []
+    assert split(whole[:cut]) == (written[:before], torn)
+
+
+@examples(200)
+@given(st.lists(frames, min_size=1, max_size=5), st.data())
+def test_a_flipped_bit_costs_the_frame_that_it_hits_and_no_other(
+    written: list[Frame], data: st.DataObject
+) -> None:
+    damaged = bytearray(file_of(written))
+    at = data.draw(st.integers(0, len(damaged) - 1))
+    damaged[at] ^= 1 << data.draw(st.integers(0, 7))
+    hit = [n for n in range(len(written)) if len(file_of(written[:n])) <= at < len(file_of(written[: n + 1]))]
+    read, damages = split(bytes(damaged))
+    assert read == [frame for n, frame in enumerate(written) if n not in hit]
+    assert [damage.torn for damage in damages] == [False]
+
+
+def test_a_damaged_body_tells_which_events_were_in_it() -> None:
+    written = [Frame(3, n * 10, 10, b"batch-%d" % n) for n in range(3)]
+    damaged = file_of(written).replace(b"batch-1", b"batcH-1")
+    read, [damage] = split(damaged)
+    assert read == [written[0], written[2]]
+    assert damage == Damage(len(file_of(written[:1])), len(encode(written[1])), False, (3, 10, 10))
+
+
+def test_garbage_with_marks_in_it_is_stepped_over() -> None:
+    first, second = Frame(0, 0, 1, b"first"), Frame(0, 1, 1, b"second")
+    garbage = b"?" + MARK + bytes(100) + MARK * 20
+    read, [damage] = split(file_of([first]) + garbage + encode(second))
+    assert read == [first, second]
+    assert damage.size == len(garbage)
+
+
+def test_a_tail_of_zeros_as_a_power_cut_leaves_it_is_damage() -> None:
+    whole = file_of([Frame(0, 1, 1, b"batch")])
+    assert split(whole + bytes(4096))[1] == [Damage(len(whole), 4096, False, None)]
+
+
+def test_an_empty_file_holds_nothing_and_a_foreign_one_is_all_damage() -> None:
+    assert list(read_frames(b"")) == []
+    assert [(damage.at, damage.size) for damage in split(b"hello, world")[1]] == [(0, 12)]
+
+
+def events_of(data: bytes) -> list[tuple[int, bytes | None, bytes | None]]:
+    """Partition, key and value of each event."""
+    return [(f.partition, r.key, r.value) for f in split(data)[0] for r in unpacked(f.batch)]
+
+
+def test_a_file_of_the_version_before_is_read_whole() -> None:
+    data = VERSION_1.read_bytes()
+    assert data.startswith(MAGIC_1)
+    numbered = [
+        (n % 3, b"run-%d" % (n % 5), b'{"type": "trial_result", "number": %d}' % n) for n in range(20)
+    ]
+    odd = [
+        (2, None, b"no key"),
+        (2, b"no value", None),
+        (1, b"", b""),
+        (1, b"no time", bytes(range(256))),
+    ]
+    assert events_of(data) == numbered + odd
+    assert split(data)[1] == []
+    times = [record.timestamp for frame in split(data)[0] for record in unpacked(frame.batch)]
+    assert times[:2] == [1_700_000_000_000, 1_700_000_000_001]
+    assert times[-1] == -1
+
+
+@pytest.mark.parametrize("byte", range(8, 16))
+def test_a_flipped_length_in_a_file_of_the_version_before_costs_one_event(byte: int) -> None:
+    data = bytearray(VERSION_1.read_bytes())
+    whole = events_of(bytes(data))
+    for bit in range(8):
+        damaged = bytearray(data)
+        damaged[byte] ^= 1 << bit
+        assert events_of(bytes(damaged)) == whole[1:]
+        assert len(split(bytes(damaged))[1]) == 1
+
+
+def test_a_file_whose_beginning_is_damaged_keeps_its_frames() -> None:
+    written = [Frame(0, n, 1, b"batch") for n in range(3)]
+    assert split(b"X" + file_of(written)[1:])[0] == written
+    assert len(events_of(b"X" + VERSION_1.read_bytes()[1:])) == 24
+
+
+def test_a_frame_costs_32_bytes_beside_its_batch() -> None:
+    assert HEAD_BYTES == len(encode(Frame(0, 0, 0, b""))) == 32

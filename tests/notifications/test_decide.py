@@ -1,0 +1,241 @@
+"""What is told, and that it is told once: the pure core."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from streamer.notifications.decide import Decider, Rules
+from streamer.notifications.notification import MAX_NAME, Notice, named
+from streamer.notifications.rejections import QUIET, RejectionRate
+from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+RULES = Rules(budget_usd=10.0, stalled_after=10 * MINUTE, rejections_per_minute=3)
+
+
+def run(version: int = 0, **fields: Any) -> dict[str, Any]:
+    return a_run_change("r", version=version, **fields).summary or {}
+
+
+def agent(grade: str | None, version: int = 0, name: str = "a", **fields: Any) -> dict[str, Any]:
+    change = an_agent_model_change(
+        "r", name, "m", version=version, means={"composite_score": 0.5}, grade=grade, **fields
+    )
+    return change.summary or {}
+
+
+class Watching:
+    """A decider of one run, and its memory as it would be written down."""
+
+    def __init__(self, *, new: bool = True, remembered: dict[str, str] | None = None) -> None:
+        self.decider = Decider(RULES)
+        self.written: dict[str, str] = dict(remembered or {})
+        self.decider.begin("r", self.written, new=new)
+
+    def take(self, *summaries: dict[str, Any], at: datetime = NOW) -> list[str]:
+        """Keys of the notices that these give reason to, each delivered at once."""
+        found: list[Notice] = []
+        for summary in summaries:
+            found += self.decider.take(summary, at)
+        return self._delivered(found)
+
+    def tick(self, at: datetime) -> list[str]:
+        return self._delivered(self.decider.tick(at))
+
+    def again(self) -> Watching:
+        """Another process, later."""
+        return Watching(new=False, remembered=self.written)
+
+    def _delivered(self, notices: list[Notice]) -> list[str]:
+        self.written |= self.decider.changed("r")
+        for notice in notices:
+            self.written[notice.key] = "told"
+            self.decider.delivered(notice)
+        return [notice.key for notice in notices]
+
+
+def test_start_and_end_are_told_once_whatever_comes_how_often() -> None:
+    watching = Watching()
+    assert watching.take(run(1), run(2), run(3)) == ["started"]
+    assert watching.take(run(4, status="completed"), run(4, status="completed")) == ["finished:completed"]
+    assert watching.take(run(5, status="completed")) == []
+    assert watching.again().take(run(6, status="completed")) == []
+
+
+def test_a_run_that_ends_otherwise_after_all_is_told_again() -> None:
+    watching = Watching()
+    watching.take(run(1, status="failed"))
+    assert watching.take(run(2, status="completed")) == ["finished:completed"]
+
+
+def test_the_end_brings_the_board_without_baselines() -> None:
+    decider = Decider(RULES)
+    decider.begin("r", {}, new=True)
+    agents = [agent("B", name="worse"), agent("S", name="nop", baseline=True)]
+    [_, finished] = decider.take(run(1, status="completed"), NOW, agents)
+    assert finished.title == "r finished (completed)"
+    assert "worse:m: grade B" in finished.body
+    assert "nop" not in finished.body
+
+
+def test_a_change_of_grade_is_told_and_the_first_grade_is_none() -> None:
+    watching = Watching()
+    assert watching.take(agent(None, 1), agent("C", 2), agent("C", 3)) == []
+    assert watching.take(agent("B", 4), agent("B", 5)) == ["grade:agent_model=a:m:B"]
+
+
+def test_a_grade_is_told_with_what_it_rests_on_and_the_board_begins_with_the_best_pass_rate() -> None:
+    decider = Decider(RULES)
+    decider.begin("r", {}, new=True)
+    judged = {"grade_basis": "composite_median", "grade_score": 0.8475, "grade_provisional": True}
+    decider.take(agent("B", 1), NOW)
+    [notice] = decider.take(agent("C", 2, **judged), NOW)
+    assert notice.title == "r a:m: grade B → C (judge awaited)"
+    assert notice.body.startswith("Grade C (judge awaited) by composite 0.8475, 1 trials")
+    rates = {"low": 0.25, "high": 0.5}
+    agents = [
+        an_agent_model_change("r", name, "m", means={"pass_rate": rate}).summary or {}
+        for name, rate in rates.items()
+    ]
+    ended = run(3, status="completed", progress={"done": 4, "planned": 4}, agent_models=2)
+    [_, complete] = decider.take(ended, NOW, agents)
+    assert complete.title == "r complete (completed)"
+    assert "all trials 100.0 %" in complete.body
+    assert complete.body.index("high:m") < complete.body.index("low:m")
+
+
+def test_a_grade_that_swings_is_told_once_per_grade() -> None:
+    watching = Watching()
+    swing = [agent(grade, version) for version, grade in enumerate("CBCBCBCB")]
+    assert watching.take(*swing) == ["grade:agent_model=a:m:B", "grade:agent_model=a:m:C"]
+
+
+def test_tiers_tell_their_grades_but_agents_within_them_and_baselines_do_not() -> None:
+    watching = Watching()
+    tiers = [a_tier_change("r", "T0", version=v, grade=grade).summary or {} for v, grade in enumerate("CB")]
+    within = [
+        a_tier_change("r", "T0", "a", "m", version=v, grade=g).summary or {} for v, g in enumerate("CB")
+    ]
+    baseline = [agent(grade, v, "nop", baseline=True) for v, grade in enumerate("FS")]
+    assert watching.take(*tiers, *within, *baseline) == ["grade:tier=T0:B"]
+
+
+def test_a_grade_that_moved_while_nobody_watched_is_told() -> None:
+    watching = Watching()
+    watching.take(run(1), agent("C", 2))
+    assert watching.again().take(agent("A", 9)) == ["grade:agent_model=a:m:A"]
+
+
+def test_the_budget_is_told_once_and_another_budget_anew() -> None:
+    watching = Watching()
+    watching.take(run(1, total_cost=9.0))
+    assert watching.take(run(2, total_cost=10.0), run(3, total_cost=10.5), run(4, total_cost=99.0)) == [
+        "budget:10.0"
+    ]
+    assert watching.take(run(5, total_cost="Infinity")) == []
+
+
+def test_what_was_done_before_anybody_watched_is_not_told_but_a_budget_that_is_passed_is() -> None:
+    finished = Watching(new=False)
+    assert finished.take(agent("B"), run(5, status="completed", total_cost=99.0)) == []
+    running = Watching(new=False)
+    assert running.take(agent("B"), run(5, total_cost=99.0)) == ["budget:10.0"]
+    assert running.take(run(6, status="completed", total_cost=99.0)) == ["finished:completed"]
+
+
+def test_what_a_process_left_on_the_way_the_next_one_sends() -> None:
+    decider = Decider(RULES)
+    left = {"started": "pending", "grade:agent_model=a:m": "B", "grade:agent_model=a:m:B": "pending"}
+    decider.begin("r", left, new=False)
+    notices = decider.take(run(3), NOW) + decider.take(agent("B", 3), NOW)
+    assert [(notice.key, notice.again) for notice in notices] == [
+        ("started", True),
+        ("grade:agent_model=a:m:B", True),
+    ]
+
+
+def test_silence_is_told_once_and_each_further_stall_must_last_twice_as_long() -> None:
+    watching = Watching()
+    watching.take(run(1, last_event_at="2020-01-01T00:00:00Z"))  # a replay: it moves now
+    assert watching.tick(NOW + 9 * MINUTE) == []
+    assert watching.tick(NOW + 10 * MINUTE) == ["stalled:1:1"]
+    assert watching.tick(NOW + 500 * MINUTE) == []
+    watching.take(run(2), at=NOW + 600 * MINUTE)
+    assert watching.tick(NOW + 619 * MINUTE) == []
+    assert watching.tick(NOW + 620 * MINUTE) == ["stalled:1:2"]
+    later = watching.again()
+    later.take(run(2, last_event_at="2026-01-02T13:04:05Z"), at=NOW + 700 * MINUTE)
+    assert later.tick(NOW + 9000 * MINUTE) == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"status": "completed"},
+        {"progress": {"done": 4, "planned": 4}},
+        {"last_event_at": "2025-12-30T00:00:00Z"},
+    ],
+    ids=["finished", "everything planned is in", "silent for days before the watch"],
+)
+def test_a_run_that_nobody_waits_for_does_not_stall(fields: dict[str, Any]) -> None:
+    watching = Watching(new=False)
+    watching.take(run(1, **fields))
+    assert watching.tick(NOW + timedelta(days=9)) == []
+
+
+def test_a_stall_that_began_before_the_watch_counts_from_the_last_event() -> None:
+    watching = Watching(new=False)
+    watching.take(run(1, last_event_at=(NOW - 8 * MINUTE).isoformat()))
+    assert watching.tick(NOW + MINUTE) == []
+    assert watching.tick(NOW + 2 * MINUTE) == ["stalled:1:1"]
+
+
+def test_a_deleted_run_that_comes_again_begins_again() -> None:
+    watching = Watching()
+    watching.take(run(1))
+    watching.decider.forget("r")
+    assert not watching.decider.knows("r")
+    assert watching.tick(NOW + timedelta(days=9)) == []
+    watching.decider.begin("r", {}, new=True)
+    assert watching.take(run(2)) == ["started"]
+
+
+def test_too_many_rejections_in_a_minute_are_told_and_then_not_for_an_hour() -> None:
+    rate = RejectionRate(3)
+    spread = [rate.take("not_json", None, NOW + 20 * n * timedelta(seconds=1)) for n in range(1, 30)]
+    assert spread == [None] * 29
+    at = NOW + timedelta(hours=1)
+    burst = [rate.take("missing_field", f"<r{n}>", at) for n in range(50)]
+    told = [notice for notice in burst if notice]
+    assert len(told) == 1
+    assert "more than 3 records rejected within a minute" in told[0].title
+    assert "missing_field" in told[0].body
+    assert "‹r0›" in told[0].body
+    again = [rate.take("x", None, at + QUIET + n * timedelta(seconds=1)) for n in range(4)]
+    assert len([notice for notice in again if notice]) == 1
+    assert RejectionRate(0, told_at=at).take("x", None, at + MINUTE) is None
+
+
+def test_names_mention_nobody_link_nowhere_and_are_cut() -> None:
+    for hostile in (
+        "<!channel>",
+        "@everyone",
+        "[x](https://evil.example)",
+        "<@U123>",
+        "\u202eevil",
+        "a\nb",
+        "`*x*`",
+    ):
+        text = named(hostile)
+        assert not set(text) & set("@<>[]`*\n\u202e")
+        assert "://" not in text
+    assert len(named("x" * 512)) == MAX_NAME
+    change = a_run_change("r", version=1, display_name="<b>@all</b>")
+    decider = Decider(RULES)
+    decider.begin("r", {}, new=True)
+    [notice] = decider.take(change.summary or {}, NOW)
+    assert notice.title == "‹b›＠all‹/b› (r) started"

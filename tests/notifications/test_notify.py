@@ -1,0 +1,229 @@
+"""`streamer notify` against a real service: once each, over restarts, and nothing that acts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from aiokafka import AIOKafkaProducer
+
+from streamer.kafka.names import Names
+from streamer.redis.keys import Keys
+from streamer.settings import Settings
+from tests.notifications.receiving import SECRET, Receiver, followed
+from tests.report.reporting import HOSTILE
+from tests.support.cli import COMMAND, streamer
+from tests.support.events import a_deletion, a_plan, a_trial
+from tests.support.worker_process import wait_for
+from tests.web.feeding import Feed
+
+STOP_SECONDS = 60
+
+
+@contextmanager
+def notifying(
+    environment: dict[str, str], log: Path, *arguments: str, expect_quiet: bool = True
+) -> Iterator[subprocess.Popen[bytes]]:
+    """`streamer notify` as a process, once it follows; at the end it says nothing of a secret."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("STREAMER_")}
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [*COMMAND, "notify", *arguments], env=clean | environment, stdout=out, stderr=out
+        )
+    try:
+        wait_for(lambda: b"telling" in log.read_bytes() or process.poll() is not None, "the watch begins")
+        yield process
+        process.send_signal(signal.SIGINT)
+        assert process.wait(STOP_SECONDS) == 0, log.read_text()
+    finally:
+        process.kill()
+        process.wait()
+    said = log.read_text()
+    assert SECRET not in said
+    assert not expect_quiet or len(said.splitlines()) == 1, said
+
+
+async def until_followed(settings: Settings) -> None:
+    await asyncio.to_thread(wait_for, lambda: followed(settings), "somebody follows the updates")
+
+
+def finished(run: str = "run-1") -> dict[str, Any]:
+    return {"type": "run_finished", "run_id": run, "status": "completed"}
+
+
+async def test_a_run_is_told_from_start_to_end_once_and_a_restart_tells_nothing_again(
+    feed: Feed, settings: Settings, environment: dict[str, str], tmp_path: Path
+) -> None:
+    with Receiver() as receiver:
+        environment |= {"STREAMER_NOTIFY": receiver.url}
+        arguments = ("--all", "--budget", "2")
+        with notifying(environment, tmp_path / "first.log", *arguments):
+            await until_followed(settings)
+            await feed.take([a_plan(tasks=6, display_name="Nightly"), a_trial(resolved=False, cost_usd=1.5)])
+            await asyncio.to_thread(receiver.expect, "Nightly (run-1) started")
+            for number in range(2, 4):
+                await feed.take([a_trial(task_id=f"task-{number}", cost_usd=0.4)])
+            grade = "Nightly (run-1) terminus:gpt-5: grade F → D"
+            budget = "Nightly (run-1) is over its budget of $2.0000"
+            await asyncio.to_thread(receiver.expect, "Nightly (run-1) started", grade, budget)
+        told = receiver.titles
+        await feed.take([finished()])
+        with notifying(environment, tmp_path / "second.log", *arguments):
+            await asyncio.to_thread(receiver.expect, *told, "Nightly (run-1) finished (completed)")
+            body = receiver.taken[-1][1]
+            assert "2 of 3 resolved" in body
+            assert "terminus:gpt-5: grade D" in body
+        with notifying(environment, tmp_path / "third.log", *arguments):
+            await until_followed(settings)
+            await feed.take([a_plan(run_id="other"), finished("other")])
+            ends = ("Nightly (run-1) finished (completed)", "other finished (completed)")
+            await asyncio.to_thread(receiver.expect, *told, "other started", *ends)
+
+
+async def test_only_the_runs_that_were_named_are_told(
+    feed: Feed, settings: Settings, environment: dict[str, str], tmp_path: Path
+) -> None:
+    with (
+        Receiver() as receiver,
+        notifying(environment, tmp_path / "log", "wanted", "last", "--notify", receiver.url),
+    ):
+        await until_followed(settings)
+        for run in ("other", "wanted", "third", "last"):
+            await feed.take([a_trial(run_id=run)])
+        await asyncio.to_thread(receiver.expect, "wanted started", "last started")
+
+
+async def test_runs_that_were_finished_before_the_first_watch_are_not_told(
+    feed: Feed, settings: Settings, environment: dict[str, str], tmp_path: Path
+) -> None:
+    await feed.take([a_trial(run_id="old"), finished("old"), a_trial(run_id="running", cost_usd=9.0)])
+    with Receiver() as receiver:
+        given = ("--all", "--budget", "5", "--notify", receiver.url)
+        with notifying(environment, tmp_path / "log", *given):
+            await asyncio.to_thread(receiver.expect, "running is over its budget of $5.0000")
+            await feed.take([finished("running")])
+            await asyncio.to_thread(
+                receiver.expect, "running is over its budget of $5.0000", "running finished (completed)"
+            )
+
+
+async def test_a_deleted_run_is_forgotten_and_may_begin_again(
+    feed: Feed, settings: Settings, environment: dict[str, str], tmp_path: Path
+) -> None:
+    with Receiver() as receiver, notifying(environment, tmp_path / "log", "--all", "--notify", receiver.url):
+        await until_followed(settings)
+        await feed.take([a_trial()])
+        await asyncio.to_thread(receiver.expect, "run-1 started")
+        await feed.take([a_deletion(revision=5)])
+        with redis.Redis.from_url(settings.redis) as client:
+            assert not client.exists(Keys(settings.namespace).notices("run-1"))
+        await feed.take([a_trial(revision=6)])
+        await asyncio.to_thread(receiver.expect, "run-1 started", "run-1 started")
+
+
+async def test_silence_is_told(
+    feed: Feed, settings: Settings, environment: dict[str, str], tmp_path: Path
+) -> None:
+    with Receiver() as receiver:
+        arguments = ("--all", "--stalled-after", "0.02", "--notify", receiver.url)
+        with notifying(environment, tmp_path / "log", *arguments):
+            await until_followed(settings)
+            await feed.take([a_plan(tasks=2), a_trial()])
+            told = partial(wait_for, lambda: len(receiver.titles) >= 2, "start and silence")
+            await asyncio.to_thread(told)
+            started, stalled = receiver.titles
+            assert started == "run-1 started"
+            assert stalled.startswith("run-1 is unfinished: no result for ")
+
+
+async def test_too_many_rejections_are_told_once(
+    feed: Feed, settings: Settings, environment: dict[str, str], tmp_path: Path
+) -> None:
+    topic = Names(settings.namespace).trial_rejections
+    producer = AIOKafkaProducer(**settings.kafka_options())
+    await producer.start()
+    rejection = json.dumps({"type": "rejection", "code": "not_json", "run_id": None}).encode()
+    try:
+        await producer.send_and_wait(topic, rejection)  # makes the topic
+        with Receiver() as receiver:
+            arguments = ("--all", "--rejection-rate", "3", "--notify", receiver.url)
+            with notifying(environment, tmp_path / "log", *arguments, expect_quiet=False):
+                while not receiver.titles:  # until they are followed nobody sees them
+                    await producer.send_and_wait(topic, rejection)
+                for _ in range(20):
+                    await producer.send_and_wait(topic, rejection)
+                await until_followed(settings)
+                await feed.take([a_trial()])
+                title = "more than 3 records rejected within a minute"
+                await asyncio.to_thread(receiver.expect, title, "run-1 started")
+    finally:
+        await producer.stop()
+
+
+@pytest.mark.slow
+async def test_a_service_that_is_down_is_said_once_and_the_other_hears_everything(
+    feed: Feed, settings: Settings, environment: dict[str, str], tmp_path: Path
+) -> None:
+    with Receiver() as receiver:
+        dead = f"json://127.0.0.1:1/{SECRET}"
+        given = ("--all", "--notify", dead, "--notify", receiver.url)
+        log = tmp_path / "log"
+        with notifying(environment, log, *given, expect_quiet=False):
+            await until_followed(settings)
+            runs = [f"run-{number}" for number in range(5)]
+            await feed.take([a_trial(run_id=run) for run in runs])
+            await asyncio.to_thread(receiver.expect, *(f"{run} started" for run in runs))
+            word = b"notification service 1 (JSON) does not take"
+            said = partial(wait_for, lambda: word in log.read_bytes(), "that it is said", 120)
+            await asyncio.to_thread(said)
+    assert log.read_text().count("notification service 1") == 1
+
+
+async def test_hostile_names_reach_no_service_as_they_are(
+    feed: Feed, settings: Settings, environment: dict[str, str], tmp_path: Path
+) -> None:
+    with Receiver() as receiver, notifying(environment, tmp_path / "log", "--all", "--notify", receiver.url):
+        await until_followed(settings)
+        for number, name in enumerate(HOSTILE):
+            run = f"{name} {number}"
+            await feed.take(
+                [a_plan(run_id=run, display_name=name), a_trial(run_id=run, agent=name), finished(run)]
+            )
+        await asyncio.to_thread(wait_for, lambda: len(receiver.taken) == 2 * len(HOSTILE), "all notices")
+    for title, body in receiver.taken:
+        assert not set(title + body) & set("<>@`*[]\u202e")
+        assert "://" not in title + body
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--all"], "where to?"),
+        (["--notify", "json://x"], "name the runs to watch, or say --all"),
+        (["r", "--all", "--notify", "json://x"], "name the runs to watch, or say --all"),
+        (["--all", "--notify", "json://x", "--notify", f"nosuch://{SECRET}"], "notification URL 2 is none"),
+        (["--all", "--budget", "5"], "need --notify URL, or STREAMER_NOTIFY"),
+        (["--all", "--notify", "json://x", "--stalled-after", "0"], "stalled-after"),
+    ],
+)
+def test_wrong_use_is_one_line_without_the_url(arguments: list[str], said: str) -> None:
+    done = streamer("notify", *arguments)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    assert said.encode() in done.stderr
+    assert SECRET.encode() not in done.stderr
+
+
+def test_without_redis_it_ends_and_says_so() -> None:
+    done = streamer("notify", "--all", "--notify", "json://x", "--redis", "redis://127.0.0.1:1")
+    assert done.returncode == 1
+    assert b"Redis at 127.0.0.1:1 does not answer" in done.stderr

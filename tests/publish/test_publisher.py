@@ -1,0 +1,124 @@
+"""Publishing: into the partition of the run, acknowledged, and honest about what did not arrive."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaConnectionError
+from aiokafka.partitioner import DefaultPartitioner
+
+from streamer.embedded.broker import Broker
+from streamer.embedded.probe import free_port
+from streamer.kafka.errors import TopicMissing
+from streamer.kafka.log import read_topic
+from streamer.kafka.names import Names
+from streamer.kafka.partitioner import partition_of_key
+from streamer.publish import publisher as publish
+from streamer.publish.publisher import NotDelivered, Outgoing, Publisher, ThreadedPublisher, outgoing
+from streamer.settings import Settings
+from streamer.worker.process.topics import ensure_topics
+from tests.support.events import a_trial
+from tests.support.layers import ENGINES
+from tests.support.online import PARTITIONS, Online, bootstrap_of, online
+from tests.support.worker_process import wait_for
+
+
+@pytest.fixture(params=ENGINES, scope="module")
+def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Online]:
+    directory = tmp_path_factory.mktemp("publish")
+    with online(directory, bootstrap_of(request, request.param), request.param, worker=False) as found:
+        yield found
+
+
+def in_topic(settings: Settings) -> list[tuple[int, bytes | None, bytes]]:
+    topic = Names(settings.namespace).trial_events
+    return sorted((r.partition, r.key, r.value) for r in read_topic(settings, topic))
+
+
+@pytest.mark.parametrize("key", [b"run-1", b"", b"r\xc3\xbcn", b"x" * 513])
+def test_a_key_goes_where_java_and_aiokafka_would_put_it(key: bytes) -> None:
+    partitions = list(range(7))
+    assert partition_of_key(key, 7) == DefaultPartitioner()(key, partitions, partitions)
+
+
+async def send_all(settings: Settings, records: list[Outgoing]) -> int:
+    async with Publisher(settings) as publisher:
+        for record in records:
+            await publisher.send(record)
+    return publisher.acknowledged
+
+
+def test_every_event_lies_in_the_partition_of_its_run_under_its_key(stack: Online) -> None:
+    records = [outgoing(a_trial(run_id=f"rün-{n % 17}", task_id=f"t{n}")) for n in range(500)]
+    assert asyncio.run(send_all(stack.settings, records)) == 500
+    expected = [(partition_of_key(r.key or b"", PARTITIONS), r.key, r.value) for r in records]
+    assert in_topic(stack.settings) == sorted(expected)
+
+
+def test_a_record_is_sent_while_its_source_is_silent(stack: Online) -> None:
+    with ThreadedPublisher(stack.settings) as publisher:
+        for sent in (1, 2):
+            publisher.send(outgoing(a_trial(run_id="slow", task_id=f"t{sent}")))
+            wait_for(lambda wanted=sent: publisher.acknowledged == wanted, "acknowledged without a flush", 10)
+
+
+def test_blocking_code_keeps_the_order_of_a_run(stack: Online) -> None:
+    with ThreadedPublisher(stack.settings) as publisher:
+        for number in range(3_000):
+            publisher.send(Outgoing(b"ordered", b"%d" % number))
+    topic = Names(stack.settings.namespace).trial_events
+    values = [int(r.value) for r in read_topic(stack.settings, topic) if r.key == b"ordered"]
+    assert values == list(range(3_000))
+
+
+def publish_values(settings: Settings, key: bytes, values: list[bytes]) -> None:
+    with ThreadedPublisher(settings) as publisher:
+        for value in values:
+            publisher.send(Outgoing(key, value))
+
+
+def test_what_the_broker_refuses_is_counted_and_the_rest_arrives(stack: Online) -> None:
+    values = [b"small", b"x" * 5 * 1024 * 1024, b"also small"]
+    with pytest.raises(NotDelivered, match=r"^1 events were not acknowledged .* \(2 were\)"):
+        publish_values(stack.settings, b"refused", values)
+    assert sum(key == b"refused" for _, key, _ in in_topic(stack.settings)) == 2
+
+
+def test_a_missing_topic_is_an_error_and_is_not_created(stack: Online) -> None:
+    settings = stack.settings.model_copy(update={"namespace": "nobody"})
+
+    async def topics() -> list[str]:
+        admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap)
+        await admin.start()
+        try:
+            return list(await admin.list_topics())
+        finally:
+            await admin.close()
+
+    with pytest.raises(TopicMissing, match=r"nobody\.trial-events"), ThreadedPublisher(settings):
+        pass
+    assert "nobody.trial-events" not in asyncio.run(topics())
+
+
+def test_a_broker_that_is_away_is_an_error_at_once() -> None:
+    settings = Settings(bootstrap=f"127.0.0.1:{free_port()}", embedded=True)
+    with pytest.raises(KafkaConnectionError), ThreadedPublisher(settings):
+        pass
+
+
+@pytest.mark.stack
+def test_a_broker_that_goes_away_is_noticed_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publish, "DELIVERY_MS", 1_000)
+    with Broker() as broker:
+        settings = Settings(bootstrap=broker.bootstrap, embedded=True, partitions=1)
+        asyncio.run(ensure_topics(settings))
+        with ThreadedPublisher(settings) as publisher:
+            publisher.send(outgoing(a_trial()))
+            publisher.flush()
+            broker.stop()
+            publisher.send(outgoing(a_trial()))
+            with pytest.raises(NotDelivered, match=rf"{broker.bootstrap} \(1 were\)"):
+                publisher.flush()

@@ -1,0 +1,32 @@
+"""Fixtures that several modules of this folder share."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.support.data import shared_data
+from tests.tail.followed_runs import HARBOR_JOBS
+
+
+@pytest.fixture(scope="session")
+def real(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Real run directories of each harness."""
+    folder = tmp_path_factory.mktemp("fc-eval")
+    with tarfile.open(shared_data() / "formulacode" / "runs.tar.gz") as archive:
+        archive.extractall(folder, filter="data")
+    (home,) = {path.parent.parent for path in folder.rglob("fc.lock")}
+    jobs = tmp_path_factory.mktemp("harbor")
+    with tarfile.open(HARBOR_JOBS) as archive:
+        archive.extractall(jobs, filter="data")
+    return {
+        "terminal-bench": shared_data() / "terminal_bench" / "runs" / "20250924_droid_gpt-5",
+        "orchestrator": shared_data() / "terminal_bench" / "runs" / "20250902_orchestrator_qwen-3-coder-480B",
+        "scylla": shared_data() / "scylla" / "dryrun",
+        "fc-eval": home / "fc-two-attempts",
+        "fc-eval, rough": home / "fc-rough",
+        "fc-eval, all": home,
+        "harbor": jobs / "kinds",
+    }

@@ -1,0 +1,274 @@
+"""What changed is published before the whole is read again, and the whole has the last word all the same."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamer.simulate import LAYOUTS, simulate_run
+from streamer.sources.base import ConvertOptions
+from streamer.tail import follow
+from streamer.tail.read_queue import AGAIN_SECONDS, REST, Pending
+from streamer.tail.scan import Reading, read_whole
+from tests.sources.builders import a_result, a_run, a_trial_file, write_json
+from tests.support.tailing import Event, Followed, followed
+from tests.support.worker_process import wait_for
+
+START = datetime(2026, 1, 2, tzinfo=UTC)
+LOCK = {
+    "agent": {"name": "terminus", "model_name": "gpt-5"},
+    "dataset": {"task_ids": ["oom", "b"], "name": "core"},
+    "run_config": {"n_attempts": 1},
+}
+CRASH: dict[str, Any] = {"is_resolved": None, "failure_mode": "unknown_agent_error", "parser_results": None}
+
+
+class Whole:
+    """Readings of the whole: the first one is let through, the others wait until they are let go."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self._go = threading.Event()
+
+    def read(self, *arguments: Any) -> Reading:
+        self.begun += 1
+        if self.begun > 1:
+            self._go.wait()
+        return read_whole(*arguments)
+
+    def let_go(self) -> None:
+        self._go.set()
+
+
+@pytest.fixture
+def whole(monkeypatch: pytest.MonkeyPatch) -> Iterator[Whole]:
+    held = Whole()
+    monkeypatch.setattr(follow, "read_whole", held.read)
+    yield held
+    held.let_go()
+
+
+def a_big_run(path: Path) -> Path:
+    return a_run(path, [a_result(f"old-{number}", run=path.name) for number in range(50)], lock=LOCK)
+
+
+def wait_for_what_is_there(following: Followed) -> None:
+    wait_for(lambda: following.follower.standing.readings == 1, "what is there")
+
+
+def of_run(following: Followed, run_id: str) -> list[Event]:
+    return [event for event in following.events if event["run_id"] == run_id]
+
+
+@pytest.mark.parametrize("where", ["", "team/2026"])
+def test_a_new_run_beside_a_big_one_is_published_while_the_whole_is_not_read(
+    tmp_path: Path, whole: Whole, where: str
+) -> None:
+    a_big_run(tmp_path / "big")
+    with followed(tmp_path) as following:
+        wait_for_what_is_there(following)
+        new = a_run(tmp_path / where / "new", [a_result(run="new")], lock=LOCK)
+        wait_for(lambda: len(of_run(following, "new")) == 2, "its plan and its result")
+        a_trial_file(new, a_result("b", run="new"))
+        wait_for(lambda: len(of_run(following, "new")) == 3, "another result")
+        a_trial_file(tmp_path / "big", a_result("newer", run="big"))
+        wait_for(lambda: len(of_run(following, "big")) == 52, "a result of the big one")
+        before = list(following.events)
+        whole.let_go()
+        following.wait_until_converted()
+    assert {event["type"] for event in before} == {"run_started", "trial_result"}
+    assert following.events == before
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_new_run_of_any_harness_is_followed_to_its_end_while_the_whole_is_not_read(
+    tmp_path: Path, whole: Whole, layout: str
+) -> None:
+    simulate_run(layout, tmp_path / "there", 20, seed=1, start=START)
+    with followed(tmp_path) as following:
+        wait_for_what_is_there(following)
+        simulate_run(layout, tmp_path / "new", 20, seed=2, start=START, pace_seconds=0.02)
+        results = {event["trial_name"] for event in following.trials if event["run_id"] == "there"}
+        wait_for(
+            lambda: (
+                {"run_started", "run_finished"} <= {e["type"] for e in of_run(following, "new")}
+                and len({e["trial_name"] for e in following.trials if e["run_id"] == "new"})
+                >= len(results) * 0.8
+            ),
+            "its plan, its results and its end",
+        )
+        whole.let_go()
+        following.wait_until_converted()
+
+
+def test_a_run_that_is_not_there_yet_when_it_is_followed_needs_no_whole(tmp_path: Path, whole: Whole) -> None:
+    with followed(tmp_path / "runs" / "run1") as following:
+        wait_for_what_is_there(following)
+        whole.let_go()
+        a_run(tmp_path / "runs" / "run1", [a_result()], lock=LOCK)
+        following.wait_until_converted()
+
+
+@pytest.mark.parametrize("pool", [None, "pool"])
+def test_a_trial_that_stands_only_in_the_run_level_file_is_published_while_the_whole_is_not_read(
+    tmp_path: Path, whole: Whole, pool: str | None
+) -> None:
+    run = a_big_run(tmp_path / "run1")
+    options = ConvertOptions(run_id=pool)
+    with followed(run, options=options) as following:
+        wait_for_what_is_there(following)
+        done = [a_result(f"old-{number}") for number in range(50)]
+        write_json(run / "results.json", {"results": [*done, a_result("b", **CRASH)]})
+        wait_for(lambda: len(following.trials) == 51, "the crash")
+        a_trial_file(run, a_result())
+        wait_for(lambda: len(following.trials) == 52, "a result")
+        write_json(run / "results.json", {"results": [*done, a_result("b", **CRASH), a_result()]})
+        a_trial_file(run, a_result("last"))
+        wait_for(lambda: len(following.trials) == 53, "another result")
+        assert following.trials[50]["failure_mode"] == "unknown_agent_error"
+        whole.let_go()
+        following.wait_until_converted()
+    assert len(following.trials) == 53
+
+
+def test_agents_of_fc_eval_that_stand_only_in_the_run_level_file_are_published_while_the_whole_is_not_read(
+    tmp_path: Path, whole: Whole
+) -> None:
+    simulate_run("fc-eval", tmp_path / "run", 20, seed=4, start=START)
+    complete = json.loads((tmp_path / "run" / "results.json").read_text())
+    directory = next(path.parent for path in sorted((tmp_path / "run").rglob("*agent-2*/results.json")))
+    trial = directory.name.partition(".agent-")[0]
+    kept = [entry for entry in complete["results"] if not entry["trial_name"].startswith(trial)]
+    for path in directory.parent.glob(f"{trial}*"):
+        if ".agent-1-" not in path.name:
+            shutil.rmtree(path)
+    write_json(tmp_path / "run" / "results.json", complete | {"results": kept})
+    with followed(tmp_path / "run", gone_seconds=60.0) as following:
+        wait_for_what_is_there(following)
+        before = len(following.trials)
+        write_json(tmp_path / "run" / "results.json", complete)
+        wait_for(lambda: len(following.trials) == before + 2, "the two agents that left nothing")
+        whole.let_go()
+        following.wait_until_converted()
+    assert len(following.trials) == before + 2
+    assert [event["agent"] for event in following.trials[before:]] == ["oracle", "terminus-2"]
+    assert all(event["benchmarks"] and event["tests"] for event in following.trials[before:])
+
+
+def test_what_a_run_says_of_itself_is_published_while_the_whole_is_not_read(
+    tmp_path: Path, whole: Whole
+) -> None:
+    run = a_big_run(tmp_path / "run1")
+    with followed(run) as following:
+        wait_for_what_is_there(following)
+        write_json(run / "run_metadata.json", {"run_id": "run1", "end_time": "2026-01-02T10:00:00+00:00"})
+        wait_for(lambda: following.events[-1]["type"] == "run_finished", "the end")
+        whole.let_go()
+        following.wait_until_converted()
+
+
+def test_results_of_a_new_run_wait_for_its_lock(tmp_path: Path, whole: Whole) -> None:
+    a_big_run(tmp_path / "big")
+    with followed(tmp_path, still_seconds=60.0) as following:
+        wait_for_what_is_there(following)
+        write_json(tmp_path / "new" / "tb.lock", json.dumps(LOCK)[:20])
+        a_trial_file(tmp_path / "new", a_result(run="new"))
+        a_trial_file(tmp_path / "big", a_result("newer", run="big"))
+        wait_for(lambda: len(of_run(following, "big")) == 52, "a result of the other run")
+        assert of_run(following, "new") == []
+        write_json(tmp_path / "new" / "tb.lock", LOCK)
+        wait_for(lambda: len(of_run(following, "new")) == 2, "its plan and its result")
+        whole.let_go()
+        following.wait_until_converted()
+    assert [event["agent"] for event in of_run(following, "new") if "agent" in event] == ["terminus"]
+
+
+def test_a_second_run_of_one_name_is_left_to_the_whole(tmp_path: Path, whole: Whole) -> None:
+    a_big_run(tmp_path / "a" / "run1")
+    with followed(tmp_path, gone_seconds=60.0) as following:
+        wait_for_what_is_there(following)
+        a_run(tmp_path / "b" / "run1", [a_result("other", id="another")], lock=LOCK)
+        a_trial_file(tmp_path / "a" / "run1", a_result("newer"))
+        wait_for(lambda: len(following.trials) == 51, "a result of the first one")
+        assert "other" not in {event["task_id"] for event in following.trials}
+        whole.let_go()
+        wait_for(lambda: of_run(following, "b/run1"), "its results under a name of its own")
+
+
+def test_a_copy_of_a_run_is_left_to_the_whole(tmp_path: Path, whole: Whole) -> None:
+    """Nothing but the ids of its trials says so: its metadata does not name the original."""
+    big = a_big_run(tmp_path / "big")
+    with followed(tmp_path) as following:
+        wait_for_what_is_there(following)
+        shutil.copytree(big / "old-1", tmp_path / "copy" / "old-1")
+        write_json(tmp_path / "copy" / "tb.lock", LOCK)
+        a_trial_file(big, a_result("newer", run="big"))
+        wait_for(lambda: len(of_run(following, "big")) == 52, "a result of the original")
+        whole.let_go()
+        following.wait_until_converted()
+    assert [event for event in of_run(following, "copy") if event["type"] == "trial_result"] == []
+
+
+class Parts:
+    """Parts under a clock of our own."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.pending = Pending(clock=lambda: self.now)
+
+    def read(self, part: Path, seconds: float = 0.0, *, again: bool = False) -> None:
+        begun = self.now
+        self.now += seconds
+        self.pending.was_read(part, begun, again=again)
+
+
+def test_what_changed_is_read_before_what_was_found_and_a_plan_after_both() -> None:
+    parts = Parts()
+    parts.pending.changed(Path("plan"), last=True)
+    parts.pending.found(Path("found"))
+    parts.now += 1.0
+    parts.pending.changed(Path("changed"))
+    assert parts.pending.ready() == [Path("changed"), Path("found"), Path("plan")]
+
+
+def test_a_part_is_read_once_more_after_it_changed_and_then_no_more() -> None:
+    parts, part = Parts(), Path("part")
+    parts.pending.changed(part)
+    parts.read(part)
+    assert parts.pending.ready() == []
+    assert not parts.pending.is_quiet(part)
+    parts.now += AGAIN_SECONDS
+    assert parts.pending.ready() == [part]
+    assert parts.pending.is_quiet(part)
+    parts.read(part)
+    parts.now += 1_000.0
+    assert parts.pending.ready() == []
+
+
+def test_a_part_that_takes_long_and_changes_all_the_time_rests_between_readings() -> None:
+    parts, part = Parts(), Path("results.json")
+    parts.pending.changed(part)
+    parts.read(part, seconds=2.0)
+    parts.pending.changed(part)
+    assert parts.pending.ready() == []
+    parts.now += 2.0 * REST
+    assert parts.pending.ready() == [part]
+
+
+def test_a_part_that_is_being_written_is_read_until_it_is_not() -> None:
+    parts, part = Parts(), Path("part")
+    parts.pending.found(part)
+    for _ in range(5):
+        assert parts.pending.ready() == [part]
+        parts.read(part, again=True)
+        assert parts.pending.ready() == []
+        parts.now += AGAIN_SECONDS
+    parts.read(part)
+    assert parts.pending.ready() == []
