@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from traceback import format_exception
 from typing import Protocol
 
@@ -23,6 +24,8 @@ MAX_REASON_CHARACTERS = 300
 
 MAX_KEPT_BYTES = 2 * 1024 * 1024
 """A rejected record larger than this is reported without its bytes: they would not fit a message."""
+
+_BOM = b"\xef\xbb\xbf"
 
 
 class LogRecord(Protocol):
@@ -54,6 +57,19 @@ class Record(Struct, frozen=True, gc=False):
     key: bytes | None = None
     topic: str = "trial-events"
     headers: Sequence[tuple[str, bytes]] = ()
+
+
+def records_of_lines(lines: Iterable[bytes], source: str = "-") -> Iterator[Record]:
+    """Records of NDJSON lines: the offset is the line's number from 0, the topic the name of the source.
+
+    Blank lines are ignored; a byte order mark and CRLF are tolerated.
+    """
+    left = iter(lines)
+    first = (line.removeprefix(_BOM) for line in islice(left, 1))
+    for number, line in enumerate(chain(first, left)):
+        value = line.strip()
+        if value:
+            yield Record(value, number, 0, NO_TIMESTAMP, None, source)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ from streamer.report.tables import (
     tiers_tables,
     trials_table,
 )
+from streamer.schemas.canonical import json_number
 from streamer.schemas.metrics import BoardMetric
-from streamer.stats import json_number
 
 if TYPE_CHECKING:
     from streamer.client.reading import LeaderboardRow

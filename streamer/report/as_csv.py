@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamer.report.columns import COLUMNS, Value, rows
-from streamer.stats import json_number
+from streamer.schemas.canonical import json_number
 
 FORMULA_STARTS = "=+-@\t\r\n＝＋－＠'"
 """A text that begins with one of these gets an apostrophe before it."""

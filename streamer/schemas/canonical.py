@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -23,6 +24,9 @@ Only where it holds text, times in UTC, integers, truth values, nulls and floats
 
 PLAIN = 1e15
 """Up to that, either way from zero, msgspec writes a float as orjson does: without an exponent."""
+
+JsonNumber = float | str | None
+"""A float as it travels in JSON: `"Infinity"`, `"-Infinity"`, `"NaN"` for what is not finite (R14)."""
 
 NOT_DIGESTED = frozenset(
     {
@@ -47,6 +51,19 @@ def canonical_json(value: Any) -> bytes:
     b'{"a":null,"b":1.0}'
     """
     return orjson.dumps(value, option=_CANONICAL)
+
+
+def json_number(value: float | None) -> JsonNumber:
+    """The value as it travels in JSON (R14); None (unknown) stays None.
+
+    >>> json_number(0.5), json_number(float("inf")), json_number(float("nan")), json_number(None)
+    (0.5, 'Infinity', 'NaN', None)
+    """
+    if value is None or isfinite(value):
+        return value
+    if value != value:
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
 
 
 def sha256_hex(data: bytes) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from streamer.score.model_names import BASELINE_LABELS
+from streamer.model_names import BASELINE_LABELS
 from streamer.score.prices import PriceTable
 from streamer.score.profiles import SPECIFIED, GradingProfile
 

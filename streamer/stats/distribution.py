@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from math import inf, isfinite, nan
 from typing import Any
 
+from streamer.schemas.canonical import json_number
 from streamer.stats.errors import StatsError
 from streamer.stats.exact_sum import ExactSum
 from streamer.stats.held import FewValues, Held
-from streamer.stats.numbers import json_number
 from streamer.stats.values import Values
 
 

@@ -10,9 +10,10 @@ from typing import TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from streamer.schemas.canonical import JsonNumber, json_number
 from streamer.stats.digits import MANY, MOST_BITS, Digits
 from streamer.stats.errors import StatsError
-from streamer.stats.numbers import JsonNumber, json_number, quotient, root_of_quotient
+from streamer.stats.numbers import quotient, root_of_quotient
 
 _PORTION = 4096
 """So many values are split in digits at once; where they lie too far apart, so many go one by one."""

@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-from math import inf, isfinite, isinf, isqrt
-
-JsonNumber = float | str | None
-"""A float as it travels in JSON: `"Infinity"`, `"-Infinity"`, `"NaN"` for what is not finite (R14)."""
+from math import inf, isinf, isqrt
 
 _ROOT_BITS = 2 * 53 + 3
 """Bits of the radicand that leave the integer root two bits more than a float holds."""
-
-
-def json_number(value: float | None) -> JsonNumber:
-    """The value as it travels in JSON (R14); None (unknown) stays None.
-
-    >>> json_number(0.5), json_number(float("inf")), json_number(float("nan")), json_number(None)
-    (0.5, 'Infinity', 'NaN', None)
-    """
-    if value is None or isfinite(value):
-        return value
-    if value != value:
-        return "NaN"
-    return "Infinity" if value > 0 else "-Infinity"
 
 
 def quotient(numerator: int, denominator: int) -> float:

@@ -10,8 +10,8 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from streamer.schemas.canonical import JsonNumber, json_number
 from streamer.stats.errors import StatsError
-from streamer.stats.numbers import JsonNumber, json_number
 from streamer.stats.ranked import Ranked, most_frequent, precedes, runs_of
 
 _BLOCK = 1024

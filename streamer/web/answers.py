@@ -13,10 +13,10 @@ from pydantic import BaseModel
 
 from streamer.client.async_reader import AsyncStateReader
 from streamer.client.reading import HistoryEntry
+from streamer.schemas.canonical import json_number
 from streamer.schemas.scored_trial import ScoredTrial
 from streamer.schemas.summaries import AgentModelSummary, TierSummary
 from streamer.settings import Settings
-from streamer.stats import json_number
 from streamer.web.compare import compare, side_of
 from streamer.web.history import history_points
 from streamer.web.hub import Hub

@@ -10,9 +10,9 @@ import pytest
 from streamer.aggregate import scores
 from streamer.aggregate.page_format import PageFromTheFuture, page_key
 from streamer.aggregate.summarise import Summaries
-from streamer.fold import fold_records, records_of_lines
+from streamer.fold import fold_records
 from streamer.pipeline import Pipeline
-from streamer.records import Record
+from streamer.records import Record, records_of_lines
 from streamer.schemas.canonical import digest_of
 from streamer.schemas.events import RunStarted
 

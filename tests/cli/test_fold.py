@@ -13,7 +13,8 @@ from click.testing import CliRunner, Result
 
 from streamer.aggregate.summarise import Summaries
 from streamer.cli import cli
-from streamer.fold import fold_records, records_of_lines
+from streamer.fold import fold_records
+from streamer.records import records_of_lines
 
 
 def a_trial(run: str, agent: str, tier: str, number: int) -> dict[str, Any]:

@@ -16,7 +16,8 @@ import orjson
 
 from streamer.client.tail.follow import Follower
 from streamer.client.tail.ledger import Ledger
-from streamer.fold import fold_records, records_of_lines
+from streamer.fold import fold_records
+from streamer.records import records_of_lines
 from streamer.sources.base import ConvertOptions
 from streamer.sources.convert import ConvertReport, convert
 from tests.support.eventually import WAIT_SECONDS
