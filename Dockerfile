@@ -4,7 +4,7 @@ WORKDIR /src
 RUN python -m venv /opt/streamer
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY streamer streamer
-RUN /opt/streamer/bin/pip install --no-cache-dir --disable-pip-version-check -c constraints.txt .
+RUN /opt/streamer/bin/pip install --no-cache-dir --disable-pip-version-check -c constraints.txt '.[all]'
 
 FROM python:3.11.13-slim-bookworm
 RUN useradd --uid 10001 --create-home --home-dir /home/streamer --shell /usr/sbin/nologin streamer

@@ -16,7 +16,7 @@ SERVER_JOBS ?= 2
 EXAMPLES ?= quick
 PYTEST = $(BIN)/pytest --dist worksteal --hypothesis-profile $(EXAMPLES)
 
-.PHONY: help install demo test test-stack test-kafka test-all faults fuzz fuzz-live lint ci bench bench-peers bench-micro bench-profile schema screenshots constraints clean
+.PHONY: help install demo test test-stack test-kafka test-all faults fuzz fuzz-live lint ci bench bench-peers bench-micro bench-profile schema screenshots constraints dist clean
 
 help:
 	@echo 'make demo              follow a simulated benchmark and watch the boards; DATA=dir for real results'
@@ -35,6 +35,7 @@ help:
 	@echo 'make bench-micro       what each statistic and each step costs'
 	@echo 'make schema            write schemas/ and what else is made from the models'
 	@echo 'make screenshots       take the pictures of the web page and the terminal in docs/ anew (Chromium, tmux)'
+	@echo 'make dist              build wheel and source archive into dist/, and check them as PyPI does'
 	@echo 'make constraints       pin the newest versions of all dependencies'
 	@echo 'make clean             remove $(VENV) and caches'
 
@@ -48,7 +49,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 	  { echo 'make: $(PYTHON) cannot make virtual environments. On Debian and Ubuntu: apt-get install python3-venv'; exit 2; } >&2
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,notify,report,rocksdb,bench]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,all,bench]'
 	@touch $@
 
 demo: $(STAMP)
@@ -114,11 +115,19 @@ screenshots: $(STAMP)
 # Into an environment of its own, so that nothing installed by hand gets pinned.
 constraints:
 	$(PYTHON) -m venv --clear build/constraints
-	build/constraints/bin/python -m pip install --quiet --disable-pip-version-check '.[dev,notify,report,rocksdb,bench]'
+	build/constraints/bin/python -m pip install --quiet --disable-pip-version-check '.[dev,all,bench]'
 	{ sed -n '/^#/p' constraints.txt; \
-	  build/constraints/bin/python -m pip freeze | grep -v '^streamer '; } > build/constraints.txt
+	  build/constraints/bin/python -m pip freeze | grep -v '^trialstream '; } > build/constraints.txt
 	mv build/constraints.txt constraints.txt
 	rm -rf build/constraints
+
+# The two programs bring twenty packages that nothing else here needs: they get an environment of their own.
+dist:
+	rm -rf dist
+	$(PYTHON) -m venv --clear build/dist
+	build/dist/bin/python -m pip install --quiet --disable-pip-version-check build==1.6.1 twine==7.0.0
+	build/dist/bin/python -m build --outdir dist
+	build/dist/bin/twine check --strict dist/*
 
 clean:
 	rm -rf $(VENV) build dist demo-out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

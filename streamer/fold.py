@@ -1,5 +1,6 @@
 """Fold a file or a finished log: the same answer as the worker gives, without a broker.
 
+>>> from streamer.records import records_of_lines
 >>> lines = [b'{"type": "trial_result", "run_id": "r", "task_id": "t"}', b"garbage"]
 >>> folding = fold_records(records_of_lines(lines))
 >>> [change.key for change in folding.summaries()]
@@ -14,15 +15,15 @@ import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import islice
 
 from streamer.aggregate.changes import SummaryChange
+from streamer.decoding import Folded
 from streamer.pipeline import Pipeline
-from streamer.records import NO_TIMESTAMP, Failure, Folded, LogRecord, Record, Rejected
+from streamer.records import Failure, LogRecord, Rejected
 from streamer.score import PriceTable
 
 BATCH = 1_000
-_BOM = b"\xef\xbb\xbf"
 
 
 class CannotBeFolded(Exception):
@@ -101,19 +102,6 @@ def fold_records(
                 for rejected in folded.rejections:
                     on_rejected(rejected)
     return folding
-
-
-def records_of_lines(lines: Iterable[bytes], source: str = "-") -> Iterator[Record]:
-    """Records of NDJSON lines: the offset is the line's number from 0, the topic the name of the source.
-
-    Blank lines are ignored; a byte order mark and CRLF are tolerated.
-    """
-    left = iter(lines)
-    first = (line.removeprefix(_BOM) for line in islice(left, 1))
-    for number, line in enumerate(chain(first, left)):
-        value = line.strip()
-        if value:
-            yield Record(value, number, 0, NO_TIMESTAMP, None, source)
 
 
 @contextmanager

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable
 
 from streamer.aggregate.page_format import PageFromTheFuture, run_of_page
 from streamer.aggregate.run import Run
-from streamer.records import Failure, Folded, LogRecord, decoded
+from streamer.decoding import Folded, decoded
+from streamer.records import Failure, LogRecord
 from streamer.schemas.events import AnyEvent, RunDeleted
 from streamer.schemas.plain import PlainTrial
 from streamer.score import PriceTable, made_with

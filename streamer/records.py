@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
 from traceback import format_exception
 from typing import Protocol
 
 from msgspec import Struct
 
-from streamer.aggregate.run_state import Effect
 from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.canonical import canonical_json
-from streamer.schemas.decode import Reason, Unread, decode
-from streamer.schemas.events import AnyEvent, RunStarted, missing_times
+from streamer.schemas.decode import Reason, Unread
 from streamer.schemas.identity import encode_id
-from streamer.schemas.limits import LATEST_MICROSECONDS
-from streamer.schemas.plain import PlainTrial, plain_trial
-from streamer.score import UnknownProfile, grading_profile
 
 NO_TIMESTAMP = -1
 """Timestamp of a record that has none."""
@@ -28,6 +24,8 @@ MAX_REASON_CHARACTERS = 300
 
 MAX_KEPT_BYTES = 2 * 1024 * 1024
 """A rejected record larger than this is reported without its bytes: they would not fit a message."""
+
+_BOM = b"\xef\xbb\xbf"
 
 
 class LogRecord(Protocol):
@@ -59,6 +57,19 @@ class Record(Struct, frozen=True, gc=False):
     key: bytes | None = None
     topic: str = "trial-events"
     headers: Sequence[tuple[str, bytes]] = ()
+
+
+def records_of_lines(lines: Iterable[bytes], source: str = "-") -> Iterator[Record]:
+    """Records of NDJSON lines: the offset is the line's number from 0, the topic the name of the source.
+
+    Blank lines are ignored; a byte order mark and CRLF are tolerated.
+    """
+    left = iter(lines)
+    first = (line.removeprefix(_BOM) for line in islice(left, 1))
+    for number, line in enumerate(chain(first, left)):
+        value = line.strip()
+        if value:
+            yield Record(value, number, 0, NO_TIMESTAMP, None, source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,82 +150,3 @@ def set_apart(failure: Failure) -> Reason:
         "in the log and are not counted. After an upgrade, or a repair of the log, fold it again with "
         "`streamer runs repair RUN`; or delete it with `streamer delete RUN`.",
     )
-
-
-@dataclass(slots=True)
-class Folded:
-    """What a batch of records did.
-
-    Attributes:
-        touched: runs that records were folded into.
-        rejections: for the records that are no events.
-        misplaced: records of runs that this pipeline does not own, with the run.
-        of_closed: likewise of runs that are closed.
-        deletions: run to the greatest revision up to which a held run is to be deleted.
-        records: how many there were.
-        counted: events that changed their run.
-        duplicates: events that said what was known.
-        superseded: results that lost their slot (R17).
-        ignored: results that were withdrawn, or whose run was deleted.
-        held: records of runs that are set apart; they stay in the log and are not folded.
-        unknown_fields: fields of events that this version does not know.
-        missing_times: times of events and of records that lie outside 2000 to 2200 and count as missing.
-    """
-
-    touched: set[str] = field(default_factory=set)
-    rejections: list[Rejected] = field(default_factory=list)
-    misplaced: list[tuple[LogRecord, str]] = field(default_factory=list)
-    of_closed: list[tuple[LogRecord, str]] = field(default_factory=list)
-    deletions: dict[str, int] = field(default_factory=dict)
-    records: int = 0
-    counted: int = 0
-    duplicates: int = 0
-    superseded: int = 0
-    ignored: int = 0
-    held: int = 0
-    unknown_fields: int = 0
-    missing_times: int = 0
-
-    def joined(self, run_id: str, effect: Effect) -> None:
-        """An event joined its run."""
-        self.touched.add(run_id)
-        if effect is Effect.COUNTED:
-            self.counted += 1
-        elif effect is Effect.DUPLICATE:
-            self.duplicates += 1
-        elif effect is Effect.SUPERSEDED:
-            self.superseded += 1
-        else:
-            self.ignored += 1
-
-
-_LATEST_TIMESTAMP = LATEST_MICROSECONDS // 1000
-"""Later ones are microseconds, say, and no time of an event."""
-
-
-def decoded(record: LogRecord, folded: Folded) -> AnyEvent | PlainTrial | None:
-    """The event that a record holds; None, and a rejection is noted, where it holds none."""
-    if record.timestamp > _LATEST_TIMESTAMP:
-        folded.missing_times += 1
-    try:
-        event = plain_trial(record.value) or _checked(decode(record.value))
-    except Exception as error:
-        event = unreadable(error)
-    if isinstance(event, PlainTrial):
-        return event
-    if isinstance(event, Reason):
-        folded.rejections.append(reject(record, event))
-        return None
-    folded.unknown_fields += len(event.__pydantic_extra__ or ())
-    folded.missing_times += missing_times(event, record.value or b"")
-    return event
-
-
-def _checked(event: AnyEvent | Reason) -> AnyEvent | Reason:
-    """A run can only be graded by a profile that this version has."""
-    if isinstance(event, RunStarted) and event.grading_profile is not None:
-        try:
-            grading_profile(event.grading_profile)
-        except UnknownProfile as error:
-            return Reason("unknown_grading_profile", str(error))
-    return event

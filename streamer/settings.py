@@ -93,7 +93,7 @@ class Settings(BaseSettings):
     store: Literal["memory", "rocksdb"] = Field(
         default="memory",
         description="Where a worker keeps its tables. rocksdb: on disk too, under data_dir: then a restart "
-        "reads only the news from Kafka; needs the extra streamer[rocksdb].",
+        "reads only the news from Kafka; needs the extra trialstream[rocksdb].",
     )
     standby_replicas: int = Field(
         default=0,

@@ -12,9 +12,8 @@ import orjson
 import pytest
 
 from benchmarks.common import events
-from streamer.fold import records_of_lines
 from streamer.pipeline import Pipeline
-from streamer.records import Record
+from streamer.records import Record, records_of_lines
 from streamer.schemas.canonical import canonical_json, digest_of
 from streamer.schemas.decode import decode
 from streamer.schemas.events import TrialResult

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from streamer.aggregate.keys import GroupId, SlotKey, SummaryKind
-from streamer.score import Scored
+
+if TYPE_CHECKING:
+    from streamer.score import Scored
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from functools import lru_cache
 from sys import intern
 from typing import Literal, NamedTuple, Self
 
+from streamer.model_names import model_of_agent
 from streamer.schemas.canonical import canonical_json, sha256_hex
 from streamer.schemas.events import Event, TrialRetracted, known_content
 from streamer.schemas.identity import UNKNOWN, agent_model_key, agent_model_label, decode_id, encode_id
 from streamer.schemas.plain import AnyTrial, PlainTrial, canonical_content
-from streamer.score import model_of_agent
 
 NO_TIME = -(2**63)
 """Stands for a null time: lower than every time."""
@@ -38,7 +38,10 @@ class TrialGroupKey(NamedTuple):
 
 
 class SlotKey(NamedTuple):
-    """The place that one result fills (R17); `model` as :func:`~streamer.score.model_of_agent` has it."""
+    """The place that one result fills (R17).
+
+    `model` is spelled as :func:`~streamer.model_names.model_of_agent` says.
+    """
 
     shard: str
     task_id: str

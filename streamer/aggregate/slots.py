@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
 from streamer.aggregate.keys import fingerprint, microseconds
 from streamer.schemas.decode import decode
 from streamer.schemas.plain import AnyTrial, plain_trial
-from streamer.score import Scored
+
+if TYPE_CHECKING:
+    from streamer.score import Scored
 
 Standing = tuple[int, int, str]
 """(revision, finished_at in microseconds, fingerprint); the greatest wins (R17)."""

@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from streamer.cli.errors import explained
+from streamer.cli.extras import check_installed
 
 COMMANDS = {
     "convert": "Turn run directories of a harness into events, one JSON object per line.",
@@ -54,9 +55,14 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name, None if there is none."""
+        """The command of that name, None if there is none.
+
+        Raises:
+            ExtraMissing: the extra that it needs is not installed.
+        """
         if cmd_name not in COMMANDS:
             return None
+        check_installed(cmd_name)
         command: click.Command = import_module(f"{__name__}.{cmd_name}").command
         command.name = cmd_name
         return command
@@ -80,7 +86,7 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
-@click.version_option(package_name="streamer")
+@click.version_option(package_name="trialstream")
 def cli() -> None:
     """Live, exact, replayable results for LLM-agent benchmarks.
 
@@ -90,7 +96,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Entry point of the program `streamer`."""
+    """Entry point of the programs `streamer` and `trialstream`, which are the same."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

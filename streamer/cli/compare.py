@@ -10,10 +10,11 @@ from typing import Any
 import click
 
 from streamer.cli.errors import FOUND_WRONG, UNVERIFIABLE, explain
-from streamer.cli.options import json_option, price_table, with_settings
+from streamer.cli.options import json_option, with_settings
+from streamer.cli.price_tables import price_table
 from streamer.cli.printing import UNSEEN, dollars, percent, print_json, print_line, print_table, say, shown
 from streamer.cli.source import open_lines, report_rejected
-from streamer.fold import records_of_lines
+from streamer.records import records_of_lines
 from streamer.report.data import RunData, from_events, from_stack
 from streamer.report.sides import rows_of
 from streamer.schemas.canonical import canonical_json

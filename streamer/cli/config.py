@@ -6,7 +6,8 @@ import asyncio
 
 import click
 
-from streamer.cli.options import json_option, price_table, with_settings
+from streamer.cli.options import json_option, with_settings
+from streamer.cli.price_tables import price_table
 from streamer.cli.printing import print_json, print_table, say
 from streamer.ops.configuration import Configurations, adopt, read_configurations
 from streamer.schemas.canonical import canonical_json

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from streamer.cli.extras import ExtraMissing, extra_of
 from streamer.cli.printing import say
 
 FOUND_WRONG = 1
@@ -47,6 +48,9 @@ def explained(ctx: click.Context | None = None) -> Iterator[None]:
     except click.ClickException as error:
         _end(error.format_message(), error.exit_code)
     except Exception as error:
+        extra = extra_of(error) if isinstance(error, ModuleNotFoundError) else None
+        if extra and ctx and ctx.invoked_subcommand:
+            _end(ExtraMissing(ctx.invoked_subcommand, extra).format_message(), USED_WRONGLY)
         if os.environ.get("STREAMER_DEBUG"):
             traceback.print_exception(error)
         _end(explain(error, ctx.find_root().obj if ctx else None), _code(error))

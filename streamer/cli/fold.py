@@ -11,12 +11,13 @@ import orjson
 
 from streamer.aggregate.by_subtest import by_subtest
 from streamer.cli.errors import FOUND_WRONG
-from streamer.cli.options import json_option, price_table, with_settings
+from streamer.cli.options import json_option, with_settings
+from streamer.cli.price_tables import price_table
 from streamer.cli.printing import print_json, print_line, say, visible
 from streamer.cli.source import file_argument, open_lines, report_rejected
 from streamer.cli.tables import print_run
-from streamer.fold import Folding, fold_records, records_of_lines
-from streamer.records import Failure
+from streamer.fold import Folding, fold_records
+from streamer.records import Failure, records_of_lines
 from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
 

@@ -6,13 +6,11 @@ import functools
 import re
 import tomllib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 from pydantic import ValidationError
 
-from streamer.score import PriceTable, PriceTableError
 from streamer.settings import Settings, what_is_wrong
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -57,13 +55,3 @@ def read_settings(given: dict[str, Any]) -> Settings:
                 f"setting bootstrap: {server!r} is no server; write HOST:PORT,HOST:PORT,..."
             )
     return settings
-
-
-def price_table(file: Path | None) -> PriceTable:
-    """The price table of a file, or the default one; a file that is no price table is a usage error."""
-    if file is None:
-        return PriceTable.default()
-    try:
-        return PriceTable.from_toml(file.read_text(encoding="utf-8"))
-    except (PriceTableError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"{file}: {error}") from error

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from streamer.cli.errors import FOUND_WRONG
-from streamer.cli.options import json_option, price_table, with_settings
+from streamer.cli.options import json_option, with_settings
+from streamer.cli.price_tables import price_table
 from streamer.cli.printing import print_json, print_line, print_table, say
 from streamer.schemas.canonical import canonical_json
 from streamer.score import Price, PriceTable, model_for_pricing, model_for_reporting

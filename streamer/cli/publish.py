@@ -15,8 +15,8 @@ from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.options import with_settings
 from streamer.cli.printing import say, shown
 from streamer.cli.source import file_argument, open_lines
-from streamer.fold import records_of_lines
 from streamer.publish.publisher import Outgoing, ThreadedPublisher
+from streamer.records import records_of_lines
 from streamer.schemas.decode import Reason, decode
 from streamer.settings import Settings
 

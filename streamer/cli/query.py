@@ -10,7 +10,7 @@ from typing import Any
 import click
 import orjson
 
-from streamer.cli.options import json_option, price_table, with_settings
+from streamer.cli.options import json_option, with_settings
 from streamer.cli.printing import print_json, print_line, say, visible
 from streamer.cli.tables import (
     print_agents,
@@ -24,7 +24,7 @@ from streamer.cli.tables import (
 from streamer.cli.tables_formulacode import print_payload
 from streamer.client.lifecycle import with_state
 from streamer.client.reader import StateReader
-from streamer.client.trials import scored_trials, subtests
+from streamer.client.trials import scored_trials
 from streamer.schemas.base import Message
 from streamer.schemas.canonical import canonical_json, json_number
 from streamer.schemas.metrics import BOARD_METRICS
@@ -99,7 +99,7 @@ def tiers(run_id: str, by: str | None, as_json: bool, settings: Settings) -> Non
     """The tiers of a run: pooled, and each agent:model within them."""
     with StateReader(settings) as reader:
         found = _dumped(reader.tiers(run_id, within=True))
-    broken_down = subtests(settings, run_id, price_table(settings.prices_file)) if by else []
+    broken_down = _by_subtest(settings, run_id) if by else []
     if as_json:
         _print_json(found + broken_down)
         return
@@ -166,6 +166,13 @@ def leaderboard(
         _print_json([asdict(row) | {"metric": metric, "value": json_number(row.value)} for row in rows])
     else:
         print_leaderboard(BOARD_METRICS[metric], rows)
+
+
+def _by_subtest(settings: Settings, run_id: str) -> list[Summary]:
+    from streamer.cli.price_tables import price_table  # only this folds
+    from streamer.client.subtests import subtests
+
+    return subtests(settings, run_id, price_table(settings.prices_file))
 
 
 def _label(text: str) -> tuple[str, str]:

@@ -8,7 +8,8 @@ from dataclasses import asdict
 import click
 
 from streamer.cli.errors import FOUND_WRONG, UNVERIFIABLE, explain
-from streamer.cli.options import json_option, price_table, with_settings
+from streamer.cli.options import json_option, with_settings
+from streamer.cli.price_tables import price_table
 from streamer.cli.printing import print_json, print_line, say
 from streamer.cli.verify import CANNOT, exit_code, show
 from streamer.ops.rebuild import CannotSwitch, Switch

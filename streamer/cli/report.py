@@ -11,10 +11,11 @@ from pathlib import Path
 import click
 
 from streamer.cli.errors import FOUND_WRONG
-from streamer.cli.options import price_table, with_settings
+from streamer.cli.options import with_settings
+from streamer.cli.price_tables import price_table
 from streamer.cli.printing import say
 from streamer.cli.source import open_lines, report_rejected
-from streamer.fold import records_of_lines
+from streamer.records import records_of_lines
 from streamer.report.data import RunData, from_events, from_stack
 from streamer.report.formats import FORMATS, WITHOUT_TRIALS, format_of
 from streamer.settings import Settings

@@ -8,7 +8,8 @@ from dataclasses import asdict
 import click
 
 from streamer.cli.errors import FOUND_WRONG, UNVERIFIABLE, explain
-from streamer.cli.options import json_option, price_table, with_settings
+from streamer.cli.options import json_option, with_settings
+from streamer.cli.price_tables import price_table
 from streamer.cli.printing import UNSEEN, print_json, print_line, print_table, say
 from streamer.client.results import ReaderError
 from streamer.kafka.errors import KafkaError, TopicMissing, TopicUnreadable

@@ -27,7 +27,7 @@ class NotifyMissing(Exception):
 
     def __init__(self) -> None:
         super().__init__(
-            "notices need apprise, which the extra `notify` brings: pip install 'streamer[notify]'"
+            "notices need apprise, which the extra `notify` brings: pip install 'trialstream[notify]'"
         )
 
 

@@ -128,6 +128,7 @@ class Again:
 
 def still_wrong(value: bytes) -> Reason | None:
     """Why the pipeline rejects a record; None: it does not."""
+
     folded = Pipeline().fold([Record(value, 0)])
     if not folded.rejections:
         return None

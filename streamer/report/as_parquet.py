@@ -15,7 +15,7 @@ class ParquetMissing(Exception):
 
     def __init__(self) -> None:
         super().__init__(
-            "Parquet needs pyarrow, which the extra `report` brings: pip install 'streamer[report]'. "
+            "Parquet needs pyarrow, which the extra `report` brings: pip install 'trialstream[report]'. "
             "CSV has the same columns and needs nothing"
         )
 

@@ -1,10 +1,10 @@
 """One trial group to scored trials. Pure: no clock, no environment, no event loop."""
 
+from streamer.model_names import BASELINE_LABELS, model_for_pricing, model_for_reporting, model_of_agent
 from streamer.score.formulacode.payload import task_payload
 from streamer.score.formulacode.score import ADVANTAGES, FormulaCodeScore, is_formulacode, missing_score
 from streamer.score.infrastructure import INFRASTRUCTURE_FAILURES
 from streamer.score.made_with import made_with
-from streamer.score.model_names import BASELINE_LABELS, model_for_pricing, model_for_reporting, model_of_agent
 from streamer.score.prices import Price, PriceTable, PriceTableError
 from streamer.score.rules import NOP, GradingProfile, ScoringRules, UnknownProfile, grading_profile
 from streamer.score.trial import (

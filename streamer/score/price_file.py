@@ -8,7 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from streamer.score.model_names import model_for_pricing
+from streamer.model_names import model_for_pricing
 
 TOKENS_PER_PRICE = 1_000_000
 """Price tables count in USD per this many tokens."""

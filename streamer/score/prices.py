@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
+from streamer.model_names import model_for_pricing
 from streamer.schemas.canonical import canonical_json, sha256_hex
 from streamer.score.genai import snapshot_price
 from streamer.score.installed import built_in_prices, genai_prices_version
-from streamer.score.model_names import model_for_pricing
 from streamer.score.price_file import Entry, Price, PriceTableError, read_price_file
 
 __all__ = ["Entry", "Origin", "Price", "PriceTable", "PriceTableError"]

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from streamer.model_names import BASELINE_LABELS
 from streamer.schemas.summary_fields import Grade
-from streamer.score.model_names import BASELINE_LABELS
 from streamer.score.prices import PriceTable
 
 MAX_WEIGHT = 1e6

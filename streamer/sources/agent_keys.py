@@ -11,8 +11,8 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
+from streamer.model_names import baseline_model, model_for_reporting
 from streamer.schemas.identity import UNKNOWN
-from streamer.score.model_names import baseline_model, model_for_reporting
 from streamer.sources.files import text
 
 _NOT_IN_FILE_NAMES = re.compile(r"[^A-Za-z0-9\n .]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from streamer.score import BASELINE_LABELS
+from streamer.model_names import BASELINE_LABELS
 
 
 def reported_cost(result: Mapping[str, Any], agent: str) -> Any:

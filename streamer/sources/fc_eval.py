@@ -16,9 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from streamer.model_names import BASELINE_LABELS, model_for_reporting
 from streamer.schemas.identity import UNKNOWN, agent_model_label
-from streamer.score import BASELINE_LABELS
-from streamer.score.model_names import model_for_reporting
 from streamer.sources.base import ConvertOptions, Item, RunPlan
 from streamer.sources.fc_eval_layout import (
     configured_agents,

@@ -22,7 +22,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from streamer.score import BASELINE_LABELS
+from streamer.model_names import BASELINE_LABELS
 from streamer.sources.agent_keys import Agent, key_for_reporting, own_key
 from streamer.sources.costs import reported_cost
 from streamer.sources.fc_eval_layout import METRICS

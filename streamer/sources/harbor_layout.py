@@ -21,8 +21,8 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+from streamer.model_names import model_for_reporting
 from streamer.schemas.identity import UNKNOWN, agent_model_label
-from streamer.score.model_names import model_for_reporting
 from streamer.sources.files import (
     FileError,
     is_directory,

@@ -13,8 +13,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from streamer.model_names import model_for_reporting
 from streamer.schemas.identity import UNKNOWN, agent_model_label
-from streamer.score.model_names import model_for_reporting
 from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable
 from streamer.sources.files import (
     FileError,

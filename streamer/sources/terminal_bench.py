@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from streamer.model_names import model_for_reporting
 from streamer.schemas.identity import UNKNOWN, agent_model_label
-from streamer.score.model_names import model_for_reporting
 from streamer.sources.agent_keys import model_of
 from streamer.sources.agent_logs import enriched, read_agent_logs
 from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from streamer.aggregate.by_subtest import by_subtest
 from streamer.aggregate.run_state import RunState
-from streamer.fold import fold_records, records_of_lines
+from streamer.fold import fold_records
+from streamer.records import records_of_lines
 from tests.support.examples import examples
 
 TRIALS = st.lists(

@@ -11,9 +11,9 @@ from streamer.aggregate import scores, summarise
 from streamer.aggregate.page_format import PageFromTheFuture, page_key
 from streamer.aggregate.plan import Denominators
 from streamer.aggregate.run_state import RunState
-from streamer.fold import fold_records, records_of_lines
+from streamer.fold import fold_records
 from streamer.pipeline import Pipeline
-from streamer.records import Record
+from streamer.records import Record, records_of_lines
 from streamer.schemas.canonical import digest_of
 from streamer.schemas.events import RunStarted
 
@@ -119,7 +119,7 @@ def test_what_reading_an_event_raises_becomes_a_rejection(monkeypatch: pytest.Mo
     def broken(value: bytes | None) -> RunStarted:
         raise Poisoned("nobody thought of this")
 
-    monkeypatch.setattr("streamer.records.decode", broken)
+    monkeypatch.setattr("streamer.decoding.decode", broken)
     plan = orjson.dumps({"type": "run_started", "run_id": "r"})
     pipeline, folded = a_fold([plan, trial("well", "1")])
     assert [orjson.loads(rejected.value)["code"] for rejected in folded.rejections] == ["cannot_be_read"]

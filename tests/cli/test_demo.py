@@ -14,7 +14,8 @@ import orjson
 import pytest
 
 from streamer.cli.demo_harness import RUNS, SEED, SPEEDUP_RUN, TIERED_RUN
-from streamer.fold import Folding, fold_records, records_of_lines
+from streamer.fold import Folding, fold_records
+from streamer.records import records_of_lines
 from streamer.schemas.canonical import digest_of
 from streamer.simulate import simulate_run
 from streamer.sources.base import ConvertOptions

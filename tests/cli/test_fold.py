@@ -15,7 +15,8 @@ from streamer.aggregate import summarise
 from streamer.aggregate.plan import Denominators
 from streamer.aggregate.run_state import RunState
 from streamer.cli import cli
-from streamer.fold import fold_records, records_of_lines
+from streamer.fold import fold_records
+from streamer.records import records_of_lines
 
 
 def a_trial(run: str, agent: str, tier: str, number: int) -> dict[str, Any]:

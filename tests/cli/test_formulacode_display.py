@@ -12,7 +12,8 @@ from click.testing import CliRunner
 
 from streamer.cli import cli, query
 from streamer.cli.tables import print_run
-from streamer.fold import fold_records, records_of_lines
+from streamer.fold import fold_records
+from streamer.records import records_of_lines
 
 PASSED = {"status": "ok", "passed": 9, "failed": 0, "error": 0, "skipped": 1, "total": 10}
 FAILED = {"status": "failed", "passed": 6, "failed": 2, "error": 1, "skipped": 1, "total": 10}

@@ -14,9 +14,10 @@ from click.testing import CliRunner, Result
 
 from streamer.aggregate.by_subtest import by_subtest
 from streamer.cli import cli
-from streamer.fold import Folding, fold_records, records_of_lines
+from streamer.fold import Folding, fold_records
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
+from streamer.records import records_of_lines
 from streamer.redis.sink import RedisSink
 from streamer.schemas.canonical import canonical_json, digest_of
 from streamer.settings import Settings

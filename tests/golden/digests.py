@@ -17,7 +17,8 @@ import orjson
 from pydantic import BaseModel
 
 from streamer.aggregate.group import DISTRIBUTED, SUMMED
-from streamer.fold import fold_records, records_of_lines
+from streamer.fold import fold_records
+from streamer.records import records_of_lines
 from streamer.schemas.canonical import NOT_DIGESTED, canonical_json, sha256_hex
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from tests.golden.data import streams

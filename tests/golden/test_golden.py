@@ -9,7 +9,8 @@ from collections import Counter
 import orjson
 import pytest
 
-from streamer.fold import fold_records, records_of_lines
+from streamer.fold import fold_records
+from streamer.records import records_of_lines
 from tests.golden.digests import DIGESTS, FIELDS, computed, restricted
 from tests.golden.histories import HISTORIES, history
 

@@ -23,9 +23,8 @@ def pyproject() -> dict[str, Any]:
 
 
 def direct_dependencies() -> list[str]:
-    """Requirements of the project and of its extras, as pyproject.toml writes them."""
+    """Requirements of the project and of its extras, as pyproject.toml writes them; none names itself."""
     project = pyproject()["project"]
-    return [
-        *project["dependencies"],
-        *(line for extra in project["optional-dependencies"].values() for line in extra),
-    ]
+    extras = project["optional-dependencies"].values()
+    lines = [*project["dependencies"], *(line for extra in extras for line in extra)]
+    return [line for line in lines if not line.startswith(f"{project['name']}[")]

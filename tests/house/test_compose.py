@@ -123,7 +123,7 @@ def test_the_image_runs_as_somebody_else_than_root() -> None:
 
 
 def test_the_image_installs_the_pinned_versions_and_runs_the_worker() -> None:
-    assert re.search(r"pip install .*-c constraints\.txt", DOCKERFILE)
+    assert re.search(r"pip install .*-c constraints\.txt '\.\[all\]'", DOCKERFILE)
     assert DOCKERFILE.rstrip().endswith('CMD ["streamer", "worker"]')
 
 

@@ -130,5 +130,5 @@ def test_failures_never_say_the_url(
 
 def test_without_apprise_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "apprise", None)
-    with pytest.raises(NotifyMissing, match=r"streamer\[notify\]"):
+    with pytest.raises(NotifyMissing, match=r"trialstream\[notify\]"):
         Service("json://x", 1, print)

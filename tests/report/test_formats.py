@@ -165,7 +165,7 @@ def test_an_empty_text_and_an_unknown_value_differ_in_csv() -> None:
 
 def test_without_pyarrow_parquet_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ParquetMissing, match=r"streamer\[report\]"):
+    with pytest.raises(ParquetMissing, match=r"trialstream\[report\]"):
         as_parquet([])
 
 

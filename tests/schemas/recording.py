@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from streamer.fold import Folding, fold_records, records_of_lines
+from streamer.fold import Folding, fold_records
 from streamer.pipeline import Pipeline
-from streamer.records import Record
+from streamer.records import Record, records_of_lines
 from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.canonical import canonical_json, sha256_hex
 from streamer.schemas.decode import Reason, decode

@@ -22,9 +22,9 @@ from typing import Any
 
 import pytest
 
-from streamer.fold import Folding, fold_records, records_of_lines
+from streamer.fold import Folding, fold_records
 from streamer.pipeline import Pipeline
-from streamer.records import Record
+from streamer.records import Record, records_of_lines
 from streamer.schemas.base import EVENT_SCHEMA_VERSION, SEMANTICS_VERSION
 from streamer.schemas.canonical import canonical_json, digest_of
 from streamer.schemas.decode import Reason, decode

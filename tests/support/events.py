@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from streamer.decoding import Folded
 from streamer.pipeline import Pipeline
-from streamer.records import Folded, Record
+from streamer.records import Record
 from streamer.schemas.canonical import digest_of
 
 Event = dict[str, Any]

@@ -14,7 +14,8 @@ from typing import Any
 
 import orjson
 
-from streamer.fold import fold_records, records_of_lines
+from streamer.fold import fold_records
+from streamer.records import records_of_lines
 from streamer.sources.base import ConvertOptions
 from streamer.sources.convert import ConvertReport, convert
 from streamer.tail.follow import Follower

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from streamer.records import Folded
+from streamer.decoding import Folded
 from streamer.worker.faust.batches import portions
 from streamer.worker.processing.idle import IdleRuns
 from streamer.worker.processing.measures import Measures

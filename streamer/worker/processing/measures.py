@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from streamer.records import Folded
+from streamer.decoding import Folded
 
 
 class Measures(Protocol):

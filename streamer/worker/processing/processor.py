@@ -17,8 +17,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 
 from streamer.aggregate.changes import SummaryChange
+from streamer.decoding import Folded
 from streamer.kafka.partitioner import partition_of
-from streamer.records import Folded
 from streamer.redis.sink import RedisSink
 from streamer.worker.faust.batch_stream import BatchStream
 from streamer.worker.faust.batches import Batch

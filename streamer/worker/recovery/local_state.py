@@ -58,8 +58,8 @@ def held_directory(settings: Settings, log: str) -> Iterator[Path]:
     """
     if importlib.util.find_spec("rocksdict") is None:
         raise StateUnavailable(
-            "the setting store=rocksdb needs the package rocksdict: install streamer[rocksdb], or choose "
-            "store=memory"
+            "the setting store=rocksdb needs the package rocksdict: pip install 'trialstream[rocksdb]', "
+            "or choose store=memory"
         )
     root = settings.data_dir or Path(platformdirs.user_data_dir("streamer", appauthor=False))
     parent = root / "state" / (settings.namespace or "default") / log

@@ -1,0 +1,31 @@
+"""Tiers broken down by subtest, from the event log. Folding needs numpy, which reading does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamer.aggregate.by_subtest import by_subtest
+from streamer.client.trials import NotInLog
+from streamer.fold import CannotBeFolded, fold_records
+from streamer.kafka.log import read_topic
+from streamer.kafka.names import Names
+from streamer.score import PriceTable
+from streamer.settings import Settings
+
+
+def subtests(settings: Settings, run_id: str, prices: PriceTable) -> list[dict[str, Any]]:
+    """The tiers of a run by subtest, folded again from the event topic; see `by_subtest`.
+
+    Raises:
+        NotInLog: the event topic holds nothing of the run.
+        CannotBeFolded: an exception sets it apart.
+        TopicMissing, TopicUnreadable, KafkaError: see `streamer.kafka.log`.
+    """
+    topic = Names(settings.namespace).trial_events
+    records = read_topic(settings, topic, run_id=run_id)
+    folding = fold_records(records, prices=prices, owns=run_id.__eq__)
+    if failure := folding.pipeline.failed.get(run_id):
+        raise CannotBeFolded(failure)
+    if run_id not in folding.runs():
+        raise NotInLog(run_id, topic)
+    return by_subtest(folding.pipeline.run(run_id).state)

@@ -1,0 +1,92 @@
+"""Decoding: the bytes of a record become an event, or a rejection. What folding a batch did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from streamer.aggregate.run_state import Effect
+from streamer.records import LogRecord, Rejected, reject, unreadable
+from streamer.schemas.decode import Reason, decode
+from streamer.schemas.events import AnyEvent, RunStarted, missing_times
+from streamer.schemas.limits import LATEST_MICROSECONDS
+from streamer.schemas.plain import PlainTrial, plain_trial
+from streamer.score import UnknownProfile, grading_profile
+
+
+@dataclass(slots=True)
+class Folded:
+    """What a batch of records did.
+
+    Attributes:
+        touched: runs that records were folded into.
+        rejections: for the records that are no events.
+        misplaced: records of runs that this pipeline does not own, with the run.
+        of_closed: likewise of runs that are closed.
+        deletions: run to the greatest revision up to which a held run is to be deleted.
+        records: how many there were.
+        counted: events that changed their run.
+        duplicates: events that said what was known.
+        superseded: results that lost their slot (R17).
+        ignored: results that were withdrawn, or whose run was deleted.
+        held: records of runs that are set apart; they stay in the log and are not folded.
+        unknown_fields: fields of events that this version does not know.
+        missing_times: times of events and of records that lie outside 2000 to 2200 and count as missing.
+    """
+
+    touched: set[str] = field(default_factory=set)
+    rejections: list[Rejected] = field(default_factory=list)
+    misplaced: list[tuple[LogRecord, str]] = field(default_factory=list)
+    of_closed: list[tuple[LogRecord, str]] = field(default_factory=list)
+    deletions: dict[str, int] = field(default_factory=dict)
+    records: int = 0
+    counted: int = 0
+    duplicates: int = 0
+    superseded: int = 0
+    ignored: int = 0
+    held: int = 0
+    unknown_fields: int = 0
+    missing_times: int = 0
+
+    def joined(self, run_id: str, effect: Effect) -> None:
+        """An event joined its run."""
+        self.touched.add(run_id)
+        if effect is Effect.COUNTED:
+            self.counted += 1
+        elif effect is Effect.DUPLICATE:
+            self.duplicates += 1
+        elif effect is Effect.SUPERSEDED:
+            self.superseded += 1
+        else:
+            self.ignored += 1
+
+
+_LATEST_TIMESTAMP = LATEST_MICROSECONDS // 1000
+"""Later ones are microseconds, say, and no time of an event."""
+
+
+def decoded(record: LogRecord, folded: Folded) -> AnyEvent | PlainTrial | None:
+    """The event that a record holds; None, and a rejection is noted, where it holds none."""
+    if record.timestamp > _LATEST_TIMESTAMP:
+        folded.missing_times += 1
+    try:
+        event = plain_trial(record.value) or _checked(decode(record.value))
+    except Exception as error:
+        event = unreadable(error)
+    if isinstance(event, PlainTrial):
+        return event
+    if isinstance(event, Reason):
+        folded.rejections.append(reject(record, event))
+        return None
+    folded.unknown_fields += len(event.__pydantic_extra__ or ())
+    folded.missing_times += missing_times(event, record.value or b"")
+    return event
+
+
+def _checked(event: AnyEvent | Reason) -> AnyEvent | Reason:
+    """A run can only be graded by a profile that this version has."""
+    if isinstance(event, RunStarted) and event.grading_profile is not None:
+        try:
+            grading_profile(event.grading_profile)
+        except UnknownProfile as error:
+            return Reason("unknown_grading_profile", str(error))
+    return event
