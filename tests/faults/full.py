@@ -91,7 +91,8 @@ def _said(found: dict[str, Results], *engines: str) -> str:
         lines.append(
             f"{NAMES[engine].capitalize()}, workers: {PLAN[engine][1]}; {len(results)} faults. "
             f"The finished episodes took {sums['minutes']:.0f} minutes. "
-            f"{sums['events']:,} events were acknowledged, after {sums['sent_again']:,} attempts that were not. "
+            f"{sums['events']:,} events were acknowledged, "
+            f"after {sums['sent_again']:,} attempts that were not. "
             f"{sums['rejections']} poison events were rejected, "
             f"and {sums['rejections_repeated']} rejections were written again. "
             f"Topics held {sums['older_in_topics']} older summaries, for readers to drop. "
