@@ -15,8 +15,8 @@ DIFFERENCES = (
     Difference(
         "R13",
         "grades without a judge",
-        "Its grade is that of the median composite. Every run there has a judge.",
-        "A group without any judge has no composite. Its grade is that of its mean pass rate under the same "
+        "The median composite gives the grade. Every run there has a judge.",
+        "A group without any judge has no composite. Its mean pass rate gives the grade, under the same "
         "thresholds (`grade_basis: mean_pass_rate`). A group that is partly judged says `grade_provisional`.",
         (),
     ),

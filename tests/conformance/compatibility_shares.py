@@ -147,7 +147,7 @@ def opening(trials: Mapping[str, list[Trial]], titles: Mapping[str, str], in_sho
             *by_field("number in a summary", whole, OF_SUMMARIES),
             "",
             "- *lower* and *higher*: both sides have a number, and ours is lower or higher.",
-            "- *unknown here*: fc-eval shows a default where nobody measured anything. Here it is null.",
+            "- *unknown here*: fc-eval shows a default where nothing was measured. Here it is null.",
             "- *only here*: fc-eval has no number, because it lost the log or left the trial out.",
             "- *by*: the median difference of the numbers that are lower or higher.",
             "",

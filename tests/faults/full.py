@@ -89,14 +89,16 @@ def _said(found: dict[str, Results], *engines: str) -> str:
         sums = {name: sum(run[name] for run in runs) for name in SUMMED}
         down = [note for result in results for note in result.notes if note.startswith("one of three")]
         lines.append(
-            f"{NAMES[engine].capitalize()}, workers: {PLAN[engine][1]}; {len(results)} faults. Of what "
-            f"ran to its end: {sums['minutes']:.0f} minutes; {sums['events']:,} events acknowledged, after "
-            f"{sums['sent_again']:,} attempts that were not; {sums['rejections']} poison events rejected, "
-            f"{sums['rejections_repeated']} rejections written again; "
-            f"{sums['older_in_topics']} older summaries in topics, for readers to drop; "
-            f"{sums['reads']:,} atomic reads of runs, {sums['torn']} of them torn; "
-            f"{sums['real_runs']} real runs with the numbers that their "
-            f"harnesses' own code made of them." + (f" {'; '.join(dict.fromkeys(down))}." if down else "")
+            f"{NAMES[engine].capitalize()}, workers: {PLAN[engine][1]}; {len(results)} faults. "
+            f"The finished episodes took {sums['minutes']:.0f} minutes. "
+            f"{sums['events']:,} events were acknowledged, "
+            f"after {sums['sent_again']:,} attempts that were not. "
+            f"{sums['rejections']} poison events were rejected, "
+            f"and {sums['rejections_repeated']} rejections were written again. "
+            f"Topics held {sums['older_in_topics']} older summaries, for readers to drop. "
+            f"Of {sums['reads']:,} atomic reads of runs, {sums['torn']} were torn. "
+            f"{sums['real_runs']} real runs have the numbers that their harnesses' own code made of them."
+            + (f" {'; '.join(dict.fromkeys(down)).capitalize()}." if down else "")
         )
     return "\n".join(f"- {line}" for line in lines)
 

@@ -10,13 +10,14 @@ import pytest
 
 from streamer.settings import Settings
 from tests.house.guides import OPERATOR, PARTS, with_part
+from tests.house.prose import pages
 from tests.house.repository import ROOT
 from tests.house.test_readme import BLOCK, Newcomer
 from tests.support.worker_process import wait_for
 
 DOCS = ROOT / "docs"
 GUIDES = ("harness-author.md", "viewer.md", "operator.md")
-PAGES = [*GUIDES, "report.md", "notices.md"]
+PAGES = [*GUIDES, "concepts.md", "report.md", "notices.md"]
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#]*)(?:#([^)]+))?\)")
 
 
@@ -38,11 +39,11 @@ def test_every_setting_is_described() -> None:
     assert [name for name, field in Settings.model_fields.items() if not field.description] == []
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_every_link_leads_somewhere(page: str) -> None:
+@pytest.mark.parametrize("page", pages(), ids=lambda path: path.name)
+def test_every_link_leads_somewhere(page: Path) -> None:
     lost = []
-    for target, anchor in LINK.findall((DOCS / page).read_text("utf-8")):
-        file = (DOCS / target).resolve() if target else DOCS / page
+    for target, anchor in LINK.findall(page.read_text("utf-8")):
+        file = (page.parent / target).resolve() if target else page
         if not file.exists() or (anchor and anchor not in headings(file)):
             lost.append(f"{target}#{anchor}")
     assert lost == []

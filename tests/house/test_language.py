@@ -1,0 +1,112 @@
+"""Pages and docstrings keep the writing rules of tests/house/language.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.house.language import (
+    MAX_MEAN,
+    MAX_WORDS,
+    TURNS,
+    Turn,
+    allowed,
+    mean_words,
+    offences,
+)
+from tests.house.prose import modules, pages, sentences_of, sentences_of_markdown, sentences_of_python
+from tests.house.repository import ROOT
+
+LONG_PAGES: dict[str, float] = {"performance.md": 22.0}
+"""Pages whose mean is still above the limit, and what it may be. Empty this list, and never add to it."""
+
+FILES = [*pages(), *modules()]
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_no_file_has_more_offences_than_the_list_allows(path: Path) -> None:
+    found, limit = list(offences(sentences_of(path))), allowed().get(name(path), 0)
+    assert len(found) <= limit, f"{len(found)} offences, {limit} allowed:\n" + "\n".join(map(str, found))
+    assert len(found) == limit, "fewer offences than allowed: run python -m tests.house.language --write"
+
+
+def test_the_list_names_only_files_that_are_there() -> None:
+    assert set(allowed()) <= set(map(name, FILES)), "run python -m tests.house.language --write"
+
+
+@pytest.mark.parametrize("path", pages(), ids=name)
+def test_the_sentences_of_a_page_are_short_on_average(path: Path) -> None:
+    mean, limit = mean_words(sentences_of(path)), LONG_PAGES.get(path.name, MAX_MEAN)
+    assert mean <= limit, f"{mean:.1f} words on average, {limit} are allowed: split the longest sentences"
+    assert path.name not in LONG_PAGES or mean > MAX_MEAN, "short enough now: take it off LONG_PAGES"
+
+
+@pytest.mark.parametrize("turn", TURNS, ids=lambda turn: turn.name)
+def test_a_turn_is_found_where_it_stands_and_only_there(turn: Turn) -> None:
+    found = [offence.rule for offence in offences(sentences_of_markdown(turn.example, "page.md"))]
+    assert f"the turn “{turn.name}”" in found
+    assert list(offences(sentences_of_markdown(turn.fine, "page.md"))) == []
+
+
+def test_a_message_says_file_line_sentence_rule_and_what_to_do() -> None:
+    page = "# Title\n\nA short one.\n\nIt is short. All are sent, but for\nthe `last`.\n"
+    (found,) = offences(sentences_of_markdown(page, "docs/page.md"))
+    assert str(found) == (
+        "docs/page.md:5: the turn “but for”. Write: except.\n    All are sent, but for the `…`."
+    )
+
+
+def test_code_tables_headings_and_targets_of_links_are_no_words() -> None:
+    page = "# Anew\n\n| anew |\n|---|\n| anew |\n\n```sh\nanew\n```\n\nSee `anew` and [here](anew.md).\n"
+    (sentence,) = sentences_of_markdown(page, "page.md")
+    assert (sentence.text, sentence.words) == ("See `…` and here.", 3)
+
+
+def test_a_sentence_is_too_long_by_one_word() -> None:
+    fits, long = " ".join(["word"] * MAX_WORDS), " ".join(["word"] * (MAX_WORDS + 1))
+    assert list(offences(sentences_of_markdown(f"{fits}.", "page.md"))) == []
+    (found,) = offences(sentences_of_markdown(f"{long}.", "page.md"))
+    assert f"{MAX_WORDS + 1} words in one sentence" in str(found)
+
+
+def test_every_docstring_of_a_module_is_read_and_no_other_string() -> None:
+    source = '''
+"""The module, anew."""
+LIMIT = 3
+"""A constant, anew."""
+message = "not prose: anew"
+
+class Shape:
+    """A class.
+
+    Attributes:
+        sides: how many, anew.
+        name: of the shape,
+            anew.
+    """
+
+    def area(self) -> int:
+        """A function.
+
+        >>> "an example, anew"
+        'an example, anew'
+        """
+        return 0
+'''
+    found = [offence.sentence.text for offence in offences(sentences_of_python(source, "shape.py"))]
+    assert found == [
+        "The module, anew.",
+        "A constant, anew.",
+        "sides: how many, anew.",
+        "name: of the shape, anew.",
+    ]
+
+
+def test_the_mean_of_a_page_counts_every_sentence() -> None:
+    assert mean_words(sentences_of_markdown("One two three. One.\n\n- Two words", "page.md")) == 2.0
+    assert mean_words([]) == 0.0
