@@ -29,7 +29,7 @@ PACKAGES = {
 """Extra -> top-level packages that it brings and that streamer imports."""
 
 
-FOLDING = "faust"
+FOLDING = "genai_prices"
 """This package stands for the whole extra `local`: where it is installed, the rest is too."""
 
 LOCAL_COMMANDS = frozenset(

@@ -55,7 +55,7 @@ PLANTS = [
     Plant(REDIS, "streamer/worker/app.py", "from redis.asyncio import Redis"),
     Plant(REDIS, "streamer/kafka/log.py", "import redis"),
     Plant(BASE, "streamer/settings.py", "import numpy"),
-    Plant(BASE, "streamer/client/tail/planted.py", "from streamer.score import PriceTable"),
+    Plant(BASE, "streamer/tail/planted.py", "from streamer.score import PriceTable"),
     Plant(BASE, "streamer/cli/query.py", "from streamer.stats import ExactSum"),
     Plant(BASE, "streamer/cli/status.py", "from rocksdict import Rdict"),
 ]
