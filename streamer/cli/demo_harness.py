@@ -15,7 +15,7 @@ from streamer.publish.publisher import Outgoing, ThreadedPublisher
 from streamer.settings import Settings
 from streamer.simulate import simulate_run
 from streamer.sources.base import ConvertOptions
-from streamer.tail.session import Outcome, tail
+from streamer.tail.session import TailResult, tail
 
 TIERED_RUN, SPEEDUP_RUN = "demo-tiers", "demo-speedups"
 RUNS = {TIERED_RUN: ("scylla", 63), SPEEDUP_RUN: ("fc-eval", 40)}
@@ -40,11 +40,11 @@ BROKEN = (
 """What harnesses with bugs send."""
 
 
-class _Stopped(Exception):
+class _DemoStopped(Exception):
     """Nobody waits for the simulated harnesses any more."""
 
 
-def follow_simulated(settings: Settings, reader: StateReader, root: Path, pace_seconds: float) -> Outcome:
+def follow_simulated(settings: Settings, reader: StateReader, root: Path, pace_seconds: float) -> TailResult:
     """Let the harnesses write, follow them, and let the view look, until they are done and all is published.
 
     Args:
@@ -62,7 +62,7 @@ def follow_simulated(settings: Settings, reader: StateReader, root: Path, pace_s
     def write(run_id: str, layout: str, trials: int) -> None:
         def sleep(seconds: float) -> None:
             if stop.wait(seconds):
-                raise _Stopped
+                raise _DemoStopped
 
         simulate_run(
             layout, root / run_id, trials, seed=SEED, start=start, pace_seconds=pace_seconds, sleep=sleep

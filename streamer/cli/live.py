@@ -27,8 +27,8 @@ from streamer.embedded.processes import Child
 from streamer.schemas.summaries import RunSummary
 from streamer.settings import Settings
 from streamer.sources.base import ConvertOptions
-from streamer.tail.follow import Standing
-from streamer.tail.session import Outcome, tail
+from streamer.tail.follow import FollowStatus
+from streamer.tail.session import TailResult, tail
 
 READY_SECONDS = 90.0
 STOP_SECONDS = 30.0
@@ -86,14 +86,14 @@ def _watch(
     stop: threading.Event,
     keep_deleted: bool,
     asked: Asked | None,
-) -> Outcome:
+) -> TailResult:
     """The tail in a thread, the board in this one, until told to stop; then the results in full."""
     with _FollowedRuns(stack) as reader, ThreadPoolExecutor(1) as thread:
 
-        def tick(standing: Standing) -> None:
+        def tick(standing: FollowStatus) -> None:
             reader.wanted = frozenset([options.run_id] if options.run_id else standing.runs)
 
-        following: Future[Outcome] = thread.submit(
+        following: Future[TailResult] = thread.submit(
             tail, stack, run_dir, options, stop, say, tick, keep_deleted=keep_deleted
         )
         following.add_done_callback(lambda _: stop.set())

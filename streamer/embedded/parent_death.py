@@ -1,6 +1,6 @@
 """Start a program that must not outlive the process that asked for it, not even after SIGKILL.
 
-Run by path as `python -I -S guard.py PARENT_PID PROGRAM ARGUMENT...`; imports nothing of ours.
+Run by path as `python -I -S parent_death.py PARENT_PID PROGRAM ARGUMENT...`; imports nothing of ours.
 
 - Linux: asks the kernel for SIGKILL at the parent's death (PR_SET_PDEATHSIG), then becomes the program,
   with the same pid. The kernel means the *thread* that started this process: start from a thread that

@@ -15,7 +15,7 @@ from textual.widgets import Input, Static
 from streamer.text import visible
 from streamer.watch.following import Tell
 from streamer.watch.help_screen import HelpScreen
-from streamer.watch.table import Table
+from streamer.watch.table import BoardTable
 
 if TYPE_CHECKING:
     from streamer.watch.app import WatchApp
@@ -133,11 +133,11 @@ class LiveScreen(Screen[None]):
 
     def action_sort(self) -> None:
         """Sort by the next column."""
-        self.query_one(self.SORTED, Table).sort_next()
+        self.query_one(self.SORTED, BoardTable).sort_next()
 
     def action_reverse(self) -> None:
         """Turn the order around."""
-        self.query_one(self.SORTED, Table).reverse()
+        self.query_one(self.SORTED, BoardTable).reverse()
 
     def action_filter(self) -> None:
         """Let the user write what to filter for."""
@@ -156,7 +156,7 @@ class LiveScreen(Screen[None]):
             return False
         field.value = ""
         field.display = False
-        self.query_one(self.SORTED, Table).focus()
+        self.query_one(self.SORTED, BoardTable).focus()
         self.changed()
         return True
 
@@ -166,4 +166,4 @@ class LiveScreen(Screen[None]):
 
     def on_input_submitted(self) -> None:
         """Back to the table; the filter stays."""
-        self.query_one(self.SORTED, Table).focus()
+        self.query_one(self.SORTED, BoardTable).focus()

@@ -22,13 +22,13 @@ from streamer.watch.following import follow_state
 from streamer.watch.live_screen import LiveScreen
 from streamer.watch.model import Runs
 from streamer.watch.run_screen import RunScreen
-from streamer.watch.table import Table
+from streamer.watch.table import BoardTable
 
 MOST_RUNS = 500
 """So many runs are listed; a filter finds the others."""
 
 
-class RunsTable(Table):
+class RunsTable(BoardTable):
     """Its rows can be opened."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Open")]
@@ -63,7 +63,7 @@ class RunsScreen(LiveScreen):
         wanted = [run for run in runs if self.wanted(run.run_id, run.display_name, run.benchmark)]
         wanted.sort(key=lambda run: (run.last_event_at is not None, run.last_event_at), reverse=True)
         lines = [RunLine(run, state_of(run, now)) for run in wanted[:MOST_RUNS]]
-        self.query_one("#main", Table).show_rows(run_columns(now), lines, lambda line: line.run.run_id)
+        self.query_one("#main", BoardTable).show_rows(run_columns(now), lines, lambda line: line.run.run_id)
         self.put("#title", " · ".join([self.watching.where, self._count(len(runs)), *self.watching.crew()]))
         self.put("#note", self._note(len(wanted)))
         self.put_problems()

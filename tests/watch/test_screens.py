@@ -10,7 +10,7 @@ import redis
 from streamer.client import async_reader
 from streamer.settings import Settings
 from streamer.watch import following
-from streamer.watch.table import Table
+from streamer.watch.table import BoardTable
 from tests.support.events import a_deletion, a_plan, a_trial
 from tests.support.formulacode_trials import FASTER
 from tests.support.servers import RedisServer
@@ -270,7 +270,7 @@ async def test_the_cursor_stays_at_the_top_until_it_is_moved_and_then_on_its_run
     await feed.take([a_trial(run_id=f"run-{n}", finished_at=f"2026-01-31T11:0{n}:00Z") for n in range(3)])
     async with watching(settings) as driver:
         await driver.shows("run-0", "run-1", "run-2")
-        table = driver.app.screen.query_one("#main", Table)
+        table = driver.app.screen.query_one("#main", BoardTable)
         await feed.take([a_trial(run_id="newest", finished_at=AT)])
         await driver.until(lambda: table.chosen == "newest", "the cursor is at the top")
         await driver.press("down", "down")
