@@ -83,9 +83,9 @@ class WatchApp(App[None]):
         """Begin."""
         if not self.is_headless:  # so that the terminal is left as it was found
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit)
-        self.push_screen(RunsScreen())
+        self.push_screen(RunsScreen(self))
         if self._run_id is not None:
-            self.push_screen(RunScreen(self._run_id))
+            self.push_screen(RunScreen(self, self._run_id))
         self.spawn(feel_pulse(self.reader, self._take_workers, self._told("redis")), self._told("here"))
         self.call_after_refresh(self._begin_log)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from rich.text import Text
 from textual.binding import Binding, BindingType
@@ -13,12 +13,10 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from streamer.text import visible
+from streamer.watch.context import WatchContext
 from streamer.watch.following import Tell
 from streamer.watch.help_screen import HelpScreen
 from streamer.watch.table import BoardTable
-
-if TYPE_CHECKING:
-    from streamer.watch.app import WatchApp
 
 PACE_SECONDS = 0.2
 """What comes within such a span is drawn at once."""
@@ -29,6 +27,9 @@ AGES_SECONDS = 5.0
 
 class LiveScreen(Screen[None]):
     """A screen that follows something for as long as it is on top.
+
+    Args:
+        watching: the application.
 
     Attributes:
         problems: what is wrong at the moment, by where.
@@ -43,16 +44,12 @@ class LiveScreen(Screen[None]):
     SORTED = "#main"
     """The table that `s` and `r` are about."""
 
-    def __init__(self) -> None:
+    def __init__(self, watching: WatchContext) -> None:
         super().__init__()
+        self.watching = watching
         self.problems: dict[str, str] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._drawing = False
-
-    @property
-    def watching(self) -> WatchApp:
-        """The application."""
-        return cast("WatchApp", self.app)
 
     @property
     def now(self) -> datetime:

@@ -23,6 +23,7 @@ from streamer.watch.boards import (
     tier_columns,
 )
 from streamer.watch.columns import Sort
+from streamer.watch.context import WatchContext
 from streamer.watch.following import follow_state
 from streamer.watch.header import cost_line, outcome_line, progress_line, title_of
 from streamer.watch.live_screen import LiveScreen
@@ -37,14 +38,15 @@ class RunScreen(LiveScreen):
     """One run.
 
     Args:
+        watching: the application.
         run_id: which; it need not exist yet.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "back", "Back", key_display="Esc")]
     SORTED = "#agents"
 
-    def __init__(self, run_id: str) -> None:
-        super().__init__()
+    def __init__(self, watching: WatchContext, run_id: str) -> None:
+        super().__init__(watching)
         self.run_id = run_id
         self.model = OneRun()
         self._unknown = ""

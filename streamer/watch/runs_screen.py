@@ -18,6 +18,7 @@ from streamer.watch.boards import (
     run_columns,
 )
 from streamer.watch.columns import Sort
+from streamer.watch.context import WatchContext
 from streamer.watch.following import follow_state
 from streamer.watch.live_screen import LiveScreen
 from streamer.watch.model import Runs
@@ -39,8 +40,8 @@ class RunsScreen(LiveScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "back", "Back", show=False)]
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, watching: WatchContext) -> None:
+        super().__init__(watching)
         self.model = Runs()
         self._filled = False
 
@@ -71,7 +72,7 @@ class RunsScreen(LiveScreen):
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Open the run."""
         if event.row_key.value is not None:
-            self.app.push_screen(RunScreen(event.row_key.value))
+            self.app.push_screen(RunScreen(self.watching, event.row_key.value))
 
     def action_back(self) -> None:
         """Show everything again."""
