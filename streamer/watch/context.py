@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
 from streamer.client.async_reader import AsyncStateReader
 from streamer.settings import Settings
 from streamer.watch.following import Rejections, Tell
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A command that shows the screens while it works.
+
+    Attributes:
+        is_over: True once the work is over; the screens end then.
+        messages: the lines for the user since the last call.
+        shows: whether a run, by its id, belongs to the work.
+        opens: the run whose screen is opened as soon as this names one.
+    """
+
+    is_over: Callable[[], bool]
+    messages: Callable[[], Sequence[str]]
+    shows: Callable[[str], bool]
+    opens: Callable[[], str | None]
 
 
 class WatchContext(Protocol):
@@ -32,6 +50,9 @@ class WatchContext(Protocol):
     @property
     def where(self) -> str:
         """Address and namespace of the runs, without any password."""
+
+    def shows(self, run_id: str) -> bool:
+        """True if the list of runs shows this one."""
 
     def crew(self) -> list[str]:
         """How many workers run, as a list of no or one text."""

@@ -60,7 +60,8 @@ class RunsScreen(LiveScreen):
 
     def draw(self) -> None:
         """Show how the runs stand."""
-        now, runs = self.now, self.model.runs.values()
+        now = self.now
+        runs = [run for run in self.model.runs.values() if self.watching.shows(run.run_id)]
         wanted = [run for run in runs if self.wanted(run.run_id, run.display_name, run.benchmark)]
         wanted.sort(key=lambda run: (run.last_event_at is not None, run.last_event_at), reverse=True)
         lines = [RunLine(run, state_of(run, now)) for run in wanted[:MOST_RUNS]]
