@@ -28,7 +28,7 @@ from benchmarks.common import table
 from benchmarks.harness import OTHER, RESULT, SAME, Plan, Written, harness
 from streamer.sources.base import ConvertOptions
 from streamer.tail.follow import Follower
-from streamer.tail.ledger_file import Journal
+from streamer.tail.ledger_file import LedgerFile
 
 PACE_SECONDS = 0.1
 DEADLINE_SECONDS = 180.0
@@ -59,7 +59,7 @@ class Followed:
         self._thread.join()
 
     def _follow(self) -> None:
-        with Journal(self._journal, self._directory) as journal:
+        with LedgerFile(self._journal, self._directory) as journal:
             follower = Follower(
                 self._directory, ConvertOptions(), journal.load(), self._publish, journal.append, print
             )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,16 +15,17 @@ from typing import Any
 import click
 import orjson
 
+from streamer.cli.boards import Messages
 from streamer.cli.convert import lines_of
-from streamer.cli.demo_harness import LOOK_SECONDS, PACE_SECONDS, RUNS, follow_simulated
+from streamer.cli.demo_harness import PACE_SECONDS, RUNS, follow_simulated, show
 from streamer.cli.demo_stack import demo_stack
-from streamer.cli.demo_view import View, view_of
 from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.options import with_settings
 from streamer.cli.printing import print_line, say
 from streamer.cli.tables import print_leaderboard, print_run, print_runs
 from streamer.cli.tail import summary_of
-from streamer.cli.verify import exit_code, show, verdicts_of
+from streamer.cli.verify import exit_code, verdicts_of
+from streamer.cli.verify import show as show_verdict
 from streamer.client.reader import StateReader
 from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
@@ -116,21 +119,26 @@ def _sent(settings: Settings) -> list[bytes]:
 
 
 def _stream(settings: Settings, reader: StateReader, lines: Sequence[bytes], seconds: float) -> None:
-    """Publish the lines over so many seconds, and let the view look meanwhile."""
-    with ThreadedPublisher(settings) as publisher, view_of(reader) as view:
-        start = time.monotonic()
-        for number, line in enumerate(lines, start=1):
-            event = decode(line)
-            publisher.send(Outgoing(None if isinstance(event, Reason) else event.run_id.encode(), line))
-            _look_until(start + seconds * number / len(lines), view)
-        publisher.flush()
-        view.look()
+    """Publish the lines over so many seconds, and show the boards meanwhile."""
+    stop = threading.Event()
 
+    def publish() -> None:
+        with ThreadedPublisher(settings) as publisher:
+            start = time.monotonic()
+            for number, line in enumerate(lines, start=1):
+                event = decode(line)
+                publisher.send(Outgoing(None if isinstance(event, Reason) else event.run_id.encode(), line))
+                if stop.wait(max(0.0, start + seconds * number / len(lines) - time.monotonic())):
+                    return
+            publisher.flush()
 
-def _look_until(due: float, view: View) -> None:
-    while (left := due - time.monotonic()) > 0:
-        view.look()
-        time.sleep(min(left, LOOK_SECONDS))
+    with ThreadPoolExecutor(1) as thread:
+        publishing = thread.submit(publish)
+        try:
+            show(settings, reader, publishing.done, Messages())
+        finally:
+            stop.set()
+        publishing.result()
 
 
 def _summaries(reader: StateReader) -> Iterator[Summary]:
@@ -166,7 +174,7 @@ def _print_rejections(settings: Settings) -> None:
 def _print_verdicts(verdicts: Sequence[Verdict]) -> None:
     print_line("Verified: the event topic, folded again, against Redis")
     for verdict in verdicts:
-        show(verdict)
+        show_verdict(verdict)
     print_line()
 
 

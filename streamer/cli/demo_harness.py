@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import shutil
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from streamer.cli.demo_view import view_of
-from streamer.cli.printing import say
+from streamer.cli.boards import Messages, on_terminal, print_lines, show_screens
 from streamer.client.reader import StateReader
 from streamer.publish.publisher import Outgoing, ThreadedPublisher
 from streamer.settings import Settings
 from streamer.simulate import simulate_run
 from streamer.sources.base import ConvertOptions
-from streamer.tail.session import Outcome, tail
+from streamer.tail.session import TailResult, tail
 
 TIERED_RUN, SPEEDUP_RUN = "demo-tiers", "demo-speedups"
 RUNS = {TIERED_RUN: ("scylla", 63), SPEEDUP_RUN: ("fc-eval", 40)}
@@ -28,8 +28,6 @@ PACE_SECONDS = 0.31
 HOURS_AGO = 12
 """The simulated runs started this long ago: their trials take longer in the files than in the demo."""
 
-LOOK_SECONDS = 0.1
-
 BROKEN = (
     b"not JSON at all",
     b'{"type":"trial_result","run_id":"demo-speedups","task_id":"task-1","resolved":"yes"}',
@@ -40,16 +38,16 @@ BROKEN = (
 """What harnesses with bugs send."""
 
 
-class _Stopped(Exception):
+class _DemoStopped(Exception):
     """Nobody waits for the simulated harnesses any more."""
 
 
-def follow_simulated(settings: Settings, reader: StateReader, root: Path, pace_seconds: float) -> Outcome:
-    """Let the harnesses write, follow them, and let the view look, until they are done and all is published.
+def follow_simulated(settings: Settings, reader: StateReader, root: Path, pace_seconds: float) -> TailResult:
+    """Let the harnesses write, follow them and show the boards, until they are done and all is published.
 
     Args:
         settings: of the stack.
-        reader: what the view looks through.
+        reader: reads the boards.
         root: where the run directories are written; those of an earlier demo are removed.
         pace_seconds: how long a trial takes, see `PACE_SECONDS`; 0: as fast as it goes.
     """
@@ -62,28 +60,37 @@ def follow_simulated(settings: Settings, reader: StateReader, root: Path, pace_s
     def write(run_id: str, layout: str, trials: int) -> None:
         def sleep(seconds: float) -> None:
             if stop.wait(seconds):
-                raise _Stopped
+                raise _DemoStopped
 
         simulate_run(
             layout, root / run_id, trials, seed=SEED, start=start, pace_seconds=pace_seconds, sleep=sleep
         )
 
     with ThreadPoolExecutor(1 + len(RUNS)) as threads:
-        following = threads.submit(tail, settings, root, ConvertOptions(), stop, say, lambda _: None)
+        messages = Messages()
+        following = threads.submit(tail, settings, root, ConvertOptions(), stop, messages.say, lambda _: None)
         following.add_done_callback(lambda _: stop.set())
         writers = [threads.submit(write, run_id, *how) for run_id, how in RUNS.items()]
         try:
             _send_broken(settings)
-            with view_of(reader) as view:
-                while not all(writer.done() for writer in writers):
-                    view.look()
-                    stop.wait(LOOK_SECONDS)
+            show(settings, reader, lambda: all(writer.done() for writer in writers), messages)
         finally:
             stop.set()
         outcome = following.result()
         for writer in writers:
             writer.result()
     return outcome
+
+
+def show(settings: Settings, reader: StateReader, is_over: Callable[[], bool], messages: Messages) -> None:
+    """Show the boards until the work is over; lines where there is no terminal, or the user quit the screens.
+
+    Raises:
+        KeyboardInterrupt: the user pressed Ctrl-C.
+    """
+    if on_terminal():
+        show_screens(settings, is_over, messages)
+    print_lines(reader, is_over)
 
 
 def _send_broken(settings: Settings) -> None:

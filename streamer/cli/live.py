@@ -7,13 +7,13 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
-from streamer.cli.demo_view import view_of
+from streamer.cli.boards import Messages, on_terminal, print_lines, show_screens
 from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.notify_options import Asked, check_urls, notify_options
 from streamer.cli.options import read_settings, with_settings
@@ -27,12 +27,11 @@ from streamer.embedded.processes import Child
 from streamer.schemas.summaries import RunSummary
 from streamer.settings import Settings
 from streamer.sources.base import ConvertOptions
-from streamer.tail.follow import Standing
-from streamer.tail.session import Outcome, tail
+from streamer.tail.follow import FollowStatus
+from streamer.tail.session import TailResult, tail
 
 READY_SECONDS = 90.0
 STOP_SECONDS = 30.0
-LOOK_SECONDS = 0.1
 
 
 @click.command()
@@ -51,7 +50,7 @@ def command(
     asked: Asked | None,
     settings: Settings,
 ) -> None:
-    """Show the board of the benchmark that writes into RUN_DIR, as it goes, until Ctrl-C.
+    """Show the boards of the benchmark that writes into RUN_DIR, as it goes, until `q` or Ctrl-C.
 
     Uses the stack that `streamer up` runs, or the servers that are named; without any it starts one, which
     ends with this command and keeps its events. Other commands find it meanwhile.
@@ -78,6 +77,14 @@ class _FollowedRuns(StateReader):
         """Those of them that Redis has."""
         return [run for run in super().runs() if run.run_id in self.wanted] if self.wanted else []
 
+    def follows(self, run_id: str) -> bool:
+        """True if this run is followed."""
+        return run_id in self.wanted
+
+    def only(self) -> str | None:
+        """The run, if just one is followed."""
+        return next(iter(self.wanted)) if len(self.wanted) == 1 else None
+
 
 def _watch(
     stack: Settings,
@@ -86,21 +93,25 @@ def _watch(
     stop: threading.Event,
     keep_deleted: bool,
     asked: Asked | None,
-) -> Outcome:
+) -> TailResult:
     """The tail in a thread, the board in this one, until told to stop; then the results in full."""
     with _FollowedRuns(stack) as reader, ThreadPoolExecutor(1) as thread:
+        messages = Messages()
 
-        def tick(standing: Standing) -> None:
+        def tick(standing: FollowStatus) -> None:
             reader.wanted = frozenset([options.run_id] if options.run_id else standing.runs)
 
-        following: Future[Outcome] = thread.submit(
-            tail, stack, run_dir, options, stop, say, tick, keep_deleted=keep_deleted
+        following: Future[TailResult] = thread.submit(
+            tail, stack, run_dir, options, stop, messages.say, tick, keep_deleted=keep_deleted
         )
         following.add_done_callback(lambda _: stop.set())
         try:
-            with _notices(stack, asked, reader), view_of(reader) as view:
-                while not stop.wait(LOOK_SECONDS):
-                    view.look()
+            with _notices(stack, asked, reader, messages):
+                if on_terminal():
+                    with suppress(KeyboardInterrupt):  # which ends it, as `q` does
+                        show_screens(stack, stop.is_set, messages, shows=reader.follows, opens=reader.only)
+                else:
+                    print_lines(reader, stop.is_set)
         finally:
             stop.set()
         outcome = following.result()
@@ -113,7 +124,9 @@ def _watch(
 
 
 @contextmanager
-def _notices(stack: Settings, asked: Asked | None, reader: _FollowedRuns) -> Iterator[None]:
+def _notices(
+    stack: Settings, asked: Asked | None, reader: _FollowedRuns, messages: Messages
+) -> Iterator[None]:
     """Notices of the runs that are followed, while the block runs; none if nobody asked."""
     if asked is None:
         yield
@@ -122,9 +135,9 @@ def _notices(stack: Settings, asked: Asked | None, reader: _FollowedRuns) -> Ite
     from streamer.notifications.watch import Watch
 
     def watch() -> Watch:
-        return Watch(stack, asked.urls, asked.rules, say, lambda run_id: run_id in reader.wanted)
+        return Watch(stack, asked.urls, asked.rules, messages.say, reader.follows)
 
-    with watching(watch, say):
+    with watching(watch, messages.say):
         yield
 
 

@@ -20,7 +20,7 @@ from streamer.settings import Settings
 TOKENS = 1_000_000
 """Prices are shown in USD per this many tokens."""
 
-Row = dict[str, Any]
+PriceRow = dict[str, Any]
 
 
 @click.command()
@@ -55,7 +55,7 @@ def command(model: str | None, as_json: bool, prices: Path | None, settings: Set
         raise click.exceptions.Exit(FOUND_WRONG)
 
 
-def _row(table: PriceTable, model: str) -> Row:
+def _row(table: PriceTable, model: str) -> PriceRow:
     price = table.price(model)
     return {
         "model": model,
@@ -82,7 +82,7 @@ def _per_million(rate: Fraction | None) -> float | None:
     return None if rate is None else float(rate * TOKENS)
 
 
-def _show(row: Row, file: Path | None) -> None:
+def _show(row: PriceRow, file: Path | None) -> None:
     print_line(f"{row['model']}: {_origin(row['origin'], file)}; source: {row['source']}")
     for name, rate in row["usd_per_1m_tokens"].items():
         print_line(f"  {name.replace('_', ' '):<12} {_dollars(rate)}")
@@ -123,7 +123,7 @@ def _list(table: PriceTable, file: Path | None, as_json: bool) -> None:
     print_line(f"From {where}; every other model is looked up in genai-prices: streamer prices MODEL")
 
 
-def _cells(row: Row) -> list[str | None]:
+def _cells(row: PriceRow) -> list[str | None]:
     rates = row["usd_per_1m_tokens"].values()
     shown = [None if rate is None else _digits(rate) for rate in rates]
     return [row["model"], ", ".join(row["aliases"]), row["source"], *shown]

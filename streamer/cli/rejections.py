@@ -15,7 +15,14 @@ import click
 from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.options import Command, json_option, with_settings
 from streamer.cli.printing import print_json, print_line, print_table, say
-from streamer.ops.rejections import Again, Place, Rejected, read_rejection, read_rejections, requeue
+from streamer.ops.rejections import (
+    Again,
+    LogPosition,
+    StoredRejection,
+    read_rejection,
+    read_rejections,
+    requeue,
+)
 from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
 
@@ -27,10 +34,10 @@ class PlaceParameter(click.ParamType):
 
     name = "id"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Place:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> LogPosition:
         """The place, or a usage error."""
         try:
-            return value if isinstance(value, Place) else Place.parse(value)
+            return value if isinstance(value, LogPosition) else LogPosition.parse(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
@@ -66,7 +73,7 @@ class Chosen:
         """True if no filter was given."""
         return (self.code, self.run_id, self.since) == (None, None, None)
 
-    def read(self, settings: Settings) -> Iterator[Rejected]:
+    def read(self, settings: Settings) -> Iterator[StoredRejection]:
         """The rejections that are meant."""
         since_ms = self.since.timestamp() * 1000 if self.since else 0
         for rejected in read_rejections(settings):
@@ -126,7 +133,7 @@ def list_(chosen: Chosen, as_json: bool, settings: Settings) -> None:
 @click.option("--raw", is_flag=True, help="Write the original bytes, and nothing else, as they are.")
 @json_option
 @with_settings
-def show(place: Place, raw: bool, as_json: bool, settings: Settings) -> None:
+def show(place: LogPosition, raw: bool, as_json: bool, settings: Settings) -> None:
     """Show one rejection with the original bytes, escaped; --raw > FILE writes them to be corrected."""
     if raw and sys.stdout.isatty():
         raise click.UsageError(
@@ -155,7 +162,7 @@ def show(place: Place, raw: bool, as_json: bool, settings: Settings) -> None:
 @with_filters
 @with_settings
 def requeue_(
-    place: Place | None,
+    place: LogPosition | None,
     everything: bool,
     corrected: Path | None,
     force: bool,
@@ -192,7 +199,7 @@ def _still_wrong(again: Again) -> bool:
     return wrong is not None
 
 
-def _originals(found: Iterator[Rejected]) -> Iterator[Again]:
+def _originals(found: Iterator[StoredRejection]) -> Iterator[Again]:
     for rejected in found:
         if rejected.original is None:
             say(f"{rejected.place}: left out, since its bytes were not kept")
@@ -200,7 +207,7 @@ def _originals(found: Iterator[Rejected]) -> Iterator[Again]:
             yield Again(rejected, rejected.original)
 
 
-def _original(rejected: Rejected) -> bytes:
+def _original(rejected: StoredRejection) -> bytes:
     if rejected.original is None:
         raise click.ClickException(
             f"rejection {rejected.place} holds no bytes: the record had "
@@ -215,7 +222,7 @@ def _content(file: Path) -> bytes:
     return content.strip()
 
 
-def _row(rejected: Rejected) -> tuple[object, ...]:
+def _row(rejected: StoredRejection) -> tuple[object, ...]:
     message = rejected.message
     return (
         str(rejected.place),
@@ -233,12 +240,12 @@ def _time(timestamp_ms: int | None) -> str | None:
     return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _as_json(rejected: Rejected) -> dict[str, Any]:
+def _as_json(rejected: StoredRejection) -> dict[str, Any]:
     found = {"id": str(rejected.place), "rejected_at_ms": rejected.timestamp_ms}
     return found | rejected.message.model_dump(mode="json")
 
 
-def _print(rejected: Rejected) -> None:
+def _print(rejected: StoredRejection) -> None:
     message = rejected.message
     source = f"{message.source_topic}/{message.source_partition}@{message.source_offset}"
     for name, value in (

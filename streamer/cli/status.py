@@ -10,7 +10,7 @@ from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.options import json_option, with_settings
 from streamer.cli.printing import print_json, print_line, print_table, say
 from streamer.client.results import WorkerStatus
-from streamer.ops.health import Health, read_health
+from streamer.ops.health import DeploymentHealth, read_health
 from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
 
@@ -35,7 +35,7 @@ def command(as_json: bool, settings: Settings) -> None:
         raise click.exceptions.Exit(FOUND_WRONG)
 
 
-def _print(health: Health, now: datetime) -> None:
+def _print(health: DeploymentHealth, now: datetime) -> None:
     topics = f", {len(health.topics)} topics" if health.broker_answers else ""
     print_line(f"Broker  {health.broker}  {_answers(health.broker_answers)}{topics}")
     print_line(f"Redis   {health.redis}  {_answers(health.redis_answers)}")

@@ -19,7 +19,7 @@ from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
 from streamer.views.wording import accuracy, accuracy_name, grade_with_basis
 
-Message = dict[str, Any]
+MessageFields = dict[str, Any]
 
 
 @click.command()
@@ -69,7 +69,7 @@ def _show_json(feed: str, update: Update) -> None:
     print_json(canonical_json(_deleted(feed, update)) if update.value is None else update.value)
 
 
-def _deleted(feed: str, update: Update) -> Message:
+def _deleted(feed: str, update: Update) -> MessageFields:
     return {"deleted": True, "feed": feed, "key": update.key, "run_id": update.run_id}
 
 
@@ -83,7 +83,7 @@ def _show_line(feed: str, update: Update) -> None:
         print_line(f"{at} {_LINES[feed](update.message)}")
 
 
-def _group(message: Message) -> str:
+def _group(message: MessageFields) -> str:
     who = " ".join(str(part) for part in (message.get("tier"), message["agent_model"]) if part)
     of_planned = "" if message["runs_planned"] is None else f" of {message['runs_planned']}"
     return (
@@ -93,7 +93,7 @@ def _group(message: Message) -> str:
     )
 
 
-def _run(message: Message) -> str:
+def _run(message: MessageFields) -> str:
     return (
         f"{message['run_id']}: {message['resolved']} of {message['trials']} trials resolved, "
         f"{accuracy_name(message)} {accuracy(message)}, cost {dollars(message['total_cost'])}, "
@@ -101,7 +101,7 @@ def _run(message: Message) -> str:
     )
 
 
-def _news(message: Message) -> str:
+def _news(message: MessageFields) -> str:
     if message["type"] == "rescored":
         trial, before, after = message["trial"], _flat(message["before"]), _flat(message["after"])
         moved = [name for name in after if before.get(name) != after[name]]
@@ -114,13 +114,13 @@ def _news(message: Message) -> str:
     )
 
 
-def _flat(scored: Message) -> Message:
+def _flat(scored: MessageFields) -> MessageFields:
     """The single numbers of a score, FormulaCode's among them; a list has no place on a line."""
     single = {name: value for name, value in scored.items() if not isinstance(value, dict | list)}
     return single | (_flat(scored["formulacode"]) if scored.get("formulacode") else {})
 
 
-def _trial(message: Message) -> str:
+def _trial(message: MessageFields) -> str:
     verdict = {True: "resolved", False: "not resolved", None: "no verdict"}[message["resolved"]]
     derived = " (derived)" if message["verdict_source"] == "derived" else ""
     composite = message["composite_score"]
@@ -131,18 +131,18 @@ def _trial(message: Message) -> str:
     )
 
 
-def _place(trial: Message) -> str:
+def _place(trial: MessageFields) -> str:
     where = [trial["shard"], trial["tier"], trial["subtest"], trial["task_id"]]
     label = f"{trial['agent']}:{trial['model']}"
     return f"{' '.join(str(part) for part in where if part)} attempt {trial['attempt']} of {label}"
 
 
-def _rejection(message: Message) -> str:
+def _rejection(message: MessageFields) -> str:
     where = f"{message['source_topic']}/{message['source_partition']}@{message['source_offset']}"
     return f"{where} {message['code']}: {message['message']}"
 
 
-_LINES: dict[str, Callable[[Message], str]] = {
+_LINES: dict[str, Callable[[MessageFields], str]] = {
     "agent-model": _group,
     "tier": _group,
     "run": _run,

@@ -21,8 +21,8 @@ from streamer.kafka.broker import refuse_other_protocol
 from streamer.settings import Settings
 from streamer.sources.base import AUTO, ConvertOptions
 from streamer.sources.registry import HARNESSES
-from streamer.tail.follow import Standing
-from streamer.tail.session import Outcome, tail
+from streamer.tail.follow import FollowStatus
+from streamer.tail.session import TailResult, tail
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -113,7 +113,7 @@ def stopping() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def progress_of(standing: Standing) -> str:
+def progress_of(standing: FollowStatus) -> str:
     """How far it is, in one line."""
     if not standing.runs:
         return "no run yet"
@@ -121,7 +121,7 @@ def progress_of(standing: Standing) -> str:
     return f"{runs}: {_counts(standing)}"
 
 
-def summary_of(outcome: Outcome) -> str:
+def summary_of(outcome: TailResult) -> str:
     """What was done, in one line."""
     acknowledged = "all acknowledged" if not outcome.pending else f"{outcome.pending:,} not acknowledged"
     return (
@@ -130,7 +130,7 @@ def summary_of(outcome: Outcome) -> str:
     )
 
 
-def _counts(standing: Standing) -> str:
+def _counts(standing: FollowStatus) -> str:
     parts = [
         _plural(standing.trials, "trial"),
         f"{standing.waiting} being written" if standing.waiting else "",

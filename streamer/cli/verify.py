@@ -13,7 +13,7 @@ from streamer.cli.price_tables import price_table
 from streamer.cli.printing import UNSEEN, print_json, print_line, print_table, say
 from streamer.client.results import ReaderError
 from streamer.kafka.errors import KafkaError, TopicMissing, TopicUnreadable
-from streamer.ops.differences import Difference
+from streamer.ops.differences import Mismatch
 from streamer.ops.verify import Verdict, Verification
 from streamer.redis.errors import RedisError
 from streamer.schemas.base import SEMANTICS_VERSION
@@ -108,7 +108,7 @@ def exit_code(verdicts: Iterable[Verdict]) -> int:
     return 0 if outcomes == {"equal"} else UNVERIFIABLE
 
 
-def _row(difference: Difference) -> list[str]:
+def _row(difference: Mismatch) -> list[str]:
     log, found = (_short(digest) for digest in (difference.log, difference.found))
     where = difference.topic or "Redis"
     return [where, difference.key, log, found, ", ".join(difference.fields) or UNSEEN]

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
-from streamer.client.change_feed import StateUpdate, Watch
-from streamer.client.queries import Asking, Command, Questions
+from streamer.client.change_feed import ChangeFeed, StateUpdate
+from streamer.client.queries import Exchange, Queries, RedisCommand
 from streamer.client.reader import TIMEOUT_SECONDS, reachable
 from streamer.client.results import HistoryEntry, LeaderboardRow, RedisUnavailable, RunSnapshot, WorkerStatus
 from streamer.client.wait import NotReached, Predicate, finished
@@ -52,7 +52,7 @@ class AsyncStateReader:
         self._address = address(settings.redis)
         self._unheard: str | None = settings.redis  # the URL, until Redis has answered once
         self._keys = Keys(settings.namespace)
-        self._questions = Questions(self._keys)
+        self._questions = Queries(self._keys)
         with reachable(self._address, self._unheard):
             refuse_plaintext(settings.redis)
             options = settings.redis_options()
@@ -151,7 +151,7 @@ class AsyncStateReader:
             RedisUnavailable: Redis does not answer at the beginning; later outages are sat out.
             UnreadableSummary: a newer version of streamer wrote what stands there.
         """
-        watch = Watch(self._keys, run_id)
+        watch = ChangeFeed(self._keys, run_id)
         told = not from_now
         begun = False
         while True:
@@ -169,7 +169,7 @@ class AsyncStateReader:
                 log.warning("%s. Trying again", error)
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def _changes(self, watch: Watch, listener: Listener) -> AsyncIterator[StateUpdate]:
+    async def _changes(self, watch: ChangeFeed, listener: Listener) -> AsyncIterator[StateUpdate]:
         silence = FIRST_SILENCE_SECONDS
         while True:
             with reachable(self._address):
@@ -193,7 +193,7 @@ class AsyncStateReader:
                 await cancellable(pubsub.subscribe(self._keys.updates))
             yield Listener(pubsub, self._timeout)
 
-    async def _answer(self, question: Asking[T]) -> T:
+    async def _answer(self, question: Exchange[T]) -> T:
         try:
             commands = next(question)
             while True:
@@ -201,7 +201,7 @@ class AsyncStateReader:
         except StopIteration as end:
             return cast(T, end.value)
 
-    async def _replies(self, commands: list[Command]) -> list[Any]:
+    async def _replies(self, commands: list[RedisCommand]) -> list[Any]:
         with reachable(self._address, self._unheard):
             if len(commands) == 1:
                 asked = self._client.execute_command(*commands[0])  # type: ignore[no-untyped-call]

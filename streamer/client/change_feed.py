@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from streamer.client.queries import SUMMARIES, Asking, Questions, in_round_trips, parsed, stored_in
+from streamer.client.queries import SUMMARIES, Exchange, Queries, in_round_trips, parsed, stored_in
 from streamer.redis.entry import DELETED, parse_version, version_text
 from streamer.redis.keys import Keys
 from streamer.redis.script import read_run
@@ -41,7 +41,7 @@ class _Seen:
     digest: str | None
 
 
-class Watch:
+class ChangeFeed:
     """Remembers version and digest of every key that was told of; a lower version is never told again.
 
     Args:
@@ -51,11 +51,11 @@ class Watch:
 
     def __init__(self, keys: Keys, run_id: str | None) -> None:
         self._keys = keys
-        self._questions = Questions(keys)
+        self._questions = Queries(keys)
         self._run_id = run_id
         self._seen: dict[str, dict[str, _Seen]] = {}
 
-    def everything(self, *, thorough: bool) -> Asking[list[StateUpdate]]:
+    def everything(self, *, thorough: bool) -> Exchange[list[StateUpdate]]:
         """What is new anywhere; `thorough`: also where a value changed and its version did not."""
         if self._run_id is not None:
             run_ids = [self._run_id]
@@ -66,7 +66,7 @@ class Watch:
 
     def of_runs(
         self, run_ids: Iterable[str], named: Collection[str] = (), *, thorough: bool = False
-    ) -> Asking[list[StateUpdate]]:
+    ) -> Exchange[list[StateUpdate]]:
         """What is new in some runs, of each run from one moment.
 
         Args:

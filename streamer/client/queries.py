@@ -42,26 +42,26 @@ SUMMARIES: dict[str, type[RunSummary] | type[AgentModelSummary] | type[TierSumma
 
 T = TypeVar("T")
 Summary = TypeVar("Summary", bound=Published)
-Command: TypeAlias = tuple[str | int, ...]
-Asking: TypeAlias = Generator[list[Command], list[Any], T]
-Snapshot: TypeAlias = Asking[RunSnapshot]
-Place: TypeAlias = tuple[str, str]
+RedisCommand: TypeAlias = tuple[str | int, ...]
+Exchange: TypeAlias = Generator[list[RedisCommand], list[Any], T]
+Snapshot: TypeAlias = Exchange[RunSnapshot]
+Candidate: TypeAlias = tuple[str, str]
 """Run id and `AGENT:MODEL` (percent-encoded) of a candidate for a board."""
 
 
-class Questions:
+class Queries:
     """What `StateReader` and `AsyncStateReader` can be asked; they say what each question means."""
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
 
-    def runs(self) -> Asking[list[RunSummary]]:
+    def runs(self) -> Exchange[list[RunSummary]]:
         """All runs, the one with the latest event first."""
         run_ids = yield from self.run_ids()
         found = yield from self._summaries(RunSummary, map(self._keys.run, run_ids))
         return [run for run in found if run]
 
-    def run(self, run_id: str) -> Asking[RunSummary]:
+    def run(self, run_id: str) -> Exchange[RunSummary]:
         """One run; UnknownRun if Redis has none of this id."""
         [run] = yield from self._summaries(RunSummary, [self._keys.run(run_id)])
         if run is None:
@@ -84,11 +84,11 @@ class Questions:
         tiers = sorted(found["tier"], key=lambda tier: (tier.tier, tier.agent_model or ""))
         return RunSnapshot(found["run"][0], agents, tiers)
 
-    def agents(self, run_id: str) -> Asking[list[AgentModelSummary]]:
+    def agents(self, run_id: str) -> Exchange[list[AgentModelSummary]]:
         """Every agent:model of a run, baselines too, by label."""
         return (yield from self.snapshot(run_id, ["agent_model"])).agents
 
-    def tiers(self, run_id: str, within: bool) -> Asking[list[TierSummary]]:
+    def tiers(self, run_id: str, within: bool) -> Exchange[list[TierSummary]]:
         """The tiers of a run, by name; `within`: each followed by the agent:models within it."""
         return (yield from self.snapshot(run_id, ["tier", "within"] if within else ["tier"])).tiers
 
@@ -100,7 +100,7 @@ class Questions:
         labels: Mapping[str, str],
         limit: int | None,
         now: datetime,
-    ) -> Asking[list[LeaderboardRow]]:
+    ) -> Exchange[list[LeaderboardRow]]:
         """Agent:models by a metric, best first."""
         if metric not in BOARD_METRICS:
             raise UnknownMetric(metric)
@@ -119,14 +119,14 @@ class Questions:
         standing = [summary for summary in found if summary and summary.run_id in states]
         return ranked(BOARD_METRICS[metric], standing, states)[:limit]
 
-    def history(self, run_id: str, limit: int | None) -> Asking[list[HistoryEntry]]:
+    def history(self, run_id: str, limit: int | None) -> Exchange[list[HistoryEntry]]:
         """Emissions of a run, oldest first; `limit`: the latest so many."""
         yield from self.run(run_id)
-        count: Command = () if limit is None else ("COUNT", limit)
+        count: RedisCommand = () if limit is None else ("COUNT", limit)
         [entries] = yield [("XREVRANGE", self._keys.history(run_id), "+", "-", *count)]
         return [history_entry(_text(at), fields) for at, fields in reversed(entries or []) if fields]
 
-    def workers(self) -> Asking[list[WorkerStatus]]:
+    def workers(self) -> Exchange[list[WorkerStatus]]:
         """The last heartbeat of every worker, by worker id."""
         [heartbeats] = yield [("HGETALL", self._keys.workers)]
         found = []
@@ -136,14 +136,14 @@ class Questions:
             found.append(WorkerStatus(_text(worker_id), at, status))
         return sorted(found, key=lambda worker: worker.worker_id)
 
-    def run_ids(self) -> Asking[list[str]]:
+    def run_ids(self) -> Exchange[list[str]]:
         """Latest event first."""
         members = yield from self._board(self._keys.runs)
         return [decode_id(run) for run in reversed(members)]
 
     def _places(
         self, metric: str, run: str | None, benchmark: str | None, labels: Mapping[str, str]
-    ) -> Asking[list[Place]]:
+    ) -> Exchange[list[Candidate]]:
         """Who may stand on the board that was asked for."""
         if run is not None:
             runs = [(yield from self.run(run))]
@@ -159,17 +159,17 @@ class Questions:
                 places += [(found.run_id, label) for label in board]
         return places
 
-    def _require_benchmark(self, benchmark: str) -> Asking[None]:
+    def _require_benchmark(self, benchmark: str) -> Exchange[None]:
         runs = yield from self.runs()
         known = {run.benchmark for run in runs if run.benchmark}
         if benchmark not in known:
             raise UnknownBenchmark(benchmark, known)
 
-    def _board(self, key: str) -> Asking[list[str]]:
+    def _board(self, key: str) -> Exchange[list[str]]:
         [members] = yield [("ZRANGE", key, 0, -1)]
         return [_text(member) for member in members]
 
-    def _summaries(self, kind: type[Summary], keys: Iterable[str]) -> Asking[list[Summary | None]]:
+    def _summaries(self, kind: type[Summary], keys: Iterable[str]) -> Exchange[list[Summary | None]]:
         """The summaries under these keys, None where there is none."""
         every = list(keys)
         values = yield from in_round_trips([("GET", key) for key in every])
@@ -181,7 +181,7 @@ def stored_in(reply: Sequence[Any]) -> dict[str, bytes | None]:
     return {_text(suffix): value for suffix, value in zip(reply[1::2], reply[2::2], strict=True)}
 
 
-def in_round_trips(commands: Sequence[Command]) -> Asking[list[Any]]:
+def in_round_trips(commands: Sequence[RedisCommand]) -> Exchange[list[Any]]:
     """Replies to any number of commands, some hundred at a time."""
     replies: list[Any] = []
     for start in range(0, len(commands), KEYS_PER_ROUND_TRIP):

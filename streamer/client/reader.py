@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
-from streamer.client.queries import Asking, Command, Questions
+from streamer.client.queries import Exchange, Queries, RedisCommand
 from streamer.client.results import (
     HistoryEntry,
     LeaderboardRow,
@@ -47,7 +47,7 @@ class StateReader:
     def __init__(self, settings: Settings | None = None, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         settings = settings or Settings()
         self._address, self._url = address(settings.redis), settings.redis
-        self._questions = Questions(Keys(settings.namespace))
+        self._questions = Queries(Keys(settings.namespace))
         with reachable(self._address, self._url):
             refuse_plaintext(settings.redis)
             self._client = sync_client(settings.redis, settings.redis_options(), timeout_seconds)
@@ -148,7 +148,7 @@ class StateReader:
                 raise NotReached(run_id, timeout_seconds, last)
             time.sleep(POLL_SECONDS)
 
-    def _answer(self, question: Asking[T]) -> T:
+    def _answer(self, question: Exchange[T]) -> T:
         try:
             commands = next(question)
             while True:
@@ -156,7 +156,7 @@ class StateReader:
         except StopIteration as end:
             return cast(T, end.value)
 
-    def _replies(self, commands: list[Command]) -> list[Any]:
+    def _replies(self, commands: list[RedisCommand]) -> list[Any]:
         with reachable(self._address, self._url):
             if len(commands) == 1:
                 return [self._client.execute_command(*commands[0])]  # type: ignore[no-untyped-call]

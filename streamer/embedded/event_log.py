@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from streamer.embedded.journal import Journal
 from streamer.embedded.journal_format import Frame
-from streamer.kafka.record_batches import Batch, Packer
-from streamer.kafka.wire import Answer, Connection
+from streamer.kafka.record_batches import Packer, RecordBatch
+from streamer.kafka.wire import Connection, ProduceResult
 
 STORAGE_ERROR = 56
 """Kafka's KAFKA_STORAGE_ERROR: producers try again."""
@@ -26,11 +26,11 @@ Trouble = Callable[[OSError | None], None]
 """Called when the journal cannot be written, and with None when it can be written again."""
 
 
-class _Waiting(NamedTuple):
+class _QueuedBatch(NamedTuple):
     partition: int
-    batch: Batch
+    batch: RecordBatch
     keep: bool
-    answer: asyncio.Future[Answer]
+    answer: asyncio.Future[ProduceResult]
 
 
 class EventLog:
@@ -49,12 +49,12 @@ class EventLog:
         self._broker = broker
         self._trouble = trouble
         self._failing = False
-        self._waiting: asyncio.Queue[_Waiting] = asyncio.Queue()
+        self._waiting: asyncio.Queue[_QueuedBatch] = asyncio.Queue()
 
-    async def append(self, partition: int, batch: Batch, *, keep: bool) -> Answer:
+    async def append(self, partition: int, batch: RecordBatch, *, keep: bool) -> ProduceResult:
         """Keep a batch, if told to, and append it; STORAGE_ERROR if the disk does not take it."""
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        await self._waiting.put(_Waiting(partition, batch, keep, answer))
+        answer: asyncio.Future[ProduceResult] = asyncio.get_running_loop().create_future()
+        await self._waiting.put(_QueuedBatch(partition, batch, keep, answer))
         return await answer
 
     async def run(self) -> None:
@@ -70,7 +70,7 @@ class EventLog:
             if group:
                 await self._append(group)
 
-    async def _journalled(self, group: list[_Waiting], journal: Journal) -> bool:
+    async def _journalled(self, group: list[_QueuedBatch], journal: Journal) -> bool:
         """True if the journal has them; otherwise they are answered."""
         batches = [(waiting.partition, *waiting.batch) for waiting in group]
         try:
@@ -78,16 +78,16 @@ class EventLog:
         except OSError as error:
             self._tell(error)
             for waiting in group:
-                _settle(waiting, Answer(waiting.partition, STORAGE_ERROR))
+                _answer(waiting, ProduceResult(waiting.partition, STORAGE_ERROR))
             return False
         self._tell(None)
         return True
 
-    async def _append(self, group: list[_Waiting]) -> None:
+    async def _append(self, group: list[_QueuedBatch]) -> None:
         batches = [(waiting.partition, waiting.batch.data) for waiting in group]
         offsets = await self._broker.append(self.topic, batches)
         for waiting in group:
-            _settle(waiting, Answer(waiting.partition, 0, offsets[waiting.partition]))
+            _answer(waiting, ProduceResult(waiting.partition, 0, offsets[waiting.partition]))
             offsets[waiting.partition] += waiting.batch.events
 
     def _tell(self, error: OSError | None) -> None:
@@ -108,7 +108,7 @@ async def load(
     size = events = 0
     for frame in frames:
         partition = frame.partition % partitions
-        for batch in packers[partition].add(Batch(frame.events, frame.batch)):
+        for batch in packers[partition].add(RecordBatch(frame.events, frame.batch)):
             ready.append((partition, batch.data))
             size += len(batch.data)
         events += frame.events
@@ -121,6 +121,6 @@ async def load(
     return events
 
 
-def _settle(waiting: _Waiting, answer: Answer) -> None:
+def _answer(waiting: _QueuedBatch, answer: ProduceResult) -> None:
     if not waiting.answer.done():  # its connection may have ended
         waiting.answer.set_result(answer)

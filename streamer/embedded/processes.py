@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from streamer.embedded import parent_death as guard
+from streamer.embedded import parent_death
 from streamer.embedded.errors import ServerFailed
 
 READY_SECONDS = 15.0
@@ -19,9 +19,9 @@ POLL_SECONDS = 0.02
 
 
 class Child:
-    """A program started through the guard, in a process group of its own (Ctrl-C reaches only us).
+    """A program started through `parent_death`, in a process group of its own (Ctrl-C reaches only us).
 
-    Start it from a thread that lives as long as the program should (see `guard`).
+    Start it from a thread that lives as long as the program should (see `parent_death`).
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Child:
         """Start the program; output is appended to the log, or dropped without one."""
         if self.alive:
             raise RuntimeError(f"{self.name} already runs as process {self.pid}; stop it first")
-        argv = [sys.executable, "-I", "-S", guard.__file__, str(os.getpid()), *self.argv]
+        argv = [sys.executable, "-I", "-S", parent_death.__file__, str(os.getpid()), *self.argv]
         with Path(self.log or os.devnull).open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603  (our own servers)
                 argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=self.env, process_group=0

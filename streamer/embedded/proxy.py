@@ -16,9 +16,9 @@ from streamer.kafka.record_batches import BatchRefused, accepted
 from streamer.kafka.wire import (
     API_VERSIONS,
     PRODUCE,
-    Answer,
     Connection,
     Produce,
+    ProduceResult,
     Records,
     Request,
     only_offered_versions,
@@ -85,21 +85,21 @@ class Proxy:
                 return await broker.ask(frame)
             await broker.tell(frame)
             return None
-        answers: list[tuple[str, Sequence[Answer]]] = []
+        answers: list[tuple[str, Sequence[ProduceResult]]] = []
         if others := [(topic, records) for topic, records in produce.topics if topic != self._log.topic]:
             answers += read_answers(await broker.ask(produce.only(others)), produce.head.version)
         keep = produce.client_id != self._forwarder
         answers += [(self._log.topic, await self._append(records, keep)) for records in events]
         return produce.response(answers) if produce.acks else None
 
-    async def _append(self, records: Records, keep: bool) -> Sequence[Answer]:
+    async def _append(self, records: Records, keep: bool) -> Sequence[ProduceResult]:
         return await asyncio.gather(*(self._answer(partition, data, keep) for partition, data in records))
 
-    async def _answer(self, partition: int, records: bytes | None, keep: bool) -> Answer:
+    async def _answer(self, partition: int, records: bytes | None, keep: bool) -> ProduceResult:
         if not 0 <= partition < self._partitions:
-            return Answer(partition, UNKNOWN_PARTITION)
+            return ProduceResult(partition, UNKNOWN_PARTITION)
         try:
             batch = accepted(records)
         except BatchRefused as refused:
-            return Answer(partition, refused.code)
+            return ProduceResult(partition, refused.code)
         return await self._log.append(partition, batch, keep=keep)

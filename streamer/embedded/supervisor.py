@@ -16,7 +16,7 @@ MAX_FAILURES = 10
 """So many short lives in a row, and it is given up: about a minute."""
 
 
-class Keeper:
+class Supervisor:
     """Looks after one child.
 
     Args:

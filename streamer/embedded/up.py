@@ -31,7 +31,7 @@ from streamer.embedded.memory import MemoryWatch, default_limit_bytes, resident_
 from streamer.embedded.probe import claimed_port
 from streamer.embedded.processes import Child
 from streamer.embedded.signals import Stopped, stopped_by_signals
-from streamer.embedded.supervisor import Keeper
+from streamer.embedded.supervisor import Supervisor
 from streamer.embedded.valkey import Valkey, valkey_binary
 from streamer.redis.connect import sync_client
 from streamer.redis.errors import RedisError
@@ -161,11 +161,11 @@ class Up:
         environment_of_worker = environment | {"STREAMER_CLIENT_ID": forwarder}
         self._worker = Child("The worker", worker, log=logs / "worker.log", env=environment_of_worker)
         self._keepers = [
-            Keeper(self._redis.child, self._redis.start, echo),
-            Keeper(self._worker, self._worker.start, echo),
+            Supervisor(self._redis.child, self._redis.start, echo),
+            Supervisor(self._worker, self._worker.start, echo),
         ]
         page = (*WEB, str(self._web_port))
-        self._extras: list[tuple[Child, Keeper]] = []
+        self._extras: list[tuple[Child, Supervisor]] = []
         if self._web_port:
             self._add(Child("The web page", page, log=logs / "web.log", env=environment))
         if extra:
@@ -223,7 +223,7 @@ class Up:
         time.sleep(LOOK_SECONDS)
 
     def _add(self, child: Child) -> None:
-        self._extras.append((child, Keeper(child, child.start, self._echo)))
+        self._extras.append((child, Supervisor(child, child.start, self._echo)))
 
     def _look_at_extras(self, now: float) -> None:
         """What does not stay alive, and is not needed, is done without."""

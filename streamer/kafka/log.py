@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator
 
 from streamer.kafka.partitioner import partition_of
 from streamer.kafka.partitions import partitions_of
-from streamer.kafka.reader import ConsumerRecord, PartitionReader, Place
+from streamer.kafka.reader import ConsumerRecord, PartitionId, PartitionReader
 from streamer.settings import Settings
 
 
@@ -60,7 +60,7 @@ async def read_batches(
             yield batch
 
 
-async def read_partition(settings: Settings, place: Place) -> list[ConsumerRecord]:
+async def read_partition(settings: Settings, place: PartitionId) -> list[ConsumerRecord]:
     """All records of one partition that exists, up to its present end; for small topics."""
     async with PartitionReader(settings, [place]) as reader:
         ends = await reader.ends()
@@ -68,7 +68,7 @@ async def read_partition(settings: Settings, place: Place) -> list[ConsumerRecor
 
 
 async def records_between(
-    settings: Settings, place: Place, start: int | None, stop: int
+    settings: Settings, place: PartitionId, start: int | None, stop: int
 ) -> AsyncGenerator[list[ConsumerRecord]]:
     """Batches of the records with `start` <= offset < `stop`; `start` None: the first one.
 
@@ -83,7 +83,7 @@ async def records_between(
             yield batch
 
 
-async def ends_of(settings: Settings, places: Collection[Place]) -> dict[Place, int]:
+async def ends_of(settings: Settings, places: Collection[PartitionId]) -> dict[PartitionId, int]:
     """Where partitions end now; see :meth:`PartitionReader.ends`."""
     if not places:
         return {}

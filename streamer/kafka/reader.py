@@ -27,7 +27,7 @@ from streamer.settings import Settings
 ConsumerRecord: TypeAlias = Any
 """aiokafka's record: topic, partition, offset, timestamp (Unix ms), key, value (bytes or None), headers."""
 
-Place: TypeAlias = tuple[str, int]
+PartitionId: TypeAlias = tuple[str, int]
 """Topic and partition. Named tuples of the two, such as Faust's TP, are equal to it."""
 
 
@@ -36,7 +36,7 @@ def following_wait_ms(settings: Settings) -> int:
     return SHORT_WAIT_MS if settings.embedded else FETCH_WAIT_MS
 
 
-def stable_end(consumer: AIOKafkaConsumer, place: Place) -> int | None:
+def stable_end(consumer: AIOKafkaConsumer, place: PartitionId) -> int | None:
     """The end that the last fetch saw, open transactions left out; None before a fetch."""
     at = TopicPartition(*place)
     stable: int | None = consumer.last_stable_offset(at)
@@ -59,7 +59,7 @@ class PartitionReader:
     def __init__(
         self,
         settings: Settings,
-        places: Iterable[Place],
+        places: Iterable[PartitionId],
         *,
         wait_ms: int = SHORT_WAIT_MS,
         group: str | None = None,
@@ -88,19 +88,19 @@ class PartitionReader:
     async def __aexit__(self, *_: object) -> None:
         await self._consumer.stop()
 
-    async def beginnings(self) -> dict[Place, int]:
+    async def beginnings(self) -> dict[PartitionId, int]:
         """Offset of the first record that is still there, of each partition."""
         return dict(await self._consumer.beginning_offsets(self._places))
 
-    async def ends(self, patience_seconds: float = PATIENCE_SECONDS) -> dict[Place, int]:
+    async def ends(self, patience_seconds: float = PATIENCE_SECONDS) -> dict[PartitionId, int]:
         """Where each partition ends now; what transactions hold open is left out. Ask before reading.
 
         Raises:
             TopicUnreadable: the broker answers no fetch for so long.
             KafkaError: it cannot say, or refuses.
         """
-        reported: Mapping[Place, int] = await self._consumer.end_offsets(self._places)
-        left, ends = self._assigned(reported), dict[Place, int]()
+        reported: Mapping[PartitionId, int] = await self._consumer.end_offsets(self._places)
+        left, ends = self._assigned(reported), dict[PartitionId, int]()
         clock = asyncio.get_running_loop().time
         deadline = clock() + patience_seconds
         while left:
@@ -113,8 +113,8 @@ class PartitionReader:
 
     async def read(
         self,
-        start: Mapping[Place, int],
-        stop: Mapping[Place, int] | None,
+        start: Mapping[PartitionId, int],
+        stop: Mapping[PartitionId, int] | None,
         *,
         patience_seconds: float | None = PATIENCE_SECONDS,
     ) -> AsyncIterator[list[ConsumerRecord]]:
@@ -150,7 +150,7 @@ class PartitionReader:
             if left and patience_seconds is not None and clock() - heard > patience_seconds:
                 raise TopicUnreadable(left, patience_seconds)
 
-    async def committed(self) -> dict[Place, int | None]:
+    async def committed(self) -> dict[PartitionId, int | None]:
         """Offset up to which the group is done with each partition; None where it never said."""
         return {place: await self._consumer.committed(place) for place in self._places}
 
@@ -159,7 +159,7 @@ class PartitionReader:
         self._assigned(dict.fromkeys(self._places, offset))
         await self._consumer.commit(dict.fromkeys(self._places, offset))
 
-    def _assigned(self, start: Mapping[Place, int]) -> set[TopicPartition]:
+    def _assigned(self, start: Mapping[PartitionId, int]) -> set[TopicPartition]:
         """All partitions, fetched from `start` on.
 
         They are assigned once, each with its offset at once, and sought from then on. While aiokafka looks
@@ -184,7 +184,7 @@ class PartitionReader:
             return -1
         return int(await self._consumer.position(place))
 
-    def _without(self, left: set[TopicPartition], done: Iterable[Place]) -> set[TopicPartition]:
+    def _without(self, left: set[TopicPartition], done: Iterable[PartitionId]) -> set[TopicPartition]:
         """The others; what is done is not fetched any more."""
         ended = left.intersection(done)
         if ended:

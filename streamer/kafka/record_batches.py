@@ -44,14 +44,14 @@ class BatchRefused(Exception):
         self.code = code
 
 
-class Batch(NamedTuple):
+class RecordBatch(NamedTuple):
     """A record batch and how many events it has."""
 
     events: int
     data: bytes
 
 
-def accepted(records: bytes | None) -> Batch:
+def accepted(records: bytes | None) -> RecordBatch:
     """The one batch of a produce request, as it is kept: without its producer's numbers.
 
     A repeated send is an event twice, which counts once (R17). The numbers would make the broker refuse the
@@ -79,7 +79,7 @@ def accepted(records: bytes | None) -> Batch:
         raise BatchRefused(INVALID) from None
     if not found == events == last_delta + 1:
         raise BatchRefused(INVALID)
-    return Batch(events, _sealed(plain if len(plain) < WORTH_PACKING * len(records) else records))
+    return RecordBatch(events, _sealed(plain if len(plain) < WORTH_PACKING * len(records) else records))
 
 
 def unpacked(batch: bytes) -> Iterator[Any]:
@@ -107,7 +107,7 @@ class Packer:
         self._open: Any = None
         self._events = 0
 
-    def add(self, batch: Batch) -> Iterator[Batch]:
+    def add(self, batch: RecordBatch) -> Iterator[RecordBatch]:
         """Take a batch; what is full now. A large one stays as it is."""
         if len(batch.data) >= PACKED_BYTES // 4:
             yield from self.rest()
@@ -120,10 +120,10 @@ class Packer:
                 self._open = _builder(self._codec)
                 self._append(record)  # the first one always fits
 
-    def rest(self) -> Iterator[Batch]:
+    def rest(self) -> Iterator[RecordBatch]:
         """What is not full yet."""
         if self._open is not None:
-            yield Batch(self._events, bytes(self._open.build()))
+            yield RecordBatch(self._events, bytes(self._open.build()))
             self._open, self._events = None, 0
 
     def _append(self, record: Any) -> bool:

@@ -38,7 +38,7 @@ class ProtocolError(ConnectionError):
     """The other side said what it may not say; the connection ends."""
 
 
-class Answer(NamedTuple):
+class ProduceResult(NamedTuple):
     """What became of the records of one partition: an error code, 0 for none, and the first offset."""
 
     partition: int
@@ -88,7 +88,7 @@ class Produce(NamedTuple):
         """The same request for these topics, to be answered."""
         return _request(self.head, self.client_id, self.transactional_id, -1, topics)
 
-    def response(self, topics: Sequence[tuple[str, Sequence[Answer]]]) -> bytes:
+    def response(self, topics: Sequence[tuple[str, Sequence[ProduceResult]]]) -> bytes:
         """The response to it."""
         rest = (-1, 0) if self.head.version >= 5 else (-1,)  # no append time; the log starts at 0
         answers = [(topic, [(*answer, *rest) for answer in found]) for topic, found in topics]
@@ -96,10 +96,10 @@ class Produce(NamedTuple):
         return bytes(Int32.encode(self.head.correlation_id) + body)
 
 
-def read_answers(response: bytes, version: int) -> list[tuple[str, list[Answer]]]:
+def read_answers(response: bytes, version: int) -> list[tuple[str, list[ProduceResult]]]:
     """Answers in a response to a produce request, by topic."""
     read = _RESPONSES[version].decode(response[4:])
-    return [(topic, [Answer(*answer[:3]) for answer in answers]) for topic, answers in read.topics]
+    return [(topic, [ProduceResult(*answer[:3]) for answer in answers]) for topic, answers in read.topics]
 
 
 def only_offered_versions(response: bytes, version: int) -> bytes:

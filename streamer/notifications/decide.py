@@ -12,10 +12,18 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from streamer.client.lifecycle import is_over, state_and_status, state_of
-from streamer.notifications.notification import Json, Notice, board, group_name, named, run_name, standing
+from streamer.notifications.notification import (
+    Json,
+    Notification,
+    board,
+    group_name,
+    named,
+    run_name,
+    standing,
+)
 from streamer.schemas.summaries import RunSummary
 from streamer.text import dollars
-from streamer.views import wording as outcomes
+from streamer.views import wording
 
 ADOPTED, PENDING, TOLD = "adopted", "pending", "told"
 OLD = timedelta(days=1)
@@ -64,14 +72,14 @@ class RunMemory:
         """Remember, and have it written down."""
         self.told[key] = self.changed[key] = value
 
-    def once(self, key: str, about: str, what: str, body: str, run_id: str) -> Notice | None:
+    def once(self, key: str, about: str, what: str, body: str, run_id: str) -> Notification | None:
         """The notice, unless it was told, or is on its way from this process."""
         if self.told.get(key) in (ADOPTED, TOLD) or key in self.on_the_way:
             return None
         again = self.told.get(key) == PENDING
         self.told[key] = PENDING  # written down by whoever claims it
         self.on_the_way.add(key)
-        return Notice(run_id, key, f"{about} {what}", body, again)
+        return Notification(run_id, key, f"{about} {what}", body, again)
 
 
 class Decider:
@@ -108,12 +116,12 @@ class Decider:
         fresh, memory.changed = memory.changed, {}
         return fresh
 
-    def delivered(self, notice: Notice) -> None:
+    def delivered(self, notice: Notification) -> None:
         """A notice arrived, or was given up: it is never decided again."""
         if memory := self._runs.get(notice.run_id):
             memory.told[notice.key] = TOLD
 
-    def take(self, summary: Json, now: datetime, agents: Sequence[Json] = ()) -> list[Notice]:
+    def take(self, summary: Json, now: datetime, agents: Sequence[Json] = ()) -> list[Notification]:
         """What a summary that changed gives reason to tell; agents within tiers never do.
 
         Args:
@@ -128,12 +136,12 @@ class Decider:
             return []
         return _group(memory, summary)
 
-    def tick(self, now: datetime) -> list[Notice]:
+    def tick(self, now: datetime) -> list[Notification]:
         """What silence gives reason to tell."""
         found = (self._stalled(memory, now) for memory in self._runs.values())
         return [notice for notice in found if notice]
 
-    def _run(self, memory: RunMemory, run: Json, now: datetime, agents: Sequence[Json]) -> list[Notice]:
+    def _run(self, memory: RunMemory, run: Json, now: datetime, agents: Sequence[Json]) -> list[Notification]:
         before, memory.run = memory.run, run
         memory.is_over = is_over(RunSummary.model_validate(run))
         if before is None:
@@ -168,7 +176,7 @@ class Decider:
     def _budget_key(self) -> str:
         return f"budget:{self._rules.budget_usd!r}"
 
-    def _stalled(self, memory: RunMemory, now: datetime) -> Notice | None:
+    def _stalled(self, memory: RunMemory, now: datetime) -> Notification | None:
         """A slow run is no news at every trial: each stall told doubles what counts as the next."""
         run, after = memory.run, self._rules.stalled_after
         if run is None or after is None or memory.moved_at is None or memory.is_over:
@@ -185,7 +193,7 @@ class Decider:
         return notice
 
 
-def _group(memory: RunMemory, group: Json) -> list[Notice]:
+def _group(memory: RunMemory, group: Json) -> list[Notification]:
     """The first grade is no change; baselines have none worth telling."""
     name, grade = _group_key(group), group["grade"]
     if grade is None or group.get("baseline"):
@@ -196,9 +204,9 @@ def _group(memory: RunMemory, group: Json) -> list[Notice]:
     unsent = memory.told.get(key) == PENDING  # decided by a process that ended before it was delivered
     if last is None or (last == grade and not unsent):
         return []
-    words = outcomes.grade(group)
+    words = wording.grade(group)
     moved = f"{last} → {words}" if last != grade else words
-    grounds = outcomes.grade_with_basis(group)
+    grounds = wording.grade_with_basis(group)
     body = f"Grade {grounds}, {group['trials']:,} trials, cost {dollars(group['total_cost'])}"
     about = run_name(memory.run) if memory.run else named(group["run_id"])
     notice = memory.once(key, about, f"{group_name(group)}: grade {moved}", body, group["run_id"])

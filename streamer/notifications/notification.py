@@ -23,7 +23,7 @@ _LOOKALIKES = str.maketrans(
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class Notification:
     """Something to tell once.
 
     Attributes:

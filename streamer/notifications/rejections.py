@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from datetime import datetime, timedelta
 
-from streamer.notifications.notification import Notice, named
+from streamer.notifications.notification import Notification, named
 
 WINDOW = timedelta(minutes=1)
 QUIET = timedelta(hours=1)
@@ -28,7 +28,7 @@ class RejectionRate:
         self.told_at = told_at
         self._seen: deque[tuple[datetime, str, str | None]] = deque(maxlen=int(per_minute) + 1)
 
-    def take(self, code: str, run_id: str | None, now: datetime) -> Notice | None:
+    def take(self, code: str, run_id: str | None, now: datetime) -> Notification | None:
         """One more was rejected; the notice, if that is too many and none was told lately."""
         self._seen.append((now, code, run_id))
         while now - self._seen[0][0] >= WINDOW:
@@ -43,4 +43,4 @@ class RejectionRate:
             lines.append(f"Runs: {', '.join(map(named, runs[:MAX_CODES]))}")
         lines.append("`streamer rejections` shows them, and how they are published again".replace("`", "'"))
         title = f"more than {self._limit:g} records rejected within a minute"
-        return Notice("", KEY, title, "\n".join(lines))
+        return Notification("", KEY, title, "\n".join(lines))

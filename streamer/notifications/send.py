@@ -13,7 +13,7 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 
-from streamer.notifications.notification import Notice
+from streamer.notifications.notification import Notification
 
 RETRY_SECONDS = (1.0, 5.0, 25.0)
 """Pauses between attempts; after the last one a notice is given up."""
@@ -80,13 +80,13 @@ class Service:
         self._text = apprise.NotifyFormat.TEXT
         self._say = say
         self._retry_seconds = retry_seconds
-        self._waiting: queue.Queue[tuple[Notice, Callable[[], None]] | None] = queue.Queue(MAX_WAITING)
+        self._waiting: queue.Queue[tuple[Notification, Callable[[], None]] | None] = queue.Queue(MAX_WAITING)
         self._closing = threading.Event()
         self._failing = False
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
 
-    def send(self, notice: Notice, done: Callable[[], None]) -> None:
+    def send(self, notice: Notification, done: Callable[[], None]) -> None:
         """Send it soon; never waits. `done` is called, in another thread, when it arrived or was given up."""
         try:
             self._waiting.put_nowait((notice, done))
@@ -115,7 +115,7 @@ class Service:
                 self._fail()
                 done()
 
-    def _delivered(self, notice: Notice) -> bool:
+    def _delivered(self, notice: Notification) -> bool:
         for pause in (*self._retry_seconds, None):
             try:
                 if self._apprise.notify(title=notice.title, body=notice.body, body_format=self._text):

@@ -13,7 +13,7 @@ from streamer.client.feeds import follow
 from streamer.client.results import UnknownRun
 from streamer.notifications.decide import TOLD, Decider, Rules
 from streamer.notifications.memory import Memory
-from streamer.notifications.notification import Json, Notice
+from streamer.notifications.notification import Json, Notification
 from streamer.notifications.rejections import KEY, RejectionRate
 from streamer.notifications.send import Service, watch_name
 from streamer.settings import Settings
@@ -140,14 +140,14 @@ class Watch:
                 await self._memory.save("", {KEY: now().isoformat()})
                 self._send(notice)
 
-    async def _tell(self, run_id: str, notices: Sequence[Notice]) -> None:
+    async def _tell(self, run_id: str, notices: Sequence[Notification]) -> None:
         """Write down what changed, then send what nobody else has claimed."""
         await self._memory.save(run_id, self._decider.changed(run_id))
         for notice in notices:
             if notice.again or await self._memory.claim(run_id, notice.key):
                 self._send(notice)
 
-    def _send(self, notice: Notice) -> None:
+    def _send(self, notice: Notification) -> None:
         loop = asyncio.get_running_loop()
         self._left[notice.run_id, notice.key] = len(self._services)
 
@@ -158,7 +158,7 @@ class Watch:
         for service in self._services:
             service.send(notice, done)
 
-    def _arrived(self, notice: Notice) -> None:
+    def _arrived(self, notice: Notification) -> None:
         """One service has taken it or given it up; when all have, it is told."""
         place = (notice.run_id, notice.key)
         self._left[place] -= 1

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from streamer.aggregate.changes import ScoredChange, SummaryChange
-from streamer.ops.published import SCORED, Place
+from streamer.ops.published import SCORED, TopicKey
 from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.canonical import NOT_DIGESTED, digest_of
 
@@ -20,7 +20,7 @@ _ABSENT = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Mismatch:
     """One key that does not hold what the log says.
 
     Attributes:
@@ -42,25 +42,25 @@ class Difference:
     reason: str | None = None
 
 
-def difference(key: str, change: SummaryChange | None, value: bytes | None) -> Difference | None:
+def difference(key: str, change: SummaryChange | None, value: bytes | None) -> Mismatch | None:
     """What is wrong with a stored summary by the log; None if nothing is."""
     log = None if change is None else change.digest
     if value is None:
-        return Difference(key, log, None)
+        return Mismatch(key, log, None)
     try:
         stored: dict[str, Any] = orjson.loads(value)
         found = digest_of(stored)
     except (orjson.JSONDecodeError, AttributeError):
-        return Difference(key, log, "unreadable")
+        return Mismatch(key, log, "unreadable")
     if found == log and stored.get("digest") == found:
         return None
     own = {"digest"} if stored.get("digest") != found else set()
     if change is None:
-        return Difference(key, None, found, tuple(sorted(own)))
+        return Mismatch(key, None, found, tuple(sorted(own)))
     told: dict[str, Any] = orjson.loads(change.value or b"{}")
     names = (told.keys() | stored.keys()) - NOT_DIGESTED
     differing = {name for name in names if told.get(name, _ABSENT) != stored.get(name, _ABSENT)}
-    return Difference(key, log, found, tuple(sorted(differing | own)), reason=_other_version(stored))
+    return Mismatch(key, log, found, tuple(sorted(differing | own)), reason=_other_version(stored))
 
 
 def _other_version(stored: Mapping[str, Any]) -> str | None:
@@ -78,13 +78,13 @@ def _other_version(stored: Mapping[str, Any]) -> str | None:
     )
 
 
-def other_bytes(place: Place, log: str, in_topic: bytes, in_redis: bytes) -> list[Difference]:
+def other_bytes(place: TopicKey, log: str, in_topic: bytes, in_redis: bytes) -> list[Mismatch]:
     """Topic and Redis hold the same summary: [] if in the same bytes too, else one difference."""
     if in_topic == in_redis:
         return []
     one, other = orjson.loads(in_topic), orjson.loads(in_redis)
     names = (name for name in one.keys() | other.keys() if one.get(name, _ABSENT) != other.get(name, _ABSENT))
-    return [Difference(place.text, log, log, tuple(sorted(names)), place.topic, place.partition)]
+    return [Mismatch(place.text, log, log, tuple(sorted(names)), place.topic, place.partition)]
 
 
 def scored_digests(changes: Iterable[ScoredChange]) -> dict[bytes, str]:
@@ -101,8 +101,8 @@ def digest_found(value: bytes) -> str:
 
 
 def scored_differences(
-    partition: int, log: Mapping[bytes, str], found: Mapping[Place, str]
-) -> list[Difference]:
+    partition: int, log: Mapping[bytes, str], found: Mapping[TopicKey, str]
+) -> list[Mismatch]:
     """Scored trials of a run that are missing, wrong, too many or in a wrong partition; the first ones.
 
     Args:
@@ -110,12 +110,12 @@ def scored_differences(
         log: key to digest by the log.
         found: place to digest in the topic.
     """
-    wanted = {Place(SCORED, partition, key): digest for key, digest in log.items()}
+    wanted = {TopicKey(SCORED, partition, key): digest for key, digest in log.items()}
     wrong = sorted(place for place in {*wanted, *found} if wanted.get(place) != found.get(place))
     named = [
-        Difference(place.text, wanted.get(place), found.get(place), (), SCORED, place.partition)
+        Mismatch(place.text, wanted.get(place), found.get(place), (), SCORED, place.partition)
         for place in wrong[:SHOWN_SCORED]
     ]
     if more := len(wrong) - len(named):
-        named.append(Difference(f"and {more:,} more", None, None, (), SCORED, partition))
+        named.append(Mismatch(f"and {more:,} more", None, None, (), SCORED, partition))
     return named

@@ -26,7 +26,7 @@ BROKER_AWAY = (KafkaError, OSError, TimeoutError)
 
 
 @dataclass(slots=True)
-class Health:
+class DeploymentHealth:
     """What was found.
 
     Attributes:
@@ -67,10 +67,10 @@ class Health:
         }
 
 
-def read_health(settings: Settings, now: datetime | None = None) -> Health:
+def read_health(settings: Settings, now: datetime | None = None) -> DeploymentHealth:
     """Ask everybody; never raises for what is away: that is a problem in the answer."""
     now = now or datetime.now(UTC)
-    health = Health(settings.bootstrap, address(settings.redis))
+    health = DeploymentHealth(settings.bootstrap, address(settings.redis))
     _ask_broker(settings, health)
     _ask_redis(settings, health)
     if health.redis_answers and health.partitions:
@@ -78,7 +78,7 @@ def read_health(settings: Settings, now: datetime | None = None) -> Health:
     return health
 
 
-def _ask_broker(settings: Settings, health: Health) -> None:
+def _ask_broker(settings: Settings, health: DeploymentHealth) -> None:
     names = Names(settings.namespace)
     try:
         existing = asyncio.run(read_partition_counts(settings))
@@ -94,7 +94,7 @@ def _ask_broker(settings: Settings, health: Health) -> None:
         health.problems.append(f"the broker at {settings.bootstrap} does not answer: {_said(error)}")
 
 
-def _ask_redis(settings: Settings, health: Health) -> None:
+def _ask_redis(settings: Settings, health: DeploymentHealth) -> None:
     try:
         with StateReader(settings) as reader:
             health.workers = reader.workers()
@@ -119,7 +119,7 @@ def _topic_problems(found: Mapping[str, int], names: Names) -> list[str]:
     ]
 
 
-def _worker_problems(health: Health, now: datetime) -> list[str]:
+def _worker_problems(health: DeploymentHealth, now: datetime) -> list[str]:
     live = health.live_workers(now)
     if not live:
         lag = sum(partition.lag for partition in health.partitions)

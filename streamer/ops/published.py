@@ -21,7 +21,7 @@ SCORED = "scored-trials"
 """Topic of the scored trials, likewise."""
 
 
-class Place(NamedTuple):
+class TopicKey(NamedTuple):
     """Where a value lies: topic without the namespace, partition, key as it stands there."""
 
     topic: str
@@ -32,7 +32,7 @@ class Place(NamedTuple):
     def run_id(self) -> str:
         """The run that the key names.
 
-        >>> Place("run-summaries", 0, b"a%7Cb|agent:model").run_id
+        >>> TopicKey("run-summaries", 0, b"a%7Cb|agent:model").run_id
         'a|b'
         """
         return decode_id(self.text.split("|", 1)[0])
@@ -43,7 +43,7 @@ class Place(NamedTuple):
         return self.key.decode("utf-8", "backslashreplace")
 
 
-def latest_of(settings: Settings, topic: str, *, run_id: str | None = None) -> dict[Place, bytes]:
+def latest_of(settings: Settings, topic: str, *, run_id: str | None = None) -> dict[TopicKey, bytes]:
     """The last value of each key of a topic; tombstoned keys left out.
 
     Args:
@@ -53,9 +53,9 @@ def latest_of(settings: Settings, topic: str, *, run_id: str | None = None) -> d
     Raises:
         TopicMissing, TopicUnreadable, KafkaError: see `read_topic`.
     """
-    found: dict[Place, bytes] = {}
+    found: dict[TopicKey, bytes] = {}
     for record in read_topic(settings, Names(settings.namespace).topic(topic), run_id=run_id):
-        place = Place(topic, record.partition, record.key or b"")
+        place = TopicKey(topic, record.partition, record.key or b"")
         if record.value is None:
             found.pop(place, None)
         else:
@@ -63,11 +63,11 @@ def latest_of(settings: Settings, topic: str, *, run_id: str | None = None) -> d
     return found
 
 
-def live_keys(settings: Settings, topic: str) -> set[Place]:
+def live_keys(settings: Settings, topic: str) -> set[TopicKey]:
     """The keys of a topic that have a value; the values are not kept."""
-    found: set[Place] = set()
+    found: set[TopicKey] = set()
     for record in read_topic(settings, Names(settings.namespace).topic(topic)):
-        place = Place(topic, record.partition, record.key or b"")
+        place = TopicKey(topic, record.partition, record.key or b"")
         if record.value is None:
             found.discard(place)
         else:
@@ -75,9 +75,9 @@ def live_keys(settings: Settings, topic: str) -> set[Place]:
     return found
 
 
-def summaries_by_run(settings: Settings, run_id: str | None = None) -> dict[str, dict[Place, bytes]]:
+def summaries_by_run(settings: Settings, run_id: str | None = None) -> dict[str, dict[TopicKey, bytes]]:
     """The latest summaries by run, of all runs or of those in the partition of one."""
-    found: dict[str, dict[Place, bytes]] = {}
+    found: dict[str, dict[TopicKey, bytes]] = {}
     for topic in TOPICS.values():
         for place, value in latest_of(settings, topic, run_id=run_id).items():
             found.setdefault(place.run_id, {})[place] = value

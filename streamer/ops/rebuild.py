@@ -28,7 +28,7 @@ from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
 from streamer.kafka.partitions import add_partitions, ours, read_partition_counts
 from streamer.kafka.reader import PartitionReader
-from streamer.ops.published import SCORED, TOPICS, Place, latest_of, live_keys
+from streamer.ops.published import SCORED, TOPICS, TopicKey, latest_of, live_keys
 from streamer.ops.verify import REDIS_TIMEOUT_SECONDS
 from streamer.redis.connect import sync_client
 from streamer.redis.entry import parse_version
@@ -97,7 +97,7 @@ class Switch:
                 )
             time.sleep(POLL_SECONDS)
 
-    def switch(self, places: Collection[Place], ghosts: Collection[str]) -> Switched:
+    def switch(self, places: Collection[TopicKey], ghosts: Collection[str]) -> Switched:
         """Begin the next epoch without state pages, and remove what the log knows nothing of.
 
         Args:
@@ -169,7 +169,7 @@ class Switch:
                     with suppress(ValueError):
                         yield parse_version(version)[0]
 
-    async def _write(self, epoch: int, places: Sequence[Place]) -> None:
+    async def _write(self, epoch: int, places: Sequence[TopicKey]) -> None:
         """The epoch first: should this break off, whatever is published from then on stands above the old."""
         async with producing(self._settings) as producer:
             for key, value in ((EPOCH_KEY, epoch_value(epoch)), (LOG_KEY, uuid.uuid4().hex[:12].encode())):

@@ -44,12 +44,12 @@ class NoSuchRejection(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LogPosition:
     """Where a rejection lies.
 
-    >>> Place.parse("3:17")
-    Place(partition=3, offset=17)
-    >>> str(Place(3, 17))
+    >>> LogPosition.parse("3:17")
+    LogPosition(partition=3, offset=17)
+    >>> str(LogPosition(3, 17))
     '3:17'
     """
 
@@ -69,7 +69,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class StoredRejection:
     """A rejection where it lies.
 
     Attributes:
@@ -78,7 +78,7 @@ class Rejected:
         message: what it says.
     """
 
-    place: Place
+    place: LogPosition
     timestamp_ms: int
     message: Rejection
 
@@ -111,7 +111,7 @@ class Rejected:
 class Again:
     """What is to be published in the place of a rejected record."""
 
-    rejected: Rejected
+    rejected: StoredRejection
     value: bytes
 
     @property
@@ -136,7 +136,7 @@ def still_wrong(value: bytes) -> Reason | None:
     return Reason(rejection.code, rejection.message)
 
 
-def read_rejections(settings: Settings) -> Iterator[Rejected]:
+def read_rejections(settings: Settings) -> Iterator[StoredRejection]:
     """Every rejection up to the present end of the topic; what is none is left out.
 
     Raises:
@@ -147,7 +147,7 @@ def read_rejections(settings: Settings) -> Iterator[Rejected]:
             yield rejected
 
 
-def read_rejection(settings: Settings, place: Place) -> Rejected:
+def read_rejection(settings: Settings, place: LogPosition) -> StoredRejection:
     """One rejection.
 
     Raises:
@@ -199,7 +199,7 @@ class _Requeuer(Publisher):
         future.add_done_callback(self._done)
 
 
-async def _read_one(settings: Settings, place: Place) -> Rejected | None:
+async def _read_one(settings: Settings, place: LogPosition) -> StoredRejection | None:
     topic = Names(settings.namespace).trial_rejections
     batches: Any = read_batches(settings, topic, [place.partition], start=place.offset)
     async with aclosing(batches) as reading:
@@ -210,12 +210,12 @@ async def _read_one(settings: Settings, place: Place) -> Rejected | None:
     return None
 
 
-def _rejected(record: ConsumerRecord) -> Rejected | None:
+def _rejected(record: ConsumerRecord) -> StoredRejection | None:
     try:
         message = Rejection.model_validate_json(record.value or b"")
     except ValidationError:
         return None
-    return Rejected(Place(record.partition, record.offset), record.timestamp, message)
+    return StoredRejection(LogPosition(record.partition, record.offset), record.timestamp, message)
 
 
 def _bytes(text: str | None) -> bytes | None:

@@ -22,7 +22,7 @@ from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
 from streamer.ops.differences import (
-    Difference,
+    Mismatch,
     difference,
     digest_found,
     other_bytes,
@@ -30,7 +30,7 @@ from streamer.ops.differences import (
 )
 from streamer.ops.folded_log import FoldedLog, fold_log
 from streamer.ops.lag import PartitionLag, read_lags
-from streamer.ops.published import SCORED, TOPICS, Place, summaries_by_run
+from streamer.ops.published import SCORED, TOPICS, TopicKey, summaries_by_run
 from streamer.redis.connect import SyncClient, sync_client
 from streamer.redis.entry import DELETED
 from streamer.redis.keys import Keys
@@ -42,7 +42,7 @@ from streamer.settings import Settings
 POLL_SECONDS = 0.1
 REDIS_TIMEOUT_SECONDS = 5.0
 
-Outcome = Literal["equal", "differs", "unverifiable"]
+VerifyResult = Literal["equal", "differs", "unverifiable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,9 @@ class Verdict:
     """
 
     run_id: str
-    outcome: Outcome
+    outcome: VerifyResult
     summaries: int = 0
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[Mismatch, ...] = ()
     reason: str | None = None
     in_log: bool = True
     semantics_version: int = SEMANTICS_VERSION
@@ -66,8 +66,8 @@ class Verdict:
 class _InTopics:
     """What the topics hold by run: bytes of summaries, digests of scored trials."""
 
-    summaries: Mapping[str, Mapping[Place, bytes]] = field(default_factory=dict)
-    scored: Mapping[str, Mapping[Place, str]] = field(default_factory=dict)
+    summaries: Mapping[str, Mapping[TopicKey, bytes]] = field(default_factory=dict)
+    scored: Mapping[str, Mapping[TopicKey, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Verification:
         self._keys = Keys(settings.namespace)
         self._prices = prices
         self._topics = topics
-        self.places: set[Place] = set()
+        self.places: set[TopicKey] = set()
         self.truncated = False
         self._count = 1
         self._deadline = time.monotonic() + wait_seconds
@@ -175,11 +175,11 @@ class Verification:
             for run in (sorted(every) if run_id is None else [run_id])
         ]
 
-    def _scored(self, run_id: str | None) -> dict[str, dict[Place, str]]:
+    def _scored(self, run_id: str | None) -> dict[str, dict[TopicKey, str]]:
         """Digests of the scored trials in their topic, by run."""
-        found: dict[str, dict[Place, str]] = {}
+        found: dict[str, dict[TopicKey, str]] = {}
         for record in read_topic(self._settings, self._names.topic(SCORED), run_id=run_id):
-            place = Place(SCORED, record.partition, record.key or b"")
+            place = TopicKey(SCORED, record.partition, record.key or b"")
             of_run = found.setdefault(place.run_id, {})
             if record.value is None:
                 of_run.pop(place, None)
@@ -215,11 +215,11 @@ class Verification:
         run_id: str,
         expected: Mapping[str, SummaryChange],
         in_redis: Mapping[str, bytes],
-        found: Mapping[Place, bytes],
-    ) -> Iterator[Difference]:
+        found: Mapping[TopicKey, bytes],
+    ) -> Iterator[Mismatch]:
         """Summaries in the topics against the log, and, where they are right, against the bytes in Redis."""
         number = partition_of(run_id, self._count)
-        wanted = {Place(TOPICS[c.kind], number, c.key.encode()): (key, c) for key, c in expected.items()}
+        wanted = {TopicKey(TOPICS[c.kind], number, c.key.encode()): (key, c) for key, c in expected.items()}
         self.places |= wanted.keys()
         for place in sorted({*wanted, *found}):
             key, change = wanted.get(place, ("", None))

@@ -25,7 +25,7 @@ MODEL_BYTES = 1024
 """What an entry of it, and a model, are taken to weigh until they are written."""
 
 
-class Held:
+class HeldBenchmarks:
     """A dictionary that belongs to somebody else and must not change; notices when it was filled anew."""
 
     __slots__ = ("_count", "_ends", "content")
@@ -48,7 +48,7 @@ def _ends(content: dict[str, Any]) -> tuple[object, object, object, object]:
     return *next(iter(content.items())), *next(reversed(content.items()))
 
 
-class Taken(NamedTuple):
+class CapturedEvent(NamedTuple):
     """An event that nobody has checked yet.
 
     Attributes:
@@ -58,24 +58,24 @@ class Taken(NamedTuple):
     """
 
     head: bytes | Event
-    benchmarks: Held | None
+    benchmarks: HeldBenchmarks | None
     size: int
 
 
-def take(event: AnEvent) -> Taken:
+def capture(event: AnEvent) -> CapturedEvent:
     """Take an event as it is now.
 
     Raises:
         TypeError: it is neither a mapping nor a model.
         InvalidEvent: it holds what JSON cannot, or too much.
 
-    >>> take({"type": "run_finished", "run_id": "r"}).head
+    >>> capture({"type": "run_finished", "run_id": "r"}).head
     b'{"run_id":"r","type":"run_finished"}'
     """
     if event.__class__ is not dict:  # asked first: the other questions take ten times as long
         if isinstance(event, Event):
             held = _held(event.benchmarks) if isinstance(event, TrialResult) else None
-            return Taken(event, held, MODEL_BYTES + _weight(held))
+            return CapturedEvent(event, held, MODEL_BYTES + _weight(held))
         if not isinstance(event, Mapping):
             kind = type(event).__name__
             raise TypeError(
@@ -86,7 +86,7 @@ def take(event: AnEvent) -> Taken:
         event = dict(event)
         del event["benchmarks"]
     head = _written(event)
-    return Taken(head, held, len(head) + _weight(held))
+    return CapturedEvent(head, held, len(head) + _weight(held))
 
 
 def written(content: Mapping[str, Any], where: str = "") -> bytes | Reason:
@@ -113,16 +113,16 @@ def named(head: Mapping[str, Any]) -> tuple[str | None, str | None]:
     return run_id if isinstance(run_id, str) else None, task_id if isinstance(task_id, str) else None
 
 
-def _held(benchmarks: Any) -> Held | None:
+def _held(benchmarks: Any) -> HeldBenchmarks | None:
     """A dictionary to hold; None for what is copied with the rest, or is no dictionary at all."""
     if benchmarks is None or not (benchmarks.__class__ is dict or isinstance(benchmarks, Mapping)):
         return None
     if len(benchmarks) <= COPIED_BENCHMARKS:
         return None
-    return Held(benchmarks if isinstance(benchmarks, dict) else dict(benchmarks))
+    return HeldBenchmarks(benchmarks if isinstance(benchmarks, dict) else dict(benchmarks))
 
 
-def _weight(held: Held | None) -> int:
+def _weight(held: HeldBenchmarks | None) -> int:
     return ENTRY_BYTES * len(held.content) if held else 0
 
 

@@ -14,7 +14,7 @@ from streamer.publish.publisher import Outgoing, Publisher
 STOP_SECONDS = 3.0
 
 
-class Link(Publisher):
+class BrokerConnection(Publisher):
     """A publisher that says of each batch whether it arrived.
 
     Attributes:

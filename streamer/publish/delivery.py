@@ -1,7 +1,7 @@
 """Takes events from any thread and brings them to the broker, over the disk while it is away.
 
 An event is in one of three places: in memory (bounded; from `accept` until it is acknowledged or on the
-disk), in the spill, or acknowledged. `Intake` checks what is in memory, in a thread of its own. Two tasks
+disk), in the spill, or acknowledged. `Inbox` checks what is in memory, in a thread of its own. Two tasks
 move it on. `_place_all` takes what was checked: to the broker if the link is known to be good, else to the
 disk. `_send_kept` connects, sends what is on the disk, and says that the link is good again.
 """
@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from streamer.publish.capture import Taken
-from streamer.publish.connection import Link, too_large
-from streamer.publish.delivery_status import Troubles
-from streamer.publish.inbox import Checked, Intake, Refused
+from streamer.publish.capture import CapturedEvent
+from streamer.publish.connection import BrokerConnection, too_large
+from streamer.publish.delivery_status import DeliveryStatus
+from streamer.publish.inbox import Inbox, Refused, Validated
 from streamer.publish.invalid_events import InvalidEvent
 from streamer.publish.publisher import Outgoing
 from streamer.publish.results import Counts, EventsLost
@@ -62,7 +62,7 @@ class Delivery:
         self._tell = tell
         self._settings = settings
         self._spill = Spill(directory)
-        self._troubles = Troubles(settings.bootstrap, directory)
+        self._status = DeliveryStatus(settings.bootstrap, directory)
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Outgoing] = deque()
         self._in_hand: list[Outgoing] = []
@@ -72,24 +72,24 @@ class Delivery:
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
         self._progress = asyncio.Event()
-        self._link: Link | None = None
+        self._link: BrokerConnection | None = None
         self._delay = FIRST_RETRY_SECONDS
         self._prepare()
-        self._intake = Intake(self._hand_on, lambda: self.problem)
+        self._inbox = Inbox(self._hand_on, lambda: self.problem)
         self._tasks = [asyncio.create_task(work) for work in (self._place_all(), self._send_kept())]
 
-    def accept(self, taken: Taken) -> None:
+    def accept(self, taken: CapturedEvent) -> None:
         """Take an event; never waits.
 
         Raises:
             NotAccepted: memory is full.
             RuntimeError: closed.
         """
-        self._intake.accept(taken)
+        self._inbox.accept(taken)
 
     def count_unfit(self) -> None:
         """Count an event that was none, as its publisher was told at once."""
-        self._intake.count_unfit()
+        self._inbox.count_unfit()
 
     @property
     def counts(self) -> Counts:
@@ -97,21 +97,21 @@ class Delivery:
         if self._final is not None:
             return self._final
         pending, files = self.pending, tuple(self._spill.files)
-        return Counts(self._sent, self._spilled, self._rejected + self._intake.unfit, pending, files)
+        return Counts(self._sent, self._spilled, self._rejected + self._inbox.unfit, pending, files)
 
     @property
     def pending(self) -> int:
         """Events that are not acknowledged."""
-        return self._intake.waiting + self._spill.unsent
+        return self._inbox.waiting + self._spill.unsent
 
     @property
     def problem(self) -> str | None:
         """Why events do not arrive or could not be kept at the moment, None if all is well."""
-        return self._troubles.text
+        return self._status.text
 
     async def flush(self, seconds: float | None) -> bool:
         """Wait until everything is acknowledged; False if it is not in time, or when `close` ends."""
-        self._intake.hurry()
+        self._inbox.hurry()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self.pending and self._final is None:
@@ -125,7 +125,7 @@ class Delivery:
         Raises:
             EventsLost: the disk did not take it either.
         """
-        self._intake.close()
+        self._inbox.close()
         await self.flush(seconds)
         await self._checked.wait()
         for task in self._tasks:
@@ -156,14 +156,14 @@ class Delivery:
         try:
             self._spill.prepare()
         except OSError as error:
-            self._troubles.disk_fails(error)
+            self._status.disk_fails(error)
 
-    def _hand_on(self, checked: Checked | None) -> None:
+    def _hand_on(self, checked: Validated | None) -> None:
         """From the thread that checks; there is no loop any more if the process is ending."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._sort, checked)
 
-    def _sort(self, checked: Checked | None) -> None:
+    def _sort(self, checked: Validated | None) -> None:
         if checked is None:
             self._checked.set()
             return
@@ -179,10 +179,10 @@ class Delivery:
             self._refuse(refused.value, str(refused.error))
         except OSError as error:
             self._rejected += 1
-            self._troubles.disk_fails(error)
+            self._status.disk_fails(error)
             log.error("An event is none and cannot be put aside: %s", refused.error)
         self._tell(refused.error)
-        self._settle([refused])
+        self._finish([refused])
 
     async def _place_all(self) -> None:
         while True:
@@ -209,10 +209,10 @@ class Delivery:
                 error = await link.deliver(batch, STALL_SECONDS)
                 if error is None:
                     self._arrived(len(batch))
-                    self._settle(batch)
+                    self._finish(batch)
                     return
                 self._link = None
-                self._troubles.broker_fails(error)
+                self._status.broker_fails(error)
             if self._keep(batch):
                 return
             await asyncio.sleep(FIRST_RETRY_SECONDS)
@@ -221,17 +221,17 @@ class Delivery:
         try:
             self._spill.append(batch)
         except OSError as error:
-            self._troubles.disk_fails(error)
+            self._status.disk_fails(error)
             return False
         finally:
             self._changed.set()
-        self._troubles.disk_is_well()
+        self._status.disk_is_well()
         self._spilled += len(batch)
-        self._settle(batch)
+        self._finish(batch)
         return True
 
-    def _settle(self, batch: Checked) -> None:
-        self._intake.left(len(batch), sum(len(one.value) for one in batch))
+    def _finish(self, batch: Validated) -> None:
+        self._inbox.left(len(batch), sum(len(one.value) for one in batch))
         self._progress.set()
 
     def _arrived(self, count: int) -> None:
@@ -240,19 +240,19 @@ class Delivery:
 
     async def _send_kept(self) -> None:
         while True:
-            link = Link(self._settings)
+            link = BrokerConnection(self._settings)
             try:
                 await link.connect()
                 await self._use(link)
             except Exception as error:
-                self._troubles.broker_fails(error)
+                self._status.broker_fails(error)
             finally:
                 self._link = None
                 await link.drop()
             await asyncio.sleep(self._delay)
             self._delay = min(2 * self._delay, LAST_RETRY_SECONDS)
 
-    async def _use(self, link: Link) -> None:
+    async def _use(self, link: BrokerConnection) -> None:
         """Send what is on the disk, until the link fails.
 
         A link that has stalled is not used again, though it might recover: the embedded broker, restarted and
@@ -264,12 +264,12 @@ class Delivery:
                 await self._resend(link, chunk)
             if self._spill.unsent <= CAUGHT_UP_EVENTS and not link.broken:
                 self._link = link
-                self._troubles.broker_is_well()
+                self._status.broker_is_well()
             if not self._spill.unsent:
                 await self._changed.wait()
                 self._changed.clear()
 
-    async def _resend(self, link: Link, chunk: Chunk) -> None:
+    async def _resend(self, link: BrokerConnection, chunk: Chunk) -> None:
         """Send lines of the disk; those that are refused for good are put aside."""
         read = [(line, reread(line)) for line in chunk.lines if line]
         records = [record for _, record in read if isinstance(record, Outgoing)]

@@ -8,7 +8,7 @@ from pathlib import Path
 log = logging.getLogger("streamer.client")
 
 
-class Troubles:
+class DeliveryStatus:
     """Those of one publisher.
 
     Args:

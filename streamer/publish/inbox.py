@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 import orjson
 
-from streamer.publish.capture import Taken, named
+from streamer.publish.capture import CapturedEvent, named
 from streamer.publish.invalid_events import InvalidEvent
 from streamer.publish.publisher import Outgoing
 from streamer.publish.results import MAX_WAITING_BYTES, NotAccepted
-from streamer.publish.validation import check, whole
+from streamer.publish.validation import validate, whole
 from streamer.schemas.decode import Reason
 
 log = logging.getLogger("streamer.client")
@@ -44,10 +44,10 @@ class Refused:
     value: bytes
 
 
-Checked = Sequence[Outgoing | Refused]
+Validated = Sequence[Outgoing | Refused]
 
 
-class Intake:
+class Inbox:
     """Takes events from any thread, and hands them on from its own, checked and in order.
 
     Args:
@@ -60,20 +60,20 @@ class Intake:
     """
 
     def __init__(
-        self, hand_on: Callable[[Checked | None], object], problem: Callable[[], str | None]
+        self, hand_on: Callable[[Validated | None], object], problem: Callable[[], str | None]
     ) -> None:
         self.accepted = self.unfit = 0
         self._hand_on = hand_on
         self._problem = problem
         self._closed = False
         self._lock = threading.Lock()
-        self._queue: deque[Taken] = deque()
+        self._queue: deque[CapturedEvent] = deque()
         self._hurry = threading.Event()
         self._taken_bytes = self._corrected_bytes = self._left_bytes = self._left = 0
         self._thread = threading.Thread(target=self._check_all, name="streamer-checker", daemon=True)
         self._thread.start()
 
-    def accept(self, taken: Taken) -> None:
+    def accept(self, taken: CapturedEvent) -> None:
         """Take an event; never waits.
 
         Raises:
@@ -133,9 +133,9 @@ class Intake:
             _let_others_run()
         return ready
 
-    def _checked(self, taken: Taken) -> Outgoing | Refused:
+    def _checked(self, taken: CapturedEvent) -> Outgoing | Refused:
         try:
-            found = check(taken, _let_others_run)
+            found = validate(taken, _let_others_run)
             checked = _refused(taken, found) if isinstance(found, Reason) else found
         except Exception as error:  # an odd mapping or a mistake of ours: what comes after it is sent
             log.exception("An event cannot be checked")
@@ -147,7 +147,7 @@ class Intake:
         return checked
 
 
-def _refused(taken: Taken, reason: Reason) -> Refused:
+def _refused(taken: CapturedEvent, reason: Reason) -> Refused:
     value = whole(taken)
     return Refused(InvalidEvent(reason, *named(orjson.loads(value))), value)
 

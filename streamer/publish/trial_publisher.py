@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
 
-from streamer.publish.capture import take
+from streamer.publish.capture import capture
 from streamer.publish.delivery import Delivery
 from streamer.publish.event_arguments import FinishFields, PlanFields, RetractionFields, TrialFields
 from streamer.publish.invalid_events import AnEvent, InvalidEvent, InvalidEvents
@@ -93,7 +93,7 @@ class _Publishing:
                 "Make a new one in the child"
             )
         try:
-            taken = take(event)
+            taken = capture(event)
         except InvalidEvent:
             self._delivery.count_unfit()
             raise

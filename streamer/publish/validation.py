@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from streamer.publish.capture import Held, Taken, written
+from streamer.publish.capture import CapturedEvent, HeldBenchmarks, written
 from streamer.publish.publisher import Outgoing
 from streamer.schemas.canonical import canonical_json
 from streamer.schemas.decode import Reason, decode
@@ -39,17 +39,17 @@ class NotWritten(Exception):
         self.reason = reason
 
 
-def check(taken: Taken, pause: Callable[[], object] = lambda: None) -> Outgoing | Reason:
+def validate(taken: CapturedEvent, pause: Callable[[], object] = lambda: None) -> Outgoing | Reason:
     """The record of an event, or the reason why the worker would reject it.
 
     Args:
-        taken: what `take` gave.
+        taken: what `capture` gave.
         pause: called between slices of the work.
 
-    >>> from streamer.publish.capture import take
-    >>> check(take({"type": "run_finished", "run_id": "r"})).value
+    >>> from streamer.publish.capture import capture
+    >>> validate(capture({"type": "run_finished", "run_id": "r"})).value
     b'{"run_id":"r","type":"run_finished"}'
-    >>> check(take({"type": "run_finished"})).message
+    >>> validate(capture({"type": "run_finished"})).message
     "Field 'run_id': Field required. See the JSON Schema of the event."
     """
     head = _head_of(taken)
@@ -68,7 +68,7 @@ def check(taken: Taken, pause: Callable[[], object] = lambda: None) -> Outgoing 
     return Outgoing(decoded.run_id.encode(), value)
 
 
-def whole(taken: Taken) -> bytes:
+def whole(taken: CapturedEvent) -> bytes:
     """JSON of an event that is none, to put it aside; without benchmarks that cannot be written."""
     head = _head_of(taken)
     if taken.benchmarks is None:
@@ -79,7 +79,7 @@ def whole(taken: Taken) -> bytes:
         return head
 
 
-def _head_of(taken: Taken) -> bytes:
+def _head_of(taken: CapturedEvent) -> bytes:
     """Canonical JSON of an event but for the benchmarks that are held."""
     if isinstance(taken.head, bytes):
         return taken.head
@@ -93,7 +93,7 @@ def reread(value: bytes) -> Outgoing | Reason:
     return decoded if isinstance(decoded, Reason) else Outgoing(decoded.run_id.encode(), value)
 
 
-def _joined(held: Held, pause: Callable[[], object]) -> bytes:
+def _joined(held: HeldBenchmarks, pause: Callable[[], object]) -> bytes:
     """Benchmarks as JSON, in the order that they have.
 
     Raises:

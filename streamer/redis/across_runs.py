@@ -13,12 +13,12 @@ from typing import Any
 import orjson
 from redis.asyncio import Redis
 
-from streamer.redis.entry import RUN_SUFFIX, Entry, last_event_seconds
+from streamer.redis.entry import RUN_SUFFIX, KeyState, last_event_seconds
 from streamer.redis.keys import Keys
 from streamer.schemas.identity import encode_id
 from streamer.schemas.metrics import BOARD_METRICS
 
-Command = tuple[str | bytes | float, ...]
+RedisCommand = tuple[str | bytes | float, ...]
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class AcrossRuns:
         """The benchmark that the run named last; None: none, or not known."""
         return self._benchmarks.get(run_id)
 
-    def commands(self, run_id: str, entries: Sequence[Entry]) -> Iterator[Command]:
+    def commands(self, run_id: str, entries: Sequence[KeyState]) -> Iterator[RedisCommand]:
         """Commands that go along with the entries of one run."""
         for entry in entries:
             if entry.suffix == RUN_SUFFIX:
@@ -96,13 +96,13 @@ class AcrossRuns:
             truths[run_id] = Truth(orjson.loads(value) if value else None, boards)
         return truths
 
-    async def _corrections(self, benchmark: str, truths: Mapping[str, Truth]) -> list[Command]:
+    async def _corrections(self, benchmark: str, truths: Mapping[str, Truth]) -> list[RedisCommand]:
         """What the boards of one benchmark lack of these runs, and what they should no longer have."""
         pipe = self._client.pipeline(transaction=False)
         for metric in BOARD_METRICS:
             pipe.zrange(self._keys.benchmark_board(benchmark, metric), 0, -1, withscores=True)
         prefixes = {encode_id(run_id).encode() for run_id in truths}
-        commands: list[Command] = []
+        commands: list[RedisCommand] = []
         for metric, board in zip(BOARD_METRICS, await pipe.execute(), strict=True):
             key = self._keys.benchmark_board(benchmark, metric)
             present = {member: score for member, score in board if member.partition(b"|")[0] in prefixes}
@@ -121,14 +121,16 @@ class AcrossRuns:
             commands += self._expiry(key)
         return commands
 
-    def _list_run(self, run_id: str, summary: Mapping[str, Any] | None) -> Iterator[Command]:
+    def _list_run(self, run_id: str, summary: Mapping[str, Any] | None) -> Iterator[RedisCommand]:
         if summary is None:
             yield "ZREM", self._keys.runs, encode_id(run_id)
             return
         yield "ZADD", self._keys.runs, repr(last_event_seconds(summary)), encode_id(run_id)
         yield from self._expiry(self._keys.runs)
 
-    def _place(self, benchmark: str, boards: Mapping[str, Mapping[str, str | bool]]) -> Iterator[Command]:
+    def _place(
+        self, benchmark: str, boards: Mapping[str, Mapping[str, str | bool]]
+    ) -> Iterator[RedisCommand]:
         """Put members on the boards of a benchmark, or take them off: member to METRIC to score or False."""
         for metric in BOARD_METRICS:
             key = self._keys.benchmark_board(benchmark, metric)
@@ -139,6 +141,6 @@ class AcrossRuns:
             if gone := boards.keys() - scores.keys():
                 yield "ZREM", key, *gone
 
-    def _expiry(self, key: str) -> Iterator[Command]:
+    def _expiry(self, key: str) -> Iterator[RedisCommand]:
         if self._expire_seconds:
             yield "EXPIRE", key, self._expire_seconds

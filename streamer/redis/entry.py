@@ -41,7 +41,7 @@ GROUP_HEADLINE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class KeyState:
     """What one key should hold, from one version on.
 
     Attributes:
@@ -116,9 +116,9 @@ class Entry:
         return orjson.dumps(message).decode()
 
 
-def entry_of(change: SummaryChange, *, news: bool) -> Entry:
+def entry_of(change: SummaryChange, *, news: bool) -> KeyState:
     """The Redis side of a changed summary."""
-    return Entry(
+    return KeyState(
         run_id=change.run_id,
         suffix=change.group.redis_suffix,
         version=(change.epoch, change.state_version),

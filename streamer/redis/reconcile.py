@@ -15,11 +15,11 @@ from math import inf
 from typing import Protocol
 
 from streamer.aggregate.changes import SummaryChange
-from streamer.redis.entry import Entry, entry_of, last_event_seconds
+from streamer.redis.entry import KeyState, entry_of, last_event_seconds
 from streamer.versions import is_older
 
 
-class Owner(Protocol):
+class RunOwner(Protocol):
     """Who owns runs and knows what was published of them."""
 
     def run_ids(self) -> Iterable[str]:
@@ -43,8 +43,8 @@ class Write:
     """
 
     run_id: str
-    entries: Sequence[Entry]
-    unsent: Sequence[Entry]
+    entries: Sequence[KeyState]
+    unsent: Sequence[KeyState]
     follows: str
     mark: str
     whole: bool
@@ -57,13 +57,13 @@ class Writes:
         owner: tells runs as they stand; None: changes are sent as they come, without marks.
     """
 
-    def __init__(self, owner: Owner | None) -> None:
+    def __init__(self, owner: RunOwner | None) -> None:
         self._owner = owner
         self._name = uuid.uuid4().hex[:12]
         self._numbers = count(1)
         self._marks: dict[str, str] = {}
 
-    def changes(self, run_id: str, unsent: Sequence[Entry]) -> Write | None:
+    def changes(self, run_id: str, unsent: Sequence[KeyState]) -> Write | None:
         """The write of what waits; a whole run where nothing is known of the write before.
 
         None: the owner does not have the run any more; its new owner sends it.
@@ -75,7 +75,7 @@ class Writes:
             return self.whole(run_id, unsent)
         return Write(run_id, unsent, unsent, follows, self._next_mark(), whole=False)
 
-    def whole(self, run_id: str, unsent: Sequence[Entry] = ()) -> Write | None:
+    def whole(self, run_id: str, unsent: Sequence[KeyState] = ()) -> Write | None:
         """The write of a whole run as it stands, silent but for the news among what waits."""
         standing = self._owner.summaries(run_id) if self._owner else ()
         entries = {entry.suffix: entry for change in standing if (entry := entry_of(change, news=False))}
@@ -107,6 +107,6 @@ class Writes:
         return f"{self._name}:{next(self._numbers)}"
 
 
-def _last_event(entries: Iterable[Entry]) -> float:
+def _last_event(entries: Iterable[KeyState]) -> float:
     """Unix seconds of the last event of a run; for ever where nobody knows."""
     return max((last_event_seconds(entry.summary) for entry in entries if entry.summary), default=inf) or inf

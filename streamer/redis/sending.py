@@ -10,7 +10,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from streamer.redis.across_runs import AcrossRuns
-from streamer.redis.entry import Entry
+from streamer.redis.entry import KeyState
 from streamer.redis.keys import Keys
 from streamer.redis.reconcile import Write, Writes
 from streamer.redis.script import NOT_TAKEN, WriteRun
@@ -118,7 +118,7 @@ class Sending:
         if refusals or before != now or known not in (None, now):
             self.rewrite_due[run_id] |= {name for name in (before, known, now) if name}
 
-    def _forget(self, entries: Iterable[Entry]) -> None:
+    def _forget(self, entries: Iterable[KeyState]) -> None:
         for entry in entries:
             self._unsent.discard(entry)
 

@@ -19,7 +19,7 @@ from streamer.redis.entry import entry_of
 from streamer.redis.errors import UNREACHABLE
 from streamer.redis.heartbeats import Heartbeats
 from streamer.redis.keys import Keys
-from streamer.redis.reconcile import Owner, Writes
+from streamer.redis.reconcile import RunOwner, Writes
 from streamer.redis.sending import Sending
 from streamer.redis.unsent import Unsent
 from streamer.settings import Settings
@@ -58,7 +58,7 @@ class RedisSink:
         url: str,
         *,
         keys: Keys,
-        owner: Owner | None = None,
+        owner: RunOwner | None = None,
         options: Mapping[str, Any] | None = None,
         expire_seconds: int | None = None,
         timeout_seconds: float = 5.0,
@@ -81,7 +81,7 @@ class RedisSink:
         self._heartbeats = Heartbeats(self._client, keys)
 
     @classmethod
-    def from_settings(cls, settings: Settings, owner: Owner | None = None) -> Self:
+    def from_settings(cls, settings: Settings, owner: RunOwner | None = None) -> Self:
         """The sink that the settings describe."""
         return cls(
             settings.redis,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streamer.redis.entry import Entry
+from streamer.redis.entry import KeyState
 from streamer.versions import is_older
 
 
@@ -16,7 +16,7 @@ class Unsent:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._runs: dict[str, dict[str, Entry]] = {}
+        self._runs: dict[str, dict[str, KeyState]] = {}
         self._count = 0
         self.dropped = 0
         """How many entries made room for others since the last reconcile."""
@@ -26,7 +26,7 @@ class Unsent:
     def __len__(self) -> int:
         return self._count
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: KeyState) -> None:
         """Remember an entry unless a newer one of its key is there; news stay news."""
         keys = self._runs.setdefault(entry.run_id, {})
         other = keys.get(entry.suffix)
@@ -38,7 +38,7 @@ class Unsent:
         elif not is_older(entry.version, other.version):
             keys[entry.suffix] = replace(entry, news=entry.news or other.news)
 
-    def discard(self, entry: Entry) -> None:
+    def discard(self, entry: KeyState) -> None:
         """Forget an entry that was sent, unless another took its place meanwhile."""
         keys = self._runs.get(entry.run_id, {})
         if keys.get(entry.suffix) is entry:
@@ -51,7 +51,7 @@ class Unsent:
         """Runs of which something waits, the longest first."""
         return list(self._runs)
 
-    def of(self, run_id: str) -> list[Entry]:
+    def of(self, run_id: str) -> list[KeyState]:
         """What waits of a run."""
         return list(self._runs.get(run_id, {}).values())
 

@@ -20,7 +20,7 @@ from streamer.report.data import Json, RunData
 from streamer.schemas.canonical import canonical_json
 from streamer.schemas.summaries import RunSummary
 from streamer.text import dollars, percent, shown, visible
-from streamer.views.eta import pace_of
+from streamer.views.eta import eta_of
 from streamer.views.tables import (
     Table,
     about,
@@ -76,7 +76,7 @@ def _facts(run: Json, state: State) -> list[str]:
 
 
 def _tiles(run: Json) -> Iterable[str]:
-    pace = pace_of(RunSummary.model_validate(run))
+    pace = eta_of(RunSummary.model_validate(run))
     rate = "" if pace.usd_per_hour is None else f"{dollars(pace.usd_per_hour)} per hour"
     done, planned = run["progress"]["done"], run["progress"]["planned"]
     counted = shown(done) if planned is None else f"{shown(done)} / {shown(planned)}"

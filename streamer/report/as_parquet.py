@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from streamer.report.columns import COLUMNS, Column, Value
+from streamer.report.columns import COLUMNS, TrialColumn, Value
 
 
 class ParquetMissing(Exception):
@@ -48,6 +48,6 @@ def as_parquet(trials: Sequence[Mapping[str, Any]]) -> bytes:
     return out.getvalue()
 
 
-def _value(column: Column, trial: Mapping[str, Any]) -> Value | datetime:
+def _value(column: TrialColumn, trial: Mapping[str, Any]) -> Value | datetime:
     value = column.of(trial)
     return datetime.fromisoformat(value) if column.kind == "time" and isinstance(value, str) else value

@@ -17,7 +17,7 @@ Value = str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TrialColumn:
     """One column.
 
     Attributes:
@@ -50,34 +50,34 @@ class Column:
         return float(found) if self.kind == "number" and found is not None else found
 
 
-def _of_trial(kind: Kind, *names: str, unit: str = "") -> list[Column]:
-    return [Column(name, kind, unit, (name,)) for name in names]
+def _of_trial(kind: Kind, *names: str, unit: str = "") -> list[TrialColumn]:
+    return [TrialColumn(name, kind, unit, (name,)) for name in names]
 
 
-def _of_formulacode(kind: Kind, *names: str, unit: str = "") -> list[Column]:
-    return [Column(name, kind, unit, ("formulacode", name)) for name in names]
+def _of_formulacode(kind: Kind, *names: str, unit: str = "") -> list[TrialColumn]:
+    return [TrialColumn(name, kind, unit, ("formulacode", name)) for name in names]
 
 
-def _of_measurements() -> list[Column]:
+def _of_measurements() -> list[TrialColumn]:
     """What a harness measures of a trial, in the order of the model."""
     hints = get_type_hints(Measurements)
     columns = []
     for name, field in Measurements.model_fields.items():
         says = field.json_schema_extra
         assert isinstance(says, dict), name
-        columns.append(Column(name, _KINDS[get_args(hints[name])[0]], str(says["unit"]), (name,)))
+        columns.append(TrialColumn(name, _KINDS[get_args(hints[name])[0]], str(says["unit"]), (name,)))
     return columns
 
 
 _KINDS: dict[type, Kind] = {int: "integer", float: "number"}
 
-COLUMNS: tuple[Column, ...] = (
+COLUMNS: tuple[TrialColumn, ...] = (
     *_of_trial("text", "run_id", "shard", "task_id"),
     *_of_trial("integer", "attempt"),
     *_of_trial("text", "agent_model", "agent", "model"),
     *_of_trial("integer", "agent_index"),
     *_of_trial("text", "tier", "subtest"),
-    Column("outcome", "text"),
+    TrialColumn("outcome", "text"),
     *_of_trial("boolean", "resolved", "success"),
     *_of_trial("text", "verdict_source", "failure_mode"),
     *_of_trial("boolean", "infrastructure_failure"),

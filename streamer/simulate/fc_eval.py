@@ -7,12 +7,16 @@ from dataclasses import replace
 from datetime import datetime
 
 from streamer.simulate.disk import SHARE_OF_WRITING, Disk
-from streamer.simulate.fc_eval_merge import Result, merged
-from streamer.simulate.outcomes import TEST_TIMEOUT, UNSET, Fate, Trial, attempts_of
+from streamer.simulate.fc_eval_merge import ResultFields, merged
+from streamer.simulate.outcomes import TEST_TIMEOUT, UNSET, Fate, SimulatedTrial, attempts_of
 from streamer.simulate.terminal_bench import RunFile, metadata_of, trial_directory, trial_name
-from streamer.sources.agent_keys import Agent, container_key
+from streamer.sources.agent_keys import ConfiguredAgent, container_key
 
-AGENTS = (Agent("nop", "nop"), Agent("oracle", "oracle"), Agent("terminus-2", "openai/gpt-5"))
+AGENTS = (
+    ConfiguredAgent("nop", "nop"),
+    ConfiguredAgent("oracle", "oracle"),
+    ConfiguredAgent("terminus-2", "openai/gpt-5"),
+)
 """In the order in which they run."""
 
 BENCHMARKS = ("algorithms.Sort.time_sort", "algorithms.Sort.time_search", "io.time_read")
@@ -44,12 +48,12 @@ def write_fc_eval(disk: Disk, trials: int, seed: int, start: datetime) -> None:
         _run(disk, run_file, fate, fate.trial(trial.task, trial.attempt, crashes=False), attempts)
 
 
-def _run(disk: Disk, run_file: RunFile, fate: Fate, trial: Trial, attempts: int) -> None:
+def _run(disk: Disk, run_file: RunFile, fate: Fate, trial: SimulatedTrial, attempts: int) -> None:
     """The agents one after the other, then the trial as a whole; a crash prevents the last two (D16)."""
     name = trial_name(disk, trial, attempts)
     home = trial_directory(disk, trial.task, name)
     ran = AGENTS[:-1] if trial.crashed else AGENTS
-    results: dict[str, Result] = {}
+    results: dict[str, ResultFields] = {}
     for index, agent in enumerate(ran, 1):
         own = _own_trial(fate, trial, agent.label)
         results[agent.key] = _sub_trial(disk, fate, own, index, name)
@@ -63,14 +67,14 @@ def _run(disk: Disk, run_file: RunFile, fate: Fate, trial: Trial, attempts: int)
     run_file.add(whole)
 
 
-def _own_trial(fate: Fate, trial: Trial, agent: str) -> Trial:
+def _own_trial(fate: Fate, trial: SimulatedTrial, agent: str) -> SimulatedTrial:
     """The trial as one agent has it: baselines neither fail nor use tokens."""
     if agent == AGENTS[-1].label:
         return replace(trial, id=fate.new_id())
     return replace(trial, id=fate.new_id(), failure=UNSET, resolved=agent == "oracle", tokens=(0, 0))
 
 
-def _sub_trial(disk: Disk, fate: Fate, trial: Trial, index: int, name: str) -> Result:
+def _sub_trial(disk: Disk, fate: Fate, trial: SimulatedTrial, index: int, name: str) -> ResultFields:
     """Write what one agent leaves; its result twice, before and after its logs were read (G3)."""
     agent = AGENTS[index - 1]
     key = container_key(index, agent)
@@ -102,7 +106,7 @@ def _sub_trial(disk: Disk, fate: Fate, trial: Trial, index: int, name: str) -> R
     return result
 
 
-def _bare(trial: Trial, name: str) -> Result:
+def _bare(trial: SimulatedTrial, name: str) -> ResultFields:
     """A result without anything that was measured."""
     return {
         "id": trial.id,
@@ -122,7 +126,7 @@ def _bare(trial: Trial, name: str) -> Result:
     }
 
 
-def _sections(fate: Fate, trial: Trial, key: str, agent: str) -> dict[str, Result]:
+def _sections(fate: Fate, trial: SimulatedTrial, key: str, agent: str) -> dict[str, ResultFields]:
     """The three blocks of the log; `key`: the agent's in the spelling that its container has (E11)."""
     oracle = {name: 1.2 + index / 2 for index, name in enumerate(BENCHMARKS)}
     own = {"nop": 0.0, "oracle": 1.0}.get(agent, fate.random.random())
@@ -144,7 +148,7 @@ def _sections(fate: Fate, trial: Trial, key: str, agent: str) -> dict[str, Resul
     }
 
 
-def _pane(sections: dict[str, Result]) -> str:
+def _pane(sections: dict[str, ResultFields]) -> str:
     blocks = [
         f"FORMULACODE_{name}_START\n{json.dumps(block)}\nFORMULACODE_{name}_END"
         for name, block in sections.items()
@@ -152,7 +156,7 @@ def _pane(sections: dict[str, Result]) -> str:
     return "$ run-tests\n" + "\n".join(blocks) + "\n"
 
 
-def _metrics(sections: dict[str, Result], key: str) -> Result:
+def _metrics(sections: dict[str, ResultFields], key: str) -> ResultFields:
     speedups = sections["RESULT"]["per_benchmark_speedups"]
     return {
         "improvements_dict": sections["RESULT"],
@@ -164,14 +168,14 @@ def _metrics(sections: dict[str, Result], key: str) -> Result:
     }
 
 
-def _trajectory(trial: Trial, steps: int) -> list[Result]:
+def _trajectory(trial: SimulatedTrial, steps: int) -> list[ResultFields]:
     """A list of steps; the last one says what was used in all (E1)."""
     usage = {"prompt_tokens": trial.tokens[0], "completion_tokens": trial.tokens[1]}
     last = {"role": "assistant", "llm_metrics": {"accumulated_token_usage": usage}}
     return [*({"role": "user", "text": "go on"} for _ in range(steps - 1)), last]
 
 
-def _lock(start: datetime, tasks: list[str], attempts: int) -> Result:
+def _lock(start: datetime, tasks: list[str], attempts: int) -> ResultFields:
     agents = [
         {"agent_id": f"agent-{index}", "agent_name": name, "model_name": model}
         for index, (name, model) in enumerate(AGENTS, 1)

@@ -7,19 +7,19 @@ from typing import Any
 
 from streamer.sources.fc_eval_merged import ENTRIES
 
-Result = dict[str, Any]
+ResultFields = dict[str, Any]
 
 _METRICS = "parser_extra_metrics"
 _TOKENS = ("total_input_tokens", "total_output_tokens")
 _COUNTS = ("passed", "failed", "skipped", "total")
 
 
-def merged(results: Mapping[str, Result]) -> Result:
+def merged(results: Mapping[str, ResultFields]) -> ResultFields:
     """The trial as a whole: later agents' values win, the trial's name too (D2); totals are summed (D3).
 
     `results`: key of each agent to its result, in the order in which they ran.
     """
-    whole: Result = {}
+    whole: ResultFields = {}
     for result in results.values():
         whole = _united(whole, result)
     costs = {key: result["total_cost"] for key, result in results.items()}
@@ -42,7 +42,7 @@ def _united(first: Any, second: Any) -> Any:
     return united
 
 
-def _entry(result: Result, key: str, allowed: int, flat: Mapping[str, Result]) -> Result:
+def _entry(result: ResultFields, key: str, allowed: int, flat: Mapping[str, ResultFields]) -> ResultFields:
     """Metrics of one agent. Logs do not have the key that the harness looks for (E11).
 
     `flat`: the last agent's speedups, which therefore all get (D6).
@@ -80,11 +80,11 @@ def _counts(block: Mapping[str, Any], names: Sequence[str]) -> dict[str, int]:
     return {name: block.get(name, 0) for name in names}
 
 
-def _failures(result: Result) -> int:
+def _failures(result: ResultFields) -> int:
     tests = result[_METRICS].get("tests_dict", {})
     return int(tests.get("failed", 0) + tests.get("error", 0))
 
 
-def _fallen_back(flat: Mapping[str, Result]) -> dict[str, Result]:
+def _fallen_back(flat: Mapping[str, ResultFields]) -> dict[str, ResultFields]:
     """The speedups of an agent that counts as one that changed nothing (C1)."""
     return {name: entry | {"agent/nop": 1.0, "fallback_to_baseline": True} for name, entry in flat.items()}

@@ -14,7 +14,7 @@ from streamer.simulate.outcomes import (
     CRASH,
     TEST_TIMEOUT,
     Fate,
-    Trial,
+    SimulatedTrial,
     attempts_of,
 )
 
@@ -81,7 +81,7 @@ class _Job:
         self._disk.json(self._disk.root / "result.json", result)
 
 
-def _run(disk: Disk, trial: Trial, name: str) -> Trial:
+def _run(disk: Disk, trial: SimulatedTrial, name: str) -> SimulatedTrial:
     """One trial, from its configuration to its result."""
     home = disk.make(name)
     disk.text(home / "trial.log", "")
@@ -121,7 +121,7 @@ def _job_lock(start: datetime, tasks: list[str]) -> Json:
     }
 
 
-def _trial_config(disk: Disk, trial: Trial, name: str) -> Json:
+def _trial_config(disk: Disk, trial: SimulatedTrial, name: str) -> Json:
     return {
         "task": {"name": trial.task, "source": DATASET},
         "trial_name": name,
@@ -130,7 +130,7 @@ def _trial_config(disk: Disk, trial: Trial, name: str) -> Json:
     }
 
 
-def _result(disk: Disk, trial: Trial, name: str) -> Json:
+def _result(disk: Disk, trial: SimulatedTrial, name: str) -> Json:
     exception = EXCEPTIONS.get(trial.failure)
     tokens_in, tokens_out = trial.tokens
     return {
@@ -158,7 +158,7 @@ def _result(disk: Disk, trial: Trial, name: str) -> Json:
     }
 
 
-def _trajectory(trial: Trial) -> Json:
+def _trajectory(trial: SimulatedTrial) -> Json:
     steps: list[Json] = [{"step_id": 1, "source": "user", "message": f"Solve {trial.task}."}]
     count = trial.tokens[1] % 20 + 1
     steps += [{"step_id": number + 2, "source": "agent", "message": "on it"} for number in range(count)]

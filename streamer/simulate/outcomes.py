@@ -17,7 +17,7 @@ _SKILL = 0.6
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class SimulatedTrial:
     """One attempt at a task.
 
     Attributes:
@@ -57,7 +57,7 @@ class Fate:
         self.random = Random(f"{seed} outcomes")
         self.now = start
 
-    def trial(self, task: str, attempt: int, *, crashes: bool = True) -> Trial:
+    def trial(self, task: str, attempt: int, *, crashes: bool = True) -> SimulatedTrial:
         """The next trial; `crashes`: whether it may."""
         random = self.random
         (failure,) = random.choices(list(_KINDS), list(_KINDS.values()))
@@ -66,7 +66,7 @@ class Fate:
         verdict = random.random() < _SKILL
         started = self.now
         self.now += timedelta(seconds=round(random.lognormvariate(3.5, 0.5), 3))
-        return Trial(
+        return SimulatedTrial(
             task,
             attempt,
             failure,

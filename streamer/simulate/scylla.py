@@ -8,7 +8,7 @@ from itertools import islice, product
 from typing import Any
 
 from streamer.simulate.disk import Disk
-from streamer.simulate.outcomes import AGENT_TIMEOUT, Fate, Trial
+from streamer.simulate.outcomes import AGENT_TIMEOUT, Fate, SimulatedTrial
 
 MODEL = "claude-sonnet-4-5-20250929"
 JUDGES = ("claude-opus-4-5-20251101", "claude-sonnet-4-5-20250929", "claude-haiku-4-5")
@@ -16,7 +16,7 @@ TIERS = tuple(f"T{number}" for number in range(7))
 RUNS = 3
 TEST = "test-simulated"
 
-Place = tuple[str, str, int]
+CellAttempt = tuple[str, str, int]
 """Tier, subtest, run."""
 
 
@@ -35,10 +35,10 @@ def write_scylla(disk: Disk, trials: int, seed: int, start: datetime) -> None:
         "max_subtests": subtests,
     }
     disk.json(disk.root / "config" / "experiment.json", config)
-    checkpoint = _Checkpoint(disk, fate)
+    checkpoint = _CheckpointFile(disk, fate)
     checkpoint.write()
     places = islice(product(TIERS, range(subtests), range(1, RUNS + 1)), trials)
-    again: list[Place] = []
+    again: list[CellAttempt] = []
     for tier, number, run in places:
         place = (tier, f"{number + (tier != TIERS[0]):02}", run)
         if _run(disk, fate, place, crashes=True).crashed:
@@ -51,7 +51,7 @@ def write_scylla(disk: Disk, trials: int, seed: int, start: datetime) -> None:
     checkpoint.write("completed")
 
 
-class _Checkpoint:
+class _CheckpointFile:
     """checkpoint.json, written after every run."""
 
     def __init__(self, disk: Disk, fate: Fate) -> None:
@@ -60,7 +60,7 @@ class _Checkpoint:
         self._started = fate.now
         self._runs: dict[str, dict[str, dict[str, str]]] = {}
 
-    def add(self, place: Place) -> None:
+    def add(self, place: CellAttempt) -> None:
         """A run ended."""
         tier, subtest, run = place
         self._runs.setdefault(tier, {}).setdefault(subtest, {})[str(run)] = "done"
@@ -80,7 +80,7 @@ class _Checkpoint:
         )
 
 
-def _run(disk: Disk, fate: Fate, place: Place, *, crashes: bool) -> Trial:
+def _run(disk: Disk, fate: Fate, place: CellAttempt, *, crashes: bool) -> SimulatedTrial:
     """Agent, judges and result of one run; written in in_progress/, then moved."""
     tier, subtest, number = place
     trial = fate.trial(f"{tier}/{subtest}", number, crashes=crashes)
@@ -106,7 +106,7 @@ def _run(disk: Disk, fate: Fate, place: Place, *, crashes: bool) -> Trial:
     return trial
 
 
-def _judged(fate: Fate, trial: Trial) -> dict[str, Any]:
+def _judged(fate: Fate, trial: SimulatedTrial) -> dict[str, Any]:
     """The judges' verdict: mean of their scores, majority of their votes (S13)."""
     if trial.resolved is None:
         return {"judge_score": 0.0, "judge_passed": False, "judges": []}
@@ -120,7 +120,7 @@ def _judged(fate: Fate, trial: Trial) -> dict[str, Any]:
     return {"judge_score": sum(scores) / len(scores), "judge_passed": passed, "judges": judges}
 
 
-def _result(trial: Trial, seconds: float, judged: dict[str, Any]) -> dict[str, Any]:
+def _result(trial: SimulatedTrial, seconds: float, judged: dict[str, Any]) -> dict[str, Any]:
     tokens_in, tokens_out = trial.tokens
     exit_code = 1 if trial.crashed else 124 if trial.failure == AGENT_TIMEOUT else 0
     return {

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from streamer.simulate.disk import Disk
-from streamer.simulate.outcomes import CRASH, TEST_TIMEOUT, Fate, Trial, attempts_of
+from streamer.simulate.outcomes import CRASH, TEST_TIMEOUT, Fate, SimulatedTrial, attempts_of
 
 AGENT, MODEL = "terminus", "anthropic/claude-sonnet-4"
 DATASET = "simulated-core"
@@ -93,7 +93,7 @@ def metadata_of(
     }
 
 
-def trial_name(disk: Disk, trial: Trial, attempts: int) -> str:
+def trial_name(disk: Disk, trial: SimulatedTrial, attempts: int) -> str:
     """Name of a trial and of its directory (G2)."""
     return f"{trial.task}.{trial.attempt}-of-{attempts}.{disk.name}"
 
@@ -105,14 +105,14 @@ def trial_directory(disk: Disk, task: str, name: str) -> Path:
     return disk.root / task / name
 
 
-def recording(trial: Trial) -> str:
+def recording(trial: SimulatedTrial) -> str:
     """A terminal recording: a header and a few events."""
     lines = [json.dumps({"version": 2, "width": 160, "height": 40})]
     lines += [json.dumps([round(at * 1.5, 2), "o", "$ make\r\n"]) for at in range(trial.tokens[1] % 40 + 3)]
     return "\n".join(lines) + "\n"
 
 
-def _run(disk: Disk, run_file: RunFile, trial: Trial, attempts: int) -> None:
+def _run(disk: Disk, run_file: RunFile, trial: SimulatedTrial, attempts: int) -> None:
     result = _result(disk, trial, attempts)
     home = trial_directory(disk, trial.task, result["trial_name"])
     disk.text(home / "sessions" / "agent.cast", recording(trial))
@@ -122,7 +122,7 @@ def _run(disk: Disk, run_file: RunFile, trial: Trial, attempts: int) -> None:
     run_file.add(result)
 
 
-def _result(disk: Disk, trial: Trial, attempts: int) -> dict[str, Any]:
+def _result(disk: Disk, trial: SimulatedTrial, attempts: int) -> dict[str, Any]:
     verdict = "passed" if trial.resolved else "failed"
     untold = trial.failure in (CRASH, TEST_TIMEOUT)
     return {

@@ -19,7 +19,7 @@ _NOT_IN_FILE_NAMES = re.compile(r"[^A-Za-z0-9\n .]")
 _POSITION = re.compile(r"\Aagent-([0-9]{1,9})-(?=[^:])")
 
 
-class Agent(NamedTuple):
+class ConfiguredAgent(NamedTuple):
     """An LLM agent as the harness is configured with it; the model is None where no file says it."""
 
     label: str
@@ -54,10 +54,10 @@ def model_of(label: str, model: str | None) -> str | None:
     return None if model is None else baseline_model(label, model)
 
 
-def agent_of_key(key: Any) -> Agent | None:
+def agent_of_key(key: Any) -> ConfiguredAgent | None:
     """The agent of a key `label:model`; None for what is no key."""
     label, colon, model = (text(key) or "").partition(":")
-    return Agent(label, model_of(label, model or None)) if label and colon else None
+    return ConfiguredAgent(label, model_of(label, model or None)) if label and colon else None
 
 
 def spelled_for_files(name: str) -> str:
@@ -69,10 +69,10 @@ def spelled_for_files(name: str) -> str:
     return _NOT_IN_FILE_NAMES.sub("-", name)
 
 
-def container_key(position: int, agent: Agent) -> str:
+def container_key(position: int, agent: ConfiguredAgent) -> str:
     """The key that the harness hands to the container of an agent (E11).
 
-    >>> container_key(3, Agent("terminus-2", "openai/gpt-5"))
+    >>> container_key(3, ConfiguredAgent("terminus-2", "openai/gpt-5"))
     'agent-3-terminus-2:openai-gpt-5'
     """
     label, model = spelled_for_files(agent.label), spelled_for_files(agent.model or UNKNOWN)

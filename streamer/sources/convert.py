@@ -24,7 +24,7 @@ from typing import Any
 
 from streamer.schemas.canonical import canonical_json, sha256_hex
 from streamer.sources.base import ConvertOptions, Found, Unreadable
-from streamer.sources.discover import Run, discover
+from streamer.sources.discover import FoundRun, discover
 from streamer.sources.files import known
 from streamer.sources.fit import SLOT, fit_event
 from streamer.sources.names import with_short_names
@@ -108,20 +108,20 @@ def convert(
 
 
 def convert_runs(
-    runs: Sequence[Run], options: ConvertOptions, report: ConvertReport
+    runs: Sequence[FoundRun], options: ConvertOptions, report: ConvertReport
 ) -> Iterator[dict[str, Any]]:
     """Events of runs that were found already. See :func:`convert`."""
     return _Conversion(options, report).events(runs)
 
 
 def convert_part(
-    run: Run, part: Path, options: ConvertOptions, report: ConvertReport
+    run: FoundRun, part: Path, options: ConvertOptions, report: ConvertReport
 ) -> Iterator[dict[str, Any]]:
     """Trial results in a part of one run, but for those that only the whole could tell from copies."""
     return _Conversion(options, report).part_events(run, part)
 
 
-def convert_plan(run: Run, options: ConvertOptions, report: ConvertReport) -> Iterator[dict[str, Any]]:
+def convert_plan(run: FoundRun, options: ConvertOptions, report: ConvertReport) -> Iterator[dict[str, Any]]:
     """What one run says of itself; nothing if it is pooled with others, of which it may not know."""
     if options.run_id is None:
         yield from _Conversion(options, report).plan_events(run)
@@ -140,12 +140,12 @@ class _Conversion:
         self._sent: set[str] = set()
         self._slots: set[tuple[Any, ...]] = set()
 
-    def events(self, runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
+    def events(self, runs: Sequence[FoundRun]) -> Iterator[dict[str, Any]]:
         pooled = self._options.run_id is not None
         whole = _without_copies(runs)
         if pooled and whole:
             yield from self._plan_event(whole[0], pooled_started([run.plan for run in whole]))
-        doubtful: list[tuple[Run, Found]] = []
+        doubtful: list[tuple[FoundRun, Found]] = []
         for run in runs:
             yield from self._run_events(run, doubtful, with_plan=not pooled)
         for run, found in doubtful:
@@ -154,7 +154,7 @@ class _Conversion:
             yield from self._plan_event(whole[0], finished)
 
     def _run_events(
-        self, run: Run, doubtful: list[tuple[Run, Found]], with_plan: bool
+        self, run: FoundRun, doubtful: list[tuple[FoundRun, Found]], with_plan: bool
     ) -> Iterator[dict[str, Any]]:
         """Plan, trials and end of one run; nothing if all its trials are copies of others'."""
         _note_unreadable(self._report, run.plan.problems)
@@ -182,11 +182,11 @@ class _Conversion:
         if with_plan and run.plan.finished:
             yield from self._plan_event(run, run.plan.finished)
 
-    def plan_events(self, run: Run) -> Iterator[dict[str, Any]]:
+    def plan_events(self, run: FoundRun) -> Iterator[dict[str, Any]]:
         for event in (run.plan.started, run.plan.finished):
             yield from self._plan_event(run, event) if event else ()
 
-    def part_events(self, run: Run, part: Path) -> Iterator[dict[str, Any]]:
+    def part_events(self, run: FoundRun, part: Path) -> Iterator[dict[str, Any]]:
         """Trials of a part that are no copies, whatever lies elsewhere."""
         for item in run.source.trials(run.path, run.plan, self._options, part):
             if isinstance(item, Remark):
@@ -196,7 +196,7 @@ class _Conversion:
             elif item.other_run is None and not item.nested and (sent := self._trial_event(run, item)):
                 yield sent
 
-    def _doubtful_event(self, run: Run, found: Found) -> Iterator[dict[str, Any]]:
+    def _doubtful_event(self, run: FoundRun, found: Found) -> Iterator[dict[str, Any]]:
         """A trial that names another run: sent after all others, if it is neither a copy nor a stray."""
         if not found.nested:
             sent = self._trial_event(run, found)
@@ -207,7 +207,7 @@ class _Conversion:
             reason = f"belongs to run {found.other_run!r} by its name, and that run is not among the paths"
             self._report.unreadable.append((found.path, reason))
 
-    def _trial_event(self, run: Run, found: Found) -> dict[str, Any] | None:
+    def _trial_event(self, run: FoundRun, found: Found) -> dict[str, Any] | None:
         """The event to send for a trial, None if there is none to send."""
         event = self._fit(found.path, self._addressed(run, found.event))
         if event is None:
@@ -224,17 +224,17 @@ class _Conversion:
         self._report.explanations.append(_explanation(found, event))
         return event
 
-    def _note_remark(self, run: Run, remark: Remark) -> None:
+    def _note_remark(self, run: FoundRun, remark: Remark) -> None:
         key = (run.run_id, remark.what)
         remarks = self._report.remarks.setdefault(key, Remarks(*key))
         remarks.trials += 1
         remarks.details[remark.detail] += 1
 
-    def _plan_event(self, run: Run, event: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def _plan_event(self, run: FoundRun, event: dict[str, Any]) -> Iterator[dict[str, Any]]:
         fitted = self._fit(run.path, {"run_id": self._options.run_id or run.run_id, **event})
         yield from [fitted] if fitted else []
 
-    def _addressed(self, run: Run, event: dict[str, Any]) -> dict[str, Any]:
+    def _addressed(self, run: FoundRun, event: dict[str, Any]) -> dict[str, Any]:
         """The event with its run, which becomes its shard, or is put before it, if runs are pooled."""
         if self._options.run_id is None:
             return {"run_id": run.run_id, **event}
@@ -252,7 +252,7 @@ class _Conversion:
             self._report.left_out.extend((path, name, reason) for name, reason in misfits.items())
         return fitted
 
-    def _content(self, run: Run, found: Found, event: dict[str, Any] | None = None) -> str:
+    def _content(self, run: FoundRun, found: Found, event: dict[str, Any] | None = None) -> str:
         """Digest of what the harness's own files say of a trial; `event`: as it is sent, if that is known.
 
         Without where it lies if the harness gave it an id of its own.
@@ -272,9 +272,9 @@ def _explanation(found: Found, event: dict[str, Any]) -> Explanation:
     return Explanation(found.path, values, found.hints)
 
 
-def _without_copies(runs: Sequence[Run]) -> list[Run]:
+def _without_copies(runs: Sequence[FoundRun]) -> list[FoundRun]:
     """The first of each group of runs with one id or with a harness id in common; none that is nested."""
-    kept: dict[str, Run] = {}
+    kept: dict[str, FoundRun] = {}
     uuids: set[str] = set()
     for run in runs:
         if not run.nested and not uuids & run.plan.uuids:

@@ -17,7 +17,7 @@ SEARCHED_UPWARDS = 4
 
 
 @dataclass(slots=True)
-class Run:
+class FoundRun:
     """A run found on disk.
 
     Attributes:
@@ -44,14 +44,14 @@ class Run:
 
 def discover(
     paths: Sequence[Path], sources: Sequence[Source], options: ConvertOptions, *, around: bool = True
-) -> tuple[list[Run], list[Unreadable], list[str]]:
+) -> tuple[list[FoundRun], list[Unreadable], list[str]]:
     """Runs at, below or around the paths, each once; then what could not be read, and notes for the user.
 
     `around`: look for the run that a path lies in where there is none at or below it.
 
     Originals come before what may be copies of them: runs inside runs, renamed runs, run-level files.
     """
-    runs: dict[Path, Run] = {}
+    runs: dict[Path, FoundRun] = {}
     problems: list[Unreadable] = []
     for path in paths:
         try:
@@ -67,14 +67,14 @@ def discover(
             names = " or ".join(source.name for source in sources)
             problems.append(Unreadable(path, f"no run of {names} here, below or around it"))
         for source, place, nested in found:
-            _add(runs, Run(source, place, source.plan(place, options), _common(root, place), nested, ""))
+            _add(runs, FoundRun(source, place, source.plan(place, options), _common(root, place), nested, ""))
     ordered = sorted(runs.values(), key=lambda run: (run.nested, not run.is_itself, is_file(run.path)))
     return ordered, problems, _name(ordered)
 
 
 def outermost_run(
     root: Path, place: Path, sources: Sequence[Source], options: ConvertOptions, no_runs: set[Path]
-) -> Run | None:
+) -> FoundRun | None:
     """The first run on the way from a directory down to a place below it, looked for nowhere else.
 
     `no_runs`: directories that are known to be none, and need not be looked at; filled.
@@ -86,7 +86,7 @@ def outermost_run(
             return None
         for source in _claim(directory, sources):
             plan = source.plan(directory, options)
-            return Run(source, directory, plan, directory, False, plan.run_id)
+            return FoundRun(source, directory, plan, directory, False, plan.run_id)
         no_runs.add(directory)
     return None
 
@@ -136,7 +136,7 @@ def _common(root: Path, place: Path) -> Path:
     return root if root.is_relative_to(place) else place
 
 
-def _add(runs: dict[Path, Run], run: Run) -> None:
+def _add(runs: dict[Path, FoundRun], run: FoundRun) -> None:
     """Take a run in once, and whole if it was named whole once."""
     held = runs.setdefault(run.path, run)
     if held.only != run.only:
@@ -144,10 +144,10 @@ def _add(runs: dict[Path, Run], run: Run) -> None:
     held.nested = held.nested and run.nested
 
 
-def _name(runs: Sequence[Run]) -> list[str]:
+def _name(runs: Sequence[FoundRun]) -> list[str]:
     """Set every run's id. Different runs of one name are told apart by the folders above them."""
     notes = []
-    groups: dict[str, list[list[Run]]] = {}
+    groups: dict[str, list[list[FoundRun]]] = {}
     for run in runs:
         same_name = groups.setdefault(run.plan.run_id, [])
         twin = next((group for group in same_name if any(_same(run, other) for other in group)), None)
@@ -168,7 +168,7 @@ def _name(runs: Sequence[Run]) -> list[str]:
     return notes
 
 
-def _same(run: Run, other: Run) -> bool:
+def _same(run: FoundRun, other: FoundRun) -> bool:
     """Whether two runs of one name are copies of one another rather than two runs."""
     if run.plan.uuids & other.plan.uuids or run.path.parent == other.path.parent:
         return True

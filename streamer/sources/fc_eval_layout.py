@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamer.schemas.identity import UNKNOWN
-from streamer.sources.agent_keys import Agent, model_of, spelled_for_files
+from streamer.sources.agent_keys import ConfiguredAgent, model_of, spelled_for_files
 from streamer.sources.base import RunPlan
 from streamer.sources.files import (
     FileError,
@@ -46,7 +46,7 @@ METRICS = "parser_extra_metrics"
 _SUB_TRIAL = re.compile(r"\.agent-([0-9]{1,9})-(.*)\Z", re.DOTALL)
 
 
-class Place(NamedTuple):
+class TrialName(NamedTuple):
     """What the name of a trial says.
 
     Attributes:
@@ -64,26 +64,26 @@ class Place(NamedTuple):
     label: str = ""
 
 
-def place(task_id: str, name: str, own_names: Collection[str]) -> Place:
+def place(task_id: str, name: str, own_names: Collection[str]) -> TrialName:
     """Read a trial's name. A run's own name may look like an agent's part, so it is told beforehand.
 
     >>> place("a.b", "a.b.2-of-5.run1.agent-3-terminus-2", {"run1"})
-    Place(trial='a.b.2-of-5.run1', attempt=2, run='run1', agent_index=3, label='terminus-2')
+    TrialName(trial='a.b.2-of-5.run1', attempt=2, run='run1', agent_index=3, label='terminus-2')
     >>> place("t", "t.1-of-1.my.agent-1-run", {"my.agent-1-run"})
-    Place(trial='t.1-of-1.my.agent-1-run', attempt=1, run='my.agent-1-run', agent_index=None, label='')
+    TrialName(trial='t.1-of-1.my.agent-1-run', attempt=1, run='my.agent-1-run', agent_index=None, label='')
     """
     attempt, rest = attempt_and_run(task_id, name)
     for own in sorted(own_names, key=len, reverse=True):
         if rest == own:
-            return Place(name, attempt, rest)
+            return TrialName(name, attempt, rest)
         match = _SUB_TRIAL.match(rest, len(own)) if rest and rest.startswith(own) else None
         if match:
             break
     else:
         match = _SUB_TRIAL.search(rest or "")
     if rest is None or match is None:
-        return Place(name, attempt, rest)
-    return Place(name[: -len(match[0])], attempt, rest[: match.start()] or None, int(match[1]), match[2])
+        return TrialName(name, attempt, rest)
+    return TrialName(name[: -len(match[0])], attempt, rest[: match.start()] or None, int(match[1]), match[2])
 
 
 def result_files(run: Path, within: Path | None = None) -> Iterator[Path]:
@@ -126,12 +126,12 @@ def _read(path: Path) -> dict[str, Any]:
         return {}
 
 
-def named_so(agent: Agent, label: str) -> bool:
+def named_so(agent: ConfiguredAgent, label: str) -> bool:
     """Whether a label out of a file name is the agent's."""
     return label in (agent.label, spelled_for_files(agent.label))
 
 
-def configured_agents(run: Path, plan: RunPlan) -> tuple[bool, list[Agent]]:
+def configured_agents(run: Path, plan: RunPlan) -> tuple[bool, list[ConfiguredAgent]]:
     """Whether several agents share a trial, and the agents in their order (D4); [] if nothing says so."""
     home = run if is_directory(run) else run.parent
     has_lock = is_directory(run) or run.name == RESULTS
@@ -139,7 +139,7 @@ def configured_agents(run: Path, plan: RunPlan) -> tuple[bool, list[Agent]]:
     names = (part(lock, "agent").get("name"), _read(home / METADATA).get("agent_name") if has_lock else None)
     multi = part(lock, "run_spec").get("agent_mode") == "multi" or MULTI_AGENT in names
     if not multi:
-        return False, [Agent(plan.agent, plan.model)] if plan.agent else []
+        return False, [ConfiguredAgent(plan.agent, plan.model)] if plan.agent else []
     configurations = (
         part(lock, "run_spec").get("agents")
         or part(part(lock, "agent"), "extra_kwargs").get("multi_agent_agents")
@@ -148,8 +148,8 @@ def configured_agents(run: Path, plan: RunPlan) -> tuple[bool, list[Agent]]:
     return True, [_agent(one) for one in configurations] if isinstance(configurations, list) else []
 
 
-def _agent(configuration: Any) -> Agent:
+def _agent(configuration: Any) -> ConfiguredAgent:
     known = configuration if isinstance(configuration, dict) else {}
     path = text(known.get("agent_import_path"))
     label = text(known.get("agent_name")) or (path.replace(":", ".") if path else None)
-    return Agent(label or UNKNOWN, model_of(label or UNKNOWN, text(known.get("model_name"))))
+    return ConfiguredAgent(label or UNKNOWN, model_of(label or UNKNOWN, text(known.get("model_name"))))

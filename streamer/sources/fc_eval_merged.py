@@ -23,20 +23,20 @@ from typing import Any
 from pydantic import JsonValue
 
 from streamer.model_names import BASELINE_LABELS
-from streamer.sources.agent_keys import Agent, key_for_reporting, own_key
+from streamer.sources.agent_keys import ConfiguredAgent, key_for_reporting, own_key
 from streamer.sources.costs import reported_cost
 from streamer.sources.fc_eval_layout import METRICS
 from streamer.sources.fc_eval_payload import (
     FALLBACK_MARK,
     RATIOS,
-    Benchmarks,
+    BenchmarkFields,
     Payload,
     slim,
     trajectory_length,
 )
 from streamer.sources.fc_eval_roster import Roster
 from streamer.sources.files import known, part
-from streamer.sources.formulacode_blocks import Result, Section, read_result, read_snapshot, read_tests
+from streamer.sources.formulacode_blocks import ResultBlock, Section, read_result, read_snapshot, read_tests
 
 ENTRIES = "agent_metrics_by_agent"
 _BY_AGENT = "per_benchmark_speedups_by_agent"
@@ -82,7 +82,7 @@ class Merged:
         entries = part(self._metrics, ENTRIES)
         self.entries = {key_for_reporting(key): entry for key, entry in entries.items()}
         improvements = self._metrics.get("improvements_dict")
-        self._written = read_result(improvements, []) if improvements is not None else Result()
+        self._written = read_result(improvements, []) if improvements is not None else ResultBlock()
         self._keys = self._keys_in(self._written.benchmarks_by_agent or {})
         self._claims_keys = self._keys_in(self._written.claims_by_agent)
         logged = part(part(self._metrics, "improvements_dict"), _BY_AGENT)
@@ -156,7 +156,7 @@ class Merged:
         times = Counter(found.values())
         return {position: key if times[key] == 1 else None for position, key in found.items()}
 
-    def _measured_before(self, key: str, benchmarks: Benchmarks) -> Benchmarks | None:
+    def _measured_before(self, key: str, benchmarks: BenchmarkFields) -> BenchmarkFields | None:
         """The benchmarks of the log's last agent from the flat copy that the fallback leaves alone.
 
         Where the agent's own entries lack a ratio, the copy holds an earlier agent's. An oracle value is
@@ -172,12 +172,14 @@ class Merged:
         return own if same else None
 
 
-def filed_under(agent: Agent, logged: Mapping[str, Any]) -> str:
+def filed_under(agent: ConfiguredAgent, logged: Mapping[str, Any]) -> str:
     """The key under which the harness files an agent's metrics when it merges (D5), for reporting (E10).
 
-    >>> filed_under(Agent("t", "a/m1"), {"t:a/m0": {}, "t:a/m1": {}}), filed_under(Agent("t", "b"), {})
-    ('t:a/m1', 't:b')
-    >>> filed_under(Agent("t", "b"), {"t:a/m0": {}})
+    >>> filed_under(ConfiguredAgent("t", "a/m1"), {"t:a/m0": {}, "t:a/m1": {}})
+    't:a/m1'
+    >>> filed_under(ConfiguredAgent("t", "b"), {})
+    't:b'
+    >>> filed_under(ConfiguredAgent("t", "b"), {"t:a/m0": {}})
     't:a/m0'
     """
     own = key_for_reporting(agent.key)
@@ -230,7 +232,7 @@ def _own_ratios(entry: JsonValue, fallen_back: JsonValue) -> JsonValue:
     return {name: value for name, value in entry.items() if not (is_strange and name == "oracle/nop")}
 
 
-def _without_fallback(benchmarks: Benchmarks, *, is_nop: bool) -> Benchmarks:
+def _without_fallback(benchmarks: BenchmarkFields, *, is_nop: bool) -> BenchmarkFields:
     """Benchmarks without the marks, and without marked ratios of 1.0, which may be the harness's (C1).
 
     A later agent's log may have written the measured values back, and left the marks (D7). What nop
@@ -249,7 +251,7 @@ def _without_fallback(benchmarks: Benchmarks, *, is_nop: bool) -> Benchmarks:
     }
 
 
-def _speedup(benchmarks: Benchmarks) -> float:
+def _speedup(benchmarks: BenchmarkFields) -> float:
     """Geometric mean of the agent's valid ratios (A2, A3)."""
     logs = [
         math.log(float(entry["agent/nop"]))  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ from streamer.sources.agent_keys import Subject
 from streamer.sources.base import Unreadable
 from streamer.sources.fc_eval_layout import METRICS, POST_TEST_PANE
 from streamer.sources.files import FileError, is_file, known, part, read_bytes
-from streamer.sources.formulacode_blocks import Result, Section, read_result, read_snapshot, read_tests
+from streamer.sources.formulacode_blocks import ResultBlock, Section, read_result, read_snapshot, read_tests
 from streamer.sources.formulacode_log import (
     ParsedLog,
     agent_sections,
@@ -45,7 +45,7 @@ _ROOM_FOR_BENCHMARKS = MAX_RECORD_BYTES - 128 * 1024
 
 _KEYS_SHOWN = 8
 
-Benchmarks = dict[str, JsonValue]
+BenchmarkFields = dict[str, JsonValue]
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ def payload_of(result: Mapping[str, Any], directory: Path | None, subject: Subje
 
 
 def _filled(
-    payload: Payload, tests: Section, snapshot: Section, result: Result | None, subject: Subject
+    payload: Payload, tests: Section, snapshot: Section, result: ResultBlock | None, subject: Subject
 ) -> Payload:
     sections = {"tests": tests, "snapshot": snapshot}
     if result is not None:
@@ -144,7 +144,7 @@ def _pane_log(directory: Path | None, problems: list[str]) -> ParsedLog | None:
         return None
 
 
-def _is_overwritten(benchmarks: Benchmarks | None, metrics: Mapping[str, Any]) -> bool:
+def _is_overwritten(benchmarks: BenchmarkFields | None, metrics: Mapping[str, Any]) -> bool:
     """Whether an agent's benchmarks went through the fallback, which also drops what is no object (C1)."""
     if benchmarks is None:
         return False
@@ -154,8 +154,8 @@ def _is_overwritten(benchmarks: Benchmarks | None, metrics: Mapping[str, Any]) -
 
 
 def _as_before_the_fallback(
-    written: Result, log: ParsedLog | None, subject: Subject, problems: list[str]
-) -> Result:
+    written: ResultBlock, log: ParsedLog | None, subject: Subject, problems: list[str]
+) -> ResultBlock:
     """The result with the agent's benchmarks as the log has them, or without any."""
     if log and log.result and benchmarks_of(log.result, subject) is not None:
         return log.result

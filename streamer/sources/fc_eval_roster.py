@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from streamer.schemas.identity import UNKNOWN
-from streamer.sources.agent_keys import Agent, Subject, agent_of_key
+from streamer.sources.agent_keys import ConfiguredAgent, Subject, agent_of_key
 from streamer.sources.base import ConvertOptions, RunPlan
-from streamer.sources.fc_eval_layout import METRICS, Place, configured_agents, named_so, place
+from streamer.sources.fc_eval_layout import METRICS, TrialName, configured_agents, named_so, place
 from streamer.sources.files import FileError, part, text
 from streamer.sources.terminal_bench_layout import run_file_results
 
@@ -33,24 +33,24 @@ class Roster:
     def __init__(self, path: Path, run_file: Path, plan: RunPlan, options: ConvertOptions) -> None:
         self.is_multi, configured = configured_agents(path, plan)
         self.is_configured = bool(configured)
-        self.agents: dict[int, Agent] = dict(enumerate(configured, 1))
+        self.agents: dict[int, ConfiguredAgent] = dict(enumerate(configured, 1))
         self.trial_size = len(configured) or None
         self._options = options
         if not configured:
             self._learn(run_file, {plan.run_id, *plan.aliases})
 
-    def subject(self, position: int, agent: Agent) -> Subject:
+    def subject(self, position: int, agent: ConfiguredAgent) -> Subject:
         """The agent as the reader of its log needs it."""
         others = {other.key for place, other in self.agents.items() if place != position}
         return Subject(agent.key, position, others)
 
-    def agent_of(self, where: Place, result: dict[str, Any]) -> Agent:
+    def agent_of(self, where: TrialName, result: dict[str, Any]) -> ConfiguredAgent:
         """Whose result it is: the agent configured at its place, else the one that the result names."""
         named = agent_of_key(_named(result))
         position = where.agent_index or 1
         agent = self.agents.get(position)
         if agent is None or (where.agent_index is not None and not named_so(agent, where.label)):
-            agent = named or Agent(where.label or self._options.agent or UNKNOWN, None)
+            agent = named or ConfiguredAgent(where.label or self._options.agent or UNKNOWN, None)
         if named and (not self.is_configured or (agent.model is None and named.label == agent.label)):
             agent = named
         self.agents.setdefault(position, agent)

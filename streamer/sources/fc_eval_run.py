@@ -10,13 +10,13 @@ from typing import Any
 
 from streamer.schemas.decode import shown
 from streamer.schemas.identity import UNKNOWN
-from streamer.sources.agent_keys import Agent
+from streamer.sources.agent_keys import ConfiguredAgent
 from streamer.sources.agent_logs import AgentLogs, enriched, read_agent_logs
 from streamer.sources.base import ConvertOptions, Found, Item, RunPlan, Unreadable
 from streamer.sources.costs import reported_cost
 from streamer.sources.fc_eval_layout import (
     METRICS,
-    Place,
+    TrialName,
     place,
     result_files,
 )
@@ -80,7 +80,7 @@ class RunReading:
         self._options = options
         self._trials: dict[str, _Trial] = {}
 
-    def files(self) -> list[tuple[Path, Place]]:
+    def files(self) -> list[tuple[Path, TrialName]]:
         """Results of the run's trials, sub-trials in the agents' order before their trial as a whole."""
         places = {
             file: place(clean_name(file.parent.parent), clean_name(file.parent), self._own_names)
@@ -91,7 +91,7 @@ class RunReading:
         if not self._own_names & claims.keys():
             self._own_names.update(run for run, _ in claims.most_common(1) if run)
 
-        def order(item: tuple[Path, Place]) -> tuple[Any, ...]:
+        def order(item: tuple[Path, TrialName]) -> tuple[Any, ...]:
             file, where = item
             home = file.parent.parent
             return (
@@ -104,7 +104,7 @@ class RunReading:
 
         return sorted(places.items(), key=order)
 
-    def result_file(self, file: Path, where: Place) -> Iterator[Item]:
+    def result_file(self, file: Path, where: TrialName) -> Iterator[Item]:
         """The event of a trial's or a sub-trial's own file."""
         trial = self._trials.setdefault(where.trial, _Trial())
         if where.agent_index is None:
@@ -235,7 +235,7 @@ class RunReading:
         file: Path,
         directory: Path | None,
         result: dict[str, Any],
-        where: Place,
+        where: TrialName,
         *,
         from_run_file: bool = False,
     ) -> Iterator[Item]:
@@ -256,8 +256,8 @@ class RunReading:
     def _found(
         self,
         file: Path,
-        where: Place,
-        agent: Agent,
+        where: TrialName,
+        agent: ConfiguredAgent,
         result: dict[str, Any],
         measured: dict[str, Any],
         from_run_file: bool,

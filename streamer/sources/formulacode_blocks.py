@@ -78,7 +78,7 @@ def read_snapshot(block: Any, reasons: list[str]) -> Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ResultBlock:
     """RESULT, or nothing of one.
 
     Attributes:
@@ -99,18 +99,18 @@ class Result:
     speedup_percentage: float | None = None
 
 
-def read_result(block: Any, reasons: list[str]) -> Result:
+def read_result(block: Any, reasons: list[str]) -> ResultBlock:
     """RESULT in the new or the old format; one that is neither says nothing (B9)."""
     if not isinstance(block, dict) or not block or "error" in block:
         reasons.append(f"RESULT: no result but {_shape(block)}")
-        return Result()
+        return ResultBlock()
     if "agent_advantage" not in block and _BY_AGENT not in block:
-        return Result(speedup_percentage=_old_percentage(block, reasons))
+        return ResultBlock(speedup_percentage=_old_percentage(block, reasons))
     if not isinstance(block.get("max_coverage_percent", 0), int | float | None):
         reasons.append(f"RESULT: max_coverage_percent is {_shape(block['max_coverage_percent'])}; not used")
     last_agent, flat = block.get("last_agent"), block.get("per_benchmark_speedups")
     claimed = block.get("agent_advantages_by_agent")
-    return Result(
+    return ResultBlock(
         last_agent=last_agent if isinstance(last_agent, str) and last_agent else None,
         benchmarks_by_agent=_by_agent(block.get(_BY_AGENT, {}), reasons),
         flat_benchmarks=raw_benchmarks(flat) if isinstance(flat, dict) else None,

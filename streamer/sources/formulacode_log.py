@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from streamer.sources.agent_keys import Subject, own_key
 from streamer.sources.files import known
 from streamer.sources.formulacode_blocks import (
-    Result,
+    ResultBlock,
     Section,
     read_result,
     read_snapshot,
@@ -38,7 +38,7 @@ class ParsedLog:
 
     tests: Section
     snapshot: Section
-    result: Result | None
+    result: ResultBlock | None
     reasons: tuple[str, ...]
 
     @property
@@ -92,7 +92,7 @@ def sections_for(
     return known(fields | (agent_sections(parsed.result, subject) if parsed.result else {}))
 
 
-def agent_sections(result: Result, subject: Subject) -> dict[str, Any]:
+def agent_sections(result: ResultBlock, subject: Subject) -> dict[str, Any]:
     """The part of :func:`sections_for` that comes from RESULT; None for what it does not say."""
     benchmarks = benchmarks_of(result, subject)
     key = own_key(result.claims_by_agent, subject, result.last_agent)
@@ -106,7 +106,7 @@ def agent_sections(result: Result, subject: Subject) -> dict[str, Any]:
     }
 
 
-def benchmarks_of(result: Result, subject: Subject) -> dict[str, JsonValue] | None:
+def benchmarks_of(result: ResultBlock, subject: Subject) -> dict[str, JsonValue] | None:
     """Benchmarks of exactly this agent; the flat ones if there are none by agent and it is the last (B11)."""
     if result.benchmarks_by_agent is None:
         return result.flat_benchmarks if is_last_agent(result, subject) else None
@@ -114,7 +114,7 @@ def benchmarks_of(result: Result, subject: Subject) -> dict[str, JsonValue] | No
     return None if key is None else result.benchmarks_by_agent[key]
 
 
-def keys_of_others(result: Result, subject: Subject) -> tuple[str, ...]:
+def keys_of_others(result: ResultBlock, subject: Subject) -> tuple[str, ...]:
     """The keys of a result that has benchmarks, but none of this agent's (R7); empty otherwise."""
     if benchmarks_of(result, subject) is not None:
         return ()
@@ -123,7 +123,7 @@ def keys_of_others(result: Result, subject: Subject) -> tuple[str, ...]:
     return (result.last_agent,) if result.flat_benchmarks and result.last_agent else ()
 
 
-def is_last_agent(result: Result, subject: Subject) -> bool:
+def is_last_agent(result: ResultBlock, subject: Subject) -> bool:
     """Whether the result's last agent is this one (R7)."""
     return result.last_agent is not None and own_key([result.last_agent], subject) is not None
 

@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
-from streamer.tail.ledger import Key
-from streamer.tail.scan import Reading
+from streamer.tail.ledger import ResultKey
+from streamer.tail.scan import Scan
 
 GONE_SECONDS = 10.0
 """A result is withdrawn when its file has been gone for so long, and the run is still there."""
 
 
-class Gone:
+class Deletions:
     """Remembers since when each file has been gone.
 
     Args:
@@ -29,17 +29,17 @@ class Gone:
         self.waiting = self.doubtful = False
         self._seconds = seconds
         self._keep_deleted = keep_deleted
-        self._since: dict[Key, float] = {}
-        self._elsewhere: set[Key] = set()
+        self._since: dict[ResultKey, float] = {}
+        self._elsewhere: set[ResultKey] = set()
 
     def find(
         self,
-        filled: Iterable[tuple[Key, str]],
-        held: Collection[Key],
+        filled: Iterable[tuple[ResultKey, str]],
+        held: Collection[ResultKey],
         root: Path,
-        reading: Reading,
+        scan: Scan,
         undecided: Callable[[Path], bool],
-    ) -> list[Key]:
+    ) -> list[ResultKey]:
         """Those to withdraw now. Nothing of a run that is gone as a whole, or that holds no result any more.
 
         One whose file is there and says something else goes when a second reading finds the same: the first
@@ -49,15 +49,15 @@ class Gone:
             filled: slots with a published result, and the file each was read from, relative to the root.
             held: slots that the directory fills.
             root: the directory, resolved.
-            reading: what it says.
+            scan: what it says.
             undecided: whether a file is being written, so that nobody knows what it will say.
         """
-        homes = {run.path for run in reading.runs}
-        populated = _above({path for path, _ in reading.trials}, homes)
-        broken = {path for path, _ in reading.report.unreadable}
+        homes = {run.path for run in scan.runs}
+        populated = _above({path for path, _ in scan.trials}, homes)
+        broken = {path for path, _ in scan.report.unreadable}
         now = time.monotonic()
-        since: dict[Key, float] = {}
-        elsewhere: set[Key] = set()
+        since: dict[ResultKey, float] = {}
+        elsewhere: set[ResultKey] = set()
         found = []
         for key, relative in filled:
             if key in held:

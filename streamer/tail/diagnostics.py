@@ -8,20 +8,20 @@ from pathlib import Path
 
 from streamer.sources.convert import ConvertReport
 from streamer.sources.files import VANISHED
-from streamer.tail.file_stability import Settling, Verdict
+from streamer.tail.file_stability import FileStability, Stability
 
 Complaint = tuple[Path | None, str]
 """The path that a line is about, None for a run or the directory as a whole, and what it says of it."""
 
 
-class Complaints:
+class Diagnostics:
     """Tells what readings of the whole find wrong.
 
     A line is said when two readings one after the other gave it, and the path that it is about looks as it
     did before the second of them began and has not changed for long.
 
     Args:
-        settling: judges paths.
+        stability: judges paths.
         say: takes lines.
 
     Attributes:
@@ -30,40 +30,40 @@ class Complaints:
         pending: whether the next reading may have something to say.
     """
 
-    def __init__(self, settling: Settling, say: Callable[[str], None]) -> None:
+    def __init__(self, stability: FileStability, say: Callable[[str], None]) -> None:
         self.unreadable: dict[Path, str] = {}
         self.waiting: set[Path] = set()
         self.pending = False
-        self._settling = settling
+        self._stability = stability
         self._say = say
         self._said: set[str] = set()
         self._before: Set[Complaint] = frozenset()
 
-    def judge(self, report: ConvertReport, begun: float) -> dict[Path, Verdict]:
+    def judge(self, report: ConvertReport, begun: float) -> dict[Path, Stability]:
         """The unreadable paths of a reading, begun then: one that was not there and is now has changed."""
-        verdicts = self._settling.judge((path for path, _ in report.unreadable), begun)
+        stabilities = self._stability.judge((path for path, _ in report.unreadable), begun)
         for path, reason in report.unreadable:
-            if reason.endswith(VANISHED) and verdicts[path] is not Verdict.GONE:
-                verdicts[path] = Verdict.CHANGED
-        return verdicts
+            if reason.endswith(VANISHED) and stabilities[path] is not Stability.GONE:
+                stabilities[path] = Stability.CHANGED
+        return stabilities
 
     def hear(self, report: ConvertReport, begun: float) -> None:
         """Say what a reading of the whole, begun then, makes certain."""
-        verdicts = self.judge(report, begun)
-        verdicts |= self._settling.judge((path for path, _, _ in report.left_out), begun)
-        lines = _complaints(report)
+        stabilities = self.judge(report, begun)
+        stabilities |= self._stability.judge((path for path, _, _ in report.left_out), begun)
+        lines = _diagnostics(report)
         told = lines.keys()
         certain = {
             (path, what)
             for path, what in told & self._before
-            if path is None or verdicts[path] is Verdict.STANDS
+            if path is None or stabilities[path] is Stability.STANDS
         }
-        self.waiting = {path for path, verdict in verdicts.items() if verdict is not Verdict.STANDS}
+        self.waiting = {path for path, verdict in stabilities.items() if verdict is not Stability.STANDS}
         self.unreadable = dict(told for told in report.unreadable if _complaint(*told) in certain)
         self.pending = bool(told - certain)
         self._before = told
         self._say_once({what: lines[path, what] for path, what in certain})
-        self._settling.forget(begun)
+        self._stability.forget(begun)
 
     def once(self, lines: Iterable[str]) -> None:
         """Say what was not said before."""
@@ -77,7 +77,7 @@ class Complaints:
                 self._say(line)
 
 
-def _complaints(report: ConvertReport) -> dict[Complaint, str]:
+def _diagnostics(report: ConvertReport) -> dict[Complaint, str]:
     """Each complaint and its line. What is remarked of a run is one complaint, however many trials join."""
     lines = (
         *((None, f"note: {note}") for note in report.notes),

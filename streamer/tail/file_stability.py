@@ -29,7 +29,7 @@ Signature = tuple[int, int, int, int]
 two are 0 for what is no regular file: a directory changes with all that comes into it."""
 
 
-class Verdict(Enum):
+class Stability(Enum):
     """What a complaint about a path is worth after the reading that made it."""
 
     GONE = auto()
@@ -48,13 +48,15 @@ class Verdict(Enum):
     """It is as the reading saw it, and has been for long."""
 
 
-def unsettled_of(verdicts: Mapping[Path, Verdict]) -> set[Path]:
+def unstable_paths(stabilities: Mapping[Path, Stability]) -> set[Path]:
     """Paths of which the next reading may find something else: nothing that depends on them is published."""
-    return {path for path, verdict in verdicts.items() if verdict not in (Verdict.FRESH, Verdict.STANDS)}
+    return {
+        path for path, verdict in stabilities.items() if verdict not in (Stability.FRESH, Stability.STANDS)
+    }
 
 
 @dataclass(slots=True)
-class _Held:
+class _Sighting:
     """How a path looks, when that was seen first and last, and since when it has been so."""
 
     signature: Signature
@@ -63,7 +65,7 @@ class _Held:
     since: float
 
 
-class Settling:
+class FileStability:
     """Remembers since when each path that was complained of has been as it is.
 
     Args:
@@ -81,13 +83,13 @@ class Settling:
         self._still = still_seconds
         self._clock = clock
         self._wall = wall
-        self._held: dict[Path, _Held] = {}
+        self._held: dict[Path, _Sighting] = {}
 
     def begin(self) -> float:
         """The moment at which a reading begins, by the clock."""
         return self._clock()
 
-    def judge(self, suspects: Iterable[Path], begun: float) -> dict[Path, Verdict]:
+    def judge(self, suspects: Iterable[Path], begun: float) -> dict[Path, Stability]:
         """What became of the paths that a reading, begun then, complained of."""
         return {path: self._verdict(path, begun) for path in set(suspects)}
 
@@ -95,27 +97,27 @@ class Settling:
         """Forget the paths that no reading complained of since then."""
         self._held = {path: held for path, held in self._held.items() if held.last >= before}
 
-    def _verdict(self, path: Path, begun: float) -> Verdict:
+    def _verdict(self, path: Path, begun: float) -> Stability:
         found = _look(path)
         if found is None:
             self._held.pop(path, None)
-            return Verdict.GONE
+            return Stability.GONE
         held = self._noted(path, *found, begun)
         seen_before = begun - held.first > STAMP_SECONDS
         still = held.last - held.since >= self._still or not _is_file(held)
         if not seen_before and held.since == held.first:
-            return Verdict.CHANGED
+            return Stability.CHANGED
         if not still and not _parses(path):
-            return Verdict.WRITING
-        return Verdict.STANDS if seen_before and still else Verdict.FRESH
+            return Stability.WRITING
+        return Stability.STANDS if seen_before and still else Stability.FRESH
 
-    def _noted(self, path: Path, signature: Signature, changed: float, begun: float) -> _Held:
+    def _noted(self, path: Path, signature: Signature, changed: float, begun: float) -> _Sighting:
         """The path as it was held, if it looks as it did; a file that is new and old has long been so."""
         now = self._clock()
         held = self._held.get(path)
         if held is None or held.signature != signature:
             is_old = held is None and self._wall() - (now - begun) - changed >= self._still
-            held = _Held(signature, now, now, now - self._still if is_old else now)
+            held = _Sighting(signature, now, now, now - self._still if is_old else now)
             self._held[path] = held
         held.last = now
         return held
@@ -142,7 +144,7 @@ def _stat(path: Path) -> os.stat_result:
         return os.lstat(path)  # a link to nowhere is there
 
 
-def _is_file(held: _Held) -> bool:
+def _is_file(held: _Sighting) -> bool:
     return held.signature[0] == stat.S_IFREG
 
 

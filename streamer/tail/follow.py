@@ -1,8 +1,8 @@
 """Follow a directory: changed parts are read at once, the whole now and then; the whole decides.
 
-Reading a part is cheap and gives new results within a fraction of a second (see `ahead`). Reading the whole
-finds what no change told of, tells copies apart, sees what has gone, and settles which result counts: what it
-gives is what `convert` gives. The larger the directory, the rarer.
+Reading a part is cheap and gives new results within a fraction of a second (see `incremental`). A scan of the
+whole finds changes that the system did not tell of, copies and deletions, and decides which result counts. It
+gives what `convert` gives. The larger the directory, the rarer a scan.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from streamer.sources.base import ConvertOptions
-from streamer.sources.discover import Run
-from streamer.tail.deletions import GONE_SECONDS, Gone
-from streamer.tail.diagnostics import Complaints
-from streamer.tail.file_stability import STILL_SECONDS, Settling, unsettled_of
+from streamer.sources.discover import FoundRun
+from streamer.tail.deletions import GONE_SECONDS, Deletions
+from streamer.tail.diagnostics import Diagnostics
+from streamer.tail.file_stability import STILL_SECONDS, FileStability, unstable_paths
 from streamer.tail.file_watcher import Watcher
-from streamer.tail.incremental import Ahead, results_of
-from streamer.tail.ledger import Key, Ledger, Wanted
-from streamer.tail.scan import Event, Reading, read_whole
+from streamer.tail.incremental import IncrementalReader, results_of
+from streamer.tail.ledger import EventFields, Ledger, ResultKey, Wanted
+from streamer.tail.scan import Scan, read_whole
 
 PACE_SECONDS = 0.5
 """The whole is not read more often than this."""
@@ -37,7 +37,7 @@ CALM = 30.0
 
 
 @dataclass(slots=True)
-class Standing:
+class FollowStatus:
     """How far it is.
 
     Attributes:
@@ -63,7 +63,7 @@ class Standing:
 class _Whole:
     """The directory as it was read, its results, when that began and how long it took."""
 
-    reading: Reading
+    scan: Scan
     results: list[Wanted]
     begun: float
     seconds: float
@@ -88,7 +88,7 @@ class Follower:
         root: Path,
         options: ConvertOptions,
         ledger: Ledger,
-        publish: Callable[[list[Event]], None],
+        publish: Callable[[list[EventFields]], None],
         note: Callable[[list[dict[str, Any]]], None],
         say: Callable[[str], None],
         *,
@@ -97,19 +97,21 @@ class Follower:
         gone_seconds: float = GONE_SECONDS,
         pace_seconds: float = PACE_SECONDS,
     ) -> None:
-        self.standing = Standing()
+        self.standing = FollowStatus()
         self._root = root
         self._options = options
         self._ledger = ledger
         self._publish = publish
         self._note = note
-        self._gone = Gone(gone_seconds, keep_deleted=keep_deleted)
+        self._deletions = Deletions(gone_seconds, keep_deleted=keep_deleted)
         self._pace_seconds = pace_seconds
-        self._settling = Settling(still_seconds)
-        self._complaints = Complaints(self._settling, say)
-        self._ahead = Ahead(root, options, ledger, self._settling, self._complaints, self._emit)
+        self._stability = FileStability(still_seconds)
+        self._diagnostics = Diagnostics(self._stability, say)
+        self._incremental = IncrementalReader(
+            root, options, ledger, self._stability, self._diagnostics, self._emit
+        )
         self._read_at = self._took = 0.0
-        self._reading: Future[_Whole] | None = None
+        self._scan: Future[_Whole] | None = None
         self._emit(self._ledger.retracted())
 
     def follow(self, stop: threading.Event, tick: Callable[[], None]) -> None:
@@ -118,12 +120,12 @@ class Follower:
         try:
             with ThreadPoolExecutor(1, "read-whole") as thread:
                 while not stop.is_set():
-                    self._ahead.take_note(watcher.changes())
+                    self._incremental.take_note(watcher.changes())
                     if watcher.problem:
-                        self._complaints.once(
+                        self._diagnostics.once(
                             [f"the system does not tell of changes ({watcher.problem}): reading instead"]
                         )
-                    self._ahead.urgent |= not watcher.watching
+                    self._incremental.urgent |= not watcher.watching
                     self._go_on(thread)
                     tick()
         finally:
@@ -132,15 +134,15 @@ class Follower:
 
     def _go_on(self, thread: Executor) -> None:
         """Read the whole beside the parts: it takes seconds where there are thousands of trials."""
-        if self._reading is None and self._is_due():
-            self._ahead.whole_begins()
-            self._reading = thread.submit(self._read)
-        elif self._reading is not None and self._reading.done():
-            reading, self._reading = self._reading, None
-            self._apply(reading.result())
-        self._ahead.read()
+        if self._scan is None and self._is_due():
+            self._incremental.whole_begins()
+            self._scan = thread.submit(self._read)
+        elif self._scan is not None and self._scan.done():
+            scan, self._scan = self._scan, None
+            self._apply(scan.result())
+        self._incremental.read()
 
-    def settle(self, stop: threading.Event, tick: Callable[[], None]) -> None:
+    def run_once(self, stop: threading.Event, tick: Callable[[], None]) -> None:
         """Read the whole until no file is being written any more, and all is said and withdrawn."""
         self.read_whole()
         while self._is_undecided() and not stop.wait(self._pace_seconds):
@@ -148,73 +150,77 @@ class Follower:
             tick()
 
     def _is_undecided(self) -> bool:
-        return bool(self.standing.waiting or self._complaints.pending or self._gone.doubtful)
+        return bool(self.standing.waiting or self._diagnostics.pending or self._deletions.doubtful)
 
     def read_whole(self) -> None:
         """Publish what the directory says and was not published; withdraw what it no longer says."""
-        self._ahead.whole_begins()
+        self._incremental.whole_begins()
         self._apply(self._read())
 
     def _read(self) -> _Whole:
-        begun = self._settling.begin()
-        reading = read_whole(self._root, self._options)
-        return _Whole(reading, results_of(reading, self._root), begun, self._settling.begin() - begun)
+        begun = self._stability.begin()
+        scan = read_whole(self._root, self._options)
+        return _Whole(scan, results_of(scan, self._root), begun, self._stability.begin() - begun)
 
     def _apply(self, whole: _Whole) -> None:
         begun = time.monotonic()
-        reading, results = whole.reading, whole.results
-        unsettled = unsettled_of(self._complaints.judge(reading.report, whole.begun))
-        ahead = self._ahead
-        unsure = [run for run in reading.runs if any(p.path in unsettled for p in run.plan.problems)]
-        ahead.frozen = {run.path for run in unsure if ahead.may_be_anothers(run.path, run.plan)}
-        ahead.whole_says(reading, results, whole.begun)
-        groups: dict[Key, list[Wanted]] = {}
+        scan, results = whole.scan, whole.results
+        unstable = unstable_paths(self._diagnostics.judge(scan.report, whole.begun))
+        incremental = self._incremental
+        unsure = [run for run in scan.runs if any(p.path in unstable for p in run.plan.problems)]
+        incremental.frozen = {run.path for run in unsure if incremental.may_be_anothers(run.path, run.plan)}
+        incremental.whole_says(scan, results, whole.begun)
+        groups: dict[ResultKey, list[Wanted]] = {}
         for new in results:
             groups.setdefault(new.key, []).append(new)
-        doubts = unsettled or ahead.frozen
-        held = {new.key for new in results if doubts and ahead.is_held(ahead.path_of(new), unsettled)}
-        left = held | ahead.published
-        self._emit(event for plan in self._plans(reading, unsure) for event in self._ledger.plan(plan))
-        self._emit(e for key, group in groups.items() if key not in left for e in self._ledger.settle(group))
-        self._emit(self._withdrawals(groups, reading, unsettled))
+        doubts = unstable or incremental.frozen
+        held = {
+            new.key for new in results if doubts and incremental.is_held(incremental.path_of(new), unstable)
+        }
+        left = held | incremental.published
+        self._emit(event for plan in self._plans(scan, unsure) for event in self._ledger.plan(plan))
+        self._emit(e for key, group in groups.items() if key not in left for e in self._ledger.resolve(group))
+        self._emit(self._withdrawals(groups, scan, unstable))
         self._stand(whole, len(groups))
         self._read_at = time.monotonic()
         self._took = whole.seconds + self._read_at - begun
-        ahead.urgent |= self._is_undecided() or bool(self._gone.waiting or ahead.published or ahead.planned)
+        incremental.urgent |= self._is_undecided() or bool(
+            self._deletions.waiting or incremental.published or incremental.planned
+        )
 
-    def _plans(self, reading: Reading, unsure: Sequence[Run]) -> list[Event]:
+    def _plans(self, scan: Scan, unsure: Sequence[FoundRun]) -> list[EventFields]:
         """Plans that no file being written may change, and that were not read again meanwhile."""
         if unsure and self._options.run_id is not None:
             return []
-        left = {run.run_id for run in unsure} | self._ahead.planned
-        return [plan for plan in reading.plans if plan["run_id"] not in left]
+        left = {run.run_id for run in unsure} | self._incremental.planned
+        return [plan for plan in scan.plans if plan["run_id"] not in left]
 
     def _withdrawals(
-        self, groups: dict[Key, list[Wanted]], reading: Reading, unsettled: set[Path]
-    ) -> Iterator[Event]:
+        self, groups: dict[ResultKey, list[Wanted]], scan: Scan, unstable: set[Path]
+    ) -> Iterator[EventFields]:
         """Retractions of what was published and is no longer there."""
-        held = groups.keys() | self._ahead.seen
+        held = groups.keys() | self._incremental.seen
         root = self._root.resolve()
-        for key in self._gone.find(
-            self._ledger.filled(), held, root, reading, lambda path: self._ahead.is_held(path, unsettled)
+        for key in self._deletions.find(
+            self._ledger.filled(), held, root, scan, lambda path: self._incremental.is_held(path, unstable)
         ):
             self.standing.withdrawn += 1
             yield self._ledger.retract(key)
 
     def _stand(self, whole: _Whole, trials: int) -> None:
-        report = whole.reading.report
-        self._complaints.hear(report, whole.begun)
+        report = whole.scan.report
+        self._diagnostics.hear(report, whole.begun)
         self.standing.readings += 1
         self.standing.runs = report.runs
         self.standing.trials = trials
-        self.standing.waiting = len(self._complaints.waiting)
-        self.standing.unreadable = self._complaints.unreadable
+        self.standing.waiting = len(self._diagnostics.waiting)
+        self.standing.unreadable = self._diagnostics.unreadable
 
     def _is_due(self) -> bool:
-        least, times = (self._pace_seconds, PACE) if self._ahead.urgent else (CALM_SECONDS, CALM)
+        least, times = (self._pace_seconds, PACE) if self._incremental.urgent else (CALM_SECONDS, CALM)
         return time.monotonic() - self._read_at >= max(least, times * self._took)
 
-    def _emit(self, events: Iterable[Event]) -> bool:
+    def _emit(self, events: Iterable[EventFields]) -> bool:
         """Hand events over, after the journal knows of them; True if there were any."""
         batch = list(events)
         lines, self._ledger.lines = self._ledger.lines, []

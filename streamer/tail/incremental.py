@@ -16,14 +16,14 @@ from typing import Any
 
 from streamer.schemas.identity import UNKNOWN
 from streamer.sources.base import ConvertOptions, RunPlan
-from streamer.sources.discover import Run
+from streamer.sources.discover import FoundRun
 from streamer.sources.files import walk
-from streamer.tail.diagnostics import Complaints
-from streamer.tail.file_stability import Settling, Verdict, unsettled_of
-from streamer.tail.ledger import Key, Ledger, Wanted, wanted
-from streamer.tail.read_queue import AGAIN_SECONDS, Pending
-from streamer.tail.run_index import Runs
-from streamer.tail.scan import Event, Reading, parts_of, plan_events, read_part, read_plan
+from streamer.tail.diagnostics import Diagnostics
+from streamer.tail.file_stability import FileStability, Stability, unstable_paths
+from streamer.tail.ledger import EventFields, Ledger, ResultKey, Wanted, wanted
+from streamer.tail.read_queue import AGAIN_SECONDS, ReadQueue
+from streamer.tail.run_index import RunIndex
+from streamer.tail.scan import Scan, parts_of, plan_events, read_part, read_plan
 
 TURN_SECONDS = 0.2
 """After reading parts for so long it is looked at what changed meanwhile."""
@@ -32,14 +32,14 @@ LOOK = 10.0
 """Unknown runs are looked for again after so many times as long as that takes."""
 
 
-class Ahead:
+class IncrementalReader:
     """Reads parts.
 
     Args:
         root: the directory that is followed.
         options: as for `convert`.
         ledger: what was published.
-        settling, complaints: judge what could not be read.
+        stability, diagnostics: judge what could not be read.
         emit: hands events over; True if there were any.
 
     Attributes:
@@ -56,23 +56,23 @@ class Ahead:
         root: Path,
         options: ConvertOptions,
         ledger: Ledger,
-        settling: Settling,
-        complaints: Complaints,
-        emit: Callable[[Iterable[Event]], bool],
+        stability: FileStability,
+        diagnostics: Diagnostics,
+        emit: Callable[[Iterable[EventFields]], bool],
     ) -> None:
         self.frozen: set[Path] = set()
         self.urgent = False
-        self.published: set[Key] = set()
-        self.seen: set[Key] = set()
+        self.published: set[ResultKey] = set()
+        self.seen: set[ResultKey] = set()
         self.planned: set[str] = set()
         self._root = root
         self._options = options
         self._ledger = ledger
-        self._settling = settling
-        self._complaints = complaints
+        self._stability = stability
+        self._diagnostics = diagnostics
         self._emit = emit
-        self.runs = Runs(root, options)
-        self._pending = Pending()
+        self.runs = RunIndex(root, options)
+        self._pending = ReadQueue()
         self._strange: set[Path] = set()
         self._again: dict[Path, float] = {}
         self._look_at = 0.0
@@ -88,9 +88,9 @@ class Ahead:
         self.seen.clear()
         self.planned.clear()
 
-    def whole_says(self, reading: Reading, results: Iterable[Wanted], begun: float) -> None:
+    def whole_says(self, scan: Scan, results: Iterable[Wanted], begun: float) -> None:
         """It ended. What was read ahead meanwhile is newer."""
-        self.runs.replace(reading.runs, begun)
+        self.runs.replace(scan.runs, begun)
         self._is_known = True
         self._nameless.clear()
         root = self._root.resolve()
@@ -155,11 +155,11 @@ class Ahead:
         now = time.monotonic()
         self._look_at = now + LOOK * (now - begun)
 
-    def _find_parts(self, run: Run, place: Path) -> None:
+    def _find_parts(self, run: FoundRun, place: Path) -> None:
         for part in parts_of(run, place):
             self._pending.found(part)
 
-    def _read(self, run: Run, part: Path) -> bool:
+    def _read(self, run: FoundRun, part: Path) -> bool:
         """Read a part, or what else changed; True if it is being written."""
         if part == run.path:
             return self._read_plan(run)
@@ -168,15 +168,15 @@ class Ahead:
             return False
         return self._read_part(run, part)
 
-    def _read_plan(self, run: Run) -> bool:
+    def _read_plan(self, run: FoundRun) -> bool:
         """Publish what the run says of itself now; its results again if they turn out to be another's."""
         if self.runs.is_new(run) and not self.runs.is_still(run):
             self._strange.add(run.path)
             return False
-        begun = self._settling.begin()
+        begun = self._stability.begin()
         plan, report = read_plan(run, self._options)
         is_another = _identity(run.plan) != _identity(plan)
-        if unsettled_of(self._complaints.judge(report, begun)):
+        if unstable_paths(self._diagnostics.judge(report, begun)):
             self.frozen |= {run.path} if self.may_be_anothers(run.path, plan) else set()
             return True
         run.plan = plan
@@ -191,28 +191,28 @@ class Ahead:
                 self.planned.add(run.run_id)
         return False
 
-    def _read_part(self, run: Run, part: Path) -> bool:
+    def _read_part(self, run: FoundRun, part: Path) -> bool:
         """Publish what is new in a part; True if a file in it is being written."""
-        begun = self._settling.begin()
-        reading = read_part(run, part, self._options)
-        verdicts = self._complaints.judge(reading.report, begun)
-        unsettled = unsettled_of(verdicts)
-        for new in results_of(reading, self._root):
+        begun = self._stability.begin()
+        scan = read_part(run, part, self._options)
+        stabilities = self._diagnostics.judge(scan.report, begun)
+        unstable = unstable_paths(stabilities)
+        for new in results_of(scan, self._root):
             self.seen.add(new.key)
             if not self._is_clear(new, run, part):
                 self.urgent = True
-            elif not self.is_held(self.path_of(new), unsettled):
+            elif not self.is_held(self.path_of(new), unstable):
                 self._offer(new, run)
-        return any(verdicts[path] is not Verdict.GONE for path in unsettled)
+        return any(stabilities[path] is not Stability.GONE for path in unstable)
 
-    def _offer(self, new: Wanted, run: Run) -> None:
+    def _offer(self, new: Wanted, run: FoundRun) -> None:
         if self._emit(self._ledger.offer(new)):
             self.published.add(new.key)
             self._begun.add(run.path)
             self._homes[new.event.get("trial_id", "")] = run.path
         self.urgent |= not self._ledger.wins(new)
 
-    def _is_clear(self, new: Wanted, run: Run, part: Path) -> bool:
+    def _is_clear(self, new: Wanted, run: FoundRun, part: Path) -> bool:
         """Whether the whole can hardly say something else of a result than its part does."""
         if new.event.get("agent", UNKNOWN) == UNKNOWN and run.path not in self._nameless:
             return False  # another part may name the agent
@@ -235,18 +235,18 @@ class Ahead:
         """The file that a result was read from."""
         return self._root.resolve() / new.path
 
-    def is_held(self, path: Path, unsettled: Iterable[Path]) -> bool:
+    def is_held(self, path: Path, unstable: Iterable[Path]) -> bool:
         """Whether a file of the trial, or what says whose it is, is being written."""
         if any(path.is_relative_to(run) for run in self.frozen):
             return True
         home = path.parent
-        return self.runs.at(home) is None and any(other.is_relative_to(home) for other in unsettled)
+        return self.runs.at(home) is None and any(other.is_relative_to(home) for other in unstable)
 
 
-def results_of(reading: Reading, root: Path) -> list[Wanted]:
+def results_of(scan: Scan, root: Path) -> list[Wanted]:
     """Its results but for those whose file has left since: it may have left with only half of it read."""
     base = root.resolve()
-    there = (result for result in reading.trials if os.path.lexists(result[0]))
+    there = (result for result in scan.trials if os.path.lexists(result[0]))
     return [wanted(event, str(path.relative_to(base))) for path, event in there]
 
 

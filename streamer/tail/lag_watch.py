@@ -22,10 +22,10 @@ LOOK_SECONDS = 2.0
 
 
 @dataclass(slots=True)
-class Consumption:
+class LagState:
     """Says when nobody takes the events that wait, and when somebody does again.
 
-    >>> watch = Consumption()
+    >>> watch = LagState()
     >>> waiting = [PartitionLag(0, beginning=0, end=3, committed=None)]
     >>> [watch.look(waiting, workers, at) for workers, at in ((0, 0.0), (0, 9.0), (0, 10.0), (0, 20.0))]
     [None, None, 'no worker is running: 3 events wait in the log. Start one: streamer worker', None]
@@ -62,7 +62,7 @@ class Consumption:
         return f"no worker is running: {waiting:,} events wait in the log. Start one: streamer worker"
 
 
-class ConsumptionWatch:
+class LagWatch:
     """Looks every few seconds, in a thread of its own; what cannot be asked is left alone."""
 
     def __init__(self, settings: Settings, say: Callable[[str], None]) -> None:
@@ -80,7 +80,7 @@ class ConsumptionWatch:
         self._stop.set()
 
     def _watch(self) -> None:
-        consumption = Consumption()
+        consumption = LagState()
         while not self._stop.wait(LOOK_SECONDS):
             try:
                 lags = asyncio.run(read_lags(self._settings))

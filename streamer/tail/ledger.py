@@ -17,10 +17,10 @@ from streamer.aggregate.slots import Slot, Standing
 from streamer.schemas.canonical import canonical_json
 from streamer.schemas.events import EVENT, TrialResult
 
-Event = dict[str, Any]
+EventFields = dict[str, Any]
 Line = dict[str, Any]
 
-Key = tuple[str, SlotKey]
+ResultKey = tuple[str, SlotKey]
 """Run and slot."""
 
 _SLOT_FIELDS = ("shard", "task_id", "attempt", "agent", "model", "tier", "subtest")
@@ -34,13 +34,13 @@ class Wanted:
         path: the file it was read from, relative to the directory.
     """
 
-    key: Key
+    key: ResultKey
     standing: Standing
-    event: Event
+    event: EventFields
     path: str
 
 
-def wanted(event: Event, path: str) -> Wanted:
+def wanted(event: EventFields, path: str) -> Wanted:
     """A `trial_result` as `convert` sends it, with its place and standing."""
     parsed = EVENT.validate_json(canonical_json(event))
     assert isinstance(parsed, TrialResult)
@@ -49,7 +49,7 @@ def wanted(event: Event, path: str) -> Wanted:
 
 
 @dataclass(slots=True)
-class _Held:
+class _PublishedSlot:
     slot: Slot = field(default_factory=Slot)
     path: str = ""
     sent: bool = False
@@ -64,13 +64,13 @@ class Ledger:
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
-        self._held: dict[Key, _Held] = {}
+        self._held: dict[ResultKey, _PublishedSlot] = {}
         self._plans: dict[tuple[str, str], tuple[int, str]] = {}
         self._plans_sent: set[tuple[str, str]] = set()
 
-    def offer(self, new: Wanted) -> Iterator[Event]:
+    def offer(self, new: Wanted) -> Iterator[EventFields]:
         """A result among others: published as it is, if its content was not."""
-        held = self._held.setdefault(new.key, _Held())
+        held = self._held.setdefault(new.key, _PublishedSlot())
         winner, content = held.slot.winner, new.standing[2]
         if winner is not None and winner[2] == content:
             if not held.sent:
@@ -86,7 +86,7 @@ class Ledger:
         self._note(new, new.standing)
         yield new.event
 
-    def settle(self, group: Iterable[Wanted]) -> Iterator[Event]:
+    def resolve(self, group: Iterable[Wanted]) -> Iterator[EventFields]:
         """All results that the directory has for one slot: published so that the right one wins."""
         results = list(group)
         for new in results:
@@ -110,18 +110,18 @@ class Ledger:
         held = self._held.get(new.key)
         return held is not None and held.slot.winner is not None and held.slot.winner[2] == new.standing[2]
 
-    def filled(self) -> Iterator[tuple[Key, str]]:
+    def filled(self) -> Iterator[tuple[ResultKey, str]]:
         """Every slot with a published result, and the file that it was read from."""
         for key, held in self._held.items():
             if held.slot.winner is not None:
                 yield key, held.path
 
-    def file_of(self, key: Key) -> str | None:
+    def file_of(self, key: ResultKey) -> str | None:
         """The file that the result in a slot was read from; None if there is no result."""
         held = self._held.get(key)
         return held.path if held is not None and held.slot.winner is not None else None
 
-    def retract(self, key: Key) -> Event:
+    def retract(self, key: ResultKey) -> EventFields:
         """Withdraw what was published for a slot."""
         held = self._held[key]
         assert held.slot.winner is not None
@@ -130,14 +130,14 @@ class Ledger:
         self.lines.append({"key": _flat(key), "floor": held.slot.floor})
         return _retraction(key, held.slot)
 
-    def retracted(self) -> Iterator[Event]:
+    def retracted(self) -> Iterator[EventFields]:
         """What was withdrawn before this start, again."""
         for key, held in self._held.items():
             if held.slot.winner is None and held.slot.floor is not None and not held.sent:
                 held.sent = True
                 yield _retraction(key, held.slot)
 
-    def plan(self, event: Event) -> Iterator[Event]:
+    def plan(self, event: EventFields) -> Iterator[EventFields]:
         """A `run_started` or `run_finished`: published if its content is new."""
         key = (event["run_id"], event["type"])
         print_ = fingerprint(EVENT.validate_json(canonical_json(event)))
@@ -165,7 +165,7 @@ class Ledger:
         run_id, *slot = line["key"]
         shard, task_id, attempt, agent, model, tier, subtest = slot
         key = (run_id, SlotKey(shard, task_id, int(attempt), agent, model, tier, subtest))
-        held = self._held.setdefault(key, _Held())
+        held = self._held.setdefault(key, _PublishedSlot())
         if "floor" in line:
             held.slot.retract(int(line["floor"]))
         else:
@@ -189,11 +189,11 @@ class Ledger:
         self.lines.append({"key": _flat(new.key), "standing": list(standing), "path": new.path})
 
 
-def _flat(key: Key) -> list[Any]:
+def _flat(key: ResultKey) -> list[Any]:
     return [key[0], *key[1]]
 
 
-def _retraction(key: Key, slot: Slot) -> Event:
+def _retraction(key: ResultKey, slot: Slot) -> EventFields:
     run_id, fields = key
     named = {name: value for name, value in zip(_SLOT_FIELDS, fields, strict=True) if value is not None}
     return {

@@ -32,14 +32,14 @@ class AlreadyFollowed(Exception):
         )
 
 
-def journal_path(settings: Settings, root: Path, run_id: str | None) -> Path:
+def ledger_path(settings: Settings, root: Path, run_id: str | None) -> Path:
     """Where the journal lies: by deployment, directory and pool."""
     waiting = spill_dir(settings)
     name = sha256_hex(canonical_json([os.path.abspath(root), run_id]))[:NAME_CHARACTERS]
     return waiting.parent.parent / "tail" / waiting.name / f"{name}.ndjson"
 
 
-class Journal:
+class LedgerFile:
     """Use as a context manager; then nobody else has the file.
 
     Attributes:

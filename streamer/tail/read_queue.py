@@ -19,7 +19,7 @@ _LONG_AGO = -math.inf
 
 
 @dataclass(slots=True)
-class _Entry:
+class _QueuedPart:
     """A part that waits.
 
     Attributes:
@@ -35,7 +35,7 @@ class _Entry:
     last: bool
 
 
-class Pending:
+class ReadQueue:
     """Parts that wait to be read.
 
     Args:
@@ -44,19 +44,19 @@ class Pending:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._entries: dict[Path, _Entry] = {}
+        self._entries: dict[Path, _QueuedPart] = {}
 
     def changed(self, part: Path, *, last: bool = False) -> None:
         """Something in it changed just now. `last`: it says what is better said after all the rest."""
         now = self._clock()
         held = self._entries.get(part)
         rested = held.rested if held else _LONG_AGO
-        self._entries[part] = _Entry(now, max(now, rested), rested, last)
+        self._entries[part] = _QueuedPart(now, max(now, rested), rested, last)
 
     def found(self, part: Path) -> None:
         """It is there, and has to be read, as soon as there is nothing better to do."""
         now = self._clock()
-        held = self._entries.setdefault(part, _Entry(_LONG_AGO, now, _LONG_AGO, last=False))
+        held = self._entries.setdefault(part, _QueuedPart(_LONG_AGO, now, _LONG_AGO, last=False))
         held.due = min(held.due, max(now, held.rested))
 
     def ready(self) -> list[Path]:

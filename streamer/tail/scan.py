@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from streamer.sources.base import ConvertOptions, RunPlan
 from streamer.sources.convert import ConvertReport, convert_part, convert_plan, convert_runs
-from streamer.sources.discover import Run, discover
+from streamer.sources.discover import FoundRun, discover
 from streamer.sources.files import entries, walk
 from streamer.sources.registry import sources_for
-
-Event = dict[str, Any]
+from streamer.tail.ledger import EventFields
 
 
 @dataclass(slots=True)
-class Reading:
+class Scan:
     """What a directory, or a part of it, says.
 
     Attributes:
@@ -27,47 +25,47 @@ class Reading:
         report: what could not be read.
     """
 
-    runs: list[Run] = field(default_factory=list)
-    trials: list[tuple[Path, Event]] = field(default_factory=list)
-    plans: list[Event] = field(default_factory=list)
+    runs: list[FoundRun] = field(default_factory=list)
+    trials: list[tuple[Path, EventFields]] = field(default_factory=list)
+    plans: list[EventFields] = field(default_factory=list)
     report: ConvertReport = field(default_factory=ConvertReport)
 
 
-def read_whole(root: Path, options: ConvertOptions) -> Reading:
+def read_whole(root: Path, options: ConvertOptions) -> Scan:
     """All runs at or below a directory; nothing while it does not exist, or holds none."""
     if not root.exists():
-        return Reading()
+        return Scan()
     runs, problems, notes = discover([root], sources_for(options.harness), options, around=False)
-    reading = Reading(runs)
-    reading.report.notes += notes
+    scan = Scan(runs)
+    scan.report.notes += notes
     if runs:
-        reading.report.unreadable += [(problem.path, problem.reason) for problem in problems]
-    events = list(convert_runs(runs, options, reading.report))
-    reading.trials = list(_trials(events, reading.report))
-    reading.plans = [event for event in events if event["type"] != "trial_result"]
-    return reading
+        scan.report.unreadable += [(problem.path, problem.reason) for problem in problems]
+    events = list(convert_runs(runs, options, scan.report))
+    scan.trials = list(_trials(events, scan.report))
+    scan.plans = [event for event in events if event["type"] != "trial_result"]
+    return scan
 
 
-def read_part(run: Run, part: Path, options: ConvertOptions) -> Reading:
+def read_part(run: FoundRun, part: Path, options: ConvertOptions) -> Scan:
     """The trials in a part of a run, but for those that only the whole could tell from copies."""
-    reading = Reading([run])
-    events = list(convert_part(run, part, options, reading.report))
-    reading.trials = list(_trials(events, reading.report))
-    return reading
+    scan = Scan([run])
+    events = list(convert_part(run, part, options, scan.report))
+    scan.trials = list(_trials(events, scan.report))
+    return scan
 
 
-def read_plan(run: Run, options: ConvertOptions) -> tuple[RunPlan, ConvertReport]:
+def read_plan(run: FoundRun, options: ConvertOptions) -> tuple[RunPlan, ConvertReport]:
     """What a run says of itself now, and which of its files could not be read."""
     plan = run.source.plan(run.path, options)
     return plan, ConvertReport(unreadable=[(problem.path, problem.reason) for problem in plan.problems])
 
 
-def plan_events(run: Run, options: ConvertOptions) -> list[Event]:
+def plan_events(run: FoundRun, options: ConvertOptions) -> list[EventFields]:
     """The `run_started` and `run_finished` of a run by the plan that it has."""
     return list(convert_plan(run, options, ConvertReport()))
 
 
-def parts_of(run: Run, place: Path) -> list[Path]:
+def parts_of(run: FoundRun, place: Path) -> list[Path]:
     """The parts that can be read alone at and below a directory of a run: trials, and run-level files."""
     found: list[Path] = []
 
@@ -84,7 +82,7 @@ def parts_of(run: Run, place: Path) -> list[Path]:
     return found
 
 
-def _trials(events: Iterable[Event], report: ConvertReport) -> Iterator[tuple[Path, Event]]:
+def _trials(events: Iterable[EventFields], report: ConvertReport) -> Iterator[tuple[Path, EventFields]]:
     trials = [event for event in events if event["type"] == "trial_result"]
     paths = [explanation.path for explanation in report.explanations]
     return zip(paths, trials, strict=True)

@@ -15,10 +15,10 @@ from streamer.publish.results import NotAccepted
 from streamer.publish.trial_publisher import TrialPublisher
 from streamer.settings import Settings
 from streamer.sources.base import ConvertOptions
-from streamer.tail.follow import Follower, Standing
-from streamer.tail.lag_watch import ConsumptionWatch
-from streamer.tail.ledger_file import Journal, journal_path
-from streamer.tail.scan import Event
+from streamer.tail.follow import Follower, FollowStatus
+from streamer.tail.lag_watch import LagWatch
+from streamer.tail.ledger import EventFields
+from streamer.tail.ledger_file import LedgerFile, ledger_path
 
 WAIT_SECONDS = 0.1
 CLOSE_SECONDS = 8.0
@@ -29,7 +29,7 @@ ONCE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TailResult:
     """How it ended.
 
     Attributes:
@@ -37,7 +37,7 @@ class Outcome:
         pending: events that the broker has not acknowledged; they are on the disk for the next publisher.
     """
 
-    standing: Standing
+    standing: FollowStatus
     pending: int
 
 
@@ -47,11 +47,11 @@ def tail(
     options: ConvertOptions,
     stop: threading.Event,
     say: Callable[[str], None],
-    tick: Callable[[Standing], None],
+    tick: Callable[[FollowStatus], None],
     *,
     once: bool = False,
     keep_deleted: bool = False,
-) -> Outcome:
+) -> TailResult:
     """Publish what a directory says, and follow it until `stop` is set; `once`: until it is all read.
 
     Args:
@@ -70,7 +70,7 @@ def tail(
     """
     with (
         _told(say),
-        Journal(journal_path(settings, root, options.run_id), root) as journal,
+        LedgerFile(ledger_path(settings, root, options.run_id), root) as journal,
         TrialPublisher(settings, close_seconds=CLOSE_SECONDS, on_invalid=_is_logged) as publisher,
     ):
         ledger = journal.load()
@@ -80,16 +80,16 @@ def tail(
         follower = Follower(
             root, options, ledger, handing.publish, journal.append, say, keep_deleted=keep_deleted
         )
-        watch = ConsumptionWatch(settings, say)
+        watch = LagWatch(settings, say)
         watch.start()
         try:
-            work = follower.settle if once else follower.follow
+            work = follower.run_once if once else follower.follow
             work(stop, lambda: tick(follower.standing))
             if once and not stop.is_set():
                 publisher.flush(ONCE_SECONDS)
         finally:
             watch.stop()
-        return Outcome(follower.standing, publisher.close().pending)
+        return TailResult(follower.standing, publisher.close().pending)
 
 
 class _Handing:
@@ -100,14 +100,14 @@ class _Handing:
         self._stop = stop
         self._say = say
 
-    def publish(self, events: list[Event]) -> None:
+    def publish(self, events: list[EventFields]) -> None:
         for event in events:
             try:
                 self._hand_over(event)
             except InvalidEvent as error:
                 self._say(f"not published: {error}")
 
-    def _hand_over(self, event: Event) -> None:
+    def _hand_over(self, event: EventFields) -> None:
         while True:
             try:
                 self._publisher.publish(event)

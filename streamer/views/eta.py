@@ -15,7 +15,7 @@ from streamer.schemas.summaries import RunSummary
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class Observation:
     """Where a run stood.
 
     Attributes:
@@ -30,7 +30,7 @@ class Stand:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class Eta:
     """What follows from where a run stands; None: cannot be told.
 
     Attributes:
@@ -46,7 +46,7 @@ class Pace:
     projected_usd: float | None
 
 
-def pace_of(run: RunSummary, since: Stand | None = None) -> Pace:
+def eta_of(run: RunSummary, since: Observation | None = None) -> Eta:
     """The pace of a run from its start, or from where it stood when somebody began to look.
 
     A run that its harness has ended awaits nothing, whatever its plan said.
@@ -55,13 +55,13 @@ def pace_of(run: RunSummary, since: Stand | None = None) -> Pace:
         run: as it stands now.
         since: where the pace is taken from if the plan does not say when the run started.
     """
-    now = stand_of(run)
-    start = Stand(run.started_at, 0, None) if run.started_at else since or now
+    now = observation_of(run)
+    start = Observation(run.started_at, 0, None) if run.started_at else since or now
     ended = run.status is not None
     planned = run.progress.planned
     seconds = seconds_between(start, now)
     spent = None if now.cost is None else now.cost - (start.cost or 0.0)
-    return Pace(
+    return Eta(
         share=share_of(now.done, planned),
         seconds_left=0.0 if ended else seconds_left(now.done, planned, now.done - start.done, seconds),
         usd_per_hour=usd_per_hour(spent, seconds),
@@ -69,19 +69,19 @@ def pace_of(run: RunSummary, since: Stand | None = None) -> Pace:
     )
 
 
-def stand_of(run: RunSummary) -> Stand:
+def observation_of(run: RunSummary) -> Observation:
     """Where a run stands now."""
-    return Stand(run.last_event_at, run.progress.done, finite(run.total_cost))
+    return Observation(run.last_event_at, run.progress.done, finite(run.total_cost))
 
 
-def seconds_between(start: Stand, now: Stand) -> float | None:
+def seconds_between(start: Observation, now: Observation) -> float | None:
     """Event time that passed, > 0; None: unknown, or none has passed.
 
     >>> from datetime import UTC
     >>> noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
-    >>> seconds_between(Stand(noon, 0, None), Stand(noon.replace(minute=1), 1, None))
+    >>> seconds_between(Observation(noon, 0, None), Observation(noon.replace(minute=1), 1, None))
     60.0
-    >>> seconds_between(Stand(noon, 0, None), Stand(noon, 1, None)) is None
+    >>> seconds_between(Observation(noon, 0, None), Observation(noon, 1, None)) is None
     True
     """
     if start.at is None or now.at is None:

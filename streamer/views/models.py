@@ -13,7 +13,7 @@ from streamer.schemas.base import Instant, Message, Number
 from streamer.schemas.summary_fields import Grade
 
 Label = Annotated[str, Field(description="Label `agent:model`.")]
-Outcome = Literal["passed", "failed", "fell_back", "no_verdict"]
+TrialOutcome = Literal["passed", "failed", "fell_back", "no_verdict"]
 
 
 class HistoryPoint(Message):
@@ -53,7 +53,7 @@ class TrialRow(Message):
     subtest: str | None = Field(description="Variant inside the tier.")
     resolved: bool | None = Field(description="The harness's verdict; null: none.")
     success: bool = Field(description="From tests and snapshot where present, else the verdict (R20).")
-    outcome: Outcome = Field(description="In one word; `fell_back` before `failed` (C1).")
+    outcome: TrialOutcome = Field(description="In one word; `fell_back` before `failed` (C1).")
     failure_mode: str | None = Field(description="Why it ended early, as the harness says.")
     composite_score: float | None = Field(description="0 to 1; null without a judge (R13).")
     grade: Grade | None = Field(description="From the composite score; null without one.")

@@ -41,7 +41,7 @@ class Table(NamedTuple):
 def agents_table(agents: Iterable[Summary]) -> Table:
     """The agents of a run, the highest pass rate first, baselines last."""
     rows = sorted(agents, key=best_first)
-    outcome = _Outcome(rows)
+    outcome = _OutcomeColumns(rows)
     cells = [[_agent(row), *outcome.cells(row)] for row in rows]
     return Table("Agents", ("agent:model", *outcome.columns), cells, note=outcome.note)
 
@@ -76,7 +76,7 @@ def subtests_table(subtests: Iterable[Summary]) -> Table:
 
 def _gains_table(title: str, names: Sequence[str], groups: Sequence[Summary]) -> Table:
     """Groups with what they gain over the baseline tier."""
-    outcome = _Outcome(groups)
+    outcome = _OutcomeColumns(groups)
     heads = [name.replace("_", ":") for name in names]
     rows = [[*(group[name] for name in names), *outcome.cells(group), *_gain(group)] for group in groups]
     columns = (*heads, *outcome.columns, "uplift", "delta")
@@ -150,7 +150,7 @@ def _agent(summary: Summary) -> str:
     return f"{summary['agent_model']} (baseline)" if summary["baseline"] else str(summary["agent_model"])
 
 
-class _Outcome:
+class _OutcomeColumns:
     """The columns that boards of agents, tiers and subtests share; those that no row needs are left out."""
 
     def __init__(self, groups: Sequence[Summary]) -> None:

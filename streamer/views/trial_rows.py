@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from streamer.views.models import Outcome, TrialRow
+from streamer.views.models import TrialOutcome, TrialRow
 
 
 def row_of(trial_id: str, trial: Mapping[str, Any]) -> TrialRow:
@@ -33,7 +33,7 @@ def row_of(trial_id: str, trial: Mapping[str, Any]) -> TrialRow:
     )
 
 
-def outcome_of(trial: Mapping[str, Any]) -> Outcome:
+def outcome_of(trial: Mapping[str, Any]) -> TrialOutcome:
     """A trial that fell back to the baseline did not pass, whatever its numbers say (C1)."""
     if (trial["formulacode"] or {}).get("fallback_to_baseline"):
         return "fell_back"

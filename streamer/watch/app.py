@@ -18,6 +18,7 @@ from streamer.client.results import WorkerStatus
 from streamer.redis.connect import address
 from streamer.settings import Settings
 from streamer.text import visible
+from streamer.watch.context import Session
 from streamer.watch.following import Rejections, Tell, feel_pulse
 from streamer.watch.live_screen import LiveScreen
 from streamer.watch.run_screen import RunScreen
@@ -25,6 +26,12 @@ from streamer.watch.runs_screen import RunsScreen
 from streamer.watch.style import CSS
 
 Clock = Callable[[], datetime]
+
+SESSION_SECONDS = 0.2
+"""How often the session is looked at."""
+
+NOTE_SECONDS = 10.0
+"""How long a message of the session stays on the screen."""
 
 
 def utc_now() -> datetime:
@@ -39,6 +46,10 @@ class WatchApp(App[None]):
         settings: where Redis and the broker are.
         run_id: the run to open at once; None: the list of runs.
         now: the time.
+        session: the command that works meanwhile; None: somebody only watches.
+
+    Attributes:
+        interrupted: it ended by Ctrl-C.
     """
 
     ENABLE_COMMAND_PALETTE = False
@@ -47,10 +58,16 @@ class WatchApp(App[None]):
     CSS = CSS
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", "Quit"),
-        Binding("ctrl+c", "quit", "Quit", show=False, priority=True),
+        Binding("ctrl+c", "interrupt", "Quit", show=False, priority=True),
     ]
 
-    def __init__(self, settings: Settings, run_id: str | None = None, now: Clock = utc_now) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        run_id: str | None = None,
+        now: Clock = utc_now,
+        session: Session | None = None,
+    ) -> None:
         if not os.environ.get("NO_COLOR", "x"):
             del os.environ["NO_COLOR"]  # an empty one means nothing (no-color.org)
         plain = "NO_COLOR" in os.environ
@@ -61,7 +78,9 @@ class WatchApp(App[None]):
         self.rejections = Rejections()
         self.problems: dict[str, str] = {}
         self.failure: Exception | None = None
+        self.interrupted = False
         self._run_id = run_id
+        self._session = session
         self._heartbeats: list[WorkerStatus] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.set_class(plain, "-plain")
@@ -71,6 +90,15 @@ class WatchApp(App[None]):
         """Whose runs these are; never the URL, which may hold a password."""
         parts = ["streamer", address(self.settings.redis)]
         return visible(" · ".join([*parts, self.settings.namespace] if self.settings.namespace else parts))
+
+    def shows(self, run_id: str) -> bool:
+        """True if the list of runs shows this one: all, or those of the session."""
+        return self._session is None or self._session.shows(run_id)
+
+    def action_interrupt(self) -> None:
+        """End, as Ctrl-C ends other commands."""
+        self.interrupted = True
+        self.exit()
 
     def crew(self) -> list[str]:
         """How many workers there are."""
@@ -83,11 +111,14 @@ class WatchApp(App[None]):
         """Begin."""
         if not self.is_headless:  # so that the terminal is left as it was found
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit)
-        self.push_screen(RunsScreen())
+            asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self.action_interrupt)
+        self.push_screen(RunsScreen(self))
         if self._run_id is not None:
-            self.push_screen(RunScreen(self._run_id))
+            self.push_screen(RunScreen(self, self._run_id))
         self.spawn(feel_pulse(self.reader, self._take_workers, self._told("redis")), self._told("here"))
         self.call_after_refresh(self._begin_log)
+        if self._session is not None:
+            self.set_interval(SESSION_SECONDS, self._follow_session)
 
     async def on_unmount(self) -> None:
         """Let go of everything."""
@@ -110,6 +141,18 @@ class WatchApp(App[None]):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+    def _follow_session(self) -> None:
+        """End with the session; show what it says, and its run as soon as there is one."""
+        assert self._session is not None
+        if self._session.is_over():
+            self.exit()
+            return
+        for line in self._session.messages():
+            self.notify(visible(line), markup=False, timeout=NOTE_SECONDS)
+        if self._run_id is None and (opened := self._session.opens()) is not None:
+            self._run_id = opened
+            self.push_screen(RunScreen(self, opened))
 
     def _begin_log(self) -> None:
         self.spawn(self._follow_log(), self._told("here"))
@@ -150,15 +193,21 @@ async def _kept(work: Coroutine[Any, Any, None], tell: Tell) -> None:
         tell(f"internal error, {type(error).__name__}: {error}. Please report it")
 
 
-def run_watch(settings: Settings, run_id: str | None) -> None:
-    """Show it until the user quits.
+def run_watch(settings: Settings, run_id: str | None, session: Session | None = None) -> bool:
+    """Show it until the user quits, or the session is over; True if Ctrl-C ended it.
 
     Raises:
         BadRedisUrl: the settings do not say where Redis is.
         Exception: a mistake of ours; the terminal is as it was before.
     """
     logging.getLogger("streamer").addHandler(logging.NullHandler())  # a line of a log would tear the screen
-    app = WatchApp(settings, run_id)
-    app.run()
+    app = WatchApp(settings, run_id, session=session)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        app.run()
+    finally:  # the event loop of the application has put the defaults in their place
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
     if app.failure is not None:
         raise app.failure
+    return app.interrupted

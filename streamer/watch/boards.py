@@ -14,7 +14,7 @@ from streamer.text import UNSEEN, dollars, percent, ratio, shown, visible
 from streamer.views.eta import finite, share_of
 from streamer.views.formatting import age, largest_k, of_planned, share_of_pass, span
 from streamer.views.wording import basis, marked_grade
-from streamer.watch.columns import Column
+from streamer.watch.columns import BoardColumn
 
 if TYPE_CHECKING:
     pass
@@ -50,14 +50,14 @@ class RunLine:
     state: State
 
 
-def run_columns(now: datetime) -> list[Column[RunLine]]:
+def run_columns(now: datetime) -> list[BoardColumn[RunLine]]:
     """Of the list of runs."""
 
     def share(line: RunLine) -> float | None:
         return share_of(line.run.progress.done, line.run.progress.planned)
 
     return [
-        Column(
+        BoardColumn(
             "run",
             "run",
             lambda line: name_of(line.run),
@@ -67,9 +67,11 @@ def run_columns(now: datetime) -> list[Column[RunLine]]:
             least=NAME_LEAST,
             left=True,
         ),
-        Column("id", "id", _id, 10, least=NAME_LEAST, left=True),
-        Column("benchmark", "benchmark", lambda line: visible(line.run.benchmark), 7, least=9, left=True),
-        Column(
+        BoardColumn("id", "id", _id, 10, least=NAME_LEAST, left=True),
+        BoardColumn(
+            "benchmark", "benchmark", lambda line: visible(line.run.benchmark), 7, least=9, left=True
+        ),
+        BoardColumn(
             "state",
             "state",
             lambda line: line.state,
@@ -78,14 +80,14 @@ def run_columns(now: datetime) -> list[Column[RunLine]]:
             left=True,
             style=lambda line: state_style(line.state),
         ),
-        Column("progress", "progress", lambda line: percent(share(line)), 2, value=share),
-        Column("trials", "trials", _run_trials, 3, value=lambda line: line.run.progress.done),
-        Column("accuracy", "all trials", _run_accuracy, 4, value=lambda line: line.run.accuracy),
-        Column("infrastructure", "w/o infra", lambda line: _without_infrastructure(line.run), 10),
-        Column("cost", "cost", _run_cost, 5, value=lambda line: finite(line.run.total_cost)),
-        Column("agents", "agents", lambda line: shown(line.run.agent_models), 8),
-        Column("tiers", "tiers", lambda line: shown(line.run.tiers or None), 9),
-        Column(
+        BoardColumn("progress", "progress", lambda line: percent(share(line)), 2, value=share),
+        BoardColumn("trials", "trials", _run_trials, 3, value=lambda line: line.run.progress.done),
+        BoardColumn("accuracy", "all trials", _run_accuracy, 4, value=lambda line: line.run.accuracy),
+        BoardColumn("infrastructure", "w/o infra", lambda line: _without_infrastructure(line.run), 10),
+        BoardColumn("cost", "cost", _run_cost, 5, value=lambda line: finite(line.run.total_cost)),
+        BoardColumn("agents", "agents", lambda line: shown(line.run.agent_models), 8),
+        BoardColumn("tiers", "tiers", lambda line: shown(line.run.tiers or None), 9),
+        BoardColumn(
             "last",
             "last event",
             lambda line: age(line.run.last_event_at, now),
@@ -112,11 +114,11 @@ def _run_cost(line: RunLine) -> str:
     return dollars(line.run.total_cost)
 
 
-def agent_columns(agents: Sequence[AgentModelSummary]) -> list[Column[AgentModelSummary]]:
+def agent_columns(agents: Sequence[AgentModelSummary]) -> list[BoardColumn[AgentModelSummary]]:
     """Of the board of agents. Of the pass@k only the first and the last are shown."""
     most = max((k for agent in agents if (k := largest_k(agent.pass_at_k))), key=int, default=None)
     return [
-        Column(
+        BoardColumn(
             "name",
             f"agents ({len(agents)})",
             agent_name,
@@ -133,8 +135,8 @@ def agent_columns(agents: Sequence[AgentModelSummary]) -> list[Column[AgentModel
         _metric("total_cost", "cost", 4, dollars),
         _metric("cost_of_pass", "cost/pass", 5, dollars),
         *_other_columns(),
-        Column("pass@1", "pass@1", lambda agent: share_of_pass(agent.pass_at_k, "1"), 9),
-        Column("pass@k", f"pass@{most}", lambda agent: share_of_pass(agent.pass_at_k, most), 8),
+        BoardColumn("pass@1", "pass@1", lambda agent: share_of_pass(agent.pass_at_k, "1"), 9),
+        BoardColumn("pass@k", f"pass@{most}", lambda agent: share_of_pass(agent.pass_at_k, most), 8),
         _metric("mean_duration", "duration", 13, span),
     ]
 
@@ -144,10 +146,10 @@ def default_sort_key(agents: Sequence[AgentModelSummary]) -> str:
     return "mean_speedup" if any(agent.formulacode for agent in agents) else "pass_rate"
 
 
-def tier_columns(tiers: Sequence[TierSummary]) -> list[Column[TierSummary]]:
+def tier_columns(tiers: Sequence[TierSummary]) -> list[BoardColumn[TierSummary]]:
     """Of the tiers, pooled over agents."""
     return [
-        Column(
+        BoardColumn(
             "name",
             f"tiers ({len(tiers)})",
             lambda tier: visible(tier.tier),
@@ -158,8 +160,8 @@ def tier_columns(tiers: Sequence[TierSummary]) -> list[Column[TierSummary]]:
             left=True,
         ),
         *_outcome_columns(),
-        Column("uplift", "uplift", lambda tier: percent(finite(tier.tier_uplift)), 2),
-        Column("delta", "delta", lambda tier: ratio(tier.tier_delta), 12),
+        BoardColumn("uplift", "uplift", lambda tier: percent(finite(tier.tier_uplift)), 2),
+        BoardColumn("delta", "delta", lambda tier: ratio(tier.tier_delta), 12),
         _metric("total_cost", "cost", 5, dollars),
         _metric("cost_of_pass", "cost/pass", 4, dollars),
         *_other_columns(),
@@ -186,9 +188,9 @@ def grade_style(grade: str | None) -> str:
     return _GRADE_STYLES.get(grade or "", "")
 
 
-def _outcome_columns() -> list[Column[Any]]:
+def _outcome_columns() -> list[BoardColumn[Any]]:
     return [
-        Column(
+        BoardColumn(
             "grade",
             "grade",
             marked_grade,
@@ -197,8 +199,8 @@ def _outcome_columns() -> list[Column[Any]]:
             left=True,
             style=lambda group: grade_style(group.grade),
         ),
-        Column("basis", "rests on", basis, rank=7, left=True),
-        Column(
+        BoardColumn("basis", "rests on", basis, rank=7, left=True),
+        BoardColumn(
             "trials",
             "trials",
             lambda group: of_planned(group.trials, group.runs_planned),
@@ -209,11 +211,11 @@ def _outcome_columns() -> list[Column[Any]]:
     ]
 
 
-def _other_columns() -> list[Column[Any]]:
+def _other_columns() -> list[BoardColumn[Any]]:
     return [
         _metric("composite_score", "composite", 8, shown),
         _metric("accuracy", "accuracy", 10, percent),
-        Column("infrastructure", "w/o infra", _without_infrastructure, 10),
+        BoardColumn("infrastructure", "w/o infra", _without_infrastructure, 10),
         _metric("mean_cost", "mean cost", 11, dollars),
     ]
 
@@ -225,7 +227,7 @@ def _without_infrastructure(group: Any) -> str:
     return f"{percent(group.accuracy_excluding_infrastructure)} ({group.infrastructure_failures:,})"
 
 
-def _metric(name: str, head: str, rank: int, text: Callable[[Any], str]) -> Column[Any]:
+def _metric(name: str, head: str, rank: int, text: Callable[[Any], str]) -> BoardColumn[Any]:
     """A METRIC of the boards, sorted best first."""
     metric = BOARD_METRICS[name]
     steps = metric.path
@@ -239,4 +241,4 @@ def _metric(name: str, head: str, rank: int, text: Callable[[Any], str]) -> Colu
         number = found(group)
         return None if number is None or number == "NaN" else float(number)
 
-    return Column(name, head, lambda group: text(found(group)), rank, value, metric.higher_is_better)
+    return BoardColumn(name, head, lambda group: text(found(group)), rank, value, metric.higher_is_better)

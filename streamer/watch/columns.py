@@ -1,6 +1,6 @@
 """Which columns of a table fit, and how wide they are. Pure.
 
-A column that is not on the screen was less important than those that are; see `Column.rank`.
+A column that is not on the screen was less important than those that are; see `BoardColumn.rank`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MARKS = {False: "▲", True: "▼"}
 
 
 @dataclass(frozen=True, slots=True)
-class Column(Generic[Row]):
+class BoardColumn(Generic[Row]):
     """One column.
 
     Attributes:
@@ -72,7 +72,7 @@ class Fitted:
 
 
 def fit(
-    columns: Sequence[Column[Any]],
+    columns: Sequence[BoardColumn[Any]],
     widest: Mapping[str, int],
     width: int,
     keep: frozenset[str] = frozenset(),
@@ -111,7 +111,7 @@ def gap_of(width: int) -> int:
     return 2 if width >= WIDE else 1
 
 
-def next_sort(columns: Sequence[Column[Any]], sort: Sort) -> Sort:
+def next_sort(columns: Sequence[BoardColumn[Any]], sort: Sort) -> Sort:
     """The next of the columns that can be sorted by, in its first direction; after the last the first."""
     sortable = [column for column in columns if column.value]
     if not sortable:
@@ -122,7 +122,10 @@ def next_sort(columns: Sequence[Column[Any]], sort: Sort) -> Sort:
 
 
 def ordered(
-    rows: Sequence[Row], columns: Sequence[Column[Row]], sort: Sort, last: Callable[[Row], bool] | None = None
+    rows: Sequence[Row],
+    columns: Sequence[BoardColumn[Row]],
+    sort: Sort,
+    last: Callable[[Row], bool] | None = None,
 ) -> list[Row]:
     """Rows in order; those whose value is unknown come last, and after them those that `last` names."""
     value = next((column.value for column in columns if column.key == sort.key), None)

@@ -13,7 +13,7 @@ from streamer.client.change_feed import StateUpdate
 from streamer.client.results import ReaderError, RedisUnavailable, WorkerStatus
 
 if TYPE_CHECKING:
-    from streamer.ops.rejections import Rejected
+    from streamer.ops.rejections import StoredRejection
 
 RETRY_SECONDS = 2.0
 PULSE_SECONDS = 2.0
@@ -68,18 +68,18 @@ class Rejections:
     def __init__(self) -> None:
         self.counts: Counter[str | None] = Counter()
         self.problem: str | None = None
-        self._newest: deque[Rejected] = deque(maxlen=REJECTIONS_KEPT)
+        self._newest: deque[StoredRejection] = deque(maxlen=REJECTIONS_KEPT)
 
     def restart(self) -> None:
         """They will be told from the beginning."""
         self.counts.clear()
         self._newest.clear()
 
-    def take(self, rejected: Rejected) -> None:
+    def take(self, rejected: StoredRejection) -> None:
         """One more."""
         self.counts[rejected.run_id] += 1
         self._newest.append(rejected)
 
-    def newest(self, run_id: str) -> list[Rejected]:
+    def newest(self, run_id: str) -> list[StoredRejection]:
         """The newest of a run, newest first."""
         return [rejected for rejected in reversed(self._newest) if rejected.run_id == run_id]

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from streamer.client.feeds import follow
 from streamer.kafka.errors import KafkaError, TopicMissing
-from streamer.ops.rejections import Place, Rejected
+from streamer.ops.rejections import LogPosition, StoredRejection
 from streamer.schemas.news import Rejection
 from streamer.settings import Settings
 from streamer.views.models import TrialRow
@@ -27,7 +27,7 @@ T = TypeVar("T")
 async def follow_rejections(settings: Settings, rejections: Rejections, tell: Tell) -> None:
     """All rejections that the log holds, then those that come, until cancelled."""
 
-    def begin() -> AsyncIterator[Rejected]:
+    def begin() -> AsyncIterator[StoredRejection]:
         rejections.restart()
         return read_rejections(settings)
 
@@ -41,7 +41,7 @@ async def follow_newest(
     await _follow(settings, lambda: newest_trials(settings, run_id), take, tell)
 
 
-async def read_rejections(settings: Settings) -> AsyncIterator[Rejected]:
+async def read_rejections(settings: Settings) -> AsyncIterator[StoredRejection]:
     """From the beginning of the log, without end; what this version cannot read is left out."""
     updates = follow(settings, "rejections", from_beginning=True)
     async with aclosing(updates) as following:  # type: ignore[type-var]
@@ -50,8 +50,8 @@ async def read_rejections(settings: Settings) -> AsyncIterator[Rejected]:
                 message = Rejection.model_validate(update.message)
             except ValidationError:
                 continue
-            place = Place(message.source_partition, message.source_offset)
-            yield Rejected(place, update.timestamp_ms, message)
+            place = LogPosition(message.source_partition, message.source_offset)
+            yield StoredRejection(place, update.timestamp_ms, message)
 
 
 async def _follow(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from streamer.client.lifecycle import State, state_and_status
 from streamer.schemas.summaries import RunSummary
 from streamer.text import dollars, percent, visible
-from streamer.views.eta import Pace
+from streamer.views.eta import Eta
 from streamer.views.formatting import bar, largest_k, of_planned, share_of_pass, span
 from streamer.views.wording import accuracy, accuracy_name
 from streamer.watch.boards import name_of
@@ -21,7 +21,7 @@ def title_of(run: RunSummary, state: State) -> str:
     return " · ".join([name, *(visible(part) for part in about if part), visible(standing)])
 
 
-def progress_line(run: RunSummary, pace: Pace, width: int) -> str:
+def progress_line(run: RunSummary, pace: Eta, width: int) -> str:
     """A bar and the time left, as far as they are known."""
     done, planned = run.progress.done, run.progress.planned
     count = f"{of_planned(done, planned)} trial{'s' * ((planned or done) != 1)}"
@@ -51,7 +51,7 @@ def outcome_line(run: RunSummary, width: int) -> str:
     return " · ".join(parts)
 
 
-def cost_line(run: RunSummary, pace: Pace) -> str:
+def cost_line(run: RunSummary, pace: Eta) -> str:
     """Cost so far, burn rate and projected total."""
     if run.total_cost is None:
         return "cost unknown"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from rich.text import Text
 from textual.binding import Binding, BindingType
@@ -13,12 +13,10 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from streamer.text import visible
+from streamer.watch.context import WatchContext
 from streamer.watch.following import Tell
 from streamer.watch.help_screen import HelpScreen
-from streamer.watch.table import Table
-
-if TYPE_CHECKING:
-    from streamer.watch.app import WatchApp
+from streamer.watch.table import BoardTable
 
 PACE_SECONDS = 0.2
 """What comes within such a span is drawn at once."""
@@ -29,6 +27,9 @@ AGES_SECONDS = 5.0
 
 class LiveScreen(Screen[None]):
     """A screen that follows something for as long as it is on top.
+
+    Args:
+        watching: the application.
 
     Attributes:
         problems: what is wrong at the moment, by where.
@@ -43,16 +44,12 @@ class LiveScreen(Screen[None]):
     SORTED = "#main"
     """The table that `s` and `r` are about."""
 
-    def __init__(self) -> None:
+    def __init__(self, watching: WatchContext) -> None:
         super().__init__()
+        self.watching = watching
         self.problems: dict[str, str] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._drawing = False
-
-    @property
-    def watching(self) -> WatchApp:
-        """The application."""
-        return cast("WatchApp", self.app)
 
     @property
     def now(self) -> datetime:
@@ -133,11 +130,11 @@ class LiveScreen(Screen[None]):
 
     def action_sort(self) -> None:
         """Sort by the next column."""
-        self.query_one(self.SORTED, Table).sort_next()
+        self.query_one(self.SORTED, BoardTable).sort_next()
 
     def action_reverse(self) -> None:
         """Turn the order around."""
-        self.query_one(self.SORTED, Table).reverse()
+        self.query_one(self.SORTED, BoardTable).reverse()
 
     def action_filter(self) -> None:
         """Let the user write what to filter for."""
@@ -156,7 +153,7 @@ class LiveScreen(Screen[None]):
             return False
         field.value = ""
         field.display = False
-        self.query_one(self.SORTED, Table).focus()
+        self.query_one(self.SORTED, BoardTable).focus()
         self.changed()
         return True
 
@@ -166,4 +163,4 @@ class LiveScreen(Screen[None]):
 
     def on_input_submitted(self) -> None:
         """Back to the table; the filter stays."""
-        self.query_one(self.SORTED, Table).focus()
+        self.query_one(self.SORTED, BoardTable).focus()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamer.client.change_feed import StateUpdate
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
-from streamer.views.eta import Stand, stand_of
+from streamer.views.eta import Observation, observation_of
 
 
 class Runs:
@@ -47,7 +47,7 @@ class OneRun:
         self.deleted = False
         self.agents: dict[str, AgentModelSummary] = {}
         self.tiers: dict[str, TierSummary] = {}
-        self.since: Stand | None = None
+        self.since: Observation | None = None
 
     def take(self, update: StateUpdate) -> None:
         """Take an update of this run."""
@@ -68,5 +68,5 @@ class OneRun:
             self.since = None
         else:
             self.deleted = False
-            self.since = self.since or stand_of(run)
+            self.since = self.since or observation_of(run)
         self.run = run

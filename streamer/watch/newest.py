@@ -8,7 +8,7 @@ from streamer.client.scored_trial_reader import ScoredTrialReader
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
 from streamer.kafka.partitions import partitions_of
-from streamer.kafka.reader import ConsumerRecord, PartitionReader, Place, following_wait_ms
+from streamer.kafka.reader import ConsumerRecord, PartitionId, PartitionReader, following_wait_ms
 from streamer.settings import Settings
 from streamer.versions import Version, version_of
 from streamer.views.models import TrialRow
@@ -82,7 +82,7 @@ async def newest_trials(settings: Settings, run_id: str) -> AsyncIterator[list[T
                 yield newest.rows
 
 
-async def _as_it_stands(reader: PartitionReader, place: Place, end: int, run_id: str) -> Newest:
+async def _as_it_stands(reader: PartitionReader, place: PartitionId, end: int, run_id: str) -> Newest:
     """Go back further and further, until there are enough, or all has been read."""
     begin = (await reader.beginnings())[place]
     back = FIRST_LOOK

@@ -15,7 +15,7 @@ from streamer.client.lifecycle import state_of
 from streamer.client.results import ReaderError, UnknownRun
 from streamer.schemas.summaries import AgentModelSummary, RunSummary
 from streamer.text import visible
-from streamer.views.eta import pace_of
+from streamer.views.eta import eta_of
 from streamer.views.models import TrialRow
 from streamer.watch.boards import (
     agent_columns,
@@ -23,11 +23,12 @@ from streamer.watch.boards import (
     tier_columns,
 )
 from streamer.watch.columns import Sort
+from streamer.watch.context import WatchContext
 from streamer.watch.following import follow_state
 from streamer.watch.header import cost_line, outcome_line, progress_line, title_of
 from streamer.watch.live_screen import LiveScreen
 from streamer.watch.model import OneRun
-from streamer.watch.table import Table
+from streamer.watch.table import BoardTable
 from streamer.watch.trial_tables import rejection_columns, trial_columns
 
 MOST_REJECTIONS = 50
@@ -37,14 +38,15 @@ class RunScreen(LiveScreen):
     """One run.
 
     Args:
+        watching: the application.
         run_id: which; it need not exist yet.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "back", "Back", key_display="Esc")]
     SORTED = "#agents"
 
-    def __init__(self, run_id: str) -> None:
-        super().__init__()
+    def __init__(self, watching: WatchContext, run_id: str) -> None:
+        super().__init__(watching)
         self.run_id = run_id
         self.model = OneRun()
         self._unknown = ""
@@ -60,11 +62,11 @@ class RunScreen(LiveScreen):
         yield Static(id="progress", markup=False)
         yield Static(id="outcome", markup=False)
         yield Static(id="cost", markup=False)
-        yield Table("agents", sort=Sort("pass_rate", True))
+        yield BoardTable("agents", sort=Sort("pass_rate", True))
         with Container(id="middle"):
-            yield Table("tiers")
-            yield Table("trials")
-        yield Table("rejections")
+            yield BoardTable("tiers")
+            yield BoardTable("trials")
+        yield BoardTable("rejections")
         yield Input(id="filter", placeholder="filter agents and trials", compact=True)
         yield Footer(show_command_palette=False)
 
@@ -87,12 +89,12 @@ class RunScreen(LiveScreen):
         agents = [a for a in self.model.agents.values() if self.wanted(a.agent_model)]
         agents.sort(key=lambda agent: agent.agent_model)
         self._sort_first(agents)
-        self.query_one("#agents", Table).show_rows(
+        self.query_one("#agents", BoardTable).show_rows(
             agent_columns(agents), agents, lambda agent: agent.agent_model, lambda agent: agent.baseline
         )
         tiers = sorted(self.model.tiers.values(), key=lambda tier: tier.tier)
         self.query_one("#tiers").display = bool(tiers)
-        self.query_one("#tiers", Table).show_rows(tier_columns(tiers), tiers, lambda tier: tier.tier)
+        self.query_one("#tiers", BoardTable).show_rows(tier_columns(tiers), tiers, lambda tier: tier.tier)
         self._draw_trials()
         self._draw_rejections()
         self.put_problems()
@@ -103,7 +105,7 @@ class RunScreen(LiveScreen):
             self.app.pop_screen()
 
     def _draw_run(self, run: RunSummary) -> None:
-        pace = pace_of(run, self.model.since)
+        pace = eta_of(run, self.model.since)
         self.put("#title", title_of(run, state_of(run, self.now)))
         self.put("#missing", "")
         width = self.size.width - 2
@@ -131,7 +133,7 @@ class RunScreen(LiveScreen):
             head = f"newest trials: {visible(self._log_problem)}"
         elif self._trials is None:
             head = "newest trials: reading the log"
-        self.query_one("#trials", Table).show_rows(
+        self.query_one("#trials", BoardTable).show_rows(
             trial_columns(trials, head), trials, lambda trial: trial.id
         )
 
@@ -142,11 +144,13 @@ class RunScreen(LiveScreen):
         if rejections.problem:
             head = f"rejections: {visible(rejections.problem)}"
         columns = rejection_columns(head, rejections.counts[None], self.now)
-        self.query_one("#rejections", Table).show_rows(columns, found, lambda rejected: str(id(rejected)))
+        self.query_one("#rejections", BoardTable).show_rows(
+            columns, found, lambda rejected: str(id(rejected))
+        )
 
     def _sort_first(self, agents: list[AgentModelSummary]) -> None:
         """Sort by speedup from the first moment that there is one."""
-        table = self.query_one("#agents", Table)
+        table = self.query_one("#agents", BoardTable)
         if not self._sorted and table.sorting == Sort("pass_rate", True) and agents:
             table.sorting = Sort(default_sort_key(agents), True)
 

@@ -18,17 +18,18 @@ from streamer.watch.boards import (
     run_columns,
 )
 from streamer.watch.columns import Sort
+from streamer.watch.context import WatchContext
 from streamer.watch.following import follow_state
 from streamer.watch.live_screen import LiveScreen
 from streamer.watch.model import Runs
 from streamer.watch.run_screen import RunScreen
-from streamer.watch.table import Table
+from streamer.watch.table import BoardTable
 
 MOST_RUNS = 500
 """So many runs are listed; a filter finds the others."""
 
 
-class RunsTable(Table):
+class RunsTable(BoardTable):
     """Its rows can be opened."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Open")]
@@ -39,8 +40,8 @@ class RunsScreen(LiveScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "back", "Back", show=False)]
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, watching: WatchContext) -> None:
+        super().__init__(watching)
         self.model = Runs()
         self._filled = False
 
@@ -59,11 +60,12 @@ class RunsScreen(LiveScreen):
 
     def draw(self) -> None:
         """Show how the runs stand."""
-        now, runs = self.now, self.model.runs.values()
+        now = self.now
+        runs = [run for run in self.model.runs.values() if self.watching.shows(run.run_id)]
         wanted = [run for run in runs if self.wanted(run.run_id, run.display_name, run.benchmark)]
         wanted.sort(key=lambda run: (run.last_event_at is not None, run.last_event_at), reverse=True)
         lines = [RunLine(run, state_of(run, now)) for run in wanted[:MOST_RUNS]]
-        self.query_one("#main", Table).show_rows(run_columns(now), lines, lambda line: line.run.run_id)
+        self.query_one("#main", BoardTable).show_rows(run_columns(now), lines, lambda line: line.run.run_id)
         self.put("#title", " · ".join([self.watching.where, self._count(len(runs)), *self.watching.crew()]))
         self.put("#note", self._note(len(wanted)))
         self.put_problems()
@@ -71,7 +73,7 @@ class RunsScreen(LiveScreen):
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Open the run."""
         if event.row_key.value is not None:
-            self.app.push_screen(RunScreen(event.row_key.value))
+            self.app.push_screen(RunScreen(self.watching, event.row_key.value))
 
     def action_back(self) -> None:
         """Show everything again."""

@@ -11,7 +11,7 @@ from textual import events
 from textual.widgets import DataTable
 
 from streamer.text import UNSEEN
-from streamer.watch.columns import MARKS, Column, Fitted, Sort, fit, gap_of, next_sort, ordered, padded
+from streamer.watch.columns import MARKS, BoardColumn, Fitted, Sort, fit, gap_of, next_sort, ordered, padded
 
 SCROLLBAR = 1
 """Columns left free for the scrollbar, so that nothing moves when it appears."""
@@ -21,7 +21,7 @@ MOVES = {"up", "down", "pageup", "pagedown", "home", "end", "ctrl+home", "ctrl+e
 """Keys that move the cursor."""
 
 
-class Table(DataTable[Text]):
+class BoardTable(DataTable[Text]):
     """Rows of one kind.
 
     Args:
@@ -40,7 +40,7 @@ class Table(DataTable[Text]):
             cursor_foreground_priority="css",
         )
         self.sorting = sort
-        self._columns: Sequence[Column[Any]] = ()
+        self._columns: Sequence[BoardColumn[Any]] = ()
         self._held: Sequence[Any] = ()
         self._key: Callable[[Any], str] = str
         self._last: Callable[[Any], bool] | None = None
@@ -51,7 +51,7 @@ class Table(DataTable[Text]):
 
     def show_rows(
         self,
-        columns: Sequence[Column[Any]],
+        columns: Sequence[BoardColumn[Any]],
         rows: Sequence[Any],
         key: Callable[[Any], str],
         last: Callable[[Any], bool] | None = None,
@@ -104,7 +104,7 @@ class Table(DataTable[Text]):
         event.stop()
         self.sort_by(str(event.column_key.value))
 
-    def _columns_with_something(self) -> list[Column[Any]]:
+    def _columns_with_something(self) -> list[BoardColumn[Any]]:
         """Columns that are not unknown in every row."""
         if not self._held:
             return [column for column in self._columns if column.rank == 0]
@@ -134,7 +134,7 @@ class Table(DataTable[Text]):
         ]
         self._put([(one, heads[one.key]) for one in fitted], list(map(self._key, rows)), texts, by_key)
 
-    def _head(self, column: Column[Any]) -> str:
+    def _head(self, column: BoardColumn[Any]) -> str:
         if self.sorting is None or column.key != self.sorting.key:
             return column.head
         return column.head + MARKS[self.sorting.descending]
@@ -144,7 +144,7 @@ class Table(DataTable[Text]):
         heads: list[tuple[Fitted, str]],
         keys: list[str],
         texts: list[list[tuple[str, str]]],
-        columns: dict[str, Column[Any]],
+        columns: dict[str, BoardColumn[Any]],
     ) -> None:
         gap = gap_of(self.size.width - SCROLLBAR)
         chosen, offset = self.chosen, self.scroll_y
@@ -183,6 +183,6 @@ class Table(DataTable[Text]):
             self.call_after_refresh(self.scroll_to, y=offset, animate=False, immediate=True)
 
 
-def style(column: Column[Any], row: Any) -> str:
+def style(column: BoardColumn[Any], row: Any) -> str:
     """Style of a row's text in a column."""
     return column.style(row) if column.style else ""

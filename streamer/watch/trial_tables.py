@@ -10,10 +10,10 @@ from streamer.text import UNSEEN, dollars, ratio, shown, visible
 from streamer.views.formatting import age, span
 from streamer.views.models import TrialRow
 from streamer.watch.boards import BAD, FAIR, GOOD, NAME_LEAST, grade_style
-from streamer.watch.columns import Column
+from streamer.watch.columns import BoardColumn
 
 if TYPE_CHECKING:
-    from streamer.ops.rejections import Rejected
+    from streamer.ops.rejections import StoredRejection
 
 NO_FAILURE = (None, "none", "unset")
 """Failure modes by which harnesses say that there was none."""
@@ -26,7 +26,7 @@ _OUTCOMES = {
 }
 
 
-def trial_columns(trials: Sequence[TrialRow], head: str) -> list[Column[TrialRow]]:
+def trial_columns(trials: Sequence[TrialRow], head: str) -> list[BoardColumn[TrialRow]]:
     """Of the newest trials.
 
     Args:
@@ -35,11 +35,11 @@ def trial_columns(trials: Sequence[TrialRow], head: str) -> list[Column[TrialRow
     """
     again = any(trial.attempt > 1 for trial in trials)
     return [
-        Column("task", head, _task, 0, least=NAME_LEAST, left=True),
-        *([Column("attempt", "try", lambda trial: shown(trial.attempt), 4)] if again else []),
-        Column("tier", "tier", _tier, 5, least=8, left=True),
-        Column("agent", "agent:model", lambda trial: visible(trial.agent_model), 2, least=18, left=True),
-        Column(
+        BoardColumn("task", head, _task, 0, least=NAME_LEAST, left=True),
+        *([BoardColumn("attempt", "try", lambda trial: shown(trial.attempt), 4)] if again else []),
+        BoardColumn("tier", "tier", _tier, 5, least=8, left=True),
+        BoardColumn("agent", "agent:model", lambda trial: visible(trial.agent_model), 2, least=18, left=True),
+        BoardColumn(
             "outcome",
             "outcome",
             lambda trial: _OUTCOMES[trial.outcome][0],
@@ -47,10 +47,10 @@ def trial_columns(trials: Sequence[TrialRow], head: str) -> list[Column[TrialRow
             left=True,
             style=lambda trial: _OUTCOMES[trial.outcome][1],
         ),
-        Column("speedup", "speedup", lambda trial: ratio(trial.task_speedup), 6),
-        Column("advantage", "advantage", lambda trial: ratio(trial.agent_advantage), 8),
-        Column("composite", "composite", lambda trial: shown(trial.composite_score), 9),
-        Column(
+        BoardColumn("speedup", "speedup", lambda trial: ratio(trial.task_speedup), 6),
+        BoardColumn("advantage", "advantage", lambda trial: ratio(trial.agent_advantage), 8),
+        BoardColumn("composite", "composite", lambda trial: shown(trial.composite_score), 9),
+        BoardColumn(
             "grade",
             "grade",
             lambda trial: trial.grade or UNSEEN,
@@ -58,13 +58,13 @@ def trial_columns(trials: Sequence[TrialRow], head: str) -> list[Column[TrialRow
             left=True,
             style=lambda trial: grade_style(trial.grade),
         ),
-        Column("cost", "cost", lambda trial: dollars(trial.cost_usd), 3),
-        Column("duration", "duration", lambda trial: span(trial.duration_seconds), 7),
-        Column("failure", "failure mode", _failure, 11, least=12, left=True),
+        BoardColumn("cost", "cost", lambda trial: dollars(trial.cost_usd), 3),
+        BoardColumn("duration", "duration", lambda trial: span(trial.duration_seconds), 7),
+        BoardColumn("failure", "failure mode", _failure, 11, least=12, left=True),
     ]
 
 
-def rejection_columns(head: str, nameless: int, now: datetime) -> list[Column[Rejected]]:
+def rejection_columns(head: str, nameless: int, now: datetime) -> list[BoardColumn[StoredRejection]]:
     """Of the newest rejections.
 
     Args:
@@ -74,9 +74,11 @@ def rejection_columns(head: str, nameless: int, now: datetime) -> list[Column[Re
     """
     wrong = f"what is wrong ({nameless:,} more name no run)" if nameless else "what is wrong"
     return [
-        Column("code", head, lambda r: visible(r.message.code), 0, least=NAME_LEAST, left=True),
-        Column("at", "when", lambda r: age(_rejected_at(r, now), now), 2),
-        Column("message", wrong, lambda r: visible(r.message.message), 0, least=20, left=True, prose=True),
+        BoardColumn("code", head, lambda r: visible(r.message.code), 0, least=NAME_LEAST, left=True),
+        BoardColumn("at", "when", lambda r: age(_rejected_at(r, now), now), 2),
+        BoardColumn(
+            "message", wrong, lambda r: visible(r.message.message), 0, least=20, left=True, prose=True
+        ),
     ]
 
 
@@ -92,5 +94,5 @@ def _tier(trial: TrialRow) -> str:
     return visible("/".join(part for part in (trial.tier, trial.subtest) if part)) if trial.tier else UNSEEN
 
 
-def _rejected_at(rejected: Rejected, now: datetime) -> datetime:
+def _rejected_at(rejected: StoredRejection, now: datetime) -> datetime:
     return datetime.fromtimestamp(rejected.timestamp_ms / 1000, now.tzinfo)

@@ -51,7 +51,7 @@ SECURITY_HEADERS = {
 }
 
 
-class Guard:
+class RequestGuard:
     """Checks every request before the application sees it.
 
     Args:

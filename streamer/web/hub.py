@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 from streamer.client.async_reader import AsyncStateReader, StateUpdate
+from streamer.client.change_feed import AnyState
 from streamer.client.results import ReaderError
 from streamer.schemas.identity import agent_model_label, decode_id
 from streamer.web.models import Health
-from streamer.web.rooms import AnyState, Key, Room, event_bytes
+from streamer.web.rooms import GroupKey, Room, event_bytes
 
 log = logging.getLogger("streamer.web")
 
@@ -180,7 +181,7 @@ class Hub:
                     room.put(update.summary)
 
 
-def _key(update: StateUpdate) -> Key:
+def _key(update: StateUpdate) -> GroupKey:
     """What an update is about, from the suffix of its key."""
     parts = [decode_id(part) for part in update.group.split(":")] if update.group else []
     tier = parts.pop(0) if update.kind == "tier" else ""

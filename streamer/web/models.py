@@ -15,7 +15,7 @@ from streamer.schemas.base import Message, Number
 from streamer.schemas.metrics import BOARD_METRICS
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.schemas.summary_fields import Grade, GradeBasis
-from streamer.views.models import Label, Outcome, TrialRow
+from streamer.views.models import Label, TrialOutcome, TrialRow
 
 MAX_PAGE = 500
 MAX_POINTS = 2000
@@ -133,7 +133,7 @@ class TrialsQuery(Query):
     task: str | None = Field(default=None, description="Only this task.")
     tier: str | None = Field(default=None, description="Only this tier.")
     agent: str | None = Field(default=None, description="Only this agent, or agent:model.")
-    outcome: Outcome | None = Field(default=None, description="Only these.")
+    outcome: TrialOutcome | None = Field(default=None, description="Only these.")
     search: str | None = Field(
         default=None, max_length=512, description="In task, agent:model or failure mode; case is ignored."
     )

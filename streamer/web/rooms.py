@@ -13,19 +13,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from streamer.client.change_feed import AnyState
 from streamer.client.lifecycle import state_of
 from streamer.schemas.canonical import canonical_json
-from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
+from streamer.schemas.summaries import RunSummary, TierSummary
 from streamer.versions import Version, is_older
 from streamer.web.models import RunNow
 
-AnyState = RunSummary | AgentModelSummary | TierSummary
-Key = tuple[str, str, str, str]
+GroupKey = tuple[str, str, str, str]
 """Run id, type, tier or "", agent:model or ""."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _Latest:
     revision: int
     version: Version
     digest: str | None
@@ -45,12 +45,12 @@ class Room:
 
     def __init__(self, clock: Callable[[], datetime] = _wall_clock) -> None:
         self._clock = clock
-        self._runs: dict[Key, RunNow] = {}
+        self._runs: dict[GroupKey, RunNow] = {}
         self._incarnation = secrets.token_hex(6)
-        self._entries: dict[Key, _Entry] = {}
+        self._entries: dict[GroupKey, _Latest] = {}
         self._revision = 0
         self._changed = asyncio.Event()
-        self._from_stream: set[Key] | None = set()
+        self._from_stream: set[GroupKey] | None = set()
         self.viewers = 0
 
     @property
@@ -88,7 +88,7 @@ class Room:
                 version = (run.epoch, run.state_version)
                 self._tell(key, run.type, version, run.digest, run.model_dump(mode="json"))
 
-    def remove(self, key: Key) -> None:
+    def remove(self, key: GroupKey) -> None:
         """A summary is gone."""
         run_id, kind, tier, agent_model = key
         self._runs.pop(key, None)
@@ -126,17 +126,17 @@ class Room:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def _tell(self, key: Key, event: str, version: Version, digest: str | None, data: object) -> None:
+    def _tell(self, key: GroupKey, event: str, version: Version, digest: str | None, data: object) -> None:
         if self._from_stream is not None:
             self._from_stream.add(key)
         self._revision += 1
         self._entries.pop(key, None)
         frame = event_bytes(event, data, f"{self._incarnation}-{self._revision}")
-        self._entries[key] = _Entry(self._revision, version, digest, frame)
+        self._entries[key] = _Latest(self._revision, version, digest, frame)
         self.wake()
 
 
-def key_of(summary: AnyState) -> Key:
+def key_of(summary: AnyState) -> GroupKey:
     """What the summary is about."""
     tier = summary.tier if isinstance(summary, TierSummary) else None
     agent_model = None if isinstance(summary, RunSummary) else summary.agent_model

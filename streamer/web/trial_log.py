@@ -52,7 +52,7 @@ class HeldTrial:
 
 
 @dataclass(slots=True)
-class _Run:
+class _TrialsOfRun:
     """The trials of one run, as far as they have been read."""
 
     reader: ScoredTrialReader
@@ -74,7 +74,7 @@ class TrialLog:
         self._settings = settings
         self._topic = Names(settings.namespace).scored_trials
         self._clock = clock
-        self._runs: dict[str, _Run] = {}
+        self._runs: dict[str, _TrialsOfRun] = {}
 
     async def trials(self, run_id: str) -> dict[str, HeldTrial]:
         """Trial id to trial, the one that changed last at the end; not to be changed.
@@ -83,7 +83,7 @@ class TrialLog:
             TooManyTrials: the run has more than MAX_TRIALS.
             TopicMissing, TopicUnreadable, KafkaError: see `streamer.kafka.log`.
         """
-        run = self._runs.pop(run_id, None) or _Run(ScoredTrialReader(run_id), {}, asyncio.Lock())
+        run = self._runs.pop(run_id, None) or _TrialsOfRun(ScoredTrialReader(run_id), {}, asyncio.Lock())
         self._runs[run_id] = run  # the last one in the order of eviction
         async with run.lock:
             if self._clock() - run.read_at >= FRESH_SECONDS:
@@ -110,7 +110,7 @@ class TrialLog:
         self._runs[run_id].read_at = float("-inf")
         raise TrialMoved
 
-    async def _read_on(self, run_id: str, run: _Run) -> None:
+    async def _read_on(self, run_id: str, run: _TrialsOfRun) -> None:
         try:
             async for batch in read_batches(
                 self._settings, self._topic, run_id=run_id, start=run.next_offset
@@ -125,7 +125,7 @@ class TrialLog:
             self._runs.pop(run_id, None)
             raise
 
-    def _make_room(self, run_id: str, run: _Run) -> None:
+    def _make_room(self, run_id: str, run: _TrialsOfRun) -> None:
         """Forget the runs that nobody has asked for longest."""
         if len(run.trials) > MAX_TRIALS:
             raise TooManyTrials(run_id)
@@ -133,7 +133,7 @@ class TrialLog:
             del self._runs[next(name for name in self._runs if name != run_id)]
 
 
-def _take(run: _Run, change: TrialChange) -> None:
+def _take(run: _TrialsOfRun, change: TrialChange) -> None:
     """What changed last stands at the end."""
     trial_id = hashlib.sha256(change.key).hexdigest()[:24]
     run.trials.pop(trial_id, None)

@@ -51,7 +51,7 @@ def build(settings: Settings, watchdog: Watchdog, state: Path | None = None) -> 
     app.transport = batch_transport(app, settings, names.trial_events)
     tables = Tables(app, names, settings.partitions, in_directory(state))
     producer = Producer(settings, watchdog.check, tables.written)
-    owner = _Owner()
+    owner = _RunOwner()
     sink = RedisSink.from_settings(settings, owner)
     encoder, metrics = RecordEncoder(names, tables), Metrics(settings.partitions)
     if settings.metrics_address is not None:
@@ -105,7 +105,7 @@ def build(settings: Settings, watchdog: Watchdog, state: Path | None = None) -> 
     return Worker(app, producer, sink, processor, housekeeping, metrics, configuration)
 
 
-class _Owner:
+class _RunOwner:
     """The processor as the sink's owner of runs: it is made after the sink."""
 
     processor: Processor

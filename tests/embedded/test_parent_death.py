@@ -1,4 +1,4 @@
-"""A guarded program does not outlive the process that started it."""
+"""A supervised program does not outlive the process that started it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.embedded import parent_death as guard
+from streamer.embedded import parent_death
 from tests.embedded.stack import runs
 from tests.support.worker_process import wait_for
 
@@ -34,7 +34,7 @@ def test_the_program_ends_when_its_starter_is_killed(tmp_path: Path, how: str) -
         pytest.skip("SKIPPED LOUDLY: the kernel of Linux does this, no other")
     written = tmp_path / "pid"
     call = f"parent_death.{how}(os.getppid(), {[*PROGRAM, str(written)]!r})"
-    folder = str(Path(guard.__file__).parent)
+    folder = str(Path(parent_death.__file__).parent)
     starter = subprocess.Popen([sys.executable, "-c", START.format(folder=folder, how=call)])
     try:
         wait_for(lambda: written.exists() and written.read_text(), "the start of the program")

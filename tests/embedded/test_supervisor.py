@@ -8,7 +8,7 @@ import pytest
 
 from streamer.embedded.errors import ServerFailed
 from streamer.embedded.processes import Child
-from streamer.embedded.supervisor import HEALTHY_SECONDS, MAX_FAILURES, Keeper
+from streamer.embedded.supervisor import HEALTHY_SECONDS, MAX_FAILURES, Supervisor
 
 pytestmark = pytest.mark.stack
 
@@ -31,7 +31,7 @@ class FakeChild(Child):
 def starts_of_one_that_lives(lives_seconds: float, until_seconds: float) -> list[float]:
     """When it is started, looked at every tenth of a second."""
     child, starts = FakeChild(), [0.0]
-    keeper = Keeper(child, child.start, lambda _: None)
+    keeper = Supervisor(child, child.start, lambda _: None)
     keeper.start(0.0)
     for tick in range(1, int(until_seconds * 10)):
         now = tick / 10

@@ -13,7 +13,7 @@ import redis
 
 from streamer.aggregate.changes import SummaryChange
 from streamer.pipeline import Pipeline
-from streamer.redis.entry import Entry, entry_of
+from streamer.redis.entry import KeyState, entry_of
 from streamer.schemas.canonical import digest_of
 from streamer.schemas.decode import Unread
 from streamer.schemas.identity import encode_id
@@ -277,7 +277,7 @@ def _unlike(where: str, wanted: dict[str, str], there: dict[str, str]) -> list[s
     return said + ([f"{where}: and {len(unlike) - SHOWN} more"] if len(unlike) > SHOWN else [])
 
 
-def _boards_of(client: Any, names: Any, run: str, entries: Iterable[Entry]) -> list[str]:
+def _boards_of(client: Any, names: Any, run: str, entries: Iterable[KeyState]) -> list[str]:
     wanted: dict[str, dict[str, float]] = {}
     agents: dict[str, str] = {}
     for entry in entries:

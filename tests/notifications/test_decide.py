@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamer.notifications.decide import Decider, Rules
-from streamer.notifications.notification import MAX_NAME, Notice, named
+from streamer.notifications.notification import MAX_NAME, Notification, named
 from streamer.notifications.rejections import QUIET, RejectionRate
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
 
@@ -38,7 +38,7 @@ class Watching:
 
     def take(self, *summaries: dict[str, Any], at: datetime = NOW) -> list[str]:
         """Keys of the notices that these give reason to, each delivered at once."""
-        found: list[Notice] = []
+        found: list[Notification] = []
         for summary in summaries:
             found += self.decider.take(summary, at)
         return self._delivered(found)
@@ -50,7 +50,7 @@ class Watching:
         """Another process, later."""
         return Watching(new=False, remembered=self.written)
 
-    def _delivered(self, notices: list[Notice]) -> list[str]:
+    def _delivered(self, notices: list[Notification]) -> list[str]:
         self.written |= self.decider.changed("r")
         for notice in notices:
             self.written[notice.key] = "told"

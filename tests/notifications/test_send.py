@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from streamer.notifications.notification import Notice
+from streamer.notifications.notification import Notification
 from streamer.notifications.send import BadNotifyUrl, NotifyMissing, Service, watch_name
 from tests.notifications.receiving import SECRET, Receiver
 from tests.support.worker_process import wait_for
@@ -18,8 +18,8 @@ AT_ONCE = (0.0, 0.0)
 CLOSE_SECONDS = 30.0
 
 
-def a_notice(number: int = 0) -> Notice:
-    return Notice("r", f"key-{number}", f"title {number}", "body\nof two lines")
+def a_notice(number: int = 0) -> Notification:
+    return Notification("r", f"key-{number}", f"title {number}", "body\nof two lines")
 
 
 class Said(list[str]):

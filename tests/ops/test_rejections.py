@@ -5,23 +5,25 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from streamer.ops.rejections import Again, Place, Rejected, still_wrong
+from streamer.ops.rejections import Again, LogPosition, StoredRejection, still_wrong
 from streamer.pipeline import Pipeline
 from streamer.records import Record
 from streamer.schemas.news import Rejection
 from tests.support.events import a_plan, a_trial
 
 
-def a_rejection(value: bytes | None, key: bytes | None = None) -> Rejected:
+def a_rejection(value: bytes | None, key: bytes | None = None) -> StoredRejection:
     """What the pipeline says about a record that it does not fold."""
     [rejected] = Pipeline().fold([Record(value, 5, partition=2, key=key)]).rejections
-    return Rejected(Place(0, 1), 1_700_000_000_000, Rejection.model_validate_json(rejected.value))
+    return StoredRejection(
+        LogPosition(0, 1), 1_700_000_000_000, Rejection.model_validate_json(rejected.value)
+    )
 
 
 @pytest.mark.parametrize("text", ["", "1", "1:", ":1", "1:-2", "a:b", "1:2:3", "٣:1", " 1:2"])
 def test_only_a_partition_and_an_offset_name_a_rejection(text: str) -> None:
     with pytest.raises(ValueError, match="PARTITION:OFFSET"):
-        Place.parse(text)
+        LogPosition.parse(text)
 
 
 def test_the_run_is_named_by_the_record_else_by_its_key() -> None:

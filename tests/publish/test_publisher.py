@@ -16,7 +16,7 @@ from streamer.kafka.errors import TopicMissing
 from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of_key
-from streamer.publish import publisher as publish
+from streamer.publish import publisher as publisher_module
 from streamer.publish.publisher import NotDelivered, Outgoing, Publisher, ThreadedPublisher, outgoing
 from streamer.settings import Settings
 from streamer.worker.process.topics import ensure_topics
@@ -111,7 +111,7 @@ def test_a_broker_that_is_away_is_an_error_at_once() -> None:
 
 @pytest.mark.stack
 def test_a_broker_that_goes_away_is_noticed_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publish, "DELIVERY_MS", 1_000)
+    monkeypatch.setattr(publisher_module, "DELIVERY_MS", 1_000)
     with Broker() as broker:
         settings = Settings(bootstrap=broker.bootstrap, embedded=True, partitions=1)
         asyncio.run(ensure_topics(settings))

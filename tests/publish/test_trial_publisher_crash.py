@@ -13,10 +13,10 @@ import pytest
 
 from streamer.client import TrialPublisher
 from streamer.embedded.probe import free_port
-from streamer.publish.capture import take
+from streamer.publish.capture import capture
 from streamer.publish.publisher import Outgoing
 from streamer.publish.spill import REFUSED, Spill
-from streamer.publish.validation import check
+from streamer.publish.validation import validate
 from streamer.settings import Settings
 from tests.publish.publishing import arrived, make_topics, settings_of, spilled_lines, tasks
 from tests.support.events import a_trial
@@ -65,7 +65,7 @@ def a_left_file(directory: Path, content: bytes) -> Path:
 
 
 def record(number: int, **fields: object) -> Outgoing:
-    checked = check(take(a_trial(task_id=f"task-{number}", **fields)))
+    checked = validate(capture(a_trial(task_id=f"task-{number}", **fields)))
     assert isinstance(checked, Outgoing)
     return checked
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from streamer.redis.entry import Entry, entry_of
+from streamer.redis.entry import KeyState, entry_of
 from streamer.redis.unsent import Unsent
 from tests.support.builders import a_run_change, a_tier_change
 
 
-def an_entry(run: str, version: int, *, deleted: bool = False, news: bool = True) -> Entry:
+def an_entry(run: str, version: int, *, deleted: bool = False, news: bool = True) -> KeyState:
     return entry_of(a_run_change(run, version=version, deleted=deleted), news=news)
 
 

@@ -18,7 +18,7 @@ from streamer.fold import fold_records
 from streamer.report.as_csv import FORMULA_STARTS
 from streamer.report.as_html import MAX_TRIALS, as_html
 from streamer.report.as_parquet import ParquetMissing, as_parquet
-from streamer.report.columns import COLUMNS, Column, Value, rows
+from streamer.report.columns import COLUMNS, TrialColumn, Value, rows
 from streamer.report.data import NoSuchRun, RunData
 from streamer.report.formats import FORMATS
 from streamer.schemas.canonical import canonical_json
@@ -124,7 +124,7 @@ def test_parquet_reads_back_to_the_values_of_the_trials(data: RunData) -> None:
     assert all(field.metadata[b"description"] for field in table.schema)
 
 
-def _read(column: Column, value: Value) -> Value | datetime:
+def _read(column: TrialColumn, value: Value) -> Value | datetime:
     return datetime.fromisoformat(value) if column.kind == "time" and isinstance(value, str) else value
 
 

@@ -24,7 +24,7 @@ from streamer.redis.keys import Keys
 from streamer.schemas.decode import Reason, decode
 from streamer.schemas.identity import agent_model_key, decode_id, encode_id
 from streamer.settings import Settings
-from streamer.tail.ledger_file import journal_path
+from streamer.tail.ledger_file import ledger_path
 from tests.redis.hostile import HOSTILE
 from tests.support.events import a_trial, records
 from tests.support.examples import examples
@@ -181,6 +181,6 @@ def test_files_have_names_of_ours_whatever_the_ids(tmp_path: Path, run: str, age
     assert {path.name for path in home.iterdir()} == {"events.ndjson", "summaries.json"}
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
     given = Settings(data_dir=home, namespace="..")
-    for path in (spill_dir(given), journal_path(given, Path(run.replace("\0", "")), agent)):
+    for path in (spill_dir(given), ledger_path(given, Path(run.replace("\0", "")), agent)):
         assert os.path.normpath(path).startswith(f"{home}{os.sep}")
         assert ".." not in path.parts

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from streamer.sources.agent_keys import Agent, container_key
+from streamer.sources.agent_keys import ConfiguredAgent, container_key
 from tests.sources.builders import copy_tree
 
 _RESULT = re.compile("FORMULACODE_RESULT_START(.*?)FORMULACODE_RESULT_END", re.DOTALL)
@@ -18,10 +18,10 @@ _KEPT = {"agent_model_key", "agent_metrics_by_agent"}
 """What the harness writes under the agent's own key, whatever spelling the log has."""
 
 
-def agents_of(run: Path) -> list[Agent]:
+def agents_of(run: Path) -> list[ConfiguredAgent]:
     """The agents of a run's lock, in their order."""
     agents = json.loads((run / "fc.lock").read_bytes())["run_spec"]["agents"]
-    return [Agent(agent["agent_name"], agent["model_name"]) for agent in agents]
+    return [ConfiguredAgent(agent["agent_name"], agent["model_name"]) for agent in agents]
 
 
 def container_keys(run: Path) -> dict[str, str]:

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.sources.agent_keys import Agent, Subject, agent_of_key, container_key, model_of, own_key
+from streamer.sources.agent_keys import (
+    ConfiguredAgent,
+    Subject,
+    agent_of_key,
+    container_key,
+    model_of,
+    own_key,
+)
 
 GPT = "terminus-2:openai/gpt-5"
 QWEN = "terminus-2:fireworks/qwen3"
@@ -22,11 +29,12 @@ def a_subject(key: str = GPT, position: int = 3) -> Subject:
 
 
 def test_the_harness_spells_the_key_for_the_container_with_the_agents_position() -> None:
-    assert container_key(3, Agent("terminus-2", "openai/gpt-5")) == IN_CONTAINER
+    assert container_key(3, ConfiguredAgent("terminus-2", "openai/gpt-5")) == IN_CONTAINER
     assert (
-        container_key(1, Agent("my_agents.Best", "accounts/x/y_z")) == "agent-1-my-agents.Best:accounts-x-y-z"
+        container_key(1, ConfiguredAgent("my_agents.Best", "accounts/x/y_z"))
+        == "agent-1-my-agents.Best:accounts-x-y-z"
     )
-    assert container_key(2, Agent("a", None)) == "agent-2-a:unknown"
+    assert container_key(2, ConfiguredAgent("a", None)) == "agent-2-a:unknown"
 
 
 @pytest.mark.parametrize("key", [GPT, "terminus-2:@openai/gpt-5", IN_CONTAINER, BARE])
@@ -100,7 +108,7 @@ def test_a_baseline_is_its_label_and_its_model_is_too_however_it_is_capitalised(
     label: str, model: str | None, expected: str | None
 ) -> None:
     assert model_of(label, model) == expected
-    assert agent_of_key(f"{label}:{model or ''}") == Agent(label, expected)
+    assert agent_of_key(f"{label}:{model or ''}") == ConfiguredAgent(label, expected)
 
 
 def test_a_baseline_is_found_however_its_model_is_capitalised() -> None:

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from streamer.cli import cli
 from streamer.simulate import simulate_run
-from streamer.sources.agent_keys import Agent, container_key, spelled_for_files
+from streamer.sources.agent_keys import ConfiguredAgent, container_key, spelled_for_files
 from tests.sources.builders import Event, a_run, a_trial_file, converted, trials_of, write_json
 from tests.sources.fc_eval_runs import agents_of, container_keys, rekeyed, run_level_only
 from tests.support.events import summarised
@@ -29,7 +29,7 @@ REAL_RUNS = (
     "fc-two-attempts",
 )
 NOT_AMONG = "with speedups in the log but none of their own agent's, so they count without any"
-GPT, QWEN = Agent("terminus-2", "openai/gpt-5"), Agent("terminus-2", "fireworks/qwen3")
+GPT, QWEN = ConfiguredAgent("terminus-2", "openai/gpt-5"), ConfiguredAgent("terminus-2", "fireworks/qwen3")
 SPEEDUPS = {"m.f": {"agent/nop": 2.0, "oracle/nop": 3.0}}
 
 
@@ -88,7 +88,7 @@ def test_a_simulated_run_has_the_containers_keys_and_rekeyed_to_the_configuratio
     assert summarised(found) == summarised(wanted)
 
 
-def a_run_of_two_models(folder: Path, own: dict[Agent, Any], tasks: int = 1) -> Path:
+def a_run_of_two_models(folder: Path, own: dict[ConfiguredAgent, Any], tasks: int = 1) -> Path:
     """A run of two models of one framework; `own`: agent -> speedups by agent in its sub-trial's log."""
     run = a_run(folder / "run1")
     agents = [{"agent_name": agent.label, "model_name": agent.model} for agent in (GPT, QWEN)]

@@ -15,8 +15,8 @@ import pytest
 from streamer.simulate import LAYOUTS, simulate_run
 from streamer.sources.base import ConvertOptions
 from streamer.tail import follow
-from streamer.tail.read_queue import AGAIN_SECONDS, REST, Pending
-from streamer.tail.scan import Reading, read_whole
+from streamer.tail.read_queue import AGAIN_SECONDS, REST, ReadQueue
+from streamer.tail.scan import Scan, read_whole
 from tests.sources.builders import a_result, a_run, a_trial_file, write_json
 from tests.support.tailing import Event, Followed, followed
 from tests.support.worker_process import wait_for
@@ -37,7 +37,7 @@ class Whole:
         self.begun = 0
         self._go = threading.Event()
 
-    def read(self, *arguments: Any) -> Reading:
+    def read(self, *arguments: Any) -> Scan:
         self.begun += 1
         if self.begun > 1:
             self._go.wait()
@@ -221,7 +221,7 @@ class Parts:
 
     def __init__(self) -> None:
         self.now = 100.0
-        self.pending = Pending(clock=lambda: self.now)
+        self.pending = ReadQueue(clock=lambda: self.now)
 
     def read(self, part: Path, seconds: float = 0.0, *, again: bool = False) -> None:
         begun = self.now

@@ -13,11 +13,10 @@ import pytest
 
 from streamer.sources.convert import ConvertReport
 from streamer.sources.files import VANISHED
-from streamer.tail import follow
-from streamer.tail import incremental as ahead
-from streamer.tail.diagnostics import Complaints
-from streamer.tail.file_stability import STILL_SECONDS, Settling
-from streamer.tail.scan import Reading
+from streamer.tail import follow, incremental
+from streamer.tail.diagnostics import Diagnostics
+from streamer.tail.file_stability import STILL_SECONDS, FileStability
+from streamer.tail.scan import Scan
 from tests.sources.builders import a_result, a_run, a_trial_file, write_json
 from tests.support.tailing import Followed, followed
 from tests.support.worker_process import wait_for
@@ -26,7 +25,7 @@ LOCK = {"agent": {"name": "terminus", "model_name": "gpt-5"}, "run_config": {"n_
 RESULT = {"judge_passed": True, "judge_score": 0.9, "exit_code": 0, "cost_usd": 0.25}
 TIMING = {"agent_duration_seconds": 60.0, "measured_at": "2026-01-02T10:00:00+00:00"}
 
-Reader = Callable[..., Reading]
+Reader = Callable[..., Scan]
 
 
 class Meanwhile:
@@ -35,7 +34,7 @@ class Meanwhile:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._before: list[Callable[[], object]] = []
         self._after: list[tuple[Path | None, Callable[[], object]]] = []
-        for module, name in ((follow, "read_whole"), (ahead, "read_part")):
+        for module, name in ((follow, "read_whole"), (incremental, "read_part")):
             monkeypatch.setattr(module, name, self._around(getattr(module, name)))
 
     def before_reading(self, action: Callable[[], object]) -> None:
@@ -50,7 +49,7 @@ class Meanwhile:
         return not self._before and not self._after
 
     def _around(self, read: Reader) -> Reader:
-        def reading_of(*arguments: Any) -> Reading:
+        def reading_of(*arguments: Any) -> Scan:
             while self._before:
                 self._before.pop()()
             reading = read(*arguments)
@@ -219,7 +218,7 @@ def test_reading_it_once_waits_for_all_that_is_to_be_said_and_withdrawn(tmp_path
     write_json(run / "tb.lock", LOCK)
     broken = write_json(run / "c" / "c.1-of-1.run1" / "results.json", "[1")
     again = Followed(run, before.ledger)
-    again.follower.settle(threading.Event(), lambda: None)
+    again.follower.run_once(threading.Event(), lambda: None)
     assert [str(broken) in line for line in sorted(again.said)] == [False, True]
     assert again.follower.standing.withdrawn == 2
     assert list(again.follower.standing.unreadable) == [broken]
@@ -232,8 +231,8 @@ class Looks:
         self.now = 1000.0
         self.said: list[str] = []
         self.path = path
-        self.settling = Settling(STILL_SECONDS, clock=lambda: self.now, wall=lambda: self._written + 0.1)
-        self.complaints = Complaints(self.settling, self.said.append)
+        self.settling = FileStability(STILL_SECONDS, clock=lambda: self.now, wall=lambda: self._written + 0.1)
+        self.complaints = Diagnostics(self.settling, self.said.append)
         self._report = ConvertReport(unreadable=[(path, reason)])
 
     @property

@@ -14,7 +14,7 @@ import pytest
 from streamer.simulate import LAYOUTS, simulate_run
 from streamer.sources.base import ConvertOptions
 from streamer.tail import follow
-from streamer.tail.scan import Reading, read_whole
+from streamer.tail.scan import Scan, read_whole
 from tests.sources.builders import a_result, a_run, a_trial_file, write_json
 from tests.support.tailing import converted_digests, copy_roughly, followed
 from tests.support.worker_process import wait_for
@@ -65,7 +65,7 @@ def test_each_result_is_published_although_the_whole_is_not_read_again_for_long(
     end = threading.Event()
     readings = 0
 
-    def read_slowly(*arguments: Any) -> Reading:
+    def read_slowly(*arguments: Any) -> Scan:
         nonlocal readings
         readings += 1
         if readings > 1:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamer.schemas.summaries import RunSummary
-from streamer.views.eta import Pace, Stand, pace_of, stand_of
+from streamer.views.eta import Eta, Observation, eta_of, observation_of
 from tests.support.builders import a_run_change
 
 START = datetime(2026, 1, 31, 9, 0, tzinfo=UTC)
@@ -24,58 +24,58 @@ def a_run(minutes: float | None, done: int, planned: int | None, **fields: Any) 
 
 def test_the_rest_takes_and_costs_what_the_trials_so_far_took_and_cost() -> None:
     """3 of 12 trials in 30 minutes for 1.5 USD: 9 more take 90 minutes; 3 USD an hour; 6 USD in all."""
-    assert pace_of(a_run(30, 3, 12, total_cost=1.5)) == Pace(0.25, 5400.0, 3.0, 6.0)
+    assert eta_of(a_run(30, 3, 12, total_cost=1.5)) == Eta(0.25, 5400.0, 3.0, 6.0)
 
 
 def test_one_trial_is_enough_where_the_start_is_known() -> None:
-    assert pace_of(a_run(1, 1, 5, total_cost=0.1)).seconds_left == 240.0
+    assert eta_of(a_run(1, 1, 5, total_cost=0.1)).seconds_left == 240.0
 
 
 def test_without_a_plan_only_the_burn_rate_is_known() -> None:
-    assert pace_of(a_run(30, 3, None, total_cost=1.5)) == Pace(None, None, 3.0, None)
+    assert eta_of(a_run(30, 3, None, total_cost=1.5)) == Eta(None, None, 3.0, None)
 
 
 def test_when_all_is_in_nothing_is_left_and_the_total_is_the_cost() -> None:
-    assert pace_of(a_run(60, 4, 4, total_cost=2.0)) == Pace(1.0, 0.0, 2.0, 2.0)
-    assert pace_of(a_run(60, 5, 4, total_cost=2.0)).projected_usd == 2.0
+    assert eta_of(a_run(60, 4, 4, total_cost=2.0)) == Eta(1.0, 0.0, 2.0, 2.0)
+    assert eta_of(a_run(60, 5, 4, total_cost=2.0)).projected_usd == 2.0
 
 
 def test_a_run_that_its_harness_ended_awaits_nothing() -> None:
-    ended = pace_of(a_run(60, 2, 4, total_cost=2.0, status="aborted"))
+    ended = eta_of(a_run(60, 2, 4, total_cost=2.0, status="aborted"))
     assert (ended.share, ended.seconds_left, ended.projected_usd) == (0.5, 0.0, 2.0)
 
 
 def test_what_costs_nothing_will_cost_nothing() -> None:
-    assert pace_of(a_run(30, 3, 12, total_cost=0.0)) == Pace(0.25, 5400.0, 0.0, 0.0)
+    assert eta_of(a_run(30, 3, 12, total_cost=0.0)) == Eta(0.25, 5400.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("cost", [None, "Infinity", "NaN"])
 def test_a_cost_that_nobody_can_reckon_with_gives_no_rate_and_no_total(cost: object) -> None:
-    assert pace_of(a_run(30, 3, 12, total_cost=cost)) == Pace(0.25, 5400.0, None, None)
+    assert eta_of(a_run(30, 3, 12, total_cost=cost)) == Eta(0.25, 5400.0, None, None)
 
 
 @pytest.mark.parametrize("minutes", [None, 0, -5])
 def test_without_time_passed_there_is_no_pace(minutes: float | None) -> None:
     """No event time, one at the start, or one before it (clocks of two machines)."""
-    assert pace_of(a_run(minutes, 3, 12, total_cost=1.5)) == Pace(0.25, None, None, 6.0)
+    assert eta_of(a_run(minutes, 3, 12, total_cost=1.5)) == Eta(0.25, None, None, 6.0)
 
 
 def test_before_the_first_trial_nothing_can_be_told() -> None:
-    assert pace_of(a_run(1, 0, 12)) == Pace(0.0, None, None, None)
+    assert eta_of(a_run(1, 0, 12)) == Eta(0.0, None, None, None)
 
 
 def test_where_no_start_is_known_the_pace_is_what_came_since_somebody_looked() -> None:
     """From 4 trials and 1 USD to 6 trials and 2 USD in 10 minutes: 4 more take 20 minutes."""
-    since = Stand(START, 4, 1.0)
-    pace = pace_of(a_run(10, 6, 10, total_cost=2.0, started_at=None), since)
+    since = Observation(START, 4, 1.0)
+    pace = eta_of(a_run(10, 6, 10, total_cost=2.0, started_at=None), since)
     assert (pace.seconds_left, pace.usd_per_hour) == (1200.0, 6.0)
 
 
 def test_where_no_start_is_known_and_nothing_came_since_there_is_no_pace() -> None:
     run = a_run(10, 6, 10, total_cost=2.0, started_at=None)
-    assert pace_of(run, stand_of(run)) == pace_of(run) == Pace(0.6, None, None, 2.0 * 10 / 6)
+    assert eta_of(run, observation_of(run)) == eta_of(run) == Eta(0.6, None, None, 2.0 * 10 / 6)
 
 
 def test_retractions_do_not_turn_the_time_around() -> None:
-    since = Stand(START, 8, 1.0)
-    assert pace_of(a_run(10, 6, 10, started_at=None), since).seconds_left is None
+    since = Observation(START, 8, 1.0)
+    assert eta_of(a_run(10, 6, 10, started_at=None), since).seconds_left is None

@@ -10,6 +10,7 @@ from textual.pilot import Pilot
 
 from streamer.settings import Settings
 from streamer.watch.app import WatchApp
+from streamer.watch.context import Session
 from tests.support.eventually import eventually
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
@@ -79,8 +80,9 @@ async def watching(
     run_id: str | None = None,
     size: tuple[int, int] = SMALL,
     now: Callable[[], datetime] = lambda: NOW,
+    session: Session | None = None,
 ) -> AsyncIterator[Driver]:
     """A running application."""
-    app = WatchApp(settings, run_id, now)
-    async with app.run_test(size=size) as pilot:
+    app = WatchApp(settings, run_id, now, session)
+    async with app.run_test(size=size, notifications=True) as pilot:
         yield Driver(app, pilot)

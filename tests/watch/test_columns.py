@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from streamer.watch.columns import Column, Sort, clipped, fit, gap_of, next_sort, ordered, padded
+from streamer.watch.columns import BoardColumn, Sort, clipped, fit, gap_of, next_sort, ordered, padded
 
 columns = st.lists(
     st.builds(
@@ -16,17 +16,21 @@ columns = st.lists(
     ),
     min_size=1,
     max_size=12,
-).map(lambda found: [Column(str(n), "head", str, rank, least=least) for n, (rank, least) in enumerate(found)])
+).map(
+    lambda found: [
+        BoardColumn(str(n), "head", str, rank, least=least) for n, (rank, least) in enumerate(found)
+    ]
+)
 widths = st.lists(st.integers(1, 60), min_size=12, max_size=12)
 
 
-def table(*wanted: tuple[str, int, int]) -> list[Column[int]]:
+def table(*wanted: tuple[str, int, int]) -> list[BoardColumn[int]]:
     """(key, rank, least) as columns."""
-    return [Column(key, key, str, rank, least=least) for key, rank, least in wanted]
+    return [BoardColumn(key, key, str, rank, least=least) for key, rank, least in wanted]
 
 
 @given(columns, widths, st.integers(1, 200))
-def test_what_was_chosen_fits(columns: list[Column[int]], widths: list[int], width: int) -> None:
+def test_what_was_chosen_fits(columns: list[BoardColumn[int]], widths: list[int], width: int) -> None:
     widest = {column.key: widths[number] for number, column in enumerate(columns)}
     fitted = fit(columns, widest, width)
     assert fitted
@@ -70,7 +74,7 @@ def test_wide_characters_count_as_two() -> None:
 
 
 def test_unknown_values_come_last_in_both_directions_and_baselines_after_them() -> None:
-    column = Column("value", "value", str, 0, value=lambda row: row[1])
+    column = BoardColumn("value", "value", str, 0, value=lambda row: row[1])
     rows = [("a", 1.0), ("nop", 9.0), ("b", None), ("c", 3.0)]
     for descending, order in ((True, "c a b nop"), (False, "a c b nop")):
         found = ordered(rows, [column], Sort("value", descending), lambda row: row[0] == "nop")
@@ -79,9 +83,9 @@ def test_unknown_values_come_last_in_both_directions_and_baselines_after_them() 
 
 def test_sorting_goes_round_all_columns_that_can_be_sorted_by() -> None:
     columns = [
-        Column("a", "a", str, 0, value=str, descending=False),
-        Column("b", "b", str, 0),
-        Column("c", "c", str, 0, value=str),
+        BoardColumn("a", "a", str, 0, value=str, descending=False),
+        BoardColumn("b", "b", str, 0),
+        BoardColumn("c", "c", str, 0, value=str),
     ]
     assert next_sort(columns, Sort("a", True)) == Sort("c", True)
     assert next_sort(columns, Sort("c", True)) == Sort("a", False)

@@ -7,10 +7,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from streamer.simulate import simulate_run
 from tests.cli.test_up import up
 from tests.support.cli import COMMAND, streamer
 from tests.support.worker_process import wait_for
@@ -96,6 +98,34 @@ def test_no_color_means_no_colour_and_colour_is_there_otherwise(
         assert bool(COLOUR.search(terminal.escapes)) is coloured
         terminal.press("C-c")
         wait_for(lambda: terminal.exit_code == 0, "Ctrl-C ends it", 60)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_live_shows_the_screen_of_the_run_that_it_follows_and_q_ends_it(here: Path, tiers: str) -> None:
+    environment = places(here)
+    with Terminal(here, "live", str(here / "later"), environment=environment, size=SMALL) as terminal:
+        terminal.shows("runs", "q Quit")
+        simulate_run("fc-eval", here / "later", TRIALS, seed=2, start=datetime(2026, 1, 1, tzinfo=UTC))
+        terminal.shows("later", "agents (", "newest trials", "q Quit")
+        terminal.press("Escape")
+        assert tiers not in terminal.shows("1 run ", "q Quit")
+        terminal.press("q")
+        wait_for(lambda: terminal.exit_code == 0, "q ends it with exit code 0", 60)
+        terminal.shows("all acknowledged")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_demo_shows_the_same_screens_and_goes_on_in_lines_after_q() -> None:
+    tmux()
+    with tempfile.TemporaryDirectory(prefix="watch-") as folder:
+        out = ("--out", f"{folder}/out")
+        with Terminal(Path(folder), "demo", *out, environment={}, size=LARGE) as terminal:
+            terminal.shows("demo-tiers", "demo-speedups", "2 runs", "q Quit")
+            terminal.press("q")
+            terminal.shows("demo-tiers: ", "ahead: ")
+            wait_for(lambda: terminal.exit_code == 0, "it ends well", 120)
 
 
 def test_without_a_terminal_one_line_names_what_else_there_is() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from streamer.settings import Settings
 from streamer.worker import run_worker
-from streamer.worker.faust.tables import Table
+from streamer.worker.faust.tables import StateTable
 from streamer.worker.process.watchdog import Watchdog
 from streamer.worker.processing.changelog_checkpoint import is_page
 from streamer.worker.processing.processor import Processor
@@ -44,14 +44,14 @@ def main() -> int:
     async def raise_at_load(*_: Any, **__: Any) -> Any:
         raise RuntimeError("injected into the rebuild")
 
-    get = Table.get
+    get = StateTable.get
 
-    def get_no_page(self: Table, key: str) -> bytes | None:
+    def get_no_page(self: StateTable, key: str) -> bytes | None:
         no_page = self.topic.endswith("trials-changelog") and is_page(key)
         return None if no_page else get(self, key)
 
     if fault == "loses_pages":
-        Table.get = get_no_page  # type: ignore[method-assign]
+        StateTable.get = get_no_page  # type: ignore[method-assign]
     if fault == "dies_after_pages":
         Processor.save = save_and_die  # type: ignore[method-assign]
     if fault in {"waits_after_pages", "zombie"}:

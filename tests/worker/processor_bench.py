@@ -11,7 +11,7 @@ from streamer.kafka.names import Names
 from streamer.pipeline import Pipeline
 from streamer.settings import Settings
 from streamer.worker.faust.app import faust_app
-from streamer.worker.faust.batches import Batch
+from streamer.worker.faust.batches import FetchedBatch
 from streamer.worker.faust.producer import ProducerRecord
 from streamer.worker.faust.tables import Tables
 from streamer.worker.process.metrics import Metrics
@@ -109,10 +109,12 @@ class Bench:
         idle = self.processor.idle
         return [c for run_id in self.partition.run_ids() for c in idle.summaries(self.partition, run_id)]
 
-    def batch(self, first: int, count: int) -> Batch:
+    def batch(self, first: int, count: int) -> FetchedBatch:
         """A batch of events at these offsets."""
         values = trial_events(first + count)[first:]
-        return Batch("trial-events", 0, [self._record(first + n, value) for n, value in enumerate(values)])
+        return FetchedBatch(
+            "trial-events", 0, [self._record(first + n, value) for n, value in enumerate(values)]
+        )
 
     def _record(self, offset: int, value: bytes) -> Any:
         return SimpleNamespace(

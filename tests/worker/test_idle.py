@@ -15,7 +15,7 @@ from streamer.ops.health import read_health
 from streamer.pipeline import Pipeline
 from streamer.records import Record
 from streamer.schemas.identity import decode_id
-from streamer.worker.faust.batches import Batch
+from streamer.worker.faust.batches import FetchedBatch
 from streamer.worker.processing import idle
 from streamer.worker.processing.changelog_checkpoint import StateLost
 from tests.support.servers import RedisServer
@@ -29,9 +29,9 @@ SESSION = 6.0
 EVENTS = trial_events(1_200)
 
 
-def a_batch(first: int, values: list[bytes]) -> Batch:
+def a_batch(first: int, values: list[bytes]) -> FetchedBatch:
     """A batch of these events, offsets from `first` on."""
-    return Batch("trial-events", 0, [a_record(first + n, value) for n, value in enumerate(values)])
+    return FetchedBatch("trial-events", 0, [a_record(first + n, value) for n, value in enumerate(values)])
 
 
 def a_record(offset: int, value: bytes) -> Any:

@@ -17,7 +17,7 @@ from prometheus_client.samples import Sample
 from streamer.embedded.probe import free_port
 from streamer.publish.publisher import Outgoing, ThreadedPublisher
 from streamer.settings import Settings
-from streamer.worker.process.metrics import Metrics, WorkerStatus
+from streamer.worker.process.metrics import Metrics, WorkerMoment
 from streamer.worker.process.probes import STUCK_SECONDS, healthy, ready
 from tests.house.repository import ROOT
 from tests.support.events import a_trial
@@ -143,19 +143,19 @@ def test_a_worker_that_hangs_is_not_healthy_and_one_that_recovers_is_not_ready()
     metrics = Metrics(2)
     assert healthy(metrics, 0.0)[0] == "200 OK"
     assert ready(metrics, 0.0)[0].startswith("503")
-    metrics.status = WorkerStatus(100.0, STATUS, False, True)
+    metrics.status = WorkerMoment(100.0, STATUS, False, True)
     status, text = ready(metrics, 101.0)
     assert (status[:3], text) == ("503", "not ready: owns partitions [0, 1], catches up with [1]")
     assert healthy(metrics, 100.0 + STUCK_SECONDS)[0] == "200 OK"
     assert healthy(metrics, 101.0 + STUCK_SECONDS)[0].startswith("503")
-    metrics.status = WorkerStatus(100.0, STATUS | {"catching_up": []}, True, False)
+    metrics.status = WorkerMoment(100.0, STATUS | {"catching_up": []}, True, False)
     assert ready(metrics, 101.0)[0] == "200 OK"
     assert ready(metrics, 101.0 + STUCK_SECONDS)[0].startswith("503")
 
 
 def test_gauges_say_how_the_worker_stands() -> None:
     metrics = Metrics(2)
-    metrics.status = WorkerStatus(0.0, STATUS, False, True)
+    metrics.status = WorkerMoment(0.0, STATUS, False, True)
     found = {
         (sample.name, sample.labels.get("partition")): sample.value
         for family in metrics.standing()
@@ -171,12 +171,12 @@ def test_gauges_say_how_the_worker_stands() -> None:
 
 def test_ready_tells_of_runs_in_quarantine_and_of_waiting_for_the_configuration() -> None:
     metrics = Metrics(2)
-    metrics.status = WorkerStatus(0.0, STATUS | {"catching_up": [], "quarantined_runs": 2}, True, False)
+    metrics.status = WorkerMoment(0.0, STATUS | {"catching_up": [], "quarantined_runs": 2}, True, False)
     assert ready(metrics, 1.0) == (
         "200 OK",
         "ready, but 2 runs are in quarantine: `streamer status` names them",
     )
-    metrics.status = WorkerStatus(
+    metrics.status = WorkerMoment(
         0.0, STATUS | {"partitions": [], "waits": "waits: other prices"}, False, False
     )
     assert ready(metrics, 1.0) == ("503 Service Unavailable", "not ready: waits: other prices")

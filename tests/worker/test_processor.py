@@ -11,7 +11,7 @@ import pytest
 
 from streamer.pipeline import Pipeline
 from streamer.records import Record
-from streamer.worker.faust.batches import Batch
+from streamer.worker.faust.batches import FetchedBatch
 from streamer.worker.processing.partition import Partition
 from streamer.worker.processing.publish_rate import PublishRate
 from tests.worker.deployment import trial_events
@@ -96,13 +96,13 @@ async def test_batches_that_are_there_at_once_share_their_writes(bench: Bench) -
 class Stream:
     """Gives batches as Faust does: some are there, one comes later, and then it ends."""
 
-    def __init__(self, *batches: Batch) -> None:
-        self.queue: asyncio.Queue[Batch] = asyncio.Queue()
+    def __init__(self, *batches: FetchedBatch) -> None:
+        self.queue: asyncio.Queue[FetchedBatch] = asyncio.Queue()
         *there, self.later = batches
         for batch in there:
             self.queue.put_nowait(batch)
 
-    async def __aiter__(self) -> AsyncIterator[Batch]:
+    async def __aiter__(self) -> AsyncIterator[FetchedBatch]:
         while not self.queue.empty():
             yield self.queue.get_nowait()
         yield self.later
@@ -118,7 +118,7 @@ async def test_nothing_waits_for_a_batch_that_is_not_there(
     monkeypatch.setattr("streamer.worker.processing.processor.RECORDS_TOGETHER", 90)
     handled: list[list[int]] = []
 
-    async def note(*batches: Batch, ownership: int) -> None:
+    async def note(*batches: FetchedBatch, ownership: int) -> None:
         handled.append([batch.last_offset for batch in batches])
 
     monkeypatch.setattr(bench.processor, "handle", note)

@@ -7,7 +7,7 @@ from typing import Any
 
 import faust
 
-from streamer.worker.faust.batches import Batch
+from streamer.worker.faust.batches import FetchedBatch
 
 
 class BatchStream:
@@ -16,9 +16,9 @@ class BatchStream:
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
-    def __aiter__(self) -> AsyncIterator[Batch]:
+    def __aiter__(self) -> AsyncIterator[FetchedBatch]:
         """Wait for one batch after the other."""
-        batches: AsyncIterator[Batch] = aiter(self._stream)
+        batches: AsyncIterator[FetchedBatch] = aiter(self._stream)
         return batches
 
     @property

@@ -15,7 +15,7 @@ RECORDS_PER_TURN = 500
 
 
 @dataclass(eq=False, slots=True)
-class Batch:
+class FetchedBatch:
     """Records of one partition, as one fetch brought them; never empty.
 
     Attributes:
@@ -48,7 +48,7 @@ class Batch:
 
 @dataclass(eq=False, slots=True)
 class _Handed:
-    batch: Batch
+    batch: FetchedBatch
     last_offset: int
     count: int
 
@@ -58,7 +58,7 @@ class HandedBatches:
 
     >>> from types import SimpleNamespace as Record
     >>> handed = HandedBatches()
-    >>> first, second = (Batch("t", 0, [Record(offset=n, value=b"")]) for n in (0, 7))
+    >>> first, second = (FetchedBatch("t", 0, [Record(offset=n, value=b"")]) for n in (0, 7))
     >>> handed.note("t0", first), handed.note("t0", second), handed.undone
     (None, None, 2)
     >>> second.finish(); handed.end_of_done("t0") is None
@@ -85,13 +85,13 @@ class HandedBatches:
         """Partitions that have batches noted."""
         return [tp for tp, items in self._by_tp.items() if items]
 
-    def note(self, tp: Any, batch: Batch) -> None:
+    def note(self, tp: Any, batch: FetchedBatch) -> None:
         """Remember a batch that is being handed on."""
         self._by_tp.setdefault(tp, deque()).append(_Handed(batch, batch.last_offset, _weight(batch.records)))
 
     def note_gap(self, tp: Any, end: int) -> None:
         """No event lies between what was handed on and the offset `end`: it is done when that is."""
-        gap = Batch(tp.topic, tp.partition, [], folded=True, done=True)
+        gap = FetchedBatch(tp.topic, tp.partition, [], folded=True, done=True)
         self._by_tp.setdefault(tp, deque()).append(_Handed(gap, end - 1, 0))
 
     def end_of_done(self, tp: Any) -> int | None:

@@ -21,7 +21,7 @@ from faust.stores import memory as memory_store
 from faust.types import TP
 from mode import Service
 
-Row = tuple[bytes, bytes | None]
+StoreRow = tuple[bytes, bytes | None]
 """Key and value; None is a tombstone."""
 
 TRUST_SECONDS = 12 * 60 * 60.0
@@ -48,7 +48,7 @@ class Rows(base.Store[bytes, bytes]):
         """Partitions held, standby ones included."""
 
     @abstractmethod
-    def apply(self, partition: int, rows: Iterable[Row], complete_to: int | None) -> None:
+    def apply(self, partition: int, rows: Iterable[StoreRow], complete_to: int | None) -> None:
         """Write rows.
 
         Args:
@@ -63,7 +63,7 @@ class Rows(base.Store[bytes, bytes]):
     def forget(self, partition: int) -> None:
         """Drop a partition: it is recovered from the beginning of the changelog."""
 
-    def wrote(self, tp: TP, first: int, rows: Sequence[Row]) -> None:
+    def wrote(self, tp: TP, first: int, rows: Sequence[StoreRow]) -> None:
         """The worker's own records, which the changelog has from offset `first` on."""
         if tp.partition not in self.partitions():
             return
@@ -75,7 +75,7 @@ class Rows(base.Store[bytes, bytes]):
     def apply_changelog_batch(self, batch: Iterable[Any], to_key: Any, to_value: Any) -> None:
         """Rows from the changelog, in its order; Faust calls it, now and then with what is not ours."""
         held, topics = self.partitions(), self.table.changelog_topic.topics
-        found: dict[int, tuple[list[Row], int]] = {}
+        found: dict[int, tuple[list[StoreRow], int]] = {}
         for event in batch:
             message = event.message
             if message.partition in held and message.topic in topics:
@@ -109,7 +109,7 @@ class MemoryRows(Rows, memory_store.Store[bytes, bytes]):
         """Partitions held."""
         return list(self._rows)
 
-    def apply(self, partition: int, rows: Iterable[Row], complete_to: int | None) -> None:
+    def apply(self, partition: int, rows: Iterable[StoreRow], complete_to: int | None) -> None:
         """Write rows."""
         held = self._rows.setdefault(partition, {})
         for key, value in rows:
@@ -174,7 +174,7 @@ class RocksRows(rocksdb.Store, Rows):
         """Partitions held."""
         return list(self._dbs)
 
-    def apply(self, partition: int, rows: Iterable[Row], complete_to: int | None) -> None:
+    def apply(self, partition: int, rows: Iterable[StoreRow], complete_to: int | None) -> None:
         """Write rows, and how far they go, in one step."""
         batch = self._new_batch(raw_mode=True)
         for key, value in rows:

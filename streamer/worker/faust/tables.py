@@ -16,10 +16,10 @@ from faust.types import TP
 from streamer.aggregate.keys import SummaryKind
 from streamer.kafka.names import Names
 from streamer.worker.faust.producer import ProducerRecord
-from streamer.worker.faust.stores import Row, StoreOf, memory
+from streamer.worker.faust.stores import StoreOf, StoreRow, memory
 
 
-class Table:
+class StateTable:
     """One table of bytes by bytes, its partitions apart."""
 
     def __init__(self, app: faust.App, name: str, topic: str, partitions: int, store: StoreOf) -> None:
@@ -63,7 +63,7 @@ class Table:
         for raw in [raw for raw in self._unacknowledged if of_run(raw.decode("utf-8"))]:
             del self._unacknowledged[raw]
 
-    def wrote(self, tp: TP, first: int, rows: Sequence[Row]) -> None:
+    def wrote(self, tp: TP, first: int, rows: Sequence[StoreRow]) -> None:
         """Rows of ours are acknowledged, from offset `first` on."""
         self.rows.wrote(tp, first, rows)
         for key, value in rows:
@@ -83,18 +83,18 @@ class Tables:
     """The four tables."""
 
     def __init__(self, app: faust.App, names: Names, partitions: int, store: StoreOf = memory) -> None:
-        def table(name: str, topic: str) -> Table:
-            return Table(app, name, topic, partitions, store)
+        def table(name: str, topic: str) -> StateTable:
+            return StateTable(app, name, topic, partitions, store)
 
         self.trials = table("trials", names.trials_changelog)
-        self.summaries: dict[SummaryKind, Table] = {
+        self.summaries: dict[SummaryKind, StateTable] = {
             "agent_model": table("agent_model_summaries", names.agent_model_summaries),
             "tier": table("tier_summaries", names.tier_summaries),
             "run": table("run_summaries", names.run_summaries),
         }
         self._by_topic = {table.topic: table for table in self.all()}
 
-    def all(self) -> list[Table]:
+    def all(self) -> list[StateTable]:
         """Every table."""
         return [self.trials, *self.summaries.values()]
 

@@ -3,7 +3,7 @@
 Nothing waits for a batch to fill: what one fetch brought is one batch, so the first record travels alone
 and a backlog travels in thousands. Other topics (the changelogs) pass through unchanged.
 
-A batch counts as acknowledged only when the processor has called `Batch.finish`: Faust itself also
+A batch counts as acknowledged only when the processor has called `FetchedBatch.finish`: Faust itself also
 acknowledges what raised an exception or was cancelled.
 """
 
@@ -28,7 +28,7 @@ from streamer.kafka.limits import FETCH_WAIT_MS
 from streamer.kafka.log import ends_of
 from streamer.kafka.reader import stable_end
 from streamer.settings import READ_COMMITTED, Settings
-from streamer.worker.faust.batches import Batch, HandedBatches
+from streamer.worker.faust.batches import FetchedBatch, HandedBatches
 from streamer.worker.faust.event_consumer import Committed
 from streamer.worker.limits import (
     EMBEDDED_FETCH_WAIT_MS,
@@ -76,7 +76,7 @@ class Consumer(driver.Consumer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.handed = HandedBatches()
-        self._fetched: dict[Any, Batch] = {}
+        self._fetched: dict[Any, FetchedBatch] = {}
         self.refolded: set[TP] = set()
         super().__init__(*args, **kwargs)
 
@@ -116,14 +116,14 @@ class Consumer(driver.Consumer):
 
     def _in_batches(self, records: Mapping[Any, list[Any]]) -> dict[Any, list[Any]]:
         self._fetched = {
-            TP(*tp): Batch(tp.topic, tp.partition, found)
+            TP(*tp): FetchedBatch(tp.topic, tp.partition, found)
             for tp, found in records.items()
             if found and self._is_events(tp)
         }
         return {tp: [self._fetched[tp]] if tp in self._fetched else found for tp, found in records.items()}
 
     def _to_message(self, tp: Any, record: Any) -> ConsumerMessage:
-        if not isinstance(record, Batch):
+        if not isinstance(record, FetchedBatch):
             return super()._to_message(tp, record)
         self.handed.note(TP(*tp), record)
         self._fetched.pop(TP(*tp), None)

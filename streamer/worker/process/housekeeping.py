@@ -13,7 +13,7 @@ from streamer.redis.sink import RedisSink
 from streamer.worker.faust.app import StreamerApp
 from streamer.worker.faust.topic_partition import TopicPartition
 from streamer.worker.process.configuration import Configuration
-from streamer.worker.process.metrics import Metrics, WorkerStatus
+from streamer.worker.process.metrics import Metrics, WorkerMoment
 from streamer.worker.process.topic_watch import TopicWatch
 from streamer.worker.processing.checkpoint_writer import CheckpointWriter
 from streamer.worker.processing.partition import Partition
@@ -77,14 +77,14 @@ class Housekeeping:
     async def tell_of_waiting(self, why: str) -> None:
         """Say in the heartbeat, and to probes, that the worker has not begun."""
         status = self.status() | {"waits": why}
-        self._metrics.status = WorkerStatus(time.monotonic(), status, False, self._sink.away)
+        self._metrics.status = WorkerMoment(time.monotonic(), status, False, self._sink.away)
         await self._sink.heartbeat(self._worker_id, status, at=datetime.now(UTC))
 
     async def _tick_on(self) -> None:
         for ticks in count():
             await self._tick(ticks)
             status = self.status()
-            self._metrics.status = WorkerStatus(
+            self._metrics.status = WorkerMoment(
                 time.monotonic(), status, self._is_ready(status), self._sink.away, self._app.unrecovered
             )
             if ticks % TICKS_PER_HEARTBEAT == 0 or self._is_news(status):

@@ -23,7 +23,7 @@ EFFECTS = ("counted", "duplicates", "superseded", "ignored", "held")
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerStatus:
+class WorkerMoment:
     """How the worker stood at one moment.
 
     Attributes:
@@ -50,7 +50,7 @@ class Metrics:
 
     def __init__(self, partitions: int) -> None:
         self.registry = CollectorRegistry()
-        self.status: WorkerStatus | None = None
+        self.status: WorkerMoment | None = None
         self._partitions = partitions
         self._events = Counter(
             "streamer_events", "Records folded, by what they did.", ["effect"], registry=self.registry
@@ -76,7 +76,7 @@ class Metrics:
         for effect in EFFECTS:
             self._events.labels(effect)
         ProcessCollector(registry=self.registry)
-        self.registry.register(_Standing(self))
+        self.registry.register(_Gauges(self))
 
     def folded(self, folded: Folded) -> None:
         """Count what a fold reported."""
@@ -146,7 +146,7 @@ class Metrics:
         yield GaugeMetricFamily("streamer_look_age_seconds", "Since the worker last looked at itself.", age)
 
 
-class _Standing(Collector):
+class _Gauges(Collector):
     """The gauges, asked for at each scrape."""
 
     def __init__(self, metrics: Metrics) -> None:

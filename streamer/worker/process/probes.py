@@ -12,12 +12,12 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 from prometheus_client import make_wsgi_app
 from prometheus_client.exposition import ThreadingWSGIServer
 
-from streamer.worker.process.metrics import Metrics, WorkerStatus
+from streamer.worker.process.metrics import Metrics, WorkerMoment
 
 STUCK_SECONDS = 30.0
 """A worker looks at itself twice a second. One that has not for so long hangs."""
 
-Answer = tuple[str, str]
+ProbeAnswer = tuple[str, str]
 
 
 class _Quiet(WSGIRequestHandler):
@@ -72,7 +72,7 @@ def application(metrics: Metrics, clock: Callable[[], float] = time.monotonic) -
     return answer
 
 
-def healthy(metrics: Metrics, now: float) -> Answer:
+def healthy(metrics: Metrics, now: float) -> ProbeAnswer:
     """Whether the worker runs at all; one that does not is to be started again."""
     status = metrics.status
     if status is not None and now - status.at > STUCK_SECONDS:
@@ -80,7 +80,7 @@ def healthy(metrics: Metrics, now: float) -> Answer:
     return "200 OK", "alive"
 
 
-def ready(metrics: Metrics, now: float) -> Answer:
+def ready(metrics: Metrics, now: float) -> ProbeAnswer:
     """Whether what it publishes is current: it owns partitions and has caught up with all of them."""
     status = metrics.status
     if status is None or not status.ready or now - status.at > STUCK_SECONDS:
@@ -90,7 +90,7 @@ def ready(metrics: Metrics, now: float) -> Answer:
     return "200 OK", "ready"
 
 
-def _why_not_ready(status: WorkerStatus | None) -> str:
+def _why_not_ready(status: WorkerMoment | None) -> str:
     heartbeat = status.heartbeat if status else {"partitions": [], "catching_up": [], "waits": None}
     owned, behind = heartbeat["partitions"], heartbeat["catching_up"]
     return heartbeat["waits"] or f"owns partitions {owned}, catches up with {behind}"

@@ -12,7 +12,7 @@ from streamer.worker.processing.measures import Measures
 from streamer.worker.processing.partition import Partition
 
 
-class Folding:
+class BatchFolder:
     """Folds batches; the caller holds the processor's lock."""
 
     def __init__(self, idle: IdleRuns, measures: Measures) -> None:

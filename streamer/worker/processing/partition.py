@@ -14,7 +14,7 @@ from streamer.pipeline import Pipeline
 from streamer.worker.processing.changelog_checkpoint import Checkpoint
 from streamer.worker.processing.publish_queue import PublishQueue
 
-Standing = tuple[tuple[SummaryKind, str], ...]
+SummaryKeys = tuple[tuple[SummaryKind, str], ...]
 """Kind and key of each summary of a run that the tables hold."""
 
 
@@ -29,7 +29,7 @@ class ClosedRun(NamedTuple):
     """
 
     pages: tuple[str, ...]
-    summaries: Standing
+    summaries: SummaryKeys
     state_version: int
     last_event_at: int
 
@@ -43,7 +43,7 @@ class QuarantinedRun(NamedTuple):
     """
 
     quarantine: Quarantine
-    summaries: Standing
+    summaries: SummaryKeys
 
 
 @dataclass(slots=True)

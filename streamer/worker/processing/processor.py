@@ -21,11 +21,11 @@ from streamer.decoding import Folded
 from streamer.kafka.partitioner import partition_of
 from streamer.redis.sink import RedisSink
 from streamer.worker.faust.batch_stream import BatchStream
-from streamer.worker.faust.batches import Batch
+from streamer.worker.faust.batches import FetchedBatch
 from streamer.worker.faust.producer import Producer, ProducerRecord, fitting
 from streamer.worker.faust.tables import Tables
 from streamer.worker.processing.checkpoint_writer import CheckpointWriter
-from streamer.worker.processing.folding import Folding
+from streamer.worker.processing.folding import BatchFolder
 from streamer.worker.processing.idle import IdleRuns
 from streamer.worker.processing.measures import Measures
 from streamer.worker.processing.partition import Partition
@@ -96,7 +96,7 @@ class Processor:
         self._waiting = waiting
         self.idle = idle
         self._measures = measures
-        self._folding = Folding(idle, measures)
+        self._folding = BatchFolder(idle, measures)
         self._checkpoints = checkpoints
         self.quarantine_writer = QuarantineWriter(tables, encoder, producer, sink)
         self.summary_publisher = SummaryPublisher(
@@ -112,7 +112,7 @@ class Processor:
 
     async def run(self, stream: BatchStream) -> None:
         """Process batches for as long as the stream gives any, together what is there at once."""
-        held: list[Batch] = []
+        held: list[FetchedBatch] = []
         ownership = self.ownership
         async for batch in stream:
             if ownership != self.ownership:
@@ -122,7 +122,7 @@ class Processor:
                 batches, held = held, []
                 await self.handle(*batches, ownership=ownership)
 
-    async def handle(self, *batches: Batch, ownership: int | None = None) -> None:
+    async def handle(self, *batches: FetchedBatch, ownership: int | None = None) -> None:
         """Process batches together; never returns if that failed.
 
         Args:
@@ -204,12 +204,12 @@ class Processor:
                 partition.abandoned = True
             raise
 
-    async def _process(self, batches: Sequence[Batch]) -> None:
+    async def _process(self, batches: Sequence[FetchedBatch]) -> None:
         if not any(partition.abandoned for partition in self._held()):
             with self.all_or_nothing():
                 await self._process_whole(batches)
 
-    async def _process_whole(self, batches: Sequence[Batch]) -> None:
+    async def _process_whole(self, batches: Sequence[FetchedBatch]) -> None:
         self._check_alive()
         touched: dict[int, set[str]] = {}
         asides: list[ProducerRecord] = []

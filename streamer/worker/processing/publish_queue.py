@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from streamer.worker.clock import clock
-from streamer.worker.faust.batches import Batch
+from streamer.worker.faust.batches import FetchedBatch
 from streamer.worker.faust.producer import ProducerRecord
 
 
@@ -22,7 +22,7 @@ class Pending:
     """
 
     runs: dict[str, None] = field(default_factory=dict)
-    batches: list[Batch] = field(default_factory=list)
+    batches: list[FetchedBatch] = field(default_factory=list)
     replaced: list[ProducerRecord] = field(default_factory=list)
 
     def __bool__(self) -> bool:
@@ -35,7 +35,7 @@ class PublishQueue:
     With two parts each batch is done at some time, however many runs the batches after it touch. A run that
     is published leaves both.
 
-    >>> queue, first, second = PublishQueue(), *(Batch("t", 0, []) for _ in range(2))
+    >>> queue, first, second = PublishQueue(), *(FetchedBatch("t", 0, []) for _ in range(2))
     >>> queue.add_runs(["a", "b"])
     >>> queue.add_batch(first)
     >>> queue.next_runs(1)
@@ -71,7 +71,7 @@ class PublishQueue:
         """These runs have to be published."""
         self._later.runs.update(dict.fromkeys(runs))
 
-    def add_batch(self, batch: Batch) -> None:
+    def add_batch(self, batch: FetchedBatch) -> None:
         """This batch is done when everything that waits now is published."""
         self._later.batches.append(batch)
 

@@ -24,7 +24,7 @@ from streamer.settings import Settings
 from streamer.versions import Version, is_older, version_of
 from streamer.worker.faust.app import StreamerApp
 from streamer.worker.faust.producer import Producer, ProducerRecord
-from streamer.worker.faust.tables import Table, Tables
+from streamer.worker.faust.tables import StateTable, Tables
 from streamer.worker.faust.topic_partition import TopicPartition
 from streamer.worker.processing.partition import Partition
 from streamer.worker.processing.processor import Processor
@@ -64,7 +64,7 @@ class Fencing:
                     raise
                 await self._answer(self._tables[place.topic], place.partition, keys)
 
-    async def _answer(self, table: Table, number: int, written: dict[bytes, bytes | None]) -> None:
+    async def _answer(self, table: StateTable, number: int, written: dict[bytes, bytes | None]) -> None:
         async with self._processor.lock:
             partition = self._processor.partitions.get(number)
             if partition is None:
