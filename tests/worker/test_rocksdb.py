@@ -144,7 +144,7 @@ def test_without_the_package_the_error_says_what_to_install(
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with (
-        pytest.raises(StateUnavailable, match=r"install streamer\[rocksdb\]"),
+        pytest.raises(StateUnavailable, match=r"pip install \'trialstream\[rocksdb\]\'"),
         held_directory(Settings(data_dir=tmp_path), "log"),
     ):
         pass
