@@ -7,6 +7,7 @@ from pathlib import Path
 
 from benchmarks.bench_fold import speed
 from benchmarks.big_run import big_run
+from benchmarks.commands import commands
 from benchmarks.common import Scale, quotients
 from benchmarks.growth import growth
 from benchmarks.latency import latency
@@ -71,4 +72,5 @@ def families(find_peers: Callable[[], Path]) -> dict[str, Family]:
         "volume": volume,
         "big-run": big_run,
         "startup": startup,
+        "commands": commands,
     }

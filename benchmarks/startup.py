@@ -20,18 +20,23 @@ from benchmarks.rows import Measured, Row, Sites
 from streamer.kafka.names import Names
 from streamer.redis.keys import Keys
 
-SECONDS = 6.0
+FIRST_LINE_SECONDS = 1.0
+SECONDS = 4.0
 DEADLINE_SECONDS = 120.0
 POLL_SECONDS = 0.02
 
 
 def startup(scale: Scale, sites: Sites) -> Measured:
-    """Row: seconds from the command to the first summary, of an event sent as soon as the stack is found."""
+    """Rows: seconds from the command to its first line, and to the summary of an event sent when it is up."""
     turns = [_once() for _ in range(scale.warm_up + scale.repeats)][scale.warm_up :]
+    values = {name: [turn[name] for turn in turns] for name in ("said", "announced", "readable")}
     what = "start of `streamer up` until the first summary can be read"
     return Measured(
-        [Row(what, [turn["readable"] for turn in turns], "s", "<=", SECONDS)],
-        {name: [turn[name] for turn in turns] for name in ("announced", "readable")},
+        [
+            Row("start of `streamer up` until its first line", values["said"], "s", "<=", FIRST_LINE_SECONDS),
+            Row(what, values["readable"], "s", "<=", SECONDS),
+        ],
+        values,
     )
 
 
@@ -46,14 +51,16 @@ def _once() -> dict[str, float]:
         with log.open("wb") as output:
             up = subprocess.Popen(command, env=environment, stdout=output, stderr=output, cwd=folder)
         try:
+            _wait(lambda: log.stat().st_size, up, log)
+            said = time.monotonic() - began
             found = _wait(lambda: _found(discovery), up, log)
             announced = time.monotonic() - began
             [line] = events(1)
-            asyncio.run(_publish(found["bootstrap"], found["namespace"], line))
+            asyncio.run(publish(found["bootstrap"], found["namespace"], line))
             key = Keys(found["namespace"]).run(json.loads(line)["run_id"])
             with redis.Redis.from_url(found["redis"]) as client:
                 _wait(lambda: client.get(key), up, log)
-            return {"announced": announced, "readable": time.monotonic() - began}
+            return {"said": said, "announced": announced, "readable": time.monotonic() - began}
         finally:
             up.terminate()
             up.wait(60)
@@ -72,7 +79,8 @@ def _wait(look: Any, up: subprocess.Popen[bytes], log: Path) -> Any:
     return found
 
 
-async def _publish(bootstrap: str, namespace: str, line: bytes) -> None:
+async def publish(bootstrap: str, namespace: str, line: bytes) -> None:
+    """Publish one event, acknowledged."""
     async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
         key = json.loads(line)["run_id"].encode()
         await producer.send_and_wait(Names(namespace).trial_events, line, key=key)

@@ -48,7 +48,7 @@ def baseline_model(agent: str, model: str) -> str:
 def model_for_pricing(name: str) -> str:
     """The name that prices are looked up by (E9): no leading "@", no prefix of a known provider.
 
-    Case-sensitive; white space stays; one prefix only is dropped.
+    Case-sensitive. White space stays, and one prefix only is dropped.
 
     >>> model_for_pricing("@openai/gpt-5")
     'gpt-5'

@@ -24,7 +24,6 @@ from streamer.cli.tables import (
 from streamer.cli.tables_formulacode import print_payload
 from streamer.client.lifecycle import with_state
 from streamer.client.reader import StateReader
-from streamer.client.trials import scored_trials
 from streamer.schemas.base import Message
 from streamer.schemas.canonical import canonical_json, json_number
 from streamer.schemas.metrics import BOARD_METRICS
@@ -123,6 +122,8 @@ def trials(
 
     With --task also what FormulaCode measured in each: benchmarks, tests, why it fell back to baseline.
     """
+    from streamer.client.trials import scored_trials  # only this needs a Kafka client
+
     found = []
     for value in scored_trials(settings, run_id):
         trial = orjson.loads(value)

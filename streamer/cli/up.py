@@ -40,11 +40,13 @@ def command(
     settings: Settings,
 ) -> None:
     """Run broker, Redis, a worker and a page on this machine until Ctrl-C; other commands find them."""
-    from streamer.embedded.up import Extra, run_up
-    from streamer.web.server import available_port
-
     if data and ephemeral:
         raise click.UsageError("--data keeps the events, --ephemeral keeps none: give one of them")
+    print_line("Starting broker, Redis and worker (some seconds) ...")
+    sys.stdout.flush()
+    from streamer.embedded.up import Extra, run_up  # after the line: loading them takes a moment
+    from streamer.web.listening import available_port
+
     extra = None
     if asked:
         check_urls(asked)

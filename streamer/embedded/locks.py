@@ -7,23 +7,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from streamer.embedded.errors import EmbeddedError
 
 
 @contextmanager
 def locked(path: Path, what: str) -> Iterator[None]:
     """Hold the lock; EmbeddedError naming `what` if another process holds it."""
-    import fcntl  # POSIX only, as the whole stack; imported late so that errors of other kinds come first
-
-    with path.open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise EmbeddedError(
-                f"{what} {path.parent} is in use by process {path.read_text().strip() or 'unknown'}. "
-                "End that one (Ctrl-C or SIGTERM), or choose another directory with --data."
-            ) from None
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n".encode())
-        file.flush()
+    try:
+        lock = FileLock(path, blocking=False, fallback_to_soft=False).acquire()
+    except Timeout:
+        raise EmbeddedError(
+            f"{what} {path.parent} is in use by process {path.read_text().strip() or 'unknown'}. "
+            "End that one (Ctrl-C or SIGTERM), or choose another directory with --data."
+        ) from None
+    with lock:
+        path.write_text(f"{os.getpid()}\n")
         yield

@@ -43,6 +43,9 @@ WEB = (sys.executable, "-m", "streamer.web")
 WORKER_STOP_SECONDS = 20.0
 REPORT_SECONDS = 60.0
 LOOK_SECONDS = 0.2
+START_LOOK_SECONDS = 0.05
+"""At the start somebody waits."""
+
 MEMORY_LOOK_SECONDS = 5.0
 REDIS_SECONDS = 1.0
 PROBLEM_SECONDS = 1.0
@@ -161,8 +164,10 @@ class Up:
         environment_of_worker = environment | {"STREAMER_CLIENT_ID": forwarder}
         self._worker = Child("The worker", worker, log=logs / "worker.log", env=environment_of_worker)
         self._keepers = [
+            Supervisor(
+                self._worker, self._worker.start, echo
+            ),  # first: it takes a second before it asks Redis
             Supervisor(self._redis.child, self._redis.start, echo),
-            Supervisor(self._worker, self._worker.start, echo),
         ]
         page = (*WEB, str(self._web_port))
         self._extras: list[tuple[Child, Supervisor]] = []
@@ -191,7 +196,7 @@ class Up:
                     f"complete yet (`streamer status` tells), or see {self._worker.log}."
                 )
                 break
-            self._look()
+            self._look(START_LOOK_SECONDS)
         for _, keeper in self._extras:
             keeper.start(time.monotonic())
         self._announce()
@@ -199,7 +204,7 @@ class Up:
     def supervise(self) -> None:
         """Look after everything for ever; ServerFailed when the broker ends, or another one too often."""
         while True:
-            self._look()
+            self._look(LOOK_SECONDS)
 
     def stop(self) -> None:
         """End everything: first what reads, last what keeps."""
@@ -210,7 +215,7 @@ class Up:
         self._redis.stop()
         self._broker.stop()
 
-    def _look(self) -> None:
+    def _look(self, pause_seconds: float) -> None:
         self._broker.check()
         now = time.monotonic()
         for keeper in self._keepers:
@@ -220,7 +225,7 @@ class Up:
         if now >= self._memory_due:
             self._memory_due = now + MEMORY_LOOK_SECONDS
             self._check_memory()
-        time.sleep(LOOK_SECONDS)
+        time.sleep(pause_seconds)
 
     def _add(self, child: Child) -> None:
         self._extras.append((child, Supervisor(child, child.start, self._echo)))

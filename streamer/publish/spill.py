@@ -7,7 +7,6 @@ file until all were sent, so that after a crash some are sent again; duplicates 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import uuid
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Self
 
 import platformdirs
+from filelock import lock_descriptor
 
 from streamer.publish.publisher import Outgoing
 from streamer.schemas.identity import encode_id
@@ -80,7 +80,7 @@ class SpillFile:
         path = directory / f"{os.getpid()}-{uuid.uuid4().hex[:12]}{SUFFIX}"
         unlocked = path.with_suffix(".new")
         descriptor = os.open(unlocked, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        lock_descriptor(descriptor)
         unlocked.rename(path)
         _sync_directory(directory)
         return cls(path, descriptor)
@@ -94,10 +94,11 @@ class SpillFile:
         """
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(descriptor).st_ino != path.stat().st_ino:
-                raise FileNotFoundError(path)
-        except (BlockingIOError, FileNotFoundError):
+            ours = lock_descriptor(descriptor, blocking=False)
+            found = ours and os.fstat(descriptor).st_ino == path.stat().st_ino
+        except FileNotFoundError:
+            found = False
+        if not found:
             os.close(descriptor)
             return None
         file = cls(path, descriptor)

@@ -6,7 +6,6 @@ Without the file nothing is published wrongly; but what is in the log and no lon
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import orjson
+from filelock import FileLock, Timeout
 
 from streamer.publish.spill import spill_dir
 from streamer.schemas.canonical import canonical_json, sha256_hex
@@ -50,7 +50,9 @@ class LedgerFile:
         self.problem: str | None = None
         self._path = path
         self._root = root
-        self._lock = -1
+        self._lock = FileLock(
+            path.with_suffix(".lock"), mode=0o600, blocking=False, thread_local=False, fallback_to_soft=False
+        )
         self._file = -1
 
     def __enter__(self) -> Self:
@@ -61,10 +63,8 @@ class LedgerFile:
         """
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._lock = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(self._lock)
+            self._lock.acquire()
+        except Timeout:
             raise AlreadyFollowed(self._root) from None
         except OSError as error:
             self._trouble(error)
@@ -73,9 +73,9 @@ class LedgerFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for descriptor in (self._file, self._lock):
-            if descriptor >= 0:
-                os.close(descriptor)
+        if self._file >= 0:
+            os.close(self._file)
+        self._lock.release()
 
     def load(self) -> Ledger:
         """The ledger as it was; a last line that was cut off counts for nothing, it was not published."""

@@ -18,6 +18,7 @@ import pytest
 from benchmarks import peers, report, stacks
 from benchmarks.bench_trickle_bytes import trickle_bytes
 from benchmarks.big_run import big_run
+from benchmarks.commands import commands
 from benchmarks.common import SCALES
 from benchmarks.families import drained, folded
 from benchmarks.growth import growth
@@ -98,6 +99,11 @@ def test_the_bytes_of_a_trickle_are_worked_out_by_topic() -> None:
 @pytest.mark.stack
 def test_the_start_of_a_stack_runs(sites: Sites) -> None:
     check(startup(TINY, sites))
+
+
+@pytest.mark.stack
+def test_the_processor_time_of_commands_is_measured(sites: Sites) -> None:
+    check(commands(TINY, sites))
 
 
 def test_micro_benchmarks_run() -> None:

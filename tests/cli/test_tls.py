@@ -12,7 +12,7 @@ from streamer.embedded.probe import free_port
 from streamer.kafka.broker import KAFKA_HELLO
 from streamer.redis.connect import REDIS_HELLO
 from streamer.tls import mismatch
-from streamer.web.server import listening
+from streamer.web.listening import listening
 from tests.support.certificates import Certificates
 from tests.support.cli import streamer
 from tests.support.servers import RedisServer

@@ -50,6 +50,21 @@ def up(directory: Path, **settings: str) -> Iterator[tuple[subprocess.Popen[byte
             process.wait(STOP_SECONDS)
 
 
+@pytest.mark.stack
+def test_the_first_line_comes_long_before_the_stack_is_up(tmp_path: Path) -> None:
+    log = tmp_path / "up.log"
+    environment = os.environ | {"STREAMER_DISCOVERY": str(tmp_path / "running.json")}
+    with log.open("wb") as out:
+        process = subprocess.Popen([*COMMAND, "up", "--ephemeral"], stdout=out, env=environment)
+    try:
+        wait_for(lambda: log.stat().st_size, "a line")
+        assert not (tmp_path / "running.json").exists()
+        assert log.read_text() == "Starting broker, Redis and worker (some seconds) ...\n"
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(STOP_SECONDS)
+
+
 def summaries(output: bytes) -> dict[tuple[str, ...], dict[str, Any]]:
     found = [orjson.loads(line) for line in output.splitlines()]
     return {(s["type"], s["run_id"], s.get("tier") or "", s.get("agent_model") or ""): s for s in found}

@@ -12,7 +12,8 @@ from streamer.settings import Settings
 from streamer.web.answers import Web
 from streamer.web.app import create_app
 from streamer.web.connections import Connections
-from streamer.web.server import Server, configured, listening
+from streamer.web.listening import listening
+from streamer.web.server import Server, configured
 from tests.support.worker_process import wait_for
 
 DEADLINE_SECONDS = 30.0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamer.settings import Settings
-from streamer.web.server import AddressInUse, listening
+from streamer.web.listening import AddressInUse, listening
 from tests.support.cli import streamer
 from tests.web.serving import Serving
 from tests.web.viewer import Viewer

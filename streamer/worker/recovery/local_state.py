@@ -13,9 +13,9 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
 
 import platformdirs
+from filelock import BaseFileLock, FileLock, Timeout
 
 from streamer.kafka.clients import producing
 from streamer.kafka.meta import LOG_KEY
@@ -71,11 +71,13 @@ def held_directory(settings: Settings, log: str) -> Iterator[Path]:
         raise StateUnavailable(
             f"cannot keep tables under {parent}: {error.strerror}. Choose another data_dir, or store=memory"
         ) from error
-    with lock:
+    try:
         yield directory
+    finally:
+        lock.release()
 
 
-def _first_free(parent: Path) -> tuple[Path, BinaryIO]:
+def _first_free(parent: Path) -> tuple[Path, BaseFileLock]:
     """The first directory that no running process holds, and its lock, which ends with the process."""
     for number in range(MAX_WORKERS):
         directory = parent / str(number)
@@ -86,15 +88,12 @@ def _first_free(parent: Path) -> tuple[Path, BinaryIO]:
     raise StateUnavailable(f"{MAX_WORKERS} workers hold directories under {parent}; end some")
 
 
-def _lock(directory: Path) -> BinaryIO | None:
+def _lock(directory: Path) -> BaseFileLock | None:
     """Hold a directory; None if another process does."""
-    import fcntl  # POSIX only, as the whole stack
-
-    lock = (directory / "lock").open("ab")
+    lock = FileLock(directory / "lock", blocking=False, thread_local=False, fallback_to_soft=False)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.close()
+        lock.acquire()
+    except Timeout:
         return None
     return lock
 
@@ -106,7 +105,9 @@ def _remove_older(parent: Path) -> None:
             for directory in log.iterdir():
                 lock = _lock(directory)
                 if lock is not None:
-                    with lock:
+                    try:
                         shutil.rmtree(directory)
+                    finally:
+                        lock.release()
             with suppress(OSError):  # one is still held
                 log.rmdir()

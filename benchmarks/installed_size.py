@@ -1,0 +1,32 @@
+"""How much `pip install` brings: packages and megabytes of the base, of [local] and of [all].
+
+    python -m benchmarks.installed_size
+
+Builds the wheel, installs it into three new virtual environments with the pinned versions, and counts.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from tests.support.installation import build_wheel, install
+
+MEGABYTE = 1_000_000
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="installed-size-") as made:
+        folder = Path(made)
+        (folder / "wheel").mkdir()
+        wheel = build_wheel(folder / "wheel")
+        print("| installed | packages | MB | with bytecode |\n|---|---:|---:|---:|")
+        for extra in (None, "local", "all"):
+            there = install(folder / (extra or "base"), wheel, extra)
+            sizes = (there.bytes_installed(bytecode=compiled) / MEGABYTE for compiled in (False, True))
+            name = f"trialstream[{extra}]" if extra else "trialstream"
+            print(f"| `{name}` | {len(there.packages)} |", " | ".join(f"{size:.0f}" for size in sizes), "|")
+
+
+if __name__ == "__main__":
+    main()

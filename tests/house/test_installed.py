@@ -1,0 +1,177 @@
+"""From the wheel, in new virtual environments and away from the checkout: what each extra promises."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from streamer.cli.extras import PACKAGES
+from streamer.embedded.probe import free_port
+from tests.support.installation import Installation, bare_environment, build_wheel, install
+from tests.support.worker_process import wait_for
+
+pytestmark = [pytest.mark.stack, pytest.mark.slow, pytest.mark.timeout(600)]
+
+MOST_PACKAGES_OF_THE_BASE = 26
+MOST_MEGABYTES_OF_THE_BASE = 35
+START_SECONDS = 60
+
+EVENTS = [
+    {"type": "run_started", "run_id": "nightly", "tasks": 2, "attempts": 1},
+    {
+        "type": "trial_result",
+        "run_id": "nightly",
+        "task_id": "one",
+        "agent": "a",
+        "model": "m",
+        "resolved": True,
+    },
+    {
+        "type": "trial_result",
+        "run_id": "nightly",
+        "task_id": "two",
+        "agent": "a",
+        "model": "m",
+        "resolved": False,
+    },
+]
+
+HARNESS = """
+from schemas import OURS
+from streamer.client import StateReader, TrialPublisher, finished
+
+assert OURS
+with TrialPublisher() as publisher:
+    publisher.publish({"type": "run_started", "run_id": "from-base", "tasks": 1, "attempts": 1})
+    publisher.trial(run_id="from-base", task_id="one", agent="a", model="m", resolved=True)
+with StateReader() as reader:
+    print(reader.wait_for("from-base", finished, timeout_seconds=30).resolved)
+"""
+"""A harness with a package `schemas` of its own, which an installed one would hide."""
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all test processes."""
+    folder = tmp_path_factory.getbasetemp()
+    folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "installed"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def installed(shared: Path, extra: str | None) -> Installation:
+    """The environment with that extra; the first test that asks for it makes it."""
+    with FileLock(shared / "lock"):
+        if not (shared / "wheel").exists():
+            (shared / "wheel").mkdir()
+            build_wheel(shared / "wheel")
+        [wheel] = (shared / "wheel").glob("*.whl")
+        there = Installation(shared / (extra or "base"))
+        return there if there.program("streamer").exists() else install(there.folder, wheel, extra)
+
+
+@pytest.fixture(scope="module")
+def base(shared: Path) -> Installation:
+    return installed(shared, None)
+
+
+@pytest.fixture(scope="module")
+def local(shared: Path) -> Installation:
+    return installed(shared, "local")
+
+
+@contextmanager
+def running(there: Installation, home: Path, *command: str) -> Iterator[Path]:
+    """A command that stays, until the block ends, by Ctrl-C; gives the file of its output."""
+    output = home / f"{command[0]}.txt"
+    with output.open("wb") as opened:
+        process = subprocess.Popen(
+            [str(there.program("streamer")), *command],
+            cwd=home,
+            env=bare_environment(home),
+            stdout=opened,
+            stderr=opened,
+        )
+    try:
+        yield output
+        assert process.poll() is None, output.read_text()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(START_SECONDS) in (0, 130), output.read_text()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_the_base_is_small_and_has_nothing_of_the_extras(base: Installation) -> None:
+    assert len(base.packages) <= MOST_PACKAGES_OF_THE_BASE, sorted(base.packages)
+    assert base.bytes_installed(bytecode=False) < MOST_MEGABYTES_OF_THE_BASE * 1_000_000
+    there = {name.lower().replace("-", "_") for name in base.packages}
+    assert there.isdisjoint(set().union(*PACKAGES.values()) | {"faust_streaming"})
+
+
+def test_the_base_names_what_to_install(base: Installation, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [str(base.program("trialstream")), "fold"],
+        cwd=tmp_path,
+        env=bare_environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "streamer: streamer fold needs more than the base: pip install 'trialstream[local]'\n"
+    )
+
+
+def test_fold_and_report_need_no_server(local: Installation, tmp_path: Path) -> None:
+    (tmp_path / "events.ndjson").write_text("\n".join(map(json.dumps, EVENTS)) + "\n")
+    folded = local.run("streamer", "fold", "events.ndjson", "--json", cwd=tmp_path)
+    kinds = [json.loads(line)["type"] for line in folded.stdout.splitlines()]
+    assert sorted(kinds) == ["agent_model_summary", "run_summary"]
+    for form in ("md", "html", "csv", "json"):
+        options = ("nightly", "--from", "events.ndjson", "--out", f"nightly.{form}")
+        local.run("streamer", "report", *options, cwd=tmp_path)
+        assert (tmp_path / f"nightly.{form}").stat().st_size > 100
+
+
+def test_a_harness_with_the_base_and_its_own_schemas_meets_a_stack_of_local(
+    base: Installation, local: Installation, tmp_path: Path
+) -> None:
+    harness = tmp_path / "harness"
+    (harness / "schemas").mkdir(parents=True)
+    (harness / "schemas" / "__init__.py").write_text("OURS = True\n")
+    (harness / "run.py").write_text(HARNESS)
+    (tmp_path / "events.ndjson").write_text("\n".join(map(json.dumps, EVENTS)) + "\n")
+    port = free_port()
+    with running(local, tmp_path, "up", "--ephemeral", "--no-web") as output:
+        wait_for(lambda: "streamer is up" in output.read_text(), "the stack", START_SECONDS)
+        environment = {"HOME": str(tmp_path)}
+        assert base.run("python", "run.py", cwd=harness, environment=environment).stdout == "1\n"
+        base.run("streamer", "publish", "events.ndjson", cwd=tmp_path)
+        wait_for(lambda: "nightly" in base.run("streamer", "query", "runs", cwd=tmp_path).stdout, "the run")
+        base.run("streamer", "status", cwd=tmp_path)
+        assert "a:m" in base.run("streamer", "query", "trials", "nightly", cwd=tmp_path).stdout
+        local.run("streamer", "query", "tiers", "nightly", "--by", "subtest", cwd=tmp_path)
+        local.run("streamer", "report", "nightly", "--out", "nightly.md", cwd=tmp_path)
+        with running(local, tmp_path, "serve", "--port", str(port)) as page:
+            wait_for(lambda: f":{port}/" in page.read_text(), "the page", START_SECONDS)
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as answer:
+                assert b"<script" in answer.read()
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/runs", timeout=10) as answer:
+                assert b"nightly" in answer.read()
+
+
+def test_live_shows_a_board_with_local_alone(local: Installation, tmp_path: Path) -> None:
+    local.run("streamer", "simulate", "--layout", "scylla", "--out", "nightly", "--trials", "6", cwd=tmp_path)
+    with running(local, tmp_path, "live", "--ephemeral", "nightly") as output:
+        wait_for(lambda: "nightly: 6 of" in output.read_text(), "the board", START_SECONDS)
