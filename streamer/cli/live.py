@@ -75,7 +75,7 @@ class _FollowedRuns(StateReader):
         self.wanted: frozenset[str] = frozenset()
 
     def runs(self) -> list[RunSummary]:
-        """Those of them that Redis has."""
+        """The ones that Redis has."""
         return [run for run in super().runs() if run.run_id in self.wanted] if self.wanted else []
 
 
@@ -114,7 +114,7 @@ def _watch(
 
 @contextmanager
 def _notices(stack: Settings, asked: Asked | None, reader: _FollowedRuns) -> Iterator[None]:
-    """Notices of the runs that are followed, while the block runs; none if nobody asked."""
+    """Send notices of the followed runs while the block runs; nothing unless they were asked for."""
     if asked is None:
         yield
         return

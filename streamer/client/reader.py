@@ -125,7 +125,7 @@ class StateReader:
         Args:
             run_id: the run.
             until: what has to be true of the summary.
-            timeout_seconds: None: wait for ever.
+            timeout_seconds: None: wait without a limit.
 
         Raises:
             NotReached: it was not within that time.

@@ -1,8 +1,8 @@
 """The event topic, kept: a batch is in the journal and synced before the broker sees it.
 
 So consumers see, and producers get acknowledged, only what survives a restart. Batches that wait for the disk
-together share one sync. One connection appends them to the broker, in the order of the journal: offsets are
-the same after a restart, except behind copies of misplaced records, which the worker makes again.
+together share one sync. One connection appends them to the broker, in the order of the journal. So offsets
+are the same after a restart, except behind copies of misplaced records, which the worker makes again.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class EventLog:
         return await answer
 
     async def run(self) -> None:
-        """Keep and append what comes, for ever; ConnectionError if the broker ends or refuses."""
+        """Keep and append incoming events until cancelled; ConnectionError if the broker ends or refuses."""
         while True:
             group = [await self._waiting.get()]
             while not self._waiting.empty():

@@ -197,7 +197,9 @@ class Up:
         self._announce()
 
     def supervise(self) -> None:
-        """Look after everything for ever; ServerFailed when the broker ends, or another one too often."""
+        """Look after everything until cancelled; ServerFailed when the broker ends, or another one too
+        often.
+        """
         while True:
             self._look()
 

@@ -39,7 +39,7 @@ class Rules:
 
 @dataclass(slots=True)
 class RunMemory:
-    """What is known of one run.
+    """The known facts about one run.
 
     Attributes:
         told: see the module; what must be written down is in `changed` until somebody drains it.
@@ -154,7 +154,7 @@ class Decider:
         return [notice for notice in found if notice]
 
     def _adopt(self, memory: RunMemory, run: Json) -> None:
-        """Nobody remembers this run: what it has done is not news; that it is over its budget may be."""
+        """This run has no memory yet. Its past is no news, but a budget that it exceeds may be."""
         memory.note("started", ADOPTED)
         if run["status"] is not None:
             memory.note(_finished(run), ADOPTED)

@@ -32,7 +32,7 @@ class Memory:
         self._expire_seconds = settings.redis_expire_seconds
 
     async def load(self, run_id: str) -> dict[str, str]:
-        """What was told of a run ("": of none)."""
+        """Notices sent for a run ("": notices without a run)."""
         try:
             held = await cast(Any, self._client.hgetall(self._key(run_id)))
         except UNREACHABLE as error:
@@ -59,7 +59,7 @@ class Memory:
             self._fail(error)
 
     async def claim(self, run_id: str, key: str) -> bool:
-        """True for the one who may tell it: nobody has, of all watches of this name.
+        """True for the first watch of this name that claims it, and only for that one.
 
         A notice that a process left pending when it ended may be told again by the next.
         """

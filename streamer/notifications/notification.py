@@ -1,4 +1,4 @@
-"""A notice and its words: plain text, in which nothing that an agent wrote acts on whoever shows it."""
+"""A notice and its words: plain text, in which nothing that an agent wrote acts on the reader's program."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class RejectionRate:
         self._seen: deque[tuple[datetime, str, str | None]] = deque(maxlen=int(per_minute) + 1)
 
     def take(self, code: str, run_id: str | None, now: datetime) -> Notice | None:
-        """One more was rejected; the notice, if that is too many and none was told lately."""
+        """One more was rejected; the notice, if that is too many and the last notice is old enough."""
         self._seen.append((now, code, run_id))
         while now - self._seen[0][0] >= WINDOW:
             self._seen.popleft()

@@ -141,7 +141,7 @@ class Watch:
                 self._send(notice)
 
     async def _tell(self, run_id: str, notices: Sequence[Notice]) -> None:
-        """Write down what changed, then send what nobody else has claimed."""
+        """Write down the changes, then send those that no other watch has claimed."""
         await self._memory.save(run_id, self._decider.changed(run_id))
         for notice in notices:
             if notice.again or await self._memory.claim(run_id, notice.key):
