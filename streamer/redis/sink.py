@@ -160,7 +160,7 @@ class RedisSink:
         return True
 
     async def _flush(self, runs: Collection[str] | None) -> None:
-        """Send what is unsent of some runs, or of all."""
+        """Send the unsent values of some runs, or of all."""
         async with self._lock:
             await self._sending.send_unsent(runs)
 

@@ -46,7 +46,7 @@ def _offers() -> dict[str, list[EntryPoint]]:
 
 
 def plugin_names(taken: Collection[str]) -> tuple[str, ...]:
-    """Names of other packages' connectors but for those that are `taken`, in order; nothing is loaded."""
+    """Names of other packages' connectors except those that are `taken`, in order; nothing is loaded."""
     return tuple(name for name in _offers() if name not in taken)
 
 

@@ -50,7 +50,7 @@ class Gone:
             held: slots that the directory fills.
             root: the directory, resolved.
             reading: what it says.
-            undecided: whether a file is being written, so that nobody knows what it will say.
+            undecided: whether a file is being written, so that its contents are not known yet.
         """
         homes = {run.path for run in reading.runs}
         populated = _above({path for path, _ in reading.trials}, homes)

@@ -23,7 +23,7 @@ LOOK_SECONDS = 2.0
 
 @dataclass(slots=True)
 class Consumption:
-    """Says when nobody takes the events that wait, and when somebody does again.
+    """Reports when no worker takes the waiting events, and when one does again.
 
     >>> watch = Consumption()
     >>> waiting = [PartitionLag(0, beginning=0, end=3, committed=None)]

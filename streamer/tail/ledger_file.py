@@ -40,7 +40,7 @@ def journal_path(settings: Settings, root: Path, run_id: str | None) -> Path:
 
 
 class Journal:
-    """Use as a context manager; then nobody else has the file.
+    """Use as a context manager; then no other process has the file.
 
     Attributes:
         problem: why it cannot be kept on disk, None if it can.

@@ -49,7 +49,7 @@ def read_whole(root: Path, options: ConvertOptions) -> Reading:
 
 
 def read_part(run: Run, part: Path, options: ConvertOptions) -> Reading:
-    """The trials in a part of a run, but for those that only the whole could tell from copies."""
+    """The trials in a part of a run, except those that only the whole could tell from copies."""
     reading = Reading([run])
     events = list(convert_part(run, part, options, reading.report))
     reading.trials = list(_trials(events, reading.report))

@@ -22,10 +22,10 @@ from streamer.tail.scan import Event
 
 WAIT_SECONDS = 0.1
 CLOSE_SECONDS = 8.0
-"""How long the end waits for the broker: whoever sent SIGTERM sends SIGKILL after ten seconds, mostly."""
+"""How long the end waits for the broker: after SIGTERM comes SIGKILL, mostly ten seconds later."""
 
 ONCE_SECONDS = 30.0
-"""Likewise where nobody waits for the end."""
+"""Likewise where the end is not awaited."""
 
 
 @dataclass(frozen=True, slots=True)

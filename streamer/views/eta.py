@@ -1,7 +1,7 @@
 """How fast a run goes and what it costs: time left, burn rate, projected total. Pure.
 
-Everything rests on event time, never on the clock of whoever looks: a replay of a run tells the same as the
-run itself, and the page in the browser (`streamer/web/static/js/run.js`) tells the same as the terminal.
+Everything rests on event time, never on the reader's clock. So a replay of a run shows the same as the run
+itself, and the page in the browser (`streamer/web/static/js/run.js`) the same as the terminal.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def stand_of(run: RunSummary) -> Stand:
 
 
 def seconds_between(start: Stand, now: Stand) -> float | None:
-    """Event time that passed, > 0; None: unknown, or none has passed.
+    """Event time that passed, > 0; None: unknown, or no time has passed.
 
     >>> from datetime import UTC
     >>> noon = datetime(2026, 1, 1, 12, tzinfo=UTC)

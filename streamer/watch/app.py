@@ -97,7 +97,7 @@ class WatchApp(App[None]):
         await self.reader.close()
 
     def _handle_exception(self, error: Exception) -> None:
-        """End; whoever started it says why. Textual would print local variables, with passwords maybe."""
+        """End; the caller says why. Textual would print local variables, with passwords maybe."""
         if self.is_headless:
             super()._handle_exception(error)
             return

@@ -96,7 +96,7 @@ class Room:
         self._tell(key, "deleted", (0, -1), None, gone)
 
     def position(self, event_id: str | None) -> int | None:
-        """Where a viewer stands that was last told the event of this id; None: it must start anew."""
+        """Where a viewer stands whose last event has this id; None: it must start again."""
         incarnation, _, revision = (event_id or "").partition("-")
         if incarnation != self._incarnation or not revision.isascii() or not revision.isdigit():
             return None
