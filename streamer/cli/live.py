@@ -87,7 +87,7 @@ def _watch(
     keep_deleted: bool,
     asked: Asked | None,
 ) -> Outcome:
-    """The tail in a thread, the board in this one, until told to stop; then the results in full."""
+    """The tail in a thread, the board in this one, until stopped; then the results in full."""
     with _FollowedRuns(stack) as reader, ThreadPoolExecutor(1) as thread:
 
         def tick(standing: Standing) -> None:

@@ -102,7 +102,7 @@ class StateReader:
             benchmark: only runs of this benchmark; UnknownBenchmark if no run names it.
             labels: only runs that have all of these labels.
             limit: at most so many rows; None: all.
-            now: the time at which the runs' states are told; None: the wall clock.
+            now: the time at which the runs' states are determined; None: the wall clock.
         """
         moment = now or datetime.now(UTC)
         return self._answer(self._questions.leaderboard(metric, run, benchmark, labels or {}, limit, moment))

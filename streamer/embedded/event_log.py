@@ -52,7 +52,7 @@ class EventLog:
         self._waiting: asyncio.Queue[_Waiting] = asyncio.Queue()
 
     async def append(self, partition: int, batch: Batch, *, keep: bool) -> Answer:
-        """Keep a batch, if told to, and append it; STORAGE_ERROR if the disk does not take it."""
+        """Keep a batch, if asked to, and append it; STORAGE_ERROR if the disk does not take it."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         await self._waiting.put(_Waiting(partition, batch, keep, answer))
         return await answer

@@ -1,9 +1,9 @@
 """`streamer up`: broker, Redis, worker and page on this machine, in one process tree that ends together.
 
 What it keeps: every event that it acknowledged. Such an event is in the journal under the data directory, and
-synced to the disk, before its producer is told so. It survives every end of any of these processes, or of all
-at once, and a power cut. At the next start the events are loaded again, in the same order, and the worker
-computes the same digests from them. While the disk is full no event is acknowledged.
+synced to the disk, before its producer gets the acknowledgement. It survives every end of any of these
+processes, or of all at once, and a power cut. At the next start the events are loaded again, in the same
+order, and the worker computes the same digests from them. While the disk is full no event is acknowledged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rejections within a minute: told when there are too many, not again while there are. Pure."""
+"""Rejections within a minute: a notice when there are too many, and no second one while there are. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RejectionRate:
 
     Args:
         per_minute: more than this within a minute is worth a notice.
-        told_at: when it was last told, by whatever process; None: never.
+        told_at: when the last such notice was sent, by any process; None: never.
     """
 
     def __init__(self, per_minute: float, told_at: datetime | None = None) -> None:

@@ -109,7 +109,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """What is to be published in the place of a rejected record."""
+    """The record to publish in place of a rejected one."""
 
     rejected: Rejected
     value: bytes

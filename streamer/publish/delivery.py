@@ -88,7 +88,7 @@ class Delivery:
         self._intake.accept(taken)
 
     def count_unfit(self) -> None:
-        """Count an invalid event that its publisher was told of at once."""
+        """Count an invalid event that its publisher learned of at once."""
         self._intake.count_unfit()
 
     @property

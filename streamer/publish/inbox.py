@@ -51,7 +51,7 @@ class Intake:
     """Takes events from any thread, and hands them on from its own, checked and in order.
 
     Args:
-        hand_on: takes checked events; what it gets has left when `left` was told so. None: it was the last.
+        hand_on: takes checked events; they have left once it calls `left`. None: it was the last.
         problem: why events do not arrive at the moment.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""What code may hand over to be published, and how it is told that something is no event."""
+"""What code may hand over to publish, and the exceptions for what is no event."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from streamer.publish.spill import spill_dir as default_spill_dir
 from streamer.settings import Settings
 
 CLOSE_SECONDS = 10.0
-"""How long close() waits for acknowledgements unless told otherwise."""
+"""How long close() waits for acknowledgements by default."""
 
 REMEMBERED = 100
 """Invalid events are counted all, and kept so many."""
@@ -48,8 +48,8 @@ class _Publishing:
         spill_dir: where events wait while the broker is away; None: a folder per broker and namespace in the
             user's data directory. Whatever earlier processes left there is sent along.
         close_seconds: how long close() waits for acknowledgements.
-        on_invalid: told of each event that turns out to be none, in a thread of the publisher: it must not
-            wait for anything. None: close() raises InvalidEvents if there were any.
+        on_invalid: called with each invalid event, in a thread of the publisher: it must not wait for
+            anything. None: close() raises InvalidEvents if there were any.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class _Publishing:
                 log.exception("on_invalid failed when it was told: %s", error)
 
     def _judged(self, counts: Counts) -> Counts:
-        """The final counts, unless the caller must still be told of invalid events."""
+        """The final counts, unless the caller must still learn of invalid events."""
         if self._invalid and self._on_invalid is None:
             raise InvalidEvents(self._invalid_count, self._invalid, self._delivery.refused)
         return counts

@@ -82,7 +82,7 @@ def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool =
     Args:
         settings: where Redis is, and for trials the broker.
         run_id: the run.
-        now: the time at which its state is told.
+        now: the time at which its state is determined.
         trials: whether they are wanted; without them the broker is not asked.
 
     Raises:
@@ -114,7 +114,7 @@ def from_events(
     Args:
         records: of a file, in any order; held in memory.
         run_id: which run; None: the only one there is.
-        now: the time at which its state is told.
+        now: the time at which its state is determined.
         prices: price table (R2), the default one if None.
 
     Raises:

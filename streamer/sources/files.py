@@ -161,7 +161,7 @@ def walk(
     Args:
         root: where to start; never skipped itself.
         skip: asked for each directory below; true leaves it and all below it out.
-        problem: told of directories that cannot be listed.
+        problem: called with directories that cannot be listed.
     """
     pending = [root]
     while pending:

@@ -1,4 +1,4 @@
-"""What the user is told of a directory: each thing once, and only what is so and stays so."""
+"""The problems of a directory that the user sees: each one once, and only while it lasts."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from streamer.ops.lag import PartitionLag, read_lags
 from streamer.settings import Settings
 
 IDLE_SECONDS = 10.0
-"""After this long without a worker taking any of the events that wait, the user is told."""
+"""After this long without a worker taking any of the waiting events, the user gets a message."""
 
 LOOK_SECONDS = 2.0
 

@@ -31,7 +31,7 @@ class Stand:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What follows from where a run stands; None: cannot be told.
+    """What follows from where a run stands; None: unknown.
 
     Attributes:
         share: filled part of the plan, 0 to 1.
@@ -104,8 +104,8 @@ def seconds_left(done: int, planned: int | None, came: int, seconds: float | Non
 
     Args:
         done: slots filled.
-        planned: slots planned; None: no plan, and nothing can be told.
-        came: slots that were filled in that time; 0 or fewer (retractions): nothing can be told.
+        planned: slots planned; None: no plan, and everything is unknown.
+        came: slots that were filled in that time; 0 or fewer (retractions): everything is unknown.
         seconds: the event time that passed; one trial is enough, if the start is known.
 
     >>> seconds_left(3, 9, 3, 60.0), seconds_left(1, 9, 1, 10.0)

@@ -105,7 +105,7 @@ class WatchApp(App[None]):
         self.exit(return_code=1)
 
     def spawn(self, work: Coroutine[Any, Any, None], tell: Tell) -> asyncio.Task[None]:
-        """Let it run until it is cancelled; a mistake of ours in it is told and ends it alone."""
+        """Let it run until it is cancelled; a mistake of ours in it is reported and ends it alone."""
         task = asyncio.create_task(_kept(work, tell))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

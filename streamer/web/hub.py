@@ -21,7 +21,7 @@ MAX_IDLE_ROOMS = 32
 
 RETRY_SECONDS = 2.0
 PACE_SECONDS = 0.25
-"""A viewer is told at most four times a second."""
+"""A viewer gets at most four updates a second."""
 
 STATES_SECONDS = 5.0
 """How often runs are looked through for those that have fallen silent. It needs no request."""

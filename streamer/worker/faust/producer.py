@@ -73,7 +73,7 @@ class TopicRecreated(RuntimeError):
 
 
 Written = Callable[[str, int, int, Sequence[ProducerRecord]], None]
-"""Told of records that were acknowledged: topic, partition, offset of the first, records."""
+"""Called with records that were acknowledged: topic, partition, offset of the first, records."""
 
 
 class Producer:

@@ -1,4 +1,4 @@
-"""How Faust recovers the tables from their changelogs, with its faults mended."""
+"""How Faust recovers the tables from their changelogs, with its faults fixed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def rebalances(app: Any) -> int:
 
 
 class PatientRecovery(Recovery):
-    """Faust's recovery, with three of its faults mended.
+    """Faust's recovery, with three of its faults fixed.
 
     - When one of its timeouts passes, it takes that for a stop and ends without a word. The worker would then
       hold its partitions and never fold a record. Here nothing times out but the client's calls.

@@ -204,7 +204,7 @@ class Consumer(driver.Consumer):
         return Committed(found[place].offset, by_others=not told)
 
     async def highwaters(self, *partitions: Any) -> Mapping[Any, int]:
-        """Ends of the partitions; on the embedded broker as told by fetches (`streamer.kafka.reader`)."""
+        """Ends of the partitions; on the embedded broker as fetches report them (`streamer.kafka.reader`)."""
         reported: Mapping[Any, int] = await super().highwaters(*partitions)
         if not self.transport.settings.embedded:
             return reported
