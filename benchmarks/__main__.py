@@ -2,8 +2,8 @@
 
     python -m benchmarks [--scale small|full] [--only NAME] [--peers DIR] [--out DIR]
 
-Writes bench.txt, bench.json and bench.png to the folder, after every family; with --only the other
-families keep what was measured of them before.
+Writes bench.txt, bench.json and bench.png to the folder, after every family. With --only the other families
+keep their earlier figures.
 """
 
 from __future__ import annotations

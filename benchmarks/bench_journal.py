@@ -2,8 +2,8 @@
 
     python -m benchmarks.bench_journal [--megabytes 1024] [--events-per-batch 1 20] [--codec none zstd]
 
-Writes a journal of trial events as producers send them, so many in a batch, starts the embedded broker on it,
-and prints how long that took beside what the disk alone takes. The folder is removed afterwards.
+Writes a journal of trial events in batches, as producers send them, and starts the embedded broker on it.
+Prints how long that took, beside the time of the disk alone. The folder is removed afterwards.
 """
 
 from __future__ import annotations

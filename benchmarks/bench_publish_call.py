@@ -3,14 +3,14 @@
     python -m benchmarks.bench_publish_call [--calls 5000] [--bootstrap HOST:PORT]
 
 Without --bootstrap an embedded broker is started for it. Each case is printed with p50, p99 and the longest
-call, in microseconds: trials with 0 to 10,000 benchmarks, paced as a harness would and back to back, from
-four threads, and while the broker is away (events go to the disk).
+call, in microseconds. The trials have 0 to 10,000 benchmarks. They come paced as a harness would and back to
+back, from four threads, and while the broker is away (events go to the disk).
 
-`none, beside 10,000 of its own` is a trial without benchmarks at the pace of those with 10,000, from a thread
-that has just made so many for itself: what that call takes longer than the first is the processor's cold
-caches, whatever is published. `put` is a reference measured in the same loop just before each call: one
-`queue.SimpleQueue.put` of the same trial to nobody, clock included. Nothing can be faster than that on this
-machine at this moment, and the ratio to it travels better than microseconds.
+`none, beside 10,000 of its own` is a trial without benchmarks, at the pace of trials with 10,000. It comes
+from a thread that has just made so many for itself. Its extra time over the first case is due to the
+processor's cold caches, whatever is published. `put` is a reference measured in the same loop just before
+each call: one `queue.SimpleQueue.put` of the same trial without a reader, clock included. Nothing can be
+faster than that on this machine at this moment, and the ratio to it travels better than microseconds.
 """
 
 from __future__ import annotations

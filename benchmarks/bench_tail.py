@@ -4,8 +4,8 @@
 
 A simulated harness, a process of its own, writes a run directory in place, trial by trial; a follower with
 the settings of `streamer tail` reads it and keeps its journal. Seconds from the moment at which the harness
-had written the file with that very result until the event is handed to the publisher: median, 99th
-percentile, longest; once for trials with a file of their own and once for those that stand only in a
+had written the file with that very result until the event is handed to the publisher. Median, 99th percentile
+and longest are given twice: for trials with a file of their own, and for trials that stand only in a
 run-level file.
 
 `--there`: so many trials lie in the directory, and were published, before the first one that is timed: in the

@@ -3,8 +3,8 @@
     python -m benchmarks.bench_trickle_bytes [--events N] [--together N ...]
 
 Every event is published alone, as by an idle worker: each topic gets a record batch for what the event
-changed. The batches are those of the clients' own builder, compressed by what is named above the columns;
-zstd at level 3 is what the clients do. All figures are multiples of the events' own bytes.
+changed. The batches come from the clients' own builder, compressed by the codec above the columns. Clients
+use zstd at level 3. All figures are multiples of the events' own bytes.
 
 Then the same for events that share a publication, because the worker waits until there are so many: each
 partition of a topic gets one batch. Of N events that come 5 ms apart the first waits (N - 1) * 5 ms, and

@@ -24,7 +24,7 @@ signal.pause()
 
 
 class EmbeddedServer:
-    """One broker that keeps its events in a folder; its event topic is that of NAMESPACE alone."""
+    """One broker that keeps its events in a folder; its event topic has the prefix NAMESPACE alone."""
 
     def __init__(self, folder: Path, partitions: int, port: int | None = None) -> None:
         self._port = port or free_port()

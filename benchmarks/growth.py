@@ -1,7 +1,7 @@
 """How a worker's speed grows old: more slots in one run, the same number of events over more runs.
 
-The rates are events for each second of the worker's processor time from its first fetch on: it is that
-which limits it, and what else runs on the machine moves it little.
+The rates are events for each second of the worker's processor time from its first fetch on. That time is the
+limit, and other work on the machine changes it little.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from benchmarks.site import Deployment
 FALLS_AT_MOST = 1 / 3
 Shape: TypeAlias = Mapping[str, int]
 GRID: Shape = {"tiers": 7, "agents": 5}
-"""48 groups a run: over 10,000 runs nearly every event makes a group that nobody has seen."""
+"""48 groups a run: over 10,000 runs nearly every event makes a new group."""
 
 PLAIN: Shape = {"tiers": 1, "agents": 1}
 """4 groups a run."""

@@ -1,6 +1,6 @@
 """A simulated harness in a process of its own, which notes when each result that it writes was complete.
 
-It writes `there` trials at once, says so, and when it is told to go on writes more, one after the other.
+It writes `there` trials at once, says so, and writes more when asked to go on, one after the other.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _work(plan: Plan, pipe: Connection) -> None:
 
 @contextmanager
 def harness(plan: Plan) -> Iterator[Connection]:
-    """A harness at work. It sends what is there, waits to be told to go on, and at its end sends the rest."""
+    """A harness at work. It sends what is there, waits for the word to go on, and at its end sends the rest."""
     context = multiprocessing.get_context("spawn")
     ours, its = context.Pipe()
     process = context.Process(target=_work, args=(plan, its), daemon=True)

@@ -19,7 +19,7 @@ _CPUCLOCK_SCHED = 2
 """Linux: the clock of process p that ticks while it runs is (~p << 3) | 2 (see clock_getcpuclockid(3))."""
 
 SERVERS, WORKERS = cores()[0], cores()[-1]
-"""Cores: brokers, Redis and the benchmark itself on the first, whoever is measured on the last."""
+"""Cores: brokers, Redis and the benchmark itself on the first, the measured process on the last."""
 
 
 @contextmanager

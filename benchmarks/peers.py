@@ -2,8 +2,8 @@
 
     python -m benchmarks.peers [--scale small|full] [--events N] [--repeats N] [--peers DIR] [--json FILE]
 
-Ours and the floor drain the whole backlog; Bytewax and naive Faust, which keep every value and work out
-each summary anew for every event, get the first events of it: the fewer, the better for them.
+Ours and the floor drain the whole backlog. Bytewax and naive Faust keep every value and compute each summary
+again for every event. They get the first events of the backlog: the fewer, the better for them.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Speed(NamedTuple):
 def peer_speed(name: str, folder: Path, site: Site, topic: str, number: int) -> Speed:
     """A peer over the first `number` events of a topic: its rate as it says itself, and its processor time.
 
-    The start of its process does not count in either: its processor time is that of a run of its own.
+    The start of its process does not count in either: its processor time is taken from a run of its own.
     """
     _, start = _run_peer(name, folder, site, topic, EVENTS_OF_A_START)
     rate, used = _run_peer(name, folder, site, topic, number)

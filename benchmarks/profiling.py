@@ -39,7 +39,7 @@ Profile: TypeAlias = Callable[[int, Path], tuple[str, float]]
 
 
 def spy(pid: int, out: Path) -> subprocess.Popen[bytes]:
-    """Start looking, from the other core, at whoever holds the interpreter; ends with the process."""
+    """Start looking, from the other core, at the thread that holds the interpreter; ends with the process."""
     command = [
         str(Path(sys.executable).with_name("py-spy")),
         "record",

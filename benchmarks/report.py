@@ -2,7 +2,7 @@
 
     python -m benchmarks.report [--out DIR]
 
-Renders bench.json anew, as `make bench` does after measuring.
+Renders bench.json again, as `make bench` does after measuring.
 """
 
 from __future__ import annotations

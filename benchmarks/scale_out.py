@@ -12,10 +12,10 @@ OF_WHAT_CAN_BE = 0.9
 
 
 def two_workers(scale: Scale, sites: Sites) -> Measured:
-    """Rows: the rate of two workers over that of one, against 2 / (1 + f), f = broker CPU / worker CPU.
+    """Rows: the rate of two workers over the rate of one, against 2 / (1 + f), f = broker CPU / worker CPU.
 
-    Runs are hashed over partitions and partitions over workers, so one of them has more to do; the second
-    row is over what the fuller worker's share of the work allows: 1 where both had half.
+    Runs are hashed over partitions and partitions over workers, so one of them has more to do. The second row
+    is the rate over the one that the fuller worker's share of the work allows: 1 where both had half.
 
     One worker has a core of its own and the broker another. Of two workers each has a core, and the broker
     runs on whichever is free: left to the system, both workers may stay on one core for seconds.

@@ -43,7 +43,7 @@ class Step:
     Attributes:
         name: `fold`, or as in STEPS.
         calls: Python frames entered in product files.
-        moves: calls whose file is another one than that of the call before.
+        moves: calls whose file differs from the call before.
         files: product files, from the root of the tree.
     """
 

@@ -16,7 +16,7 @@ TIMES_THE_EVENTS = 2.0
 
 
 def volume(scale: Scale, sites: Sites) -> Measured:
-    """Row: bytes in all topics but that of the events, for each byte of an event."""
+    """Row: bytes in all topics except the events' own, for each byte of an event."""
     with Deployment(sites["kafka"]) as deployment:
         deployment.keep_all_that_is_written()
         size = 0

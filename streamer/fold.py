@@ -52,7 +52,7 @@ class Folding:
 
     @property
     def failed(self) -> list[Failure]:
-        """Runs that could not be folded or summarised, by id: nothing is said of them."""
+        """Runs that could not be folded or summarised, by id; they have no results."""
         return [failure for _, failure in sorted(self.pipeline.failed.items())]
 
     def runs(self) -> list[str]:
@@ -89,7 +89,7 @@ def fold_records(
         prices: price table (R2), the default one if None.
         epoch: the one that the summaries carry.
         owns: only runs of which this is true of their id; every run if None.
-        on_rejected: told of every record that could not be folded.
+        on_rejected: called with every record that could not be folded.
     """
     folding = Folding(Pipeline(prices=prices, epoch=epoch, owns=owns, takes_changes=False))
     left = iter(records)

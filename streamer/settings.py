@@ -244,7 +244,7 @@ def secret_in(file: Path) -> str:
 
 
 def _secret(given: SecretStr | None, file: Path | None) -> str | None:
-    """Read anew each time: a secret that was changed in its file counts for the next client."""
+    """Read again each time: a secret that was changed in its file counts for the next client."""
     if file is not None:
         return secret_in(file)
     return given.get_secret_value() if given else None

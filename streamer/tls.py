@@ -10,7 +10,7 @@ PROBE_SECONDS = 1.5
 
 
 def mismatch(host: str, port: int, hello: bytes, *, tls: bool) -> str | None:
-    """What is wrong if one side uses TLS and the other does not; None if they agree, or nobody can tell.
+    """What is wrong if one side uses TLS and the other does not; None if they agree, or it stays unknown.
 
     Args:
         host: of the server.

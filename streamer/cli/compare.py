@@ -77,8 +77,8 @@ def command(
 
     Two agents of one run: streamer compare RUN RUN --a-agent A:M --b-agent A:M.
 
-    Exit codes, for CI: 0 B is not worse than A; 1 B is worse by more than --tolerance (and significantly, if
-    --significance asks for that); 2 used wrongly; 3 they cannot be compared: no task where both know the
+    Exit codes, for CI: 0 B is not worse than A. 1 B is worse by more than --tolerance (and significantly, if
+    --significance asks for that). 2 used wrongly. 3 they cannot be compared: no task where both know the
     metric, no such run or agent, or no server that answers.
     """
     if (a_run or b_run) and not files:

@@ -42,7 +42,7 @@ def show(as_json: bool, settings: Settings) -> None:
 @click.argument("fingerprint", required=False)
 @with_settings
 def adopt_(fingerprint: str | None, settings: Settings) -> None:
-    """Make a configuration current: that of this command (its version and prices file), or FINGERPRINT.
+    """Make a configuration current: this command's own (its version and prices file), or FINGERPRINT.
 
     Workers that have it begin, and publish every run again by it. Workers that have another one end;
     started again, they wait.

@@ -27,8 +27,8 @@ POLL_SECONDS = 0.1
 def command(run: str, yes: bool, settings: Settings) -> None:
     """Delete RUN: its summaries, scores and boards vanish from the topics and from Redis.
 
-    Its events stay in the log, but every result whose revision is not later than this moment is
-    ignored from now on, also if it is published again; later results count.
+    Its events stay in the log. Every result whose revision is not later than this moment is ignored from now
+    on, also if it is published again. Later results count.
     """
     with StateReader(settings) as reader:
         trials = _trials(reader, run)

@@ -39,7 +39,7 @@ BROKEN = (
 
 
 class _DemoStopped(Exception):
-    """Nobody waits for the simulated harnesses any more."""
+    """The simulated harnesses are not awaited any more."""
 
 
 def follow_simulated(settings: Settings, reader: StateReader, root: Path, pace_seconds: float) -> TailResult:
@@ -47,8 +47,8 @@ def follow_simulated(settings: Settings, reader: StateReader, root: Path, pace_s
 
     Args:
         settings: of the stack.
-        reader: reads the boards.
-        root: where the run directories are written; those of an earlier demo are removed.
+        reader: what the view looks through.
+        root: where the run directories are written; directories of an earlier demo are removed.
         pace_seconds: how long a trial takes, see `PACE_SECONDS`; 0: as fast as it goes.
     """
     for run_id in RUNS:

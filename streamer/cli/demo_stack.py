@@ -1,4 +1,4 @@
-"""An embedded stack of the demo's own: `streamer up --ephemeral` below this process, found by nobody else."""
+"""An embedded stack of the demo's own: `streamer up --ephemeral` below this process, hidden from others."""
 
 from __future__ import annotations
 

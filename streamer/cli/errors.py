@@ -20,7 +20,7 @@ UNVERIFIABLE = 3
 INTERRUPTED = 130
 """Ended by Ctrl-C, as shells report it."""
 PIPE_CLOSED = 141
-"""Ended because nobody reads the output any more, as shells report it."""
+"""Ended because the reader of the output is gone, as shells report it."""
 
 _OURS = "streamer"
 _ABOUT_SETTINGS = {"BadRedisUrl", "OtherProtocol", "PriceTableError"}

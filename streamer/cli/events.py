@@ -25,10 +25,10 @@ _SUGGESTED = 5
 def command(run: str, settings: Settings) -> None:
     """Print the events of RUN from the log, one JSON object per line, as they were received.
 
-    Everything up to the present end of the log is printed: corrections, duplicates and retractions
-    included, in the order of arrival (that of each partition, where producers have spread a run over
-    several). The order does not matter for what they add up to. Records that were rejected are left
-    out and counted. So a finished run is priced anew by
+    Everything up to the present end of the log is printed, corrections, duplicates and retractions included.
+    The order is the order of arrival, within each partition where producers have spread a run over several.
+    The order does not matter for what they add up to. Records that were rejected are left out and counted. So
+    a finished run is priced again by
 
         streamer events RUN | streamer fold - --prices FILE
 

@@ -74,7 +74,7 @@ class _FollowedRuns(StateReader):
         self.wanted: frozenset[str] = frozenset()
 
     def runs(self) -> list[RunSummary]:
-        """Those of them that Redis has."""
+        """The ones that Redis has."""
         return [run for run in super().runs() if run.run_id in self.wanted] if self.wanted else []
 
     def follows(self, run_id: str) -> bool:
@@ -94,7 +94,7 @@ def _watch(
     keep_deleted: bool,
     asked: Asked | None,
 ) -> TailResult:
-    """The tail in a thread, the board in this one, until told to stop; then the results in full."""
+    """The tail in a thread, the board in this one, until stopped; then the results in full."""
     with _FollowedRuns(stack) as reader, ThreadPoolExecutor(1) as thread:
         messages = Messages()
 

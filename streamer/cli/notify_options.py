@@ -35,7 +35,7 @@ class Asked:
         return f"Asked({len(self.urls)} URLs, {self.rules})"
 
     def arguments(self) -> list[str]:
-        """The options again, but for the URLs, for another process."""
+        """The options again, except the URLs, for another process."""
         given = {
             "--budget": self.rules.budget_usd,
             "--stalled-after": self.minutes,

@@ -37,8 +37,8 @@ def command(model: str | None, as_json: bool, prices: Path | None, settings: Set
 
     Searched in this order: your table (--prices, or the setting prices_file), the built-in one (the
     specification's prices, then fc-eval's), the list of the library genai-prices, as packaged. Without
-    MODEL, your table and the built-in one are listed. The exit code is 1 if nobody knows a price: such
-    a model has no cost, never $0.
+    MODEL, your table and the built-in one are listed. The exit code is 1 if no table has a price: such a
+    model has no cost, never $0.
     """
     file = prices or settings.prices_file
     table = price_table(file)

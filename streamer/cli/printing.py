@@ -40,7 +40,7 @@ def say(line: str) -> None:
 
 
 def print_json(value: bytes) -> None:
-    """One JSON object as a line on stdout: byte for byte, but for a terminal without what acts on it."""
+    """One JSON object as a line on stdout: byte for byte, but on a terminal with harmless escapes."""
     if sys.stdout.isatty():
         value = harmless_json(value)
     click.get_binary_stream("stdout").write(value + b"\n")

@@ -84,7 +84,7 @@ class Advancing(Protocol):
 
 class _Unseen:
     def advance(self, read: int) -> None:
-        """Nobody looks."""
+        """No progress is shown."""
 
 
 @contextmanager

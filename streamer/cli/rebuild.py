@@ -1,4 +1,4 @@
-"""`streamer rebuild`: the state anew from the event log."""
+"""`streamer rebuild`: the state built again from the event log."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def command() -> None:
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label; may be repeated.")
 @with_settings
 def set_(run: str, name: str | None, labels: tuple[str, ...], settings: Settings) -> None:
-    """Give RUN a name and labels. Those given before stay, unless they are given anew."""
+    """Give RUN a name and labels. Earlier ones stay, unless they are given again."""
     if name is None and not labels:
         raise click.UsageError("nothing to set: give --name or --label KEY=VALUE")
     plan = {"display_name": name, "labels": dict(map(_label, labels)) or None}

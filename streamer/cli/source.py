@@ -69,7 +69,7 @@ def _unpacked(file: Path, stream: IO[bytes]) -> Iterator[bytes]:
 
 
 def _lines(file: Path, stream: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
-    """The lines, none of which is read further than it may be long: a gzip file may unpack to anything."""
+    """The lines. No line is read beyond its limit, since a gzip file may unpack to any size."""
     number = 0
     while line := stream.readline(MAX_LINE_BYTES + 1):
         number += 1

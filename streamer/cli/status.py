@@ -21,7 +21,7 @@ from streamer.settings import Settings
 def command(as_json: bool, settings: Settings) -> None:
     """Show whether broker, Redis and workers are there, how far they are behind, which runs they set apart.
 
-    The exit code is 1 if something is wrong; each problem is a line on stderr. Lag alone is none.
+    The exit code is 1 if something is wrong; each problem is a line on stderr. Lag alone is no problem.
     """
     now = datetime.now(UTC)
     health = read_health(settings, now)

@@ -35,7 +35,7 @@ def command(
     """Follow a topic of summaries, grades, rejections or scored trials until Ctrl-C.
 
     With --json, each message is printed as it was published; a deleted one as an object with
-    `"deleted": true` and its `key`. What is older than what was shown of the same key is left out.
+    `"deleted": true` and its `key`. A message older than the one shown for the same key is left out.
     """
     show = _show_json if as_json else _show_line
     asyncio.run(_follow(settings, feed, from_beginning, run_id, limit, show))

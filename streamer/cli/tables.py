@@ -42,7 +42,7 @@ def print_run(
 
     Args:
         summaries: the run's.
-        now: the time at which its state is told.
+        now: the time at which its state is determined.
         subtests: its tiers broken down.
         fallbacks: scored trials that fell back to baseline; None where the trials are not at hand.
     """
@@ -84,7 +84,7 @@ def print_subtests(subtests: Iterable[Summary]) -> None:
 
 
 def print_runs(runs: Sequence[Summary], now: datetime) -> None:
-    """Several runs, one line each, in the given order; `now`: the time at which their states are told."""
+    """Several runs, one line each, in the given order; their states are determined at `now`."""
     columns = ("run", "benchmark", "state", "trials", "all trials", "cost", "agents", "tiers", "last event")
     rows = (
         [

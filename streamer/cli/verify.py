@@ -50,8 +50,8 @@ def command(
 ) -> None:
     """Fold the event topic again and compare each digest of RUN with what Redis holds.
 
-    Exit codes: 0 equal, 1 something differs, 3 cannot be verified: the log is truncated, the broker
-    or Redis is away or empty, the log does not know the run, or results are still in flight.
+    Exit codes: 0 equal, 1 something differs, 3 cannot be verified. The last means: the log is truncated, the
+    broker or Redis is away or empty, the log does not know the run, or results are still in flight.
     """
     if (run is None) != every:
         raise click.UsageError("name one RUN, or give --all")

@@ -1,4 +1,4 @@
-"""`streamer worker`: run a worker until it is told to stop."""
+"""`streamer worker`: run a worker until it is stopped."""
 
 from __future__ import annotations
 

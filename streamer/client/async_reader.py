@@ -117,7 +117,7 @@ class AsyncStateReader:
     async def wait_for(
         self, run_id: str, until: Predicate = finished, *, timeout_seconds: float | None = None
     ) -> RunSummary:
-        """Wait until the run's summary fulfils a condition; as StateReader.wait_for, but told by Redis.
+        """Wait until the run's summary fulfils a condition; like StateReader.wait_for, but woken by Redis.
 
         Raises:
             NotReached: it did not within that time.
@@ -139,9 +139,9 @@ class AsyncStateReader:
     ) -> AsyncIterator[StateUpdate]:
         """Everything as it stands, then each change, without end; nothing is missed, and nothing goes back.
 
-        A summary that changes often is told in its latest state, not in each. When the connection is lost
-        it is made again, and everything that changed meanwhile is told. Break out of it under
-        `contextlib.aclosing`, so that it lets go of its connection at once.
+        A summary that changes often comes in its latest state, not in each. A lost connection is made again.
+        Then all changes in between are yielded. Break out of it under `contextlib.aclosing`, so that it lets
+        go of its connection at once.
 
         Args:
             run_id: only this run; None: all.

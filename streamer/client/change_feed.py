@@ -1,4 +1,4 @@
-"""What changed in Redis since somebody looked last, told by the versions of the keys."""
+"""The changes in Redis since the last look, found by the versions of the keys."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _Seen:
 
 
 class ChangeFeed:
-    """Remembers version and digest of every key that was told of; a lower version is never told again.
+    """Remembers version and digest of every key that was yielded; a lower version is never yielded again.
 
     Args:
         keys: of the namespace.

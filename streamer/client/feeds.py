@@ -1,7 +1,7 @@
 """Follow a public topic: what is published, as it is published.
 
-Delivery is at least once and by several writers around a failure; the guard drops what is older than what
-was seen already of the same key, so that what a reader holds only ever moves forward.
+Delivery is at least once, and several writers may publish around a failure. The guard drops a value that is
+older than the last one of the same key, so a reader's values only move forward.
 """
 
 from __future__ import annotations

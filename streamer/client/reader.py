@@ -102,7 +102,7 @@ class StateReader:
             benchmark: only runs of this benchmark; UnknownBenchmark if no run names it.
             labels: only runs that have all of these labels.
             limit: at most so many rows; None: all.
-            now: the time at which the runs' states are told; None: the wall clock.
+            now: the time at which the runs' states are determined; None: the wall clock.
         """
         moment = now or datetime.now(UTC)
         return self._answer(self._questions.leaderboard(metric, run, benchmark, labels or {}, limit, moment))
@@ -125,7 +125,7 @@ class StateReader:
         Args:
             run_id: the run.
             until: what has to be true of the summary.
-            timeout_seconds: None: wait for ever.
+            timeout_seconds: None: wait without a limit.
 
         Raises:
             NotReached: it was not within that time.

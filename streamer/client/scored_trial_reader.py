@@ -35,7 +35,7 @@ class TrialChange:
 
 
 class ScoredTrialReader:
-    """Understands the records of one run, and drops those of late writers.
+    """Understands the records of one run, and drops records of late writers.
 
     Args:
         run_id: the run.
@@ -56,7 +56,9 @@ class ScoredTrialReader:
         self._guard = Guard()
 
     def change(self, record: ConsumerRecord) -> TrialChange | None:
-        """What a record changes; None if it is about another run, or older than what was seen of its slot."""
+        """The change that a record brings; None if it is about another run, or older than the slot's
+        newest.
+        """
         if record.key is None or not record.key.startswith(self._prefix):
             return None
         trial = None if record.value is None else orjson.loads(record.value)

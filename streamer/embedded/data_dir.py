@@ -49,7 +49,7 @@ class DataDir:
     def usual_port(self, server: str) -> int:
         """The loopback port that the server had at the last start, or a free one if that is taken.
 
-        Whoever was connected before a restart (a `tail`, a subscriber, a harness) finds it there again.
+        A client that was connected before a restart (a `tail`, a subscriber, a harness) finds it there again.
         """
         ports = self._known_ports()
         if server not in ports or not port_is_free(ports[server]):

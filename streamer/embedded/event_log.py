@@ -1,8 +1,8 @@
 """The event topic, kept: a batch is in the journal and synced before the broker sees it.
 
 So consumers see, and producers get acknowledged, only what survives a restart. Batches that wait for the disk
-together share one sync. One connection appends them to the broker, in the order of the journal: offsets are
-the same after a restart, except behind copies of misplaced records, which the worker makes again.
+together share one sync. One connection appends them to the broker, in the order of the journal. So offsets
+are the same after a restart, except behind copies of misplaced records, which the worker makes again.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class EventLog:
         self._waiting: asyncio.Queue[_QueuedBatch] = asyncio.Queue()
 
     async def append(self, partition: int, batch: RecordBatch, *, keep: bool) -> ProduceResult:
-        """Keep a batch, if told to, and append it; STORAGE_ERROR if the disk does not take it."""
+        """Keep a batch, if asked to, and append it; STORAGE_ERROR if the disk does not take it."""
         answer: asyncio.Future[ProduceResult] = asyncio.get_running_loop().create_future()
         await self._waiting.put(_QueuedBatch(partition, batch, keep, answer))
         return await answer
 
     async def run(self) -> None:
-        """Keep and append what comes, for ever; ConnectionError if the broker ends or refuses."""
+        """Keep and append incoming events until cancelled; ConnectionError if the broker ends or refuses."""
         while True:
             group = [await self._waiting.get()]
             while not self._waiting.empty():

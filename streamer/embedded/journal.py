@@ -45,7 +45,7 @@ class Journal:
 
         Args:
             warn: called with a sentence for each damage, and with how many events are missing.
-            progress: called after each segment with the bytes that are read, and those of all segments.
+            progress: called after each segment with the bytes read so far, and the bytes of all segments.
         """
         segments = self.segments()
         total, done, missing = sum(path.stat().st_size for path in segments), 0, 0
@@ -73,7 +73,7 @@ class Journal:
         When this returns, they survive SIGKILL and a power cut.
 
         Raises:
-            OSError: none of them is in the journal. It may be tried again.
+            OSError: the journal has not taken any of them. It may be tried again.
         """
         numbers, frames = dict(self._next), []
         for partition, events, batch in batches:

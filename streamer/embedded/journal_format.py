@@ -98,7 +98,7 @@ def read_frames(data: bytes) -> Iterator[Frame | Damage]:
 
 
 def _next_frame(data: bytes, at: int, decode: Decode, begin: Callable[[bytes, int], int]) -> int:
-    """Where the next good frame begins; the end of the data if none does."""
+    """Where the next good frame begins; the end of the data if there is no further one."""
     at = begin(data, at)
     while at < len(data) and isinstance(decode(data, at)[0], Damage):
         at = begin(data, at + 1)

@@ -13,7 +13,7 @@ NO_CONTROLLER = -1
 
 
 def free_port() -> int:
-    """A loopback TCP port that nobody listens on at this moment."""
+    """A loopback TCP port that is free at this moment."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])

@@ -22,7 +22,7 @@ class Supervisor:
     Args:
         child: the process.
         start: starts it (and may wait until it is ready).
-        echo: told when it ended.
+        echo: called with a line when it ended.
     """
 
     def __init__(self, child: Child, start: Callable[[], None], echo: Callable[[str], None]) -> None:

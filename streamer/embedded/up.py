@@ -1,9 +1,9 @@
 """`streamer up`: broker, Redis, worker and page on this machine, in one process tree that ends together.
 
 What it keeps: every event that it acknowledged. Such an event is in the journal under the data directory, and
-synced to the disk, before its producer is told so. It survives every end of any of these processes, or of all
-at once, and a power cut. At the next start the events are loaded again, in the same order, and the worker
-computes the same digests from them. While the disk is full no event is acknowledged.
+synced to the disk, before its producer gets the acknowledgement. It survives every end of any of these
+processes, or of all at once, and a power cut. At the next start the events are loaded again, in the same
+order, and the worker computes the same digests from them. While the disk is full no event is acknowledged.
 """
 
 from __future__ import annotations
@@ -164,9 +164,7 @@ class Up:
         environment_of_worker = environment | {"STREAMER_CLIENT_ID": forwarder}
         self._worker = Child("The worker", worker, log=logs / "worker.log", env=environment_of_worker)
         self._keepers = [
-            Supervisor(
-                self._worker, self._worker.start, echo
-            ),  # first: it takes a second before it asks Redis
+            Supervisor(self._worker, self._worker.start, echo),  # first: it needs Redis last
             Supervisor(self._redis.child, self._redis.start, echo),
         ]
         page = (*WEB, str(self._web_port))
@@ -202,7 +200,9 @@ class Up:
         self._announce()
 
     def supervise(self) -> None:
-        """Look after everything for ever; ServerFailed when the broker ends, or another one too often."""
+        """Look after everything until cancelled; ServerFailed when the broker ends, or another one too
+        often.
+        """
         while True:
             self._look(LOOK_SECONDS)
 

@@ -31,7 +31,7 @@ from streamer.schemas.decode import Reason, Unread
 __all__ = ["MAX_HANDED_BYTES", "AIOKafkaConsumer"]
 
 MAX_HANDED_BYTES = 16 * 1024 * 1024
-"""Of the records of one partition that one call hands on, but for the last of them."""
+"""Applies to the records of one partition that one call hands on, except the last of them."""
 
 _EVENTS = "trial-events"
 _logger = logging.getLogger(__name__)

@@ -37,7 +37,7 @@ def greatest_epoch(records: Iterable[Any]) -> int:
 
 
 def current_configuration(records: Iterable[Any]) -> str | None:
-    """Fingerprint of the current configuration by the records of the topic; None if none is said.
+    """Fingerprint of the current configuration by the records of the topic; None if the topic has none.
 
     >>> from types import SimpleNamespace as Record
     >>> current_configuration([Record(key=CONFIGURATION_KEY, value=v) for v in (b"4d3d", b"9a01")])

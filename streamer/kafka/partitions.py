@@ -1,7 +1,7 @@
-"""How many partitions topics have, and what to do where those of ours differ.
+"""How many partitions topics have, and what to do where our topics differ.
 
 A run lives in partition murmur2(run_id) mod N of every topic. So all topics of a deployment have the same
-count, but for `streamer-meta`, and workers may only work while they agree about it.
+count, except `streamer-meta`, and workers may only work while they agree about it.
 """
 
 from __future__ import annotations

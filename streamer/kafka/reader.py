@@ -155,7 +155,7 @@ class PartitionReader:
         return {place: await self._consumer.committed(place) for place in self._places}
 
     async def commit(self, offset: int) -> None:
-        """Set the group's offset of every partition. Nobody may be in the group."""
+        """Set the group's offset of every partition. The group must be empty."""
         self._assigned(dict.fromkeys(self._places, offset))
         await self._consumer.commit(dict.fromkeys(self._places, offset))
 

@@ -1,4 +1,6 @@
-"""Whether the event topic keeps its events for ever: everything is folded from it again after a loss."""
+"""Whether the event topic keeps its events without a time limit: everything is folded from it again after a
+loss.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ FOR_EVER = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "de
 
 
 async def read_retention(settings: Settings) -> dict[str, str] | None:
-    """Those of the settings of `FOR_EVER` that the event topic has otherwise; None: not allowed to know.
+    """The settings of `FOR_EVER` that the event topic has otherwise; None: not allowed to know.
 
     Raises:
         BrokerRefuses, KafkaError: the broker refuses, or cannot be reached.

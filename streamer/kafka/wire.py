@@ -72,7 +72,7 @@ class Produce(NamedTuple):
 
     @classmethod
     def of(cls, frame: bytes) -> Produce:
-        """Read one; ProtocolError if it is none."""
+        """Read one; ProtocolError if it is invalid."""
         head, stream = Request.of(frame), BytesIO(frame)
         if head.version not in _REQUESTS:
             raise ProtocolError(f"a produce request of version {head.version}")

@@ -12,11 +12,11 @@ from streamer.publish.loop_thread import LoopThread
 
 @contextmanager
 def watching(watch: Callable[[], Watch], say: Callable[[str], None]) -> Iterator[None]:
-    """Watch in a thread of its own while the block runs; what goes wrong there is said, and ends only that.
+    """Watch in a thread of its own while the block runs. An error there is reported, and ends only the watch.
 
     Args:
         watch: makes the watch, in that thread.
-        say: told what ended it.
+        say: called with the error that ended it.
     """
     stop = asyncio.Event()
 

@@ -1,8 +1,8 @@
 """From summaries to notices. Pure: time and memory are arguments.
 
-What a run's memory holds, field by field: `grade:GROUP` (the last grade seen), `stalls` (how many were
-told), and for each notice its key, `pending` until it was delivered or given up, then `told`.
-What a watch finds already done when it begins is `adopted`: noted, and not told.
+The fields of a run's memory are `grade:GROUP` (the last grade seen), `stalls` (how many were sent), and each
+notice's key. A key holds `pending` until the notice was delivered or given up, then `told`. Facts that hold
+already when a watch begins are `adopted`: noted, and not sent.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class Rules:
 
 @dataclass(slots=True)
 class RunMemory:
-    """What is known of one run.
+    """The known facts about one run.
 
     Attributes:
-        told: see the module; what must be written down is in `changed` until somebody drains it.
+        told: see the module; `changed` holds the new fields until the caller drains it.
         strange: it was there before the watch, and no memory of it: what it has done is adopted.
         new: it came up while the watch was going.
         run: its latest summary; None: not seen yet.
@@ -73,7 +73,7 @@ class RunMemory:
         self.told[key] = self.changed[key] = value
 
     def once(self, key: str, about: str, what: str, body: str, run_id: str) -> Notification | None:
-        """The notice, unless it was told, or is on its way from this process."""
+        """The notice, unless it was sent, or is on its way from this process."""
         if self.told.get(key) in (ADOPTED, TOLD) or key in self.on_the_way:
             return None
         again = self.told.get(key) == PENDING
@@ -162,7 +162,7 @@ class Decider:
         return [notice for notice in found if notice]
 
     def _adopt(self, memory: RunMemory, run: Json) -> None:
-        """Nobody remembers this run: what it has done is not news; that it is over its budget may be."""
+        """This run has no memory yet. Its past is no news, but a budget that it exceeds may be."""
         memory.note("started", ADOPTED)
         if run["status"] is not None:
             memory.note(_finished(run), ADOPTED)
@@ -177,7 +177,7 @@ class Decider:
         return f"budget:{self._rules.budget_usd!r}"
 
     def _stalled(self, memory: RunMemory, now: datetime) -> Notification | None:
-        """A slow run is no news at every trial: each stall told doubles what counts as the next."""
+        """A slow run is no news at every trial: each stall doubles the silence that the next one needs."""
         run, after = memory.run, self._rules.stalled_after
         if run is None or after is None or memory.moved_at is None or memory.is_over:
             return None

@@ -1,4 +1,4 @@
-"""What was told, in Redis, so that a restart does not tell it again."""
+"""The notices that were sent, in Redis, so that a restart does not send them again."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from streamer.settings import Settings
 class Memory:
     """The hash `streamer:{RUN}:notices`, of which a watch has the fields that begin with its name.
 
-    Where Redis does not take it, that is said once, and what was told is remembered by this process alone.
+    If Redis does not take it, that is reported once, and this process alone remembers the notices it sent.
 
     Args:
         settings: where Redis is.
         name: of the watch.
-        say: told, once, when nothing can be written down.
+        say: called once when nothing can be written down.
     """
 
     def __init__(self, settings: Settings, name: str, say: Callable[[str], None]) -> None:
@@ -32,7 +32,7 @@ class Memory:
         self._expire_seconds = settings.redis_expire_seconds
 
     async def load(self, run_id: str) -> dict[str, str]:
-        """What was told of a run ("": of none)."""
+        """Notices sent for a run ("": notices without a run)."""
         try:
             held = await cast(Any, self._client.hgetall(self._key(run_id)))
         except UNREACHABLE as error:
@@ -59,9 +59,9 @@ class Memory:
             self._fail(error)
 
     async def claim(self, run_id: str, key: str) -> bool:
-        """True for the one who may tell it: nobody has, of all watches of this name.
+        """True for the first watch of this name that claims it, and only for that one.
 
-        A notice that a process left pending when it ended may be told again by the next.
+        A notice that a process left pending when it ended may be sent again by the next.
         """
         try:
             field = f"{self._prefix}{key}"

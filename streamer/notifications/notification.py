@@ -1,4 +1,4 @@
-"""A notice and its words: plain text, in which nothing that an agent wrote acts on whoever shows it."""
+"""A notice and its words: plain text, in which nothing that an agent wrote acts on the reader's program."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Notification:
 
     Attributes:
         run_id: the run; "" where it is about none.
-        key: equal for what must not be told twice of that run, such as `finished:completed`.
+        key: equal for notices that must not be sent twice for that run, such as `finished:completed`.
         title: one line.
         body: some lines.
         again: an earlier process decided it, and ended before it was delivered.

@@ -1,4 +1,4 @@
-"""Rejections within a minute: told when there are too many, not again while there are. Pure."""
+"""Rejections within a minute: a notice when there are too many, and no second one while there are. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RejectionRate:
 
     Args:
         per_minute: more than this within a minute is worth a notice.
-        told_at: when it was last told, by whatever process; None: never.
+        told_at: when the last such notice was sent, by any process; None: never.
     """
 
     def __init__(self, per_minute: float, told_at: datetime | None = None) -> None:
@@ -29,7 +29,7 @@ class RejectionRate:
         self._seen: deque[tuple[datetime, str, str | None]] = deque(maxlen=int(per_minute) + 1)
 
     def take(self, code: str, run_id: str | None, now: datetime) -> Notification | None:
-        """One more was rejected; the notice, if that is too many and none was told lately."""
+        """One more was rejected; the notice, if that is too many and the last notice is old enough."""
         self._seen.append((now, code, run_id))
         while now - self._seen[0][0] >= WINDOW:
             self._seen.popleft()

@@ -48,7 +48,7 @@ class Service:
     Args:
         url: as apprise reads it; kept from every message.
         number: its place among those given, from 1.
-        say: told, once, when the service takes nothing, and again when it does.
+        say: called once when the service takes nothing, and again when it does.
         retry_seconds: pauses between attempts.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Follows runs, decides what to tell, and has it told."""
+"""Follows runs, decides which notices to send, and has them sent."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Watch:
         settings: where Redis is, and for rejections the broker.
         urls: of the services; never said.
         rules: what is worth a notice.
-        say: told of what goes wrong, a line each, from any thread.
+        say: called with each error, a line each, from any thread.
         wanted: which runs; by default all.
 
     Raises:
@@ -63,7 +63,7 @@ class Watch:
         self._writing: set[asyncio.Task[None]] = set()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Watch until told to stop; then what is on its way is given some seconds.
+        """Watch until stopped; then notices on their way get some seconds.
 
         Raises:
             RedisUnavailable: Redis does not answer at the beginning; later outages are sat out.
@@ -141,7 +141,7 @@ class Watch:
                 self._send(notice)
 
     async def _tell(self, run_id: str, notices: Sequence[Notification]) -> None:
-        """Write down what changed, then send what nobody else has claimed."""
+        """Write down the changes, then send those that no other watch has claimed."""
         await self._memory.save(run_id, self._decider.changed(run_id))
         for notice in notices:
             if notice.again or await self._memory.claim(run_id, notice.key):
@@ -159,7 +159,7 @@ class Watch:
             service.send(notice, done)
 
     def _arrived(self, notice: Notification) -> None:
-        """One service has taken it or given it up; when all have, it is told."""
+        """One service has taken it or given it up; after the last one the notice counts as sent."""
         place = (notice.run_id, notice.key)
         self._left[place] -= 1
         if self._left[place] or not notice.run_id:

@@ -1,8 +1,8 @@
-"""Make the state anew from the event log: the next epoch, and no state page of the old one left.
+"""Build the state again from the event log: the next epoch, and no state page of the old one left.
 
-The workers do the folding: where the mark of a partition's pages is missing (see docs/architecture.md), they
-fold it again from the beginning of the log, and what they publish under the next epoch replaces whatever
-stands anywhere. Every step may be repeated; a switch that broke off is simply done again.
+The workers do the folding. Where the mark of a partition's pages is missing (see docs/architecture.md), they
+fold it again from the beginning of the log. Their summaries under the next epoch replace every older value.
+Every step may be repeated; a switch that broke off is simply done again.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def _deletion(run_id: str, epoch: int) -> SummaryChange:
 
 
 def _epoch_of(summary: bytes) -> int:
-    """The epoch that a summary names; 0 for what is none."""
+    """The epoch that a summary names; 0 if the value is not a summary."""
     try:
         return int(orjson.loads(summary)["epoch"])
     except (ValueError, KeyError, TypeError):

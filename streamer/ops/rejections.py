@@ -1,8 +1,8 @@
 """Records that the workers rejected: read them, and publish them again once they are right.
 
-A rejection holds the original bytes. Publishing them again, or their correction, is all that requeueing does:
-the record goes to the event topic with the key of its run and the time of the original, so that it counts as
-if it had come right the first time. Nothing is requeued by itself, and each requeued record is rejected once
+A rejection holds the original bytes. To requeue is to publish again, the record or its correction. It goes to
+the event topic with the key of its run and the time of the original. So it counts as if it had come right the
+first time. Nothing is requeued by itself, and each requeued record is rejected once
 more at most: so nothing goes round.
 """
 
@@ -109,7 +109,7 @@ class StoredRejection:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """What is to be published in the place of a rejected record."""
+    """The record to publish in place of a rejected one."""
 
     rejected: StoredRejection
     value: bytes
@@ -137,7 +137,7 @@ def still_wrong(value: bytes) -> Reason | None:
 
 
 def read_rejections(settings: Settings) -> Iterator[StoredRejection]:
-    """Every rejection up to the present end of the topic; what is none is left out.
+    """Every rejection up to the present end of the topic; other records are left out.
 
     Raises:
         TopicMissing, TopicUnreadable, KafkaError: see `streamer.kafka.log`.

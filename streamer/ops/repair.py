@@ -34,7 +34,7 @@ def repair(settings: Settings, run_id: str, *, wait_seconds: float) -> None:
     """Have a run folded again from the log, and wait until a worker has done it.
 
     Raises:
-        UnknownRun: Redis has no run of this id, and none is in quarantine.
+        UnknownRun: Redis has no run of this id, and no run in quarantine has it.
         NotRepaired: it could not be folded again, or not in time.
         KafkaError, TopicMissing, RedisUnavailable: broker or Redis is away.
     """

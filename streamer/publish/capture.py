@@ -1,8 +1,8 @@
 """Taking an event from the thread of a harness, in some microseconds whatever its size.
 
-All of a mapping is copied, by writing it as JSON, but for a `benchmarks` dictionary of more than a few
-entries: to copy 10,000 of them takes half a millisecond. That one is held, and so is a model; nobody may
-change them any more.
+All of a mapping is copied, by writing it as JSON. The exception is a `benchmarks` dictionary of more than a
+few entries: to copy 10,000 of them takes half a millisecond. Such a dictionary is held, and so is a model;
+the caller must not change them any more.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MODEL_BYTES = 1024
 
 
 class HeldBenchmarks:
-    """A dictionary that belongs to somebody else and must not change; notices when it was filled anew."""
+    """A dictionary that belongs to the caller and must not change; notices when it was filled again."""
 
     __slots__ = ("_count", "_ends", "content")
 
@@ -49,7 +49,7 @@ def _ends(content: dict[str, Any]) -> tuple[object, object, object, object]:
 
 
 class CapturedEvent(NamedTuple):
-    """An event that nobody has checked yet.
+    """An event that is not checked yet.
 
     Attributes:
         head: the event, as canonical JSON or as a model, without what is in `benchmarks`.

@@ -92,6 +92,6 @@ def too_large(error: Exception | None) -> bool:
 
 
 def _heard(ack: asyncio.Future[Any]) -> None:
-    """Nobody waits for it any more: its exception is not an accident."""
+    """The result is not awaited any more: its exception is not an accident."""
     if not ack.cancelled():
         ack.exception()

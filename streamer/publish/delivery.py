@@ -51,10 +51,10 @@ class Delivery:
     Args:
         settings: where the broker is.
         directory: where events wait while it is away.
-        tell: told in the loop of each event that is none.
+        tell: called in the loop with each invalid event.
 
     Attributes:
-        refused: where events are put aside that were none, or that the broker refused for good.
+        refused: where invalid events are put aside, and events that the broker refused for good.
     """
 
     def __init__(self, settings: Settings, directory: Path, tell: Callable[[InvalidEvent], object]) -> None:
@@ -88,7 +88,7 @@ class Delivery:
         self._inbox.accept(taken)
 
     def count_unfit(self) -> None:
-        """Count an event that was none, as its publisher was told at once."""
+        """Count an invalid event that its publisher learned of at once."""
         self._inbox.count_unfit()
 
     @property
@@ -255,8 +255,9 @@ class Delivery:
     async def _use(self, link: BrokerConnection) -> None:
         """Send what is on the disk, until the link fails.
 
-        A link that has stalled is not used again, though it might recover: the embedded broker, restarted and
-        empty, would take events of a producer that has not noticed, and create the topic as it likes.
+        A link that has stalled is not used again, though it might recover. The embedded broker, restarted and
+        empty, would take events of a producer that has not noticed, and create the topic with its own
+        defaults.
         """
         self._prepare()
         while not link.broken:

@@ -9,7 +9,7 @@ log = logging.getLogger("streamer.client")
 
 
 class DeliveryStatus:
-    """Those of one publisher.
+    """The status of one publisher.
 
     Args:
         bootstrap: where its broker is.

@@ -1,8 +1,8 @@
 """Between the threads of a harness and the loop that sends: events are taken at once, checked in a thread.
 
-`accept` calls nothing that lets another thread or process come between and hold up the harness: it wakes
-nobody (who is woken may be given the processor at once), and shares its lock with nobody but other callers.
-The thread that checks looks every few milliseconds instead.
+`accept` calls nothing that lets another thread or process come between and hold up the harness. It wakes no
+thread, since a woken one may be given the processor at once. Only callers share its lock. The thread that
+checks looks every few milliseconds instead.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HANDED_ON = 64
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An event that is none.
+    """An invalid event.
 
     Attributes:
         value: it, written; without its benchmarks if those cannot be.
@@ -51,12 +51,12 @@ class Inbox:
     """Takes events from any thread, and hands them on from its own, checked and in order.
 
     Args:
-        hand_on: takes checked events; what it gets has left when `left` was told so. None: it was the last.
+        hand_on: takes checked events; they have left once it calls `left`. None: it was the last.
         problem: why events do not arrive at the moment.
 
     Attributes:
         accepted: events taken so far.
-        unfit: events that were not taken, since one could see at once that they are none.
+        unfit: events that were not taken, since they were invalid at first sight.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Inbox:
         return self.accepted - self._left
 
     def left(self, count: int, size: int) -> None:
-        """So many events, of so many bytes, are elsewhere now; for one thread, that which is handed them."""
+        """So many events, of so many bytes, are elsewhere now; for one thread, the ones handed to it."""
         self._left += count
         self._left_bytes += size
 

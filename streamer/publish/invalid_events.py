@@ -1,4 +1,4 @@
-"""What code may hand over to be published, and how it is told that something is no event."""
+"""What code may hand over to publish, and the exceptions for what is no event."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AnEvent: TypeAlias = Event | Mapping[str, Any]
 
 
 class InvalidEvent(ValueError):
-    """The event is none and is not sent; events published before and after it are not touched.
+    """The event is invalid and is not sent; events published before and after it are not touched.
 
     Attributes:
         code: stable, for programs; see `streamer.schemas.decode.Reason`.

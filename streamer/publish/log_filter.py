@@ -1,7 +1,7 @@
 """Keeps what aiokafka logs in a thread of ours off a terminal that belongs to somebody else.
 
-It logs every failed attempt, dozens a second while the broker is away. What matters of it is said once, by
-the logger `streamer.client`; set that to DEBUG to see all of it.
+It logs every failed attempt, dozens a second while the broker is away. The logger `streamer.client` reports
+once what matters of it; set that to DEBUG to see all of it.
 """
 
 from __future__ import annotations

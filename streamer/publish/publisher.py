@@ -1,7 +1,7 @@
 """Publish events to the topic `trial-events`, each into the partition of its run, and know that they arrived.
 
-`Publisher` is for asyncio code, `ThreadedPublisher` for everything else: its loop runs in a thread of its
-own, so that whoever publishes may block (on a pipe, on a harness) without holding up what is on its way.
+`Publisher` is for asyncio code, `ThreadedPublisher` for everything else. Its loop runs in a thread of its
+own, so the caller may block (on a pipe, on a harness) without holding up events on their way.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Publisher:
         """Connect.
 
         Raises:
-            TopicMissing: nobody has created the event topic.
+            TopicMissing: the event topic does not exist.
             BrokerRefuses: wrong credentials, or a certificate that is not trusted.
             KafkaError: the broker cannot be reached, or refuses otherwise.
         """

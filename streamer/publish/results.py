@@ -34,11 +34,11 @@ class Counts:
     """Where the events are.
 
     Attributes:
-        sent: acknowledged by the broker, those of earlier processes included.
+        sent: acknowledged by the broker, earlier processes' events included.
         spilled: written to the disk so far, sent since or not.
         rejected: were no events, or the broker refused them for good.
         pending: accepted, or left behind by earlier processes, and not acknowledged.
-        files: where those of the pending ones are that are on the disk.
+        files: the files of pending events that are on the disk.
     """
 
     sent: int

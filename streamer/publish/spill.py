@@ -1,7 +1,7 @@
 """Events on the local disk while the broker is away: one NDJSON file per publisher, in one directory.
 
 A publisher holds a lock on its file as long as it lives. A file without a lock was left by a process that
-ended, or was killed: whoever starts next in that directory takes it over. Lines that were sent stay in the
+ended, or was killed. The next publisher in that directory takes it over. Lines that were sent stay in the
 file until all were sent, so that after a crash some are sent again; duplicates do not count (R17).
 """
 
@@ -72,7 +72,7 @@ class SpillFile:
 
     @classmethod
     def create(cls, directory: Path) -> Self:
-        """A new, empty one. It gets its name when it is locked: nobody takes it for an orphan.
+        """A new, empty one. It gets its name when it is locked, so no process takes it for an orphan.
 
         Raises:
             OSError: it cannot be written there.
@@ -238,7 +238,7 @@ class Spill:
             file.write(value + b"\n")
 
     def close(self) -> None:
-        """Let go of all files; what is unsent stays for whoever comes next."""
+        """Let go of all files; unsent events stay for the next publisher."""
         for file in self._files():
             file.close()
         self._own, self._adopted = None, []

@@ -27,7 +27,7 @@ from streamer.publish.spill import spill_dir as default_spill_dir
 from streamer.settings import Settings
 
 CLOSE_SECONDS = 10.0
-"""How long close() waits for acknowledgements unless told otherwise."""
+"""How long close() waits for acknowledgements by default."""
 
 REMEMBERED = 100
 """Invalid events are counted all, and kept so many."""
@@ -40,7 +40,7 @@ _ALIVE: weakref.WeakSet[_Publishing] = weakref.WeakSet()
 class _Publishing:
     """What both publishers share: everything but waiting.
 
-    Any number of threads may publish. Nothing here raises because of the broker or the disk, but for
+    Any number of threads may publish. Nothing here raises because of the broker or the disk, except
     NotAccepted when 64 MiB wait in memory. A process that forks must make a new publisher in the child.
 
     Args:
@@ -48,8 +48,8 @@ class _Publishing:
         spill_dir: where events wait while the broker is away; None: a folder per broker and namespace in the
             user's data directory. Whatever earlier processes left there is sent along.
         close_seconds: how long close() waits for acknowledgements.
-        on_invalid: told of each event that turns out to be none, in a thread of the publisher: it must not
-            wait for anything. None: close() raises InvalidEvents if there were any.
+        on_invalid: called with each invalid event, in a thread of the publisher: it must not wait for
+            anything. None: close() raises InvalidEvents if there were any.
     """
 
     def __init__(
@@ -76,9 +76,9 @@ class _Publishing:
     def publish(self, event: AnEvent) -> None:
         """Take an event: a mapping, or a model of `streamer.schemas.events`. Returns at once; see `flush`.
 
-        It is checked in the background; see `on_invalid`. What is in a mapping may be changed afterwards, but
-        for a `benchmarks` dictionary of more than 64 entries, which is not copied: hand over one of its own
-        for each event, and leave it alone, and what is in it. Likewise a model.
+        It is checked in the background; see `on_invalid`. You may change a mapping and its contents
+        afterwards. The exception is a `benchmarks` dictionary of more than 64 entries, which is not copied.
+        Hand over a new one for each event, and leave it and its contents alone. Likewise a model.
 
         Raises:
             TypeError: it is neither.
@@ -104,7 +104,7 @@ class _Publishing:
         self.publish({"type": "trial_result", "run_id": run_id, "task_id": task_id, **fields})
 
     def run_started(self, *, run_id: str, **plan: Unpack[PlanFields]) -> None:
-        """Publish what is known of the plan; more of it may follow."""
+        """Publish the known parts of the plan; more of it may follow."""
         self.publish({"type": "run_started", "run_id": run_id, **plan})
 
     def run_finished(self, *, run_id: str, **fields: Unpack[FinishFields]) -> None:
@@ -143,7 +143,7 @@ class _Publishing:
                 log.exception("on_invalid failed when it was told: %s", error)
 
     def _judged(self, counts: Counts) -> Counts:
-        """The final counts, if nobody has to be told of invalid events yet."""
+        """The final counts, unless the caller must still learn of invalid events."""
         if self._invalid and self._on_invalid is None:
             raise InvalidEvents(self._invalid_count, self._invalid, self._delivery.refused)
         return counts
@@ -155,7 +155,7 @@ class _Publishing:
         return self._thread.submit(self._delivery.close(self._close_seconds))
 
     def _close_at_exit(self) -> None:
-        """Nobody has closed it."""
+        """It is still open."""
         if not self._ended:
             self._closing().result()
 
@@ -183,7 +183,7 @@ class TrialPublisher(_Publishing):
 
         Raises:
             EventsLost: the disk did not take them either.
-            InvalidEvents: some were none, and `on_invalid` was not given. All is closed nevertheless.
+            InvalidEvents: some were invalid, and `on_invalid` was not given. All is closed nevertheless.
         """
         if self._ended:
             return self.counts

@@ -1,5 +1,4 @@
-"""A taken event -> the record that goes to the topic, or why it is none; in slices, so that no thread waits.
-
+"""A taken event -> the record for the topic, or why it is invalid; in slices, so that no thread waits.
 A thread that holds Python's lock keeps all others from running. To check 10,000 benchmarks in one go takes
 ten milliseconds of that; so they are written and checked a few at a time, and others may run in between.
 """
@@ -69,7 +68,7 @@ def validate(taken: CapturedEvent, pause: Callable[[], object] = lambda: None) -
 
 
 def whole(taken: CapturedEvent) -> bytes:
-    """JSON of an event that is none, to put it aside; without benchmarks that cannot be written."""
+    """JSON of an invalid event, to put it aside; without benchmarks that cannot be written."""
     head = _head_of(taken)
     if taken.benchmarks is None:
         return head
@@ -80,7 +79,7 @@ def whole(taken: CapturedEvent) -> bytes:
 
 
 def _head_of(taken: CapturedEvent) -> bytes:
-    """Canonical JSON of an event but for the benchmarks that are held."""
+    """Canonical JSON of an event except the benchmarks that are held."""
     if isinstance(taken.head, bytes):
         return taken.head
     apart = {"benchmarks"} if taken.benchmarks else None

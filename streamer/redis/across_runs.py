@@ -1,7 +1,7 @@
 """The keys across runs: the list of runs and the boards of the benchmarks.
 
 They lie in cluster slots of their own, so no script guards them together with a run. They follow the guarded
-keys instead: written along with them, and written anew from them wherever the two may have parted.
+keys instead: written along with them, and written again from them wherever the two may differ.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ async def cancellable(work: Awaitable[T]) -> T:
     """Await something, and raise `CancelledError` if the task was cancelled meanwhile.
 
     redis-py sends each command inside `asyncio.wait_for`. Until Python 3.12 that function drops a
-    cancellation which arrives in the same turn of the loop in which the command has gone out (CPython
-    issue 86296), and a loop that follows Redis would go on for ever.
+    cancellation which arrives in the same turn of the loop in which the command has gone out (CPython issue
+    86296). Then a loop that follows Redis would never end.
 
     Returns:
         What the work returned, or raises what it raised, unless the task was cancelled while it ran.

@@ -21,7 +21,7 @@ class Listener:
         self._timeout = timeout_seconds
 
     async def next_messages(self, seconds: float) -> list[dict[str, Any]]:
-        """All messages that have come, as soon as there is one; [] if none has come for so long.
+        """All messages that have come, as soon as there is one; [] if there was no message for so long.
 
         Raises:
             RedisError, OSError: the connection is lost, or Redis does not answer a ping.

@@ -142,7 +142,7 @@ def _common(options: Mapping[str, Any], timeout_seconds: float) -> dict[str, Any
 
 
 def _split(url: str) -> SplitResult:
-    """The parts; what is wrong with them is said without quoting any: each may be a piece of a password."""
+    """The parts. An error about them quotes nothing: each may be a piece of a password."""
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018  (parsed, and checked, when it is asked for)

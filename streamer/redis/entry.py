@@ -129,7 +129,7 @@ def entry_of(change: SummaryChange, *, news: bool) -> KeyState:
 
 
 def last_event_seconds(summary: Mapping[str, Any]) -> float:
-    """Unix seconds of the last event folded into the run; 0.0 where nobody knows."""
+    """Unix seconds of the last event folded into the run; 0.0 where it is unknown."""
     at = summary["last_event_at"]
     return datetime.fromisoformat(at).timestamp() if at else 0.0
 

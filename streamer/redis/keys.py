@@ -81,7 +81,7 @@ class Keys:
         return self.of_run(run_id, "writer")
 
     def notices(self, run_id: str) -> str:
-        """Hash: what `streamer notify` told of the run."""
+        """Hash: the notices that `streamer notify` sent for the run."""
         return self.of_run(run_id, "notices")
 
     # Keys across runs
@@ -102,7 +102,7 @@ class Keys:
 
     @property
     def all_notices(self) -> str:
-        """Hash: what `streamer notify` told of no single run."""
+        """Hash: the notices that `streamer notify` sent for no single run."""
         return f"{self._root}:notices"
 
     @property

@@ -20,7 +20,7 @@ from streamer.versions import is_older
 
 
 class RunOwner(Protocol):
-    """Who owns runs and knows what was published of them."""
+    """The owner of runs, which knows their published values."""
 
     def run_ids(self) -> Iterable[str]:
         """Every run that is owned; may be iterated piecemeal while runs come and go."""
@@ -36,7 +36,7 @@ class Write:
     Attributes:
         run_id: the run, not encoded.
         entries: what the call sends.
-        unsent: those of them, or overtaken by them, that waited for Redis.
+        unsent: values of them that waited for Redis, or older ones that they replace.
         follows: mark that Redis must hold; "": any.
         mark: what it holds afterwards; "": none.
         whole: keys of the run that `entries` does not name go.
@@ -76,7 +76,7 @@ class Writes:
         return Write(run_id, unsent, unsent, follows, self._next_mark(), whole=False)
 
     def whole(self, run_id: str, unsent: Sequence[KeyState] = ()) -> Write | None:
-        """The write of a whole run as it stands, silent but for the news among what waits."""
+        """The write of a whole run as it stands, without history and news except the waiting ones."""
         standing = self._owner.summaries(run_id) if self._owner else ()
         entries = {entry.suffix: entry for change in standing if (entry := entry_of(change, news=False))}
         if not entries:
@@ -108,5 +108,5 @@ class Writes:
 
 
 def _last_event(entries: Iterable[KeyState]) -> float:
-    """Unix seconds of the last event of a run; for ever where nobody knows."""
+    """Unix seconds of the last event of a run; infinity where it is unknown."""
     return max((last_event_seconds(entry.summary) for entry in entries if entry.summary), default=inf) or inf

@@ -43,7 +43,7 @@ class Sending:
         self._not_taken: set[str] = set()
 
     async def send_unsent(self, runs: Collection[str] | None) -> None:
-        """Send what is unsent of some runs, or of all; whole runs where Redis does not take the changes.
+        """Send the unsent values of some runs, or of all; whole runs where Redis does not take the changes.
 
         Raises:
             ResponseError: Redis takes no writes at all: it is read-only, out of memory and the like.

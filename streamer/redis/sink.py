@@ -44,12 +44,12 @@ class RedisSink:
     Args:
         url: Redis URL.
         keys: of the namespace.
-        owner: knows the runs of this worker as they stand; asked where Redis may lack something. None: what
-            is written is sent as it comes, and nothing else.
+        owner: knows the runs of this worker as they stand; asked where Redis may lack something. None:
+            written values are sent at once, and nothing else.
         options: further arguments of the redis-py client.
         expire_seconds: expiry of a run's keys after its last write; None: never.
         timeout_seconds: how long one round trip may take before Redis counts as away.
-        max_unsent: most keys remembered while Redis is away; what is dropped is mended by a reconcile.
+        max_unsent: most keys remembered while Redis is away; a reconcile restores dropped ones.
         clock: Unix seconds; tells which runs have expired and are not to be sent again.
     """
 
@@ -160,7 +160,7 @@ class RedisSink:
         return True
 
     async def _flush(self, runs: Collection[str] | None) -> None:
-        """Send what is unsent of some runs, or of all."""
+        """Send the unsent values of some runs, or of all."""
         async with self._lock:
             await self._sending.send_unsent(runs)
 

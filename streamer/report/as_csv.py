@@ -1,8 +1,8 @@
 r"""Scored trials as CSV, safe to open in a spreadsheet.
 
-A text that a spreadsheet would take for a formula gets one apostrophe before it; so does a text that begins
-with an apostrophe, so that whoever reads the file takes one away and has the text as it was. All texts stand
-in quotes, so that an empty text differs from an unknown value (nothing at all).
+A text that a spreadsheet would take for a formula gets one apostrophe before it. So does a text that begins
+with an apostrophe: a reader of the file takes one away and has the text as it was. All texts stand in quotes,
+so that an empty text differs from an unknown value (nothing at all).
 
 >>> cell("=cmd|' /C calc'!A0"), cell("it's"), cell(None), cell(""), cell(0.1), cell(True), cell(float("inf"))
 ('"\'=cmd|\' /C calc\'!A0"', '"it\'s"', '', '""', '0.1', 'true', 'Infinity')

@@ -21,8 +21,9 @@ class TrialColumn:
     """One column.
 
     Attributes:
-        name: as in the model, so that nobody has to learn a second name.
-        kind: text; integer (64 bits); number (double; may be infinite or NaN, R14); boolean; time (UTC).
+        name: as in the model, so that there is no second name to learn.
+        kind: one of text, integer (64 bits), number (double, may be infinite or NaN, R14), boolean, time
+            (UTC).
         unit: unit of the number; "" where there is none.
         path: fields to follow from the scored trial; () for what is worked out here.
     """

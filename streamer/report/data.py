@@ -37,7 +37,7 @@ KINDS = ("run_summary", "agent_model_summary", "tier_summary")
 
 
 class NoSuchRun(Exception):
-    """A file of events holds no such run, or several and nobody said which."""
+    """A file of events holds no such run, or several without a choice."""
 
     def __init__(self, run_id: str | None, known: Sequence[str]) -> None:
         shown = ", ".join(known[:5]) or "none"
@@ -82,7 +82,7 @@ def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool =
     Args:
         settings: where Redis is, and for trials the broker.
         run_id: the run.
-        now: the time at which its state is told.
+        now: the time at which its state is determined.
         trials: whether they are wanted; without them the broker is not asked.
 
     Raises:
@@ -114,11 +114,11 @@ def from_events(
     Args:
         records: of a file, in any order; held in memory.
         run_id: which run; None: the only one there is.
-        now: the time at which its state is told.
+        now: the time at which its state is determined.
         prices: price table (R2), the default one if None.
 
     Raises:
-        NoSuchRun: there is none of this id, or several and none was named.
+        NoSuchRun: there is none of this id, or several without a choice.
     """
     held = list(records)
     folder = _Folder(prices)
@@ -155,7 +155,7 @@ class _Folder:
                     scored[trial.key] = trial.value
 
     def data(self, run_id: str | None, now: datetime) -> RunData:
-        """The run as it stands; NoSuchRun if it is not there, or nobody said which."""
+        """The run as it stands; NoSuchRun if it is not there, or there are several without a choice."""
         known = sorted(run for run in self._pipeline.runs() if self._pipeline.run(run).state.exists)
         failed = self._pipeline.failed
         if run_id in failed or (failed and not known):

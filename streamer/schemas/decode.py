@@ -90,8 +90,8 @@ def decode(value: bytes | None) -> AnyEvent | Reason:
 def _with_plain_benchmarks(value: bytes) -> AnyEvent | None:
     """The result in `value`, if it has benchmarks and all their values are floats; None: validate it whole.
 
-    A large dictionary of ratios is most of an event's bytes. orjson reads it in half the time, and looking
-    at its values needs no model; the other fields are validated as ever.
+    A large dictionary of ratios is most of an event's bytes. orjson reads it in half the time, and looking at
+    its values needs no model. The other fields are validated as ever.
     """
     if len(value) < _LARGE_BYTES or b'"benchmarks"' not in value:
         return None
@@ -111,7 +111,7 @@ def _with_plain_benchmarks(value: bytes) -> AnyEvent | None:
 
 
 def _is_plain(benchmarks: object) -> bool:
-    """Whether these are names with dictionaries of floats, none of which can have been a huge integer."""
+    """Whether these are names with dictionaries of floats, and no value can have been a huge integer."""
     if not isinstance(benchmarks, dict) or len(benchmarks) > MAX_BENCHMARKS_PER_TRIAL:
         return False
     for name, entry in benchmarks.items():

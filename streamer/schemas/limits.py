@@ -12,7 +12,7 @@ MAX_RECORD_BYTES = 1024 * 1024
 """An event as JSON: a state page with one event, and its rejection, fit a message of 4 MiB."""
 
 MAX_ID_CHARACTERS = 512
-"""A run, a task or a shard: parts of topic and Redis keys. None of them is a key inside a summary."""
+"""A run, a task or a shard: parts of topic and Redis keys. They are not keys inside a summary."""
 
 MAX_NAME_CHARACTERS = 128
 """Text that is a key inside a summary, or a group of its own: agent, model, tier, failure mode, ..."""

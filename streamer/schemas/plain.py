@@ -138,12 +138,12 @@ _from_iso = datetime.fromisoformat if sys.version_info < (3, 14) else _within_th
 def plain_trial(value: bytes | None, *, for_score: bool = False) -> PlainTrial | None:
     """The result in `value` if it is a usual one; None: `decode` has to look at it.
 
-    Text beyond ASCII, escapes and times in other zones than UTC are not usual. So control characters
-    cannot occur: JSON allows them as escapes only, but for U+007F.
+    Text beyond ASCII, escapes and times in other zones than UTC are not usual. So control characters cannot
+    occur: JSON allows them as escapes only, except U+007F.
 
     Args:
-        for_score: `value` was accepted before, by either way, and is read for its score alone: its times
-            stay text where it has a duration, since the score does not need them then.
+        for_score: `value` was accepted before, by either way, and is read for its score alone. Its times stay
+            text where it has a duration, since the score does not need them then.
 
     >>> plain_trial(b'{"type": "trial_result", "run_id": "r", "task_id": "t"}').task_id
     't'

@@ -31,7 +31,7 @@ class Topic:
         action: what the worker does with it, `receive` or `send`.
         messages: models of its values; none where the format is private to the worker.
         compacted: True: Kafka keeps the latest value of each key; a record without a value is a tombstone.
-        retention_ms: milliseconds that records are kept, -1 for ever; None: the broker's default.
+        retention_ms: milliseconds that records are kept, -1 without a limit; None: the broker's default.
         partitions: how many it is made with unless the deployment says otherwise.
     """
 

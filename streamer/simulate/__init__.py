@@ -46,6 +46,6 @@ def simulate_run(
         start: when the run began, with a zone; the times in the files follow from it.
         pace_seconds: how long a trial takes.
         sleep: waits.
-        written: told of each file when it is complete.
+        written: called with each file when it is complete.
     """
     LAYOUTS[layout](Disk(out, seed, pace_seconds, sleep, written), trials, seed, start)

@@ -21,7 +21,7 @@ class Disk:
         seed: of the places where files are cut.
         pace_seconds: how long a trial takes.
         sleep: waits.
-        written: told of each file when it is complete.
+        written: called with each file when it is complete.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ DATASET = "simulated-core"
 
 
 class RunFile:
-    """The run-level results.json: written anew, in place, after every trial (F11)."""
+    """The run-level results.json: written again, in place, after every trial (F11)."""
 
     def __init__(self, disk: Disk, run_uuid: str) -> None:
         self._disk = disk

@@ -118,7 +118,7 @@ def own_key(keys: Iterable[str], subject: Subject, last_agent: str | None = None
     >>> own_key(["t-2:qwen-q3"], subject)
     >>> own_key(["agent-4-t-2:gpt-5-0807"], subject)
 
-    Two keys that fit equally well are none:
+    Two keys that fit equally well do not count:
 
     >>> own_key(["t-2:openai-gpt-5", "agent-3-t-2:openai-gpt-5"], subject)
     >>> own_key(["t-2:gpt-5-0807", "t-2:gpt-5-0901"], subject)

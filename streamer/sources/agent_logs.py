@@ -74,8 +74,8 @@ def read_agent_logs(
 
     Args:
         trial: the directory of the trial, or of the sub-trial; None: it has none, and so no logs.
-        recordings: whether recordings may stand in for a list of steps. The newest one of a trial may be
-            that of its tests, which fc-eval counts all the same (E3).
+        recordings: whether recordings may stand in for a list of steps. The newest recording of a trial may
+            belong to its tests, which fc-eval counts all the same (E3).
         main_trial: name of the trial that the sub-trial belongs to, its sibling (G2). Local runs leave the
             recordings of all sub-trials there, named `agent-<index>-<agent>.cast` (E8, G1); its
             agent-logs do not say whose they are, and are left alone.
@@ -98,8 +98,8 @@ def enriched(event: Mapping[str, Any], logs: AgentLogs, own: str = "results.json
 
     - Tokens of the logs replace the agent's own if either is above 0 (E6). A reported cost of 0 beside
       them is the harness not knowing, and goes (R2).
-    - The trajectory length is the harness's own if that is above 0, since it was read while the files'
-      times were those of their writing; else that of the logs. It enters in any case (R8).
+    - The trajectory length is the harness's own if that is above 0, since it was read while the files still
+      had the times of their writing. Otherwise it comes from the logs. It enters in any case (R8).
 
     Args:
         event: as the harness's result tells it; unknown fields are absent.

@@ -82,7 +82,7 @@ class RunPlan:
     """What a run directory says about the run as a whole.
 
     Attributes:
-        run_id: name of the run: that of its directory (G5).
+        run_id: name of the run: its directory's name (G5).
         aliases: other names the files give the run (H4); never used as its id.
         uuids: the harness's own ids of the run; copies of a run share one.
         agent: None if neither the files nor the options name it.
@@ -131,7 +131,7 @@ class Source(Protocol):
     def trials(
         self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
     ) -> Iterator[Item]:
-        """The trials of the run, those of runs nested in it left out, in a stable order.
+        """The trials of the run, without trials of runs nested in it, in a stable order.
 
         Args:
             path: what `detect` said yes to.
@@ -145,8 +145,8 @@ class Source(Protocol):
     def part(self, run: Path, changed: Path) -> Path | None:
         """The part that `trials` has to read again because something at or below a path changed.
 
-        A directory that holds all that the events of its trials depend on, but for run-level files; or a
-        run-level file that holds results and nothing that other trials depend on: of it, `trials` gives
-        those that have no file of their own. None: the change may concern the run as a whole.
+        A directory that holds everything on which the events of its trials depend, except run-level files. Or
+        a run-level file that holds results and nothing on which other trials depend: `trials` then gives its
+        trials without a file of their own. None: the change may concern the run as a whole.
         """
         ...

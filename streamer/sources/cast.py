@@ -16,7 +16,7 @@ MAX_RECORDING_BYTES = 1024 * 1024 * 1024
 """Larger recordings are not read: it would take minutes."""
 
 MAX_LINE_CHARACTERS = 16 * 1024 * 1024
-"""A recording with a longer line is none. Lines are read one by one, so this bounds the memory."""
+"""A recording with a longer line is not a recording. Lines are read one by one, so this bounds the memory."""
 
 
 def cast_length(file: Path) -> int:

@@ -2,15 +2,15 @@
 
 Decisions, for all harnesses alike:
 
-- A run's id is the name of its directory (G5). Different runs of one name in one call are kept apart
-  by the folders above them, and the report says so; a copy (same harness id, or a run of the same
-  name nested in another) is the same run.
+- A run's id is the name of its directory (G5). Different runs of one name in one call are kept apart by the
+  folders above them, and the report says so. A copy (same harness id, or a run of the same name nested in
+  another) is the same run.
 - With `--run-id` every run becomes a shard of that run, and their plans become one.
 - A trial whose content was already sent in this call is a duplicate: counted, not sent again. Trials
   with an id of the harness are recognised across runs, so a partial copy of one run inside another
   (H5) adds nothing.
-- A trial that lies deeper in a run than the harness writes, names another run and is no duplicate
-  is left aside and reported: it belongs to a run that was not converted.
+- Some trials lie deeper in a run than the harness writes, name another run and are no duplicates. Such a
+  trial is left aside and reported: it belongs to a run that was not converted.
 - A name that is too long is cut and reported (:mod:`streamer.sources.names`).
 - A field that does not fit the schema is left out and reported; a file that cannot be read is reported.
 """
@@ -61,7 +61,7 @@ class ConvertReport:
     Attributes:
         runs: ids of the runs that events were made for (shards, if pooled).
         trials: trial results sent.
-        run_file_trials: those of them that stood only in run-level files.
+        run_file_trials: the trials among them that stood only in run-level files.
         duplicates: trial files left out because their content was sent already.
         unreadable: (path, reason) of each file, or entry of a file, that gave nothing.
         left_out: (path, field, reason) of each value that does not fit the schema.
@@ -117,7 +117,7 @@ def convert_runs(
 def convert_part(
     run: FoundRun, part: Path, options: ConvertOptions, report: ConvertReport
 ) -> Iterator[dict[str, Any]]:
-    """Trial results in a part of one run, but for those that only the whole could tell from copies."""
+    """Trial results in a part of one run, except those that only the whole could tell from copies."""
     return _Conversion(options, report).part_events(run, part)
 
 

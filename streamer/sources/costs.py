@@ -12,7 +12,7 @@ def reported_cost(result: Mapping[str, Any], agent: str) -> Any:
     """The `total_cost` of a result, None where it is unknown (R2).
 
     fc-eval and Terminal-Bench write 0.0 also when they do not know: beside tokens the model has no price
-    (E4), and an agent without tokens is one whose tokens nobody counted. Only baselines cost nothing.
+    (E4). An agent without tokens is one whose tokens were not counted. Only baselines cost nothing.
 
     >>> reported_cost({"total_cost": 0.0, "total_input_tokens": 9}, "nop")
     >>> reported_cost({"total_cost": 0.0, "total_input_tokens": 0}, "terminus-2")

@@ -145,7 +145,7 @@ def _add(runs: dict[Path, FoundRun], run: FoundRun) -> None:
 
 
 def _name(runs: Sequence[FoundRun]) -> list[str]:
-    """Set every run's id. Different runs of one name are told apart by the folders above them."""
+    """Set every run's id. The folders above them keep different runs of one name apart."""
     notes = []
     groups: dict[str, list[list[FoundRun]]] = {}
     for run in runs:

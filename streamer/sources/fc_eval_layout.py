@@ -65,7 +65,7 @@ class TrialName(NamedTuple):
 
 
 def place(task_id: str, name: str, own_names: Collection[str]) -> TrialName:
-    """Read a trial's name. A run's own name may look like an agent's part, so it is told beforehand.
+    """Read a trial's name. A run's own name may look like an agent's part, so it is passed in.
 
     >>> place("a.b", "a.b.2-of-5.run1.agent-3-terminus-2", {"run1"})
     TrialName(trial='a.b.2-of-5.run1', attempt=2, run='run1', agent_index=3, label='terminus-2')

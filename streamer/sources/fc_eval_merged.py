@@ -1,8 +1,8 @@
 """What a merged result of fc-eval says of each of its agents (R28, D1 to D17).
 
-fc-eval merges the results of a trial's agents into one. Where an agent's own result is missing, this is
-what is left of it. The merged result has, agent by agent under `agent_metrics_by_agent`, the counts of
-tests and snapshot, the cost and the trajectory length. It has the benchmarks of all agents. It has the
+fc-eval merges the results of a trial's agents into one. Where an agent's own result is missing, the merged
+one still has a part of it. The merged result has, agent by agent under `agent_metrics_by_agent`, the counts
+of tests and snapshot, the cost and the trajectory length. It has the benchmarks of all agents. It has the
 verdict, the failure mode and the times of the last agent alone (D2).
 
 Two things are lost in the merge, and stay unknown here:
@@ -91,7 +91,7 @@ class Merged:
         self._filed = filed
 
     def share(self, position: int) -> Share | None:
-        """What is known of the agent at a position; None where the merge lost it, or has nothing."""
+        """The known facts about the agent at a position; None where the merge lost it, or has nothing."""
         key = self._filed[position]
         if self._owners[key] != position or not isinstance(self.entries.get(key), dict):
             return None
@@ -144,7 +144,7 @@ class Merged:
         return payload
 
     def _keys_in(self, logged: Mapping[str, Any]) -> dict[int, str | None]:
-        """Position to the agent's own key among those of all logs (R7).
+        """Position to the agent's own key among the keys of all logs (R7).
 
         These are the logs of all agents, so a key that two agents would take is neither's, and only the
         last agent's own log is known to have its `last_agent`.

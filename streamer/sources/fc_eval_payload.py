@@ -1,10 +1,10 @@
 """What one result of fc-eval measured: its own numbers, before the harness put them through a fallback.
 
-The harness keeps the JSON of each block as it read it (`tests_dict`, `snapshot_dict`,
-`improvements_dict`), and only that is used here: the fields beside it have been through counts that
-get lost (B5), names that clash (B7) and the fallback (B12, D7, D14). The fallback reaches into
-`improvements_dict` too: it writes over the failed agent's entry and marks each benchmark with
-`fallback_to_baseline`. Then the pane has the numbers as written, or the flat copy beside the entry.
+The harness keeps the JSON of each block as it read it (`tests_dict`, `snapshot_dict`, `improvements_dict`),
+and only that is used here. The fields beside it have been through counts that get lost (B5), names that clash
+(B7) and the fallback (B12, D7, D14). The fallback reaches into `improvements_dict` too: it writes over the
+failed agent's entry and marks each benchmark with `fallback_to_baseline`. Then the pane has the numbers as
+written, or the flat copy beside the entry.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from streamer.sources.terminal_bench_layout import run_file_results
 
 
 class Roster:
-    """The agents of a run: those of its configuration, else those that its results name.
+    """The agents of a run: from its configuration, else from its results.
 
     Args:
         path: of the run, a directory or a run-level file.
@@ -26,7 +26,7 @@ class Roster:
     Attributes:
         agents: position to agent, from 1. Grows while results are read if no configuration names them.
         is_configured: whether a configuration names them.
-        is_multi: whether the run's trials are merged from those of their agents, or may be.
+        is_multi: whether the run's trials are merged from trials of their agents, or may be.
         trial_size: how many agents each trial has; None where no file says it.
     """
 

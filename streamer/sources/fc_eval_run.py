@@ -143,7 +143,7 @@ class RunReading:
     def run_file_alone(self) -> Iterator[Item]:
         """Trials that stand only in the run-level file, before any other file was read.
 
-        Nothing where no file says who the agents are: then one trial says who those of another are.
+        Nothing where no file names the agents: then one trial names another's agents.
         """
         if self._within is not None:
             yield from self.run_file(alone=True)

@@ -16,7 +16,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 VANISHED = "no longer there when it was read"
-"""What is said of a file or directory that was moved or deleted after it was found."""
+"""The remark on a file or directory that was moved or deleted after it was found."""
 
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -161,7 +161,7 @@ def walk(
     Args:
         root: where to start; never skipped itself.
         skip: asked for each directory below; true leaves it and all below it out.
-        problem: told of directories that cannot be listed.
+        problem: called with directories that cannot be listed.
     """
     pending = [root]
     while pending:

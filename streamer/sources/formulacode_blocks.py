@@ -155,7 +155,7 @@ def _claims(block: Mapping[str, Any], where: str, reasons: list[str]) -> dict[st
 
 
 def _old_percentage(block: Mapping[str, Any], reasons: list[str]) -> float | None:
-    """-mean(delta) of the benchmarks kept, 0.0 if none is or any is marked "!" (B9)."""
+    """-mean(delta) of the benchmarks kept, 0.0 without any or if one is marked "!" (B9)."""
     kept: list[tuple[Any, float]] = []
     for name, entry in block.items():
         delta = entry.get("delta_pct") if isinstance(entry, dict) else ""

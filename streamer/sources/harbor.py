@@ -7,7 +7,7 @@
   `harbor jobs` and its uploads share). Several rewards without that name give no verdict; neither does a
   trial without rewards. An exception does not change the verdict (R19), as in harbor's pass@k.
 - A reward is the verifier's, mostly of tests, and may be any finite number: it is no judge's score (R13).
-- Input tokens of harbor include those of the cache (`AgentContext`); ours are the fresh ones.
+- Input tokens of harbor include tokens from the cache (`AgentContext`); ours are the fresh ones.
 - The model is named as the user named it, with its provider, so that the plan and the results agree.
 """
 
@@ -160,7 +160,7 @@ class Harbor:
 
 
 def _verdict(result: Mapping[str, Any]) -> tuple[bool | None, str | None]:
-    """Whether the trial passed, or why nobody can say."""
+    """Whether the trial passed, or why that is unknown."""
     rewards = part(part(result, "verifier_result"), "rewards")
     if not rewards:
         return None, None

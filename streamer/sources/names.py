@@ -59,7 +59,7 @@ def _short(name: Any) -> Any:
 
 
 def _short_label(label: Any) -> Any:
-    """A planned `agent:model`, its two names cut as those of the trials are."""
+    """A planned `agent:model`, its two names cut as in trials."""
     if not isinstance(label, str) or len(label) <= MAX_NAME_CHARACTERS:
         return label
     agent, _, model = label.partition(":")

@@ -7,8 +7,8 @@ A package that has, in its pyproject.toml,
 
 makes `--harness my-harness` known; `auto` asks it after ours. It is loaded when it is first needed. It
 gives a class (called without arguments) or an object with `name`, `detect`, `plan` and `trials` as in
-`streamer.sources.base.Source`; `skip` and `part` may be missing. What goes wrong in it is said once, with
-its name, and stops nothing else.
+`streamer.sources.base.Source`; `skip` and `part` may be missing. An error in it is reported once, with its
+name, and stops nothing else.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def _offers() -> dict[str, list[EntryPoint]]:
 
 
 def plugin_names(taken: Collection[str]) -> tuple[str, ...]:
-    """Names of other packages' connectors but for those that are `taken`, in order; nothing is loaded."""
+    """Names of other packages' connectors except those that are `taken`, in order; nothing is loaded."""
     return tuple(name for name in _offers() if name not in taken)
 
 
 def load_all(taken: Collection[str]) -> list[Source]:
-    """Every connector of another package that works; of the others it is said once why they do not."""
+    """Every connector of another package that works; for each other one the reason is reported once."""
     for name in _offers().keys() & set(taken):
         _warn(f"{_described(name)} is left out: streamer has a connector of that name; it needs another")
     return [source for name in plugin_names(taken) if (source := _loaded_or_warned(name))]

@@ -1,4 +1,4 @@
-"""The connectors there are: ours, then those of other packages (see `streamer.sources.plugins`)."""
+"""All connectors: ours, then the ones of other packages (see `streamer.sources.plugins`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HARNESSES = (AUTO, *(source.name for source in SOURCES), *plugin_names(TAKEN))
 
 
 def sources_for(harness: str) -> Sequence[Source]:
-    """The connectors that a `--harness` value admits; those of other packages are loaded for it.
+    """The connectors that a `--harness` value admits; connectors of other packages are loaded for it.
 
     Raises:
         ValueError: it names none.

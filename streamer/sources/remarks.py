@@ -42,7 +42,7 @@ class Remarks:
 
     @property
     def about(self) -> str:
-        """What stays the same however many trials there are: the run, and what is said of it."""
+        """The facts that do not depend on the number of trials: the run, and the remark on it."""
         return f"run {self.run_id}: {self.what}"
 
     def __str__(self) -> str:

@@ -143,7 +143,7 @@ class TerminalBench:
     ) -> Iterator[Found | Unreadable]:
         """Trials that stand only in the run-level file: crashed ones, or all of them (H2, H6).
 
-        `seen`: those that do not. `alone`: nobody has looked, so their files are looked for.
+        `seen`: those that do not. `alone`: the files are not known yet, so they are looked for.
         """
         file = path if is_file(path) else path / RESULTS
         if not exists(file):

@@ -50,7 +50,7 @@ class Deletions:
             held: slots that the directory fills.
             root: the directory, resolved.
             scan: what it says.
-            undecided: whether a file is being written, so that nobody knows what it will say.
+            undecided: whether a file is being written, so that its contents are not known yet.
         """
         homes = {run.path for run in scan.runs}
         populated = _above({path for path, _ in scan.trials}, homes)

@@ -1,4 +1,4 @@
-"""What the user is told of a directory: each thing once, and only what is so and stays so."""
+"""The problems of a directory that the user sees: each one once, and only while it lasts."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Complaint = tuple[Path | None, str]
 class Diagnostics:
     """Tells what readings of the whole find wrong.
 
-    A line is said when two readings one after the other gave it, and the path that it is about looks as it
-    did before the second of them began and has not changed for long.
+    A line is reported when two scans one after the other gave it. Its path must look as it did before the
+    second scan began, and must not have changed for long.
 
     Args:
         stability: judges paths.
@@ -78,7 +78,7 @@ class Diagnostics:
 
 
 def _diagnostics(report: ConvertReport) -> dict[Complaint, str]:
-    """Each complaint and its line. What is remarked of a run is one complaint, however many trials join."""
+    """Each complaint and its line. A remark on a run is one complaint, however many trials join."""
     lines = (
         *((None, f"note: {note}") for note in report.notes),
         *((path, f"{path}: {name} left out: {reason}") for path, name, reason in report.left_out),

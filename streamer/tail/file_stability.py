@@ -25,8 +25,10 @@ STAMP_SECONDS = 0.02
 within one tick may look like one."""
 
 Signature = tuple[int, int, int, int]
-"""Kind, inode, time of the last change in Unix nanoseconds (which nobody can set), size in bytes. The last
-two are 0 for what is no regular file: a directory changes with all that comes into it."""
+"""Kind, inode, time of the last change in Unix nanoseconds (no program can set it), size in bytes.
+
+The last two are 0 for all but regular files: a directory changes with all that comes into it.
+"""
 
 
 class Stability(Enum):

@@ -34,7 +34,7 @@ class Watcher:
 
     @property
     def watching(self) -> bool:
-        """Whether changes will be told of."""
+        """Whether changes will be announced."""
         return self._changes is not None
 
     def changes(self) -> set[Path]:

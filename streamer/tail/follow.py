@@ -1,8 +1,8 @@
 """Follow a directory: changed parts are read at once, the whole now and then; the whole decides.
 
-Reading a part is cheap and gives new results within a fraction of a second (see `incremental`). A scan of the
-whole finds changes that the system did not tell of, copies and deletions, and decides which result counts. It
-gives what `convert` gives. The larger the directory, the rarer a scan.
+Reading a part is cheap and gives new results within a fraction of a second (see `incremental`). A scan of the whole
+finds what no change announced, tells copies apart, sees what has gone, and settles which result counts. Its
+results equal `convert`'s. The larger the directory, the rarer.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ class _Whole:
 
 
 class Follower:
-    """Follows one directory until told to stop.
+    """Follows one directory until stopped.
 
     Args:
         root: a run directory, or one above some; need not exist yet.
         options: as for `convert`.
         ledger: what was published before.
-        publish: takes events, in a list; told of nothing that was not noted before.
-        note: told of the ledger's new lines before they are published.
+        publish: takes events, in a list; gets nothing that was not noted before.
+        note: called with the ledger's new lines before they are published.
         say: takes lines for the user.
         keep_deleted: withdraw nothing because its file is gone.
         still_seconds, gone_seconds, pace_seconds: see the constants.
@@ -143,7 +143,7 @@ class Follower:
         self._incremental.read()
 
     def run_once(self, stop: threading.Event, tick: Callable[[], None]) -> None:
-        """Read the whole until no file is being written any more, and all is said and withdrawn."""
+        """Read the whole until no file is being written, and everything is reported and withdrawn."""
         self.read_whole()
         while self._is_undecided() and not stop.wait(self._pace_seconds):
             self.read_whole()

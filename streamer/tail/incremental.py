@@ -1,9 +1,9 @@
 """What changed is read at once and alone, ahead of the whole, which decides.
 
 A part is what one change concerns: a trial's or a task's directory, or the file in which a run keeps the
-results that have no file of their own. A run that nobody knew is looked for on the way to what changed, and
-nowhere else. Published ahead is only what the whole will most likely say as well: results of runs that cannot
-be copies, in slots that nothing else of the run fills.
+results that have no file of their own. An unknown run is looked for on the way to what changed, and nowhere
+else. Published ahead is only what the whole will most likely say as well: results of runs that cannot be
+copies, in slots that nothing else of the run fills.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class IncrementalReader:
         emit: hands events over; True if there were any.
 
     Attributes:
-        runs: what is known of the runs there.
+        runs: the known runs there.
         frozen: directories of runs of which a file that says whose the results are is being written.
         urgent: whether only the whole can tell what a change means.
         published: slots for which something was published since the reading of the whole began.
@@ -244,7 +244,7 @@ class IncrementalReader:
 
 
 def results_of(scan: Scan, root: Path) -> list[Wanted]:
-    """Its results but for those whose file has left since: it may have left with only half of it read."""
+    """Its results except those whose file has left since: it may have left with only half of it read."""
     base = root.resolve()
     there = (result for result in scan.trials if os.path.lexists(result[0]))
     return [wanted(event, str(path.relative_to(base))) for path, event in there]

@@ -16,14 +16,14 @@ from streamer.ops.lag import PartitionLag, read_lags
 from streamer.settings import Settings
 
 IDLE_SECONDS = 10.0
-"""After this long without a worker taking any of the events that wait, the user is told."""
+"""After this long without a worker taking any of the waiting events, the user gets a message."""
 
 LOOK_SECONDS = 2.0
 
 
 @dataclass(slots=True)
 class LagState:
-    """Says when nobody takes the events that wait, and when somebody does again.
+    """Reports when no worker takes the waiting events, and when one does again.
 
     >>> watch = LagState()
     >>> waiting = [PartitionLag(0, beginning=0, end=3, committed=None)]

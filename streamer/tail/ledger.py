@@ -1,9 +1,9 @@
-"""What was published of a directory, and what has to be, so that the log says what the directory says.
+"""Which events of a directory were published and which are due, so that the log says what the directory says.
 
 The log only grows, and of two results in a slot the greater standing wins (R17). So where the directory
-says something else than the winner of what was published, its result is published again with a higher
-revision; a slot that the directory no longer fills is retracted. Equal content is published once, and
-once more after each start: whether what came before the end arrived, nobody can know.
+differs from the winner of the published results, its result is published again with a higher revision. A slot
+that the directory no longer fills is retracted. Equal content is published once, and once more after each
+start, since the last events before the end may not have arrived.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def ledger_path(settings: Settings, root: Path, run_id: str | None) -> Path:
 
 
 class LedgerFile:
-    """Use as a context manager; then nobody else has the file.
+    """Use as a context manager; then no other process has the file.
 
     Attributes:
         problem: why it cannot be kept on disk, None if it can.

@@ -47,10 +47,10 @@ def read_whole(root: Path, options: ConvertOptions) -> Scan:
 
 
 def read_part(run: FoundRun, part: Path, options: ConvertOptions) -> Scan:
-    """The trials in a part of a run, but for those that only the whole could tell from copies."""
+    """The trials in a part of a run, except those that only the whole could tell from copies."""
     scan = Scan([run])
     events = list(convert_part(run, part, options, scan.report))
-    scan.trials = list(_trials(events, scan.report))
+    reading.trials = list(_trials(events, reading.report))
     return scan
 
 

@@ -22,10 +22,10 @@ from streamer.tail.ledger_file import LedgerFile, ledger_path
 
 WAIT_SECONDS = 0.1
 CLOSE_SECONDS = 8.0
-"""How long the end waits for the broker: whoever sent SIGTERM sends SIGKILL after ten seconds, mostly."""
+"""How long the end waits for the broker: after SIGTERM comes SIGKILL, mostly ten seconds later."""
 
 ONCE_SECONDS = 30.0
-"""Likewise where nobody waits for the end."""
+"""Likewise where the end is not awaited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class _Handing:
 
 
 def _is_logged(_: InvalidEvent) -> None:
-    """The publisher logs it, which is said to the user; connectors make no such events anyway."""
+    """The publisher logs it, and the user sees the log; connectors make no such events anyway."""
 
 
 class _Saying(logging.Handler):
@@ -134,7 +134,7 @@ class _Saying(logging.Handler):
 
 @contextmanager
 def _told(say: Callable[[str], None]) -> Iterator[None]:
-    """What the publisher logs is said to the user."""
+    """The user sees what the publisher logs."""
     log, handler = logging.getLogger("streamer.client"), _Saying(say)
     propagate, log.propagate = log.propagate, False
     log.addHandler(handler)

@@ -1,7 +1,7 @@
 """How fast a run goes and what it costs: time left, burn rate, projected total. Pure.
 
-Everything rests on event time, never on the clock of whoever looks: a replay of a run tells the same as the
-run itself, and the page in the browser (`streamer/web/static/js/run.js`) tells the same as the terminal.
+Everything rests on event time, never on the reader's clock. So a replay of a run shows the same as the run
+itself, and the page in the browser (`streamer/web/static/js/run.js`) the same as the terminal.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Eta:
-    """What follows from where a run stands; None: cannot be told.
+    """What follows from where a run stands; None: unknown.
 
     Attributes:
         share: filled part of the plan, 0 to 1.
@@ -75,7 +75,7 @@ def observation_of(run: RunSummary) -> Observation:
 
 
 def seconds_between(start: Observation, now: Observation) -> float | None:
-    """Event time that passed, > 0; None: unknown, or none has passed.
+    """Event time that passed, > 0; None: unknown, or no time has passed.
 
     >>> from datetime import UTC
     >>> noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -104,8 +104,8 @@ def seconds_left(done: int, planned: int | None, came: int, seconds: float | Non
 
     Args:
         done: slots filled.
-        planned: slots planned; None: no plan, and nothing can be told.
-        came: slots that were filled in that time; 0 or fewer (retractions): nothing can be told.
+        planned: slots planned; None: no plan, and everything is unknown.
+        came: slots that were filled in that time; 0 or fewer (retractions): everything is unknown.
         seconds: the event time that passed; one trial is enough, if the start is known.
 
     >>> seconds_left(3, 9, 3, 60.0), seconds_left(1, 9, 1, 10.0)

@@ -9,10 +9,10 @@ from streamer.schemas.summary_fields import PassAtK
 from streamer.text import UNSEEN, percent
 
 OLD = timedelta(days=2)
-"""What is older is told by its date."""
+"""An older one is shown by its date."""
 
 AHEAD = timedelta(minutes=1)
-"""What lies further ahead of this machine's clock (a simulated run) is told by its time of day."""
+"""A time further ahead of this machine's clock (a simulated run) is shown by its time of day."""
 
 
 def span(seconds: float | None) -> str:

@@ -128,7 +128,7 @@ class WatchApp(App[None]):
         await self.reader.close()
 
     def _handle_exception(self, error: Exception) -> None:
-        """End; whoever started it says why. Textual would print local variables, with passwords maybe."""
+        """End; the caller says why. Textual would print local variables, with passwords maybe."""
         if self.is_headless:
             super()._handle_exception(error)
             return
@@ -136,7 +136,7 @@ class WatchApp(App[None]):
         self.exit(return_code=1)
 
     def spawn(self, work: Coroutine[Any, Any, None], tell: Tell) -> asyncio.Task[None]:
-        """Let it run until it is cancelled; a mistake of ours in it is told and ends it alone."""
+        """Let it run until it is cancelled; a mistake of ours in it is reported and ends it alone."""
         task = asyncio.create_task(_kept(work, tell))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

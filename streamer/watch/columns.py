@@ -17,7 +17,7 @@ WIDE = 100
 """From so many columns on, two spaces stand between columns; below, one."""
 
 ESSENTIAL = 6
-"""Columns up to this rank make names shorter; those of a higher rank only get what names leave."""
+"""Columns up to this rank make names shorter; columns of a higher rank only get what names leave."""
 
 NAME_WIDTH = 40
 """A longer name does not keep other columns away."""
@@ -83,7 +83,7 @@ def fit(
         columns: all that have something to show.
         widest: key to the width of the widest text in it, its head included.
         width: of the table.
-        keep: keys of columns that stay as long as those of rank 0.
+        keep: keys of columns that stay as long as the ones of rank 0.
     """
     gap = gap_of(width)
     least = {c.key: min(widest[c.key], c.least) if c.least else widest[c.key] for c in columns}

@@ -1,4 +1,4 @@
-"""Following Redis for as long as somebody looks; an outage is told and sat out."""
+"""Following Redis as long as there is a viewer; an outage is shown and waited out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PULSE_SECONDS = 2.0
 REJECTIONS_KEPT = 500
 
 Tell = Callable[[str | None], None]
-"""Told what is wrong, in a sentence; None: nothing (any more)."""
+"""Called with what is wrong, in a sentence; None: nothing (any more)."""
 
 
 async def follow_state(
@@ -71,7 +71,7 @@ class Rejections:
         self._newest: deque[StoredRejection] = deque(maxlen=REJECTIONS_KEPT)
 
     def restart(self) -> None:
-        """They will be told from the beginning."""
+        """They will be sent from the beginning."""
         self.counts.clear()
         self._newest.clear()
 

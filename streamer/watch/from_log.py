@@ -57,7 +57,7 @@ async def read_rejections(settings: Settings) -> AsyncIterator[StoredRejection]:
 async def _follow(
     settings: Settings, begin: Callable[[], AsyncIterator[T]], take: Callable[[T], None], tell: Tell
 ) -> None:
-    """Begin anew after each outage."""
+    """Begin again after each outage."""
     while True:
         try:
             async with aclosing(begin()) as messages:  # type: ignore[type-var]

@@ -22,7 +22,7 @@ PACE_SECONDS = 0.2
 """What comes within such a span is drawn at once."""
 
 AGES_SECONDS = 5.0
-"""How often ages are told anew while nothing comes. Nobody is asked anything for it."""
+"""How often ages are drawn again while nothing comes. It needs no request."""
 
 
 class LiveScreen(Screen[None]):
@@ -53,7 +53,7 @@ class LiveScreen(Screen[None]):
 
     @property
     def now(self) -> datetime:
-        """The time of whoever looks."""
+        """The viewer's time."""
         return self.watching.now()
 
     def draw(self) -> None:

@@ -22,7 +22,7 @@ class Runs:
         self.runs = {run.run_id: run for run in found} | self.runs
 
     def take(self, update: StateUpdate) -> None:
-        """Take an update; only those of runs matter here."""
+        """Take an update; only updates of runs matter here."""
         if update.kind != "run":
             return
         if isinstance(update.summary, RunSummary):

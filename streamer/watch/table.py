@@ -88,7 +88,7 @@ class BoardTable(DataTable[Text]):
         return self._keys[self.cursor_row] if self._keys and self.cursor_row < len(self._keys) else None
 
     def on_resize(self, event: events.Resize) -> None:
-        """Choose columns anew."""
+        """Choose the columns again."""
         self._redraw()
 
     def on_key(self, event: events.Key) -> None:

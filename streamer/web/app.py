@@ -47,7 +47,7 @@ def create_app(web: Web, *, token: str | None = None, host_names: Iterable[str] 
 
     Args:
         web: what the answers draw on; followed and closed with the application's lifespan.
-        token: whoever asks for data must know it; None: nobody need.
+        token: a client must know it to get data; None: open to all.
         host_names: further names that this server may be called by, besides localhost and addresses.
     """
     document = canonical_json(openapi())
@@ -141,7 +141,7 @@ async def _index(request: Request) -> Response:
 
 
 class _Static(StaticFiles):
-    """The page's files; asked for anew each time, answered with 304 where nothing changed."""
+    """The page's files; asked for again each time, answered with 304 where nothing changed."""
 
     def file_response(self, *args: Any, **kwargs: Any) -> Response:
         answer = super().file_response(*args, **kwargs)

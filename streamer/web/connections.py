@@ -1,9 +1,9 @@
 """Limits of connections: how long a request may take to arrive, and how many connections there may be.
 
-uvicorn limits how long a connection is idle between requests, and how large headers are. It waits for ever
-for the rest of a request. So here each connection has a timer until its request is complete. Where there are
-too many connections, the one goes that has waited longest without a complete request: half requests never
-keep out whole ones, also not from the same address (a proxy, a tunnel).
+uvicorn limits how long a connection is idle between requests, and how large headers are. It waits without a
+limit for the rest of a request. So here each connection has a timer until its request is complete. Where
+there are too many connections, the one is closed that has waited longest without a complete request. So half
+requests never keep out whole ones, also not from the same address (a proxy, a tunnel).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Who may ask, and what every answer tells the browser not to do.
 
-Nothing is open to other hosts without a token. A page of another site cannot ask in a visitor's name:
-the name in Host must be ours (DNS rebinding), the cookie is SameSite=Strict, and no answer allows
-cross-origin reading.
+Nothing is open to other hosts without a token. A page of another site cannot ask in a visitor's name. The
+name in Host must be ours (DNS rebinding), the cookie is SameSite=Strict, and no answer allows cross-origin
+reading.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class RequestGuard:
 
     Args:
         app: the application.
-        token: whoever asks for data must know it; None: nobody need.
+        token: a client must know it to get data; None: open to all.
         host_names: further names that this server may be called by.
     """
 

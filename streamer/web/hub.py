@@ -22,10 +22,10 @@ MAX_IDLE_ROOMS = 32
 
 RETRY_SECONDS = 2.0
 PACE_SECONDS = 0.25
-"""A viewer is told at most four times a second."""
+"""A viewer gets at most four updates a second."""
 
 STATES_SECONDS = 5.0
-"""How often runs are looked through for those that have fallen silent. Nobody is asked for it."""
+"""How often runs are looked through for those that have fallen silent. It needs no request."""
 
 HEARTBEAT_SECONDS = 15.0
 """A comment on a silent stream, so that proxies keep it and a viewer that is gone is noticed."""
@@ -136,7 +136,7 @@ class Hub:
         return room
 
     def leave(self, run_id: str | None, room: Room) -> None:
-        """A viewer goes; rooms that nobody is in are kept for a while."""
+        """A viewer goes; rooms without viewers are kept for a while."""
         room.viewers -= 1
         self._viewers -= 1
         idle = [name for name, other in self._rooms.items() if not other.viewers and name is not None]

@@ -1,8 +1,7 @@
 """What the viewers of one run share: its summaries as they stand, each already written as an event.
 
-A viewer is told, at its own pace, what changed since it was told last: of each summary the latest state,
-not each in between. So a slow viewer costs nothing but its position, and ends with the same state as a
-fast one.
+A viewer gets, at its own pace, the changes since its last update: of each summary the latest state, not each
+in between. So a slow viewer costs nothing but its position, and ends with the same state as a fast one.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Room:
     """Summaries by key, in the order in which they changed; a deleted one stays, as the news of that.
 
     Args:
-        clock: the time at which the states of runs are told.
+        clock: the time at which the states of runs are determined.
     """
 
     def __init__(self, clock: Callable[[], datetime] = _wall_clock) -> None:
@@ -55,11 +54,11 @@ class Room:
 
     @property
     def filled(self) -> bool:
-        """True once it has been told what Redis holds."""
+        """True once it knows what Redis holds."""
         return self._from_stream is None
 
     def fill(self, summaries: Iterable[AnyState]) -> None:
-        """Take what Redis held a moment ago; what was told meanwhile stands (a deletion too)."""
+        """Take what Redis held a moment ago; an update that came meanwhile stands (a deletion too)."""
         told, self._from_stream = self._from_stream or set(), None
         for summary in summaries:
             if key_of(summary) not in told:
@@ -96,7 +95,7 @@ class Room:
         self._tell(key, "deleted", (0, -1), None, gone)
 
     def position(self, event_id: str | None) -> int | None:
-        """Where a viewer stands that was last told the event of this id; None: it must start anew."""
+        """Where a viewer stands whose last event has this id; None: it must start again."""
         incarnation, _, revision = (event_id or "").partition("-")
         if incarnation != self._incarnation or not revision.isascii() or not revision.isdigit():
             return None

@@ -57,7 +57,7 @@ def run_server(
         settings: where broker and Redis are.
         host: address to listen on; anything but this machine's own needs a token.
         port: None: 8720, or a free one if that is taken.
-        token: needed by whoever asks for data.
+        token: a client must know it to get data.
         host_names: further names that this server may be called by.
         connections_per_address: how many connections one address may have; a proxy is one address.
         echo: takes each line for the user.
@@ -96,7 +96,7 @@ def configured(app: ASGIApp, connections: Connections) -> uvicorn.Config:
 
 
 def is_loopback(host: str) -> bool:
-    """True if nobody but this machine can reach it.
+    """True if only this machine can reach it.
 
     >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("localhost"), is_loopback("0.0.0.0")
     (True, True, True, False)

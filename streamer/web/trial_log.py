@@ -44,7 +44,7 @@ class TrialMoved(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HeldTrial:
-    """What is held of a trial: its row, and where the record of it stands."""
+    """The stored facts about a trial: its row, and where its record stands."""
 
     row: TrialRow
     key: bytes
@@ -126,7 +126,7 @@ class TrialLog:
             raise
 
     def _make_room(self, run_id: str, run: _TrialsOfRun) -> None:
-        """Forget the runs that nobody has asked for longest."""
+        """Forget the runs that were not asked for the longest."""
         if len(run.trials) > MAX_TRIALS:
             raise TooManyTrials(run_id)
         while sum(len(other.trials) for other in self._runs.values()) > MAX_TRIALS:

@@ -146,6 +146,13 @@ TURNS = (
         "It waits until the broker answers.",
     ),
     _turn(
+        "told",
+        r"\b[Tt]old\b(?! apart|:)",
+        "reported, shown, sent, called with",
+        "What changed is told once.",
+        "Two runs of one name are told apart by their folders.",
+    ),
+    _turn(
         "three clauses with semicolons",
         r";.*;",
         "two or three sentences, or a list",

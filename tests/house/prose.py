@@ -24,6 +24,7 @@ _CODE = "\x00"
 """Stands for a code span: it can begin a sentence, and is no word."""
 _WORD = re.compile(r"[^\W_](?:[\w'’/.,:%+-]*\w)?%?")
 _SECTION = re.compile(r"^(Args|Arguments|Attributes|Returns|Raises|Yields|Examples?|Note):$")
+_COLUMNS = re.compile(r"\S {2,}\S")
 _ITEM = re.compile(r"^ {4}(?! )")
 
 
@@ -111,7 +112,7 @@ def _sentence(text: str, path: str, line: int) -> Sentence:
 
 
 def _docstring_as_markdown(text: str) -> str:
-    """A docstring with its examples as code, and each entry of a section as a paragraph of its own.
+    """A docstring without examples and drawings, each entry of a section as a paragraph of its own.
 
     The number of lines stays the same up to the first entry, so that line numbers are near.
     """
@@ -129,5 +130,6 @@ def _docstring_as_markdown(text: str) -> str:
             lines += ["", line.strip()]
         else:
             in_section = in_section and (not line or line.startswith(" "))
-            lines.append(line.strip() if in_section else line)
+            is_drawing = not in_section and (line.startswith("    ") or _COLUMNS.search(line))
+            lines.append("" if is_drawing else line.strip() if in_section else line)
     return "\n".join(lines)

@@ -29,7 +29,7 @@ class EventConsumer(Protocol):
     refolded: set[TopicPartition]
 
     def assignment(self) -> AbstractSet[TopicPartition]:
-        """The partitions assigned now, those of changelogs included."""
+        """The partitions assigned now, changelogs included."""
 
     def highwater(self, place: TopicPartition, /) -> int | None:
         """Where a partition ends, as of the last fetch; None before one."""

@@ -73,7 +73,7 @@ class TopicRecreated(RuntimeError):
 
 
 Written = Callable[[str, int, int, Sequence[ProducerRecord]], None]
-"""Told of records that were acknowledged: topic, partition, offset of the first, records."""
+"""Called with records that were acknowledged: topic, partition, offset of the first, records."""
 
 
 class Producer:
@@ -166,7 +166,7 @@ class Producer:
         return failures
 
     async def _renew(self) -> None:
-        """A new producer: after a refusal, the sequence numbers of the old one have a gap for ever."""
+        """A new producer: after a refusal, the sequence numbers of the old one have a lasting gap."""
         self._out_of_order = False
         old, self._producer = self._producer, self._new_producer()
         await old.stop()
@@ -183,7 +183,7 @@ class Producer:
         )
 
     def written_to(self, topic: str, partition: int) -> int:
-        """The offset after the last record that was written here, 0 if none was."""
+        """The offset after the last record that was written here, 0 without one."""
         return self._written_to.get((topic, partition), 0)
 
     def note_ends(self, ends: Mapping[tuple[str, int], int]) -> None:

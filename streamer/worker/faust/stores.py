@@ -1,9 +1,9 @@
 """Where the tables keep their rows: in memory, or in RocksDB on local disk. Both keep partitions apart.
 
-A store knows up to which offset of the changelog it is complete, partition by partition. What the worker
-writes itself counts only where nobody else's records lie between: recovery begins behind that offset, and
-must not pass over what others wrote. A row enters the store when the changelog has it, never before: a page
-that only a local disk knows would make its events look saved.
+A store knows up to which offset of the changelog it is complete, partition by partition. The worker's own
+writes count only without records of others between them: recovery begins behind that offset, and must not
+pass over the others' records. A row enters the store when the changelog has it, never before: a page that
+only a local disk knows would make its events look saved.
 """
 
 from __future__ import annotations

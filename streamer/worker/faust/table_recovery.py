@@ -1,4 +1,4 @@
-"""How Faust recovers the tables from their changelogs, with its faults mended."""
+"""How Faust recovers the tables from their changelogs, with its faults fixed."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def rebalances(app: Any) -> int:
 
 
 class PatientRecovery(Recovery):
-    """Faust's recovery, with three of its faults mended.
+    """Faust's recovery, with three of its faults fixed.
 
-    - When one of its timeouts passes, it takes that for a stop and ends without a word: the worker would
-      hold its partitions for ever and never fold a record. Here nothing times out but the client's calls.
+    - When one of its timeouts passes, it takes that for a stop and ends without a word. The worker would then
+      hold its partitions and never fold a record. Here nothing times out but the client's calls.
     - It resumes the event partitions before it seeks them to their committed offsets, and clears the queues
-      of the streams after that: records fetched in between are lost until the next rebalance. Here the
+      of the streams after that. So records fetched in between are lost until the next rebalance. Here the
       event partitions are resumed last.
     - It swallows the news of another rebalance while it reads changelogs, and completes with what it has
       until then. Here that ends quietly: the recovery that the other rebalance asked for follows.

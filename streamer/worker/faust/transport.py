@@ -163,7 +163,7 @@ class Consumer(driver.Consumer):
             await super()._add_gap(tp, offset_from, offset_to)
 
     async def on_partitions_revoked(self, revoked: set[Any]) -> None:
-        """Forget what was handed on: whoever owns the partitions next reads it again."""
+        """Forget the records that were handed on: the next owner of the partitions reads them again."""
         self.handed.forget(revoked)
         await super().on_partitions_revoked(revoked)
         self.handed.forget(revoked)
@@ -172,8 +172,8 @@ class Consumer(driver.Consumer):
     async def perform_seek(self) -> None:
         """Back to the committed offsets: what was handed on since is read again.
 
-        Faust leaves partitions without a committed offset where they are. What was fetched of them and
-        dropped in a rebalance would never be read: they go back to their beginning.
+        Faust leaves partitions without a committed offset where they are. Records that were fetched of them
+        and dropped in a rebalance would never be read, so they go back to their beginning.
         """
         self.handed.forget()
         await super().perform_seek()
@@ -204,7 +204,7 @@ class Consumer(driver.Consumer):
         return Committed(found[place].offset, by_others=not told)
 
     async def highwaters(self, *partitions: Any) -> Mapping[Any, int]:
-        """Ends of the partitions; on the embedded broker as told by fetches (`streamer.kafka.reader`)."""
+        """Ends of the partitions; on the embedded broker as fetches report them (`streamer.kafka.reader`)."""
         reported: Mapping[Any, int] = await super().highwaters(*partitions)
         if not self.transport.settings.embedded:
             return reported

@@ -31,7 +31,7 @@ class TopicDeleted(RuntimeError):
 
 
 class TopicWatch:
-    """Checks the topics every 15 seconds; not on the embedded broker, which nobody else administers.
+    """Checks the topics every 15 seconds; not on the embedded broker, which has no other administrator.
 
     Attributes:
         finite: a sentence about the retention of the event topic, None if it keeps its events.
@@ -43,7 +43,7 @@ class TopicWatch:
         self._events = Names(settings.namespace).trial_events
 
     async def watch(self) -> None:
-        """Check for ever; wait while the broker is away.
+        """Check until cancelled; wait while the broker is away.
 
         Raises:
             TopicDeleted, TopicMismatch: the worker cannot go on.

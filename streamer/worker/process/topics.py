@@ -26,7 +26,8 @@ COMPACTED = {
 } | ROOM
 """Small segments and a low dirty ratio: otherwise compaction never reaches a changelog of this size.
 
-Tombstones stay for a day: whoever reads on from local rows (`stores.TRUST_SECONDS`) must still see them.
+Tombstones stay for a day: a worker that reads on from local rows (`stores.TRUST_SECONDS`) must still see
+them.
 """
 
 

@@ -92,7 +92,7 @@ class Checkpoint:
         return replace(self, lost=(*self.lost, (first, end))) if first < end else self
 
     def what_is_lost(self, partition: int) -> str | None:
-        """A sentence about the events that are lost, None if none are.
+        """A sentence about the lost events, None without any.
 
         >>> print(Checkpoint(lost=((3, 5),)).what_is_lost(1))  # doctest: +ELLIPSIS
         partition 1: events were deleted from the log before they were folded, at offsets 3 to 4; ...

@@ -1,8 +1,8 @@
 """Runs that get no events leave memory, and come back when one arrives.
 
-What stays of a closed run are the names of its state pages and of its summaries, which the tables hold. An
-event for it is handed back by the pipeline; then the run is joined from its pages again, or, where the
-tables have lost one, folded again from the event log.
+What stays of a closed run are the names of its state pages and of its summaries, which the tables hold. The
+pipeline hands back an event for it. Then the run is joined from its pages again, or, where the tables have
+lost one, folded again from the event log.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CLOSED_PER_TURN = 200
 
 
 class IdleRuns:
-    """Closes runs and opens them again. Whoever calls holds the processor's lock.
+    """Closes runs and opens them again. The caller holds the processor's lock.
 
     Args:
         now: clock, in seconds.
@@ -66,7 +66,7 @@ class IdleRuns:
             heard[run_id] = moment
 
     def recovered(self, partition: Partition) -> None:
-        """Nobody knows when runs got their last events: it is taken to be when those happened."""
+        """When runs got their last events is not stored; the times of those events stand in."""
         ahead = self._wall() - self._now()
         for run_id in partition.pipeline.runs():
             with partition.guard(run_id):

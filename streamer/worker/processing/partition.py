@@ -59,7 +59,7 @@ class Partition:
         pipeline: its runs.
         position: offset of the next event to fold.
         catch_up_to: position at which the state is consistent again.
-        silent_to: rejections of events before this offset, and events to send on, are out already.
+        silent_to: rejections of events before this offset, and events to send on, were published already.
         pending_checkpoint: checkpoint to write once the state is whole, None if it is written.
         checkpoint: what the checkpoint among the pages says, or will say.
         refill: every scored trial is published again: their topic has lost some.

@@ -1,10 +1,11 @@
 """The processor: batches of events in, everything that follows from them out, then done.
 
 The batches that are there at once are processed together, whatever their partitions: they share their
-writes. State pages are acknowledged first; then rejections and forwarded records; then summaries, scored
-trials and news, and Redis beside them. That is done at once or, with a backlog, for several turns together
-(`publish_rate`) and some runs at a time (`publish_queue`). Batches are done when all runs that they touched
-are published and the pages that others replaced are removed. Whatever fails or is cancelled, nothing more is
+writes. State pages are acknowledged first. Rejections and forwarded records follow. Then come summaries,
+scored trials and news, and Redis beside them. That is done at once or, with a backlog, for several turns
+together (`publish_rate`) and some runs at a time (`publish_queue`). Batches are done when all runs that they
+touched are published and the pages that others replaced are removed. Whatever fails or is cancelled, nothing
+more is
 acknowledged: the worker ends, and the next owner folds the batches again.
 """
 

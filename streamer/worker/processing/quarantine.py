@@ -1,9 +1,9 @@
 """Runs that cannot be folded, scored, saved or published: set apart, so that all others go on.
 
 An exception in what is computed for one run drops that run from memory (`Partition.guard`, `Pipeline.fold`).
-Before the events that led there count as done, this writes it down: a record among the state pages, so that
-the next owner of the partition holds the run back too; the reason in each of its last good summaries; and a
-rejection with the event, where one can be named. `repair` folds such a run again.
+Before the events that led there count as done, this writes it down in three places. A record among the state
+pages holds the run back with the next owner of the partition, too. Each of its last good summaries gets the
+reason. A rejection has the event, where one can be named. `repair` folds such a run again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class QuarantineWriter:
         """Write records of runs; a run of which the broker refuses one for its size is set apart.
 
         Args:
-            partitions: those of the records, by number.
+            partitions: of the records, by number.
             records: keyed by run, see `run_of`.
         """
         try:
@@ -146,7 +146,7 @@ def _shown(failure: Failure) -> tuple[str, str]:
 
 
 def rejection_of(failure: Failure, silent_to: int) -> list[Rejected]:
-    """The event at which a run failed, with its bytes; [] if none can be named, or it is out already."""
+    """The event at which a run failed, with its bytes; [] if it cannot be named, or was published already."""
     if failure.record is None or failure.record.offset < silent_to:
         return []
     return [reject(failure.record, set_apart(failure), failure.run_id)]

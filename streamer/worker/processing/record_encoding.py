@@ -71,14 +71,14 @@ class RecordEncoder:
         return [ProducerRecord(self._names.trial_rejections, partition, r.key, r.value) for r in rejections]
 
     def without_bytes(self, records: Iterable[ProducerRecord]) -> list[ProducerRecord]:
-        """Those of these records that are rejections, without the bytes of what they reject."""
+        """The rejections among these records, without the bytes of what they reject."""
         rejections = [record for record in records if record.topic == self._names.trial_rejections]
         bodies = [orjson.loads(rejection.value or b"{}") for rejection in rejections]
         values = [orjson.dumps(body | {"source_value_base64": None}) for body in bodies]
         return [one._replace(value=value) for one, value in zip(rejections, values, strict=True)]
 
     def differs(self, change: SummaryChange) -> bool:
-        """True if the table does not say what this summary says, but for when it was last touched."""
+        """True if the table does not say what this summary says, except for when it was last touched."""
         value = self._tables.summaries[change.kind].get(change.key)
         if value is None or change.summary is None:
             return value is not change.value

@@ -1,7 +1,7 @@
 """The directory of a worker that keeps its tables on local disk.
 
-Under the data directory: `state/NAMESPACE/LOG/N`. LOG names the log that the rows were recovered from, so
-that rows of a broker that was set up anew are not taken for rows of the one before. N is the first number
+Under the data directory: `state/NAMESPACE/LOG/N`. LOG names the log that the rows were recovered from. So
+rows of a broker that was set up again are not taken for rows of the one before. N is the first number
 that no other worker of this machine holds: workers may share a data directory.
 """
 

@@ -1,7 +1,8 @@
-"""Folds runs again from the event log: whole, if somebody asks; or what was well of one in quarantine.
+"""Folds runs again from the event log: a whole run on request, or the healthy part of one in quarantine.
 
-A run in quarantine keeps its last good summaries. If it has none yet (it failed in the first batch, or the
-embedded stack, which keeps events alone, was started again), they are made of the events before it failed.
+A run in quarantine keeps its last good summaries. Some have no summaries yet: the run failed in the first
+batch, or the embedded stack, which keeps events alone, was started again. Then they are made of the events
+before it failed.
 """
 
 from __future__ import annotations
