@@ -50,7 +50,7 @@ def read_part(run: FoundRun, part: Path, options: ConvertOptions) -> Scan:
     """The trials in a part of a run, except those that only the whole could tell from copies."""
     scan = Scan([run])
     events = list(convert_part(run, part, options, scan.report))
-    reading.trials = list(_trials(events, reading.report))
+    scan.trials = list(_trials(events, scan.report))
     return scan
 
 
