@@ -34,7 +34,7 @@ PREFIXES = 64
 """So many prefixes of the order are looked at: every ceil(jN/64) trials."""
 
 _UNSURE = 1e-6
-"""A logarithm this close to 0 is not trusted: integers decide. Rounding is far below up to a million trials."""
+"""A logarithm this close to 0 is not trusted: integers decide. Rounding errors are far smaller."""
 
 _CACHED = 1 << 16
 """Ends that are remembered: 64 prefixes with two ends each, of 500 looks."""
