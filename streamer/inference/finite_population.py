@@ -70,6 +70,16 @@ class Passes:
         """
         return quotient(self.low, self.planned), quotient(self.high, self.planned)
 
+    def grown(self, later: Sequence[Outcome]) -> Passes:
+        """The same for a plan with more trials, which are counted both ways; an empty one stays empty.
+
+        >>> Passes(13, 76, 89).grown([True, None])
+        Passes(low=14, high=78, planned=91)
+        """
+        passed = later.count(True)
+        perhaps = 0 if self.empty else later.count(None)
+        return Passes(self.low + passed, self.high + passed + perhaps, self.planned + len(later))
+
 
 def final(
     outcomes: Sequence[Outcome], planned: int, later: Sequence[Outcome] = (), alpha: Fraction = ALPHA
@@ -105,9 +115,7 @@ def final(
     for seen, passed, unknown in _at_prefixes(outcomes, planned):
         low = max(low, _lowest(planned, seen, passed, *chance))
         high = min(high, planned - _lowest(planned, seen, seen - passed - unknown, *chance))
-    more = later.count(True)
-    perhaps = 0 if low > high else later.count(None)  # must not hide that the first plan has no answer
-    return Passes(low + more, high + more + perhaps, planned + len(later))
+    return Passes(low, high, planned).grown(later)
 
 
 def final_without_order(
@@ -157,17 +165,16 @@ def lowest(planned: int, seen: int, passed: int, alpha: Fraction = ALPHA) -> int
 
 
 def highest(planned: int, seen: int, passed: int, alpha: Fraction = ALPHA) -> int:
-    """U(S,s): the largest such number. The trials that do not pass have `lowest` too: it is all the others.
+    """U(S,s): the largest such number. As many as possible pass if as few as possible do not.
 
-    >>> highest(89, 10, 5), highest(89, 45, 20), highest(500, 400, 300), highest(89, 0, 0), highest(89, 89, 38)
-    (76, 54, 391, 89, 38)
+    >>> highest(89, 10, 5), highest(89, 45, 20), highest(500, 400, 300), highest(89, 0, 0)
+    (76, 54, 391, 89)
     """
     return planned - lowest(planned, seen, seen - passed, alpha)
 
 
 def possible(planned: int, seen: int, passed: int, final_passes: int, alpha: Fraction = ALPHA) -> bool:
-    """Whether so many passes in the end agree with so many passes among those seen: the definition, in
-    integers.
+    """Whether so many passes in the end agree with those seen: the definition of inference 5, in integers.
 
     >>> [possible(89, 10, 5, final_passes) for final_passes in (12, 13, 76, 77)]
     [False, True, True, False]
