@@ -96,13 +96,13 @@ def test_a_shuffled_order_fails_one_look_at_outcomes_seldom_enough(size: int, pa
 
 
 def test_passes_that_come_first_or_last_are_caught() -> None:
-    early: list[Outcome] = [True] * 11 + [False] * 11
+    early: list[Outcome] = [*[True] * 11, *[False] * 11]
     assert follows_outcome(early, 88)
     assert follows_outcome(early[::-1], 88)
 
 
 def test_a_look_takes_exactly_its_prefix_once_that_is_closed() -> None:
-    early: list[Outcome] = [True] * 11 + [False] * 11
+    early: list[Outcome] = [*[True] * 11, *[False] * 11]
     assert not follows_outcome(early[:21], 88)
     assert not follows_outcome([*early[:5], None, *early[6:], *early], 88)
     assert follows_outcome([*early, None, *[True] * 30], 88)
@@ -110,14 +110,14 @@ def test_a_look_takes_exactly_its_prefix_once_that_is_closed() -> None:
 
 
 def test_a_look_that_failed_stays_failed() -> None:
-    early: list[Outcome] = [True] * 11 + [False] * 11
+    early: list[Outcome] = [*[True] * 11, *[False] * 11]
     later: list[Outcome] = [False, True] * 33
     assert follows_outcome([*early, *later], 88)
 
 
 def test_shuffled_orders_fail_in_at_most_one_percent() -> None:
     choice = random.Random(18)
-    outcomes: list[Outcome] = [True] * 38 + [False] * 51
+    outcomes: list[Outcome] = [*[True] * 38, *[False] * 51]
     failed = sum(follows_outcome(choice.sample(outcomes, 89), 89) for _ in range(2_000))
     assert failed <= 0.01 * 2_000 + 13  # and three standard deviations
 
