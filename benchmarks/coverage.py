@@ -1,6 +1,7 @@
 """How often intervals of the final pass rate miss it while a run goes on, in simulated runs.
 
     python -m benchmarks.coverage [--runs N] [--seed N]
+    python -m benchmarks.coverage --picture [--seed N]
 
 Each run plans 89 trials, of which 38 would pass. Failures run three times as long. After each event three
 intervals are compared with the true final pass rate. A run counts as missed if an interval ever misses it:
@@ -10,7 +11,7 @@ intervals are compared with the true final pass rate. A run counts as missed if 
 - Wilson's, on finished trials, as most tools print it.
 
 All levels are 95 %. A trial without a final value keeps the outcome that it would have had. The same seed
-prints the same table.
+prints the same table. `--picture` draws one run instead.
 """
 
 from __future__ import annotations
@@ -32,15 +33,18 @@ PLANNED, PASSES = 89, 38
 FAILURES_TAKE = 3.0
 CONCURRENCIES = (8, 32)
 ALLOWED = 0.05
+COLUMNS = 48
+"""Of the picture, from 0 to 1."""
+
 Z = normal(Fraction(1, 20))
 
 Event = tuple[int, Outcome]
-"""A trial, by its number in the planned order, and what is known of it from now on."""
+"""A trial, by its number in the planned order, and its outcome as known from now on."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """What happens in a run besides passing and failing. Shares are those of (failures, passes).
+    """What happens in a run besides passing and failing. Each share is one of failures and one of passes.
 
     Attributes:
         name: as the table says it.
@@ -186,12 +190,41 @@ def coverage(scenario: Scenario, runs: int, seed: int) -> Missed:
     return Missed(*(sum(column) / runs for column in zip(*found, strict=True)))
 
 
+def picture(seed: int) -> Iterator[str]:
+    """One run, a line for every tenth result: hard bounds as dots, `final` as dashes, the end as |."""
+    choice = Random(str(seed))
+    outcomes = outcomes_of(SCENARIOS[0], choice)
+    known: list[Outcome] = [None] * PLANNED
+    yield "results in   so far   0" + " " * 22 + ".5" + " " * 23 + "1   final"
+    for number, (trial, outcome) in enumerate(events(SCENARIOS[0], outcomes, choice), 1):
+        known[trial] = outcome
+        if number % 10 and number < PLANNED:
+            continue
+        found, passed = final(known, PLANNED), known.count(True)
+        line = [" "] * (COLUMNS + 1)
+        mark(line, passed, PLANNED - known.count(False), ".")
+        mark(line, found.low, found.high, "-")
+        mark(line, PASSES, PASSES, "|")
+        low, high = found.rates()
+        yield f"{number:10}   {passed / number:6.3f}   {''.join(line)}  [{low:.3f}, {high:.3f}]"
+
+
+def mark(line: list[str], low: int, high: int, sign: str) -> None:
+    """Draw a range of passes."""
+    for column in range(low * COLUMNS // PLANNED, high * COLUMNS // PLANNED + 1):
+        line[column] = sign
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; 1 if `final` misses in more than 5 % of the shuffled runs of any row, else 0."""
     parser = argparse.ArgumentParser(description="How often intervals miss the final pass rate at any look.")
     parser.add_argument("--runs", type=int, default=2_000, help="simulated runs for each row (2000)")
     parser.add_argument("--seed", type=int, default=18, help="of all chance (18)")
+    parser.add_argument("--picture", action="store_true", help="draw one run instead")
     options = parser.parse_args(arguments)
+    if options.picture:
+        print("\n".join(picture(options.seed)))
+        return 0
     print(f"{options.runs:,} runs for each row, seed {options.seed}\n")
     print("| in the run | at once | `final` | same, on finished trials | Wilson, on finished trials |")
     print("|---|---|---|---|---|")

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from streamer.inference.finite_population import ALPHA
 from streamer.inference.quantiles import student_t
 from streamer.stats.errors import StatsError
-from streamer.stats.numbers import quotient, root_of_quotient
+from streamer.stats.exact_sum import quotient, root_of_quotient
 from streamer.stats.pass_at_k import Counts
 
 
@@ -118,8 +118,8 @@ def rate_interval(counts: Clusters, alpha: Fraction = ALPHA) -> Interval | None:
     """Wilson's interval of a pass rate with as many trials as the clusters are worth (inference 6).
 
     They are worth n* = min(n, p(1-p) / se^2) (Korn and Graubard, 1998). Tasks that agree perfectly, with an
-    error of 0, are worth n. If all trials passed, or none, nothing can be learnt of how alike they are: one
-    trial for each task. The quantile is that of t with G-1 degrees of freedom.
+    error of 0, are worth n. If all trials passed, or none, they cannot show how alike they are, and are worth
+    one trial for each task. The quantile is Student's, with G-1 degrees of freedom.
 
     Args:
         counts: their `total` is the number of passes.
@@ -199,7 +199,7 @@ def repeats(counts: Counts) -> Repeats | None:
 
 
 def task_error(counts: Counts) -> float | None:
-    """What is left of the standard error without the noise of repeats: how much the tasks differ.
+    """The standard error without the noise of repeats: how much the tasks differ.
 
     sqrt(max(0, clustered^2 - repeat^2)); None with fewer than two tasks, or where a task has one attempt
     only.

@@ -12,8 +12,9 @@ from fractions import Fraction
 from typing import NamedTuple, TypeVar
 
 from streamer.stats.errors import StatsError
-from streamer.stats.numbers import middle_of, quotient
+from streamer.stats.exact_sum import quotient
 from streamer.stats.pass_at_k import pass_at_k
+from streamer.stats.ranked import middle_of
 
 _Label = TypeVar("_Label")
 
@@ -72,7 +73,7 @@ def mean(total: Fraction | float, known: int, planned: int) -> Reach:
     """The mean of values from 0 to 1 over all planned trials: the missing ones all 0, or all 1.
 
     Args:
-        total: sum of the known values; exact, so that both ends are the mean itself once none is missing.
+        total: sum of the known values; exact, so that both ends are the mean itself once all values are in.
         known: how many there are; `planned` at least as many, and at least 1, or StatsError.
 
     >>> mean(1.5, known=2, planned=4)

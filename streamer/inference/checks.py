@@ -1,8 +1,8 @@
 """Whether an order follows what it must not follow (inference 5, checks).
 
-Both checks compare the square of a normal score with that of its quantile, in integers and fractions: no
-rounding decides. An order that passes them is not shown to be shuffled; a declared shuffle stays what the
-interval rests on.
+Both checks compare the square of a normal score with the square of its quantile, in integers and fractions.
+So no rounding decides. An order that passes them is not shown to be shuffled: the interval rests on the
+declared shuffle.
 """
 
 from __future__ import annotations

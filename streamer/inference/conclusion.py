@@ -21,7 +21,7 @@ class FinalMissing(StrEnum):
     PLAN_EXCEEDED = "plan_exceeded"
     """There are more trials than planned."""
     ORDER_CHOSEN = "order_chosen"
-    """The order was chosen by what is known of the tasks."""
+    """The order was chosen by something known about the tasks."""
     ORDER_UNKNOWN_IN_PART = "order_unknown_in_part"
     """Some trials have no place in the order, and the run declared no shuffle with a concurrency."""
     ATTEMPTS_TOGETHER = "attempts_together"
@@ -77,7 +77,7 @@ def conclude(
     Args:
         run: its name, for ties.
         plan: the first plan.
-        trials: those of the first plan that have started, have a result, or have a place in the queue.
+        trials: of the first plan, if they have started, have a result, or have a place in the queue.
         later: outcomes of all trials that joined the plan after the run had begun.
         alpha: chance of an interval that ever misses.
 

@@ -7,8 +7,10 @@ among its s trials,
     (N+1) * C(M,S) * C(N-M,s-S) / C(N+1,s+1)
 
 is how much better M explains the prefix than a prior under which every M from 0 to N is equally likely. For
-the true M this ratio is a martingale of mean 1, so it ever falls to alpha with probability alpha at most
-(Waudby-Smith and Ramdas, "Confidence sequences for sampling without replacement", arXiv 2006.04347, 2020).
+the true M this ratio is a martingale of mean 1. So the probability that it ever falls to alpha is alpha at
+most. Source: Waudby-Smith and Ramdas, "Confidence sequences for sampling without replacement", 2020, arXiv
+2006.04347.
+
 The M above alpha are a range without gaps. A trial without a final value is counted both ways, as failed for
 the lower end and as passed for the upper end. So it does not matter what decides which trials are still
 unknown.
@@ -25,7 +27,7 @@ from itertools import pairwise
 from math import comb, lgamma, log
 
 from streamer.stats.errors import StatsError
-from streamer.stats.numbers import quotient
+from streamer.stats.exact_sum import quotient
 
 ALPHA = Fraction(1, 20)
 """Chance that an interval ever misses, exact. Everything that is published has the level 95 %."""

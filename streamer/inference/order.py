@@ -1,7 +1,7 @@
 """The order in which trials were planned: what the interval of the final pass rate rests on (inference 3).
 
-The order is that of the queue, never that of the results: failures run longer, so finished trials are the
-lucky ones.
+The queue gives the order, never the results: failures run longer, so the trials that finish first pass too
+often.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class OrderKind(StrEnum):
     SHUFFLED = "shuffled"
     """At random, with no look at results."""
     CHOSEN = "chosen"
-    """By what is known of the tasks: the longest first, by difficulty, by another agent's results."""
+    """By something known about the tasks: the longest first, by difficulty, by another agent's results."""
     UNKNOWN = "unknown"
-    """Nobody said. It may be the order of the alphabet, or of a benchmark's list."""
+    """The run did not say. It may be the order of the alphabet, or of a benchmark's list."""
 
 
 class Arrangement(StrEnum):
@@ -60,7 +60,7 @@ class Trial(NamedTuple):
 
 
 def hash_shuffled(tasks: Iterable[str], seed: str) -> list[str]:
-    """The tasks in an order that everybody with the same seed gets, and that nobody chose.
+    """The tasks in a random order that everybody with the same seed gets.
 
     Sorted by the sha256 of the seed and the task. A task that stands in the list several times is shuffled as
     several trials. The order of the input does not matter. A task more or less leaves the order of the others
@@ -96,7 +96,7 @@ def in_order(run: str, trials: Iterable[Trial]) -> list[Trial]:
 
 
 def sequence(ordered: Sequence[Trial], planned: int, others: Collection[int] = ()) -> list[Outcome]:
-    """The outcomes as the interval takes them: in order, with an unknown trial at each place that nobody has.
+    """The outcomes as the interval takes them: in order, with an unknown trial at each free place.
 
     Such a trial may have started without our knowing. Of the `planned - len(ordered)` trials that are not
     there, as many as there are gaps are put into them, the first gaps first. That only widens the interval.
@@ -116,7 +116,7 @@ def sequence(ordered: Sequence[Trial], planned: int, others: Collection[int] = (
     expected, spare = 0, planned - len(ordered)
     for trial in ordered:
         if trial.place is not None:
-            while spare and expected < trial.place:
+            while spare > 0 and expected < trial.place:
                 if expected not in others:
                     outcomes.append(None)
                     spare -= 1

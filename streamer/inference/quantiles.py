@@ -42,8 +42,8 @@ def student_t(alpha: Fraction, degrees: int) -> float:
         degrees: 1 or more; otherwise StatsError.
 
     Newton's method from the normal quantile, which is smaller. The probability inside [-t, t] is concave in
-    t, so no step passes the root. That probability is 2 t c 2F1(1/2, (v+1)/2; 3/2; -t^2/v), where c is the
-    density at 0.
+    t, so no step passes the root. With the density c at 0 and Gauss's function F, it is
+    `2 t c F(1/2, (v+1)/2; 3/2; -t^2/v)`.
 
     >>> student_t(Fraction(1, 20), 1), student_t(Fraction(1, 20), 9), student_t(Fraction(1, 20), 10_000)
     (12.706204736174705, 2.2621571627982053, 1.9602012398906263)

@@ -195,8 +195,7 @@ Counts = Iterable[tuple[int, int, int]]
 
 
 def pass_at_k(k: int, counts: Counts) -> tuple[float | None, int]:
-    """The probability that one of k attempts passes, over the tasks with so many (R11), and how many those
-    are.
+    """pass@k over the tasks with at least k attempts (R11), and how many tasks that are.
 
     >>> pass_at_k(2, [(4, 1, 1), (1, 1, 5)])
     (0.5, 1)
@@ -206,11 +205,10 @@ def pass_at_k(k: int, counts: Counts) -> tuple[float | None, int]:
 
 
 def pass_hat_k(k: int, counts: Counts) -> tuple[float | None, int]:
-    """pass^k: the probability that all of k attempts pass, over the tasks with so many, and how many those
-    are.
+    """pass^k over the tasks with at least k attempts, and how many tasks that are.
 
-    The mean of C(c, k) / C(n, k) over the tasks with n >= k (Yao et al., "tau-bench", arXiv 2406.12045,
-    2024); rational, rounded once. None where no task has k attempts.
+    It is the probability that all of k attempts pass (Yao et al., "tau-bench", arXiv 2406.12045, 2024). That
+    is the mean of C(c, k) / C(n, k) over the tasks with n >= k, rounded once. None if no task has k.
 
     >>> [pass_hat_k(k, [(4, 1, 1), (4, 4, 1)]) for k in (1, 4, 8)]
     [(0.625, 2), (0.5, 2), (None, 0)]
@@ -220,8 +218,7 @@ def pass_hat_k(k: int, counts: Counts) -> tuple[float | None, int]:
 
 
 def _all_of_k(k: int, counts: list[tuple[int, int, int]]) -> tuple[int, int, int]:
-    """The chance that k draws from n attempts are all among c of them, as a fraction, and the tasks
-    covered."""
+    """The mean chance that k of n attempts are all among c of them, as a fraction, and the tasks covered."""
     draws = {n: comb(n, k) for n, _, _ in counts if n >= k}
     common = lcm(*draws.values())
     covered = ways = 0

@@ -41,6 +41,14 @@ def test_an_exit_code_says_that_a_row_missed_too_often(monkeypatch: pytest.Monke
     assert main(["--runs", "2"]) == 1
 
 
+def test_a_picture_shows_one_run_from_its_tenth_result_to_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--picture", "--seed", "3"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [int(line.split()[0]) for line in lines[1:]] == [*range(10, 89, 10), 89]
+    assert len({line.index("|") for line in lines[1:]}) == 1
+    assert lines[-1].endswith("[0.427, 0.427]")
+
+
 def test_a_seed_repeats_its_shares() -> None:
     assert coverage(SCENARIOS[0], 20, seed=3) == coverage(SCENARIOS[0], 20, seed=3)
 

@@ -14,7 +14,8 @@ from tests.house.repository import ROOT, pyproject, tracked_files
 
 TOOLS = pyproject()["tool"]
 CONTRACTS: list[dict[str, Any]] = TOOLS["importlinter"]["contracts"]
-LAYERS, CORE, INFERENCE, FAUST, ROOMS, CIRCLES, KAFKA, REDIS, BASE = (contract["name"] for contract in CONTRACTS)
+NAMES = [contract["name"] for contract in CONTRACTS]
+LAYERS, CORE, INFERENCE, FAUST, ROOMS, CIRCLES, KAFKA, REDIS, BASE = NAMES
 CORE_CONTRACT = CONTRACTS[1]
 BANNED: dict[str, dict[str, str]] = TOOLS["ruff"]["lint"]["flake8-tidy-imports"]["banned-api"]
 EXEMPT = [
