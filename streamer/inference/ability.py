@@ -1,5 +1,4 @@
-"""How good an agent is on tasks like these: errors and intervals that take the tasks as a sample (inference
-6).
+"""How good an agent is on tasks like these: the tasks are a sample (inference 6).
 
 Attempts at one task are alike, so the task is the unit: every error is clustered by task (Miller, "Adding
 error bars to evals", arXiv 2411.00640, 2024). All of it follows from the attempts and the passes of each
@@ -10,9 +9,9 @@ machine.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import isfinite
+from math import isfinite, lcm
 from typing import NamedTuple
 
 from streamer.inference.finite_population import ALPHA
@@ -65,7 +64,37 @@ class Clusters:
         >>> Clusters.of_sums([(2, 0.5), (1, 0.25)]).total
         Fraction(3, 4)
         """
-        return cls._of((n, _exact(total), 1) for n, total in sums)
+        held = [(n, *_exact(total)) for n, total in sums]
+        unit = lcm(*(denominator for _, _, denominator in held))  # all sums become whole: fractions are slow
+        found = cls._of((n, numerator * (unit // denominator), 1) for n, numerator, denominator in held)
+        total, squares, products = found.total, found.squares, found.products
+        return replace(
+            found,
+            total=Fraction(total, unit),
+            squares=Fraction(squares, unit**2),
+            products=Fraction(products, unit),
+        )
+
+    def __add__(self, other: Clusters) -> Clusters:
+        """Both together; their tasks must be different ones.
+
+        >>> Clusters.of_counts([(2, 1, 1)]) + Clusters.of_counts([(3, 3, 1)])
+        Clusters(tasks=2, trials=5, sizes=13, total=4, squares=10, products=11)
+        """
+        a, b = self, other
+        return Clusters(
+            a.tasks + b.tasks,
+            a.trials + b.trials,
+            a.sizes + b.sizes,
+            a.total + b.total,
+            a.squares + b.squares,
+            a.products + b.products,
+        )
+
+    def __sub__(self, other: Clusters) -> Clusters:
+        """Undo one `+` of the other: its tasks must be among these, with the same trials."""
+        b = other
+        return self + Clusters(-b.tasks, -b.trials, -b.sizes, -b.total, -b.squares, -b.products)
 
     def mean(self) -> float | None:
         """The mean over all trials; None of nothing."""
@@ -98,11 +127,8 @@ class Clusters:
         return Fraction(self.total) / self.trials
 
     @classmethod
-    def _of(cls, parts: Iterable[tuple[int, Fraction | int, int]]) -> Clusters:
-        tasks = trials = sizes = 0
-        total: Fraction | int = 0
-        squares: Fraction | int = 0
-        products: Fraction | int = 0
+    def _of(cls, parts: Iterable[tuple[int, int, int]]) -> Clusters:
+        tasks = trials = sizes = total = squares = products = 0
         for n, c, times in parts:
             if n:
                 tasks += times
@@ -234,10 +260,10 @@ def _wilson_high(passed: Fraction, worth: Fraction, square: Fraction) -> Fractio
     return (2 * worth * passed + square + root) / (2 * (worth + square))
 
 
-def _exact(total: Fraction | float) -> Fraction:
+def _exact(total: Fraction | float) -> tuple[int, int]:
     if isinstance(total, float) and not isfinite(total):
         raise StatsError.unfit("Clusters", total, "finite sums")
-    return Fraction(total)
+    return total.as_integer_ratio()
 
 
 def _rounded(value: Fraction) -> float:

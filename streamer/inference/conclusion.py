@@ -13,8 +13,7 @@ from streamer.inference.order import Arrangement, OrderKind, Trial, arrangement,
 
 
 class FinalMissing(StrEnum):
-    """Why there is no interval of the final pass rate. The hard bounds always hold. The first that applies is
-    said."""
+    """Why there is no interval of the final pass rate: the first reason here that applies."""
 
     NO_PLAN = "no_plan"
     """The run did not say how many trials it plans."""
@@ -33,8 +32,7 @@ class FinalMissing(StrEnum):
     NOTHING_YET = "nothing_yet"
     """No trial has a final value."""
     EMPTY = "empty"
-    """No final pass rate agrees with all that was seen: the order follows the outcomes, or they changed over
-    time."""
+    """No final pass rate agrees with all results: the order follows outcomes, or these changed over time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,10 +88,12 @@ def in_order(run: str, trials: Iterable[Trial]) -> list[Trial]:
     >>> [trial.slot for trial in in_order("nightly", trials)]
     ['z', 'y', 'x']
     """
-    ordered = []
-    for _, tied in groupby(sorted(trials, key=_place), key=_place):
-        same = list(tied)
-        ordered += sorted(same, key=lambda trial: _digest(run, trial.slot)) if len(same) > 1 else same
+    ordered = sorted(trials, key=_place)
+    times = Counter(trial.place for trial in ordered)
+    if len(times) < len(ordered):
+        ordered.sort(
+            key=lambda trial: (_place(trial), _digest(run, trial.slot) if times[trial.place] > 1 else b"")
+        )
     return ordered
 
 

@@ -72,8 +72,7 @@ def _exact(context: Any, number: Fraction) -> Any:
 
 
 def _context(alpha: Fraction) -> Any:
-    """mpmath's numbers with our precision; a context of our own, because the library's is shared and can
-    change."""
+    """mpmath's numbers with our precision, in a context of our own: the library's own one is shared."""
     if not 0 < alpha < 1:
         raise StatsError.unfit("a quantile", alpha, "a probability between 0 and 1, both excluded")
     from mpmath import MPContext  # here: it takes 40 milliseconds that no command should wait for in vain

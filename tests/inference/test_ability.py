@@ -132,6 +132,21 @@ def test_counts_and_sums_of_ones_and_zeros_are_the_same(tasks: list[list[bool]])
     assert Clusters.of_sums(sums) == Clusters.of_counts(counted(tasks))
 
 
+SUMS = st.lists(st.tuples(st.integers(1, 5), st.floats(-1e30, 1e30)), max_size=12)
+
+
+@examples(100)
+@given(sums=SUMS, more=SUMS)
+def test_clusters_are_added_and_taken_back_exactly(
+    sums: list[tuple[int, float]], more: list[tuple[int, float]]
+) -> None:
+    together = Clusters.of_sums([*sums, *more])
+    assert Clusters.of_sums(sums) + Clusters.of_sums(more) == together
+    assert together - Clusters.of_sums(more) == Clusters.of_sums(sums)
+    exact = [Fraction(total) for _, total in sums]
+    assert Clusters.of_sums(sums).squares == sum((total * total for total in exact), Fraction())
+
+
 @examples(200)
 @given(tasks=OUTCOMES)
 def test_an_interval_holds_its_rate_and_stays_between_0_and_1(tasks: list[list[bool]]) -> None:
