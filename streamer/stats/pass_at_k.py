@@ -145,7 +145,7 @@ class PassAtK:
         expected = max(planned_tasks or 0, self.tasks)
         result: dict[str, dict[str, Any]] = {}
         for k in sizes(most):
-            value, covered = _estimate(k, counts)
+            value, covered = pass_at_k(k, counts)
             result[str(k)] = {"value": value, "tasks_covered": covered, "partial": covered < expected}
         return result
 
@@ -190,18 +190,43 @@ class PassAtK:
                 del counts[before]
 
 
-def _estimate(k: int, counts: list[tuple[int, int, int]]) -> tuple[float | None, int]:
-    """pass@k over the tasks with at least k attempts, and how many those are."""
+Counts = Iterable[tuple[int, int, int]]
+"""(attempts, passes, tasks that have so many); the same numbers may come more than once."""
+
+
+def pass_at_k(k: int, counts: Counts) -> tuple[float | None, int]:
+    """pass@k over the tasks with at least k attempts (R11), and how many tasks that are.
+
+    >>> pass_at_k(2, [(4, 1, 1), (1, 1, 5)])
+    (0.5, 1)
+    """
+    failed, of, covered = _all_of_k(k, [(n, n - c, tasks) for n, c, tasks in counts])
+    return (quotient(of - failed, of), covered) if covered else (None, 0)
+
+
+def pass_hat_k(k: int, counts: Counts) -> tuple[float | None, int]:
+    """pass^k over the tasks with at least k attempts, and how many tasks that are.
+
+    It is the probability that all of k attempts pass (Yao et al., "tau-bench", arXiv 2406.12045, 2024). That
+    is the mean of C(c, k) / C(n, k) over the tasks with n >= k, rounded once. None if no task has k.
+
+    >>> [pass_hat_k(k, [(4, 1, 1), (4, 4, 1)]) for k in (1, 4, 8)]
+    [(0.625, 2), (0.5, 2), (None, 0)]
+    """
+    passed, of, covered = _all_of_k(k, list(counts))
+    return (quotient(passed, of), covered) if covered else (None, 0)
+
+
+def _all_of_k(k: int, counts: list[tuple[int, int, int]]) -> tuple[int, int, int]:
+    """The mean chance that k of n attempts are all among c of them, as a fraction, and the tasks covered."""
     draws = {n: comb(n, k) for n, _, _ in counts if n >= k}
-    if not draws:
-        return None, 0
     common = lcm(*draws.values())
-    covered = passing = 0
+    covered = ways = 0
     for n, c, tasks in counts:
         if n >= k:
             covered += tasks
-            passing += tasks * (draws[n] - comb(n - c, k)) * (common // draws[n])
-    return quotient(passing, covered * common), covered
+            ways += tasks * comb(c, k) * (common // draws[n])
+    return ways, covered * common, covered
 
 
 def sizes(most: int) -> list[int]:

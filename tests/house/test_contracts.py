@@ -14,7 +14,8 @@ from tests.house.repository import ROOT, pyproject, tracked_files
 
 TOOLS = pyproject()["tool"]
 CONTRACTS: list[dict[str, Any]] = TOOLS["importlinter"]["contracts"]
-LAYERS, CORE, FAUST, ROOMS, CIRCLES, KAFKA, REDIS, BASE = (contract["name"] for contract in CONTRACTS)
+NAMES = [contract["name"] for contract in CONTRACTS]
+LAYERS, CORE, INFERENCE, FAUST, ROOMS, CIRCLES, KAFKA, REDIS, BASE = NAMES
 CORE_CONTRACT = CONTRACTS[1]
 BANNED: dict[str, dict[str, str]] = TOOLS["ruff"]["lint"]["flake8-tidy-imports"]["banned-api"]
 EXEMPT = [
@@ -23,6 +24,7 @@ EXEMPT = [
 
 PLANTS = [
     Plant(LAYERS, "streamer/stats/planted.py", "import streamer.score"),
+    Plant(LAYERS, "streamer/inference/planted.py", "import streamer.score"),
     Plant(LAYERS, "streamer/score/planted.py", "import streamer.aggregate"),
     Plant(LAYERS, "streamer/aggregate/planted.py", "import streamer.pipeline"),
     Plant(LAYERS, "streamer/pipeline.py", "import streamer.settings"),
@@ -36,6 +38,8 @@ PLANTS = [
     Plant(LAYERS, "streamer/watch/planted.py", "import streamer.cli"),
     Plant(LAYERS, "streamer/a_new_room/planted.py", ""),
     Plant(LAYERS, "streamer/schemas/planted.py", "import streamer.stats"),
+    Plant(INFERENCE, "streamer/inference/planted.py", "import streamer.schemas"),
+    Plant(INFERENCE, "streamer/inference/planted.py", "import streamer.text"),
     Plant(FAUST, "streamer/worker/processing/planted.py", "import faust"),
     Plant(FAUST, "streamer/worker/app.py", "from faust.types import TP"),
     Plant(FAUST, "streamer/worker/process/planted.py", "from mode import Service"),

@@ -1,0 +1,158 @@
+"""The order in which trials were planned: what the interval of the final pass rate rests on (inference 3).
+
+The queue gives the order, never the results: failures run longer, so the trials that finish first pass too
+often.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from enum import StrEnum
+from hashlib import sha256
+from itertools import groupby, pairwise
+from math import inf
+from typing import NamedTuple
+
+from streamer.inference.finite_population import Outcome
+
+
+class OrderKind(StrEnum):
+    """Where the order comes from, as the run declared before its first trial started."""
+
+    SHUFFLED = "shuffled"
+    """At random, with no look at results."""
+    CHOSEN = "chosen"
+    """By something known about the tasks: the longest first, by difficulty, by another agent's results."""
+    UNKNOWN = "unknown"
+    """The run did not say. It may be the order of the alphabet, or of a benchmark's list."""
+
+
+class Arrangement(StrEnum):
+    """How the attempts at the same task lie in the order."""
+
+    SINGLE = "single"
+    """One attempt at each task."""
+    TOGETHER = "together"
+    """All attempts at a task one after the other. Few tasks are seen early, so there is no interval."""
+    ROUNDS = "rounds"
+    """Every task once, then every task again. The interval then assumes that the attempts are independent."""
+    MIXED = "mixed"
+    """Attempts lie anywhere, as when the trials themselves are shuffled."""
+
+
+class Trial(NamedTuple):
+    """A trial that has started, or that has a place in the queue.
+
+    Attributes:
+        slot: its key. It must tell the trials of an agent:model apart.
+        task: what it attempts.
+        outcome: None without a final value: waiting, running, crashed with retries left, cancelled,
+            retracted, or without its judge's score.
+        place: number in the queue from 0, or the smallest position that a start or a result named; None:
+            unknown.
+    """
+
+    slot: str
+    task: str
+    outcome: Outcome = None
+    place: int | None = None
+
+
+def hash_shuffled(tasks: Iterable[str], seed: str) -> list[str]:
+    """The tasks in a random order that everybody with the same seed gets.
+
+    Sorted by the sha256 of the seed and the task. A task that stands in the list several times is shuffled as
+    several trials. The order of the input does not matter. A task more or less leaves the order of the others
+    as it is.
+
+    Args:
+        tasks: names.
+        seed: any text that was not picked by its result, as the run's name.
+
+    >>> hash_shuffled(["a", "b", "c", "d", "e"], seed="nightly")
+    ['e', 'a', 'c', 'b', 'd']
+    >>> hash_shuffled(["e", "c", "d", "b"], seed="nightly")
+    ['e', 'c', 'b', 'd']
+    """
+    copies = ((task, copy) for task, count in Counter(tasks).items() for copy in range(count))
+    return [task for task, _ in sorted(copies, key=lambda trial: _digest(seed, trial[0], str(trial[1])))]
+
+
+def in_order(run: str, trials: Iterable[Trial]) -> list[Trial]:
+    """The trials by their place; those without one come last.
+
+    Ties go by sha256(run, slot), never by the slot's key: keys may follow difficulty.
+
+    >>> trials = [Trial("x", "x"), Trial("y", "y", place=7), Trial("z", "z", place=0)]
+    >>> [trial.slot for trial in in_order("nightly", trials)]
+    ['z', 'y', 'x']
+    """
+    ordered = sorted(trials, key=_place)
+    times = Counter(trial.place for trial in ordered)
+    if len(times) < len(ordered):
+        ordered.sort(
+            key=lambda trial: (_place(trial), _digest(run, trial.slot) if times[trial.place] > 1 else b"")
+        )
+    return ordered
+
+
+def sequence(ordered: Sequence[Trial], planned: int, others: Collection[int] = ()) -> list[Outcome]:
+    """The outcomes as the interval takes them: in order, with an unknown trial at each free place.
+
+    Such a trial may have started without our knowing. Of the `planned - len(ordered)` trials that are not
+    there, as many as there are gaps are put into them, the first gaps first. That only widens the interval.
+
+    Args:
+        ordered: trials in the order of `in_order`, at most as many as planned.
+        planned: trials of the plan.
+        others: places that belong to trials of other agents or to withdrawn ones. They are no gaps.
+
+    >>> ordered = [Trial("a", "a", True, place=0), Trial("b", "b", False, place=3)]
+    >>> sequence(ordered, planned=9)
+    [True, None, None, False]
+    >>> sequence(ordered, planned=9, others={2}), sequence(ordered, planned=2)
+    ([True, None, False], [True, False])
+    """
+    outcomes: list[Outcome] = []
+    expected, spare = 0, planned - len(ordered)
+    for trial in ordered:
+        if trial.place is not None:
+            while spare > 0 and expected < trial.place:
+                if expected not in others:
+                    outcomes.append(None)
+                    spare -= 1
+                expected += 1
+            expected = max(expected, trial.place + 1)
+        outcomes.append(trial.outcome)
+    return outcomes
+
+
+def arrangement(tasks: Sequence[str]) -> Arrangement:
+    """How the attempts at the same task lie in the order, as far as it is known.
+
+    Args:
+        tasks: the task of each trial, in order.
+
+    >>> [str(arrangement(order)) for order in ("abc", "aabbc", "abcabc", "abacbc")]
+    ['single', 'together', 'rounds', 'mixed']
+    """
+    if len(set(tasks)) == len(tasks):
+        return Arrangement.SINGLE
+    if len([task for task, _ in groupby(tasks)]) == len(set(tasks)):
+        return Arrangement.TOGETHER
+    seen: Counter[str] = Counter()
+    numbers = []
+    for task in tasks:
+        seen[task] += 1
+        numbers.append(seen[task])
+    in_rounds = all(first <= second for first, second in pairwise(numbers))
+    return Arrangement.ROUNDS if in_rounds else Arrangement.MIXED
+
+
+def _place(trial: Trial) -> float:
+    return inf if trial.place is None else trial.place
+
+
+def _digest(*parts: str) -> bytes:
+    return sha256("\0".join(parts).encode()).digest()

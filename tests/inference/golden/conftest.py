@@ -1,0 +1,3 @@
+"""make.py needs inspect_ai, which the tests do not."""
+
+collect_ignore = ["make.py"]
