@@ -8,6 +8,7 @@ explains both, and code cites its sections as "(inference 5)".
 - `order` and `checks`: the order it rests on, how to shuffle, and what speaks against an order.
 - `bounds`: what can still be reached, with no assumption at all.
 - `ability`: errors and intervals that take the tasks as a sample.
+- `comparisons`: two agents on the same tasks, and places of many.
 - `quantiles`: of the normal distribution and of Student's t, the same bits on every machine.
 
 All levels are exact fractions. Equal results give equal bits, because what is computed here enters digests.

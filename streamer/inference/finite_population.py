@@ -84,7 +84,11 @@ class Passes:
 
 
 def final(
-    outcomes: Sequence[Outcome], planned: int, later: Sequence[Outcome] = (), alpha: Fraction = ALPHA
+    outcomes: Sequence[Outcome],
+    planned: int,
+    later: Sequence[Outcome] = (),
+    alpha: Fraction = ALPHA,
+    looks: int = PREFIXES,
 ) -> Passes:
     """Which final numbers of passes are possible (inference 5).
 
@@ -95,6 +99,7 @@ def final(
         later: outcomes of all trials that joined the plan after the run had begun. They are counted both
             ways.
         alpha: chance of an interval that misses at any look, between 0 and 1, exact.
+        looks: how many prefixes are looked at.
 
     Ten trials of a plan of 89, five of them passed, and then one more of which nothing is known:
 
@@ -114,7 +119,7 @@ def final(
         raise StatsError.unfit("final", planned, f"a plan of at least {max(1, len(outcomes))} trials")
     chance = alpha.as_integer_ratio()
     low, high = 0, planned
-    for seen, passed, unknown in _at_prefixes(outcomes, planned):
+    for seen, passed, unknown in _at_prefixes(outcomes, prefixes(planned, looks)):
         low = max(low, _lowest(planned, seen, passed, *chance))
         high = min(high, planned - _lowest(planned, seen, seen - passed - unknown, *chance))
     return Passes(low, high, planned).grown(later)
@@ -148,13 +153,13 @@ def final_without_order(
 
 
 @lru_cache(maxsize=1024)
-def prefixes(planned: int) -> tuple[int, ...]:
-    """How many trials each prefix has: ceil(jN/64) for j = 1 to 64, each once.
+def prefixes(planned: int, looks: int = PREFIXES) -> tuple[int, ...]:
+    """How many trials each prefix has: ceil(jN/looks) for j = 1 to `looks`, each once.
 
     >>> prefixes(5), prefixes(130)[:6], len(prefixes(130)), prefixes(130)[-1]
     ((1, 2, 3, 4, 5), (3, 5, 7, 9, 11, 13), 64, 130)
     """
-    return tuple(sorted({-(-number * planned // PREFIXES) for number in range(1, PREFIXES + 1)}))
+    return tuple(sorted({-(-number * planned // looks) for number in range(1, looks + 1)}))
 
 
 def lowest(planned: int, seen: int, passed: int, alpha: Fraction = ALPHA) -> int:
@@ -184,10 +189,10 @@ def possible(planned: int, seen: int, passed: int, final_passes: int, alpha: Fra
     return _possible(planned, seen, passed, final_passes, *alpha.as_integer_ratio())
 
 
-def _at_prefixes(outcomes: Sequence[Outcome], planned: int) -> Iterator[tuple[int, int, int]]:
+def _at_prefixes(outcomes: Sequence[Outcome], sizes: Sequence[int]) -> Iterator[tuple[int, int, int]]:
     """(trials, passes, unknowns) of each prefix; what is not listed is unknown."""
     passed = failed = 0
-    for start, end in pairwise((0, *prefixes(planned))):
+    for start, end in pairwise((0, *sizes)):
         block = outcomes[start:end]
         passed += block.count(True)
         failed += block.count(False)

@@ -1,0 +1,169 @@
+"""Two agents on the same tasks: published values, the guarantee at any look, and unknown pairs."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import permutations, product
+from math import comb
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.inference.comparisons import (
+    Difference,
+    Pair,
+    Verdict,
+    e_value,
+    e_value_either,
+    evidence_worse,
+    final_difference,
+    gate,
+    places,
+)
+from streamer.inference.finite_population import ALPHA, highest, lowest
+from streamer.stats import StatsError
+from streamer.stats.sign_test import sign_test
+from tests.support.examples import examples
+
+WIN, LOSS, BOTH, NEITHER = Pair(True, False), Pair(False, True), Pair(True, True), Pair(False, False)
+SIDE = st.sampled_from([True, False, None])
+
+
+@pytest.mark.parametrize(
+    ("wins", "ties", "losses", "low", "high"),
+    [(2, 30, 13, -39, 1), (4, 40, 16, -31, -1), (10, 60, 10, -6, 6)],
+)
+def test_one_prefix_of_two_colours_gives_the_published_ends(
+    wins: int, ties: int, losses: int, low: int, high: int
+) -> None:
+    seen, half = wins + ties + losses, ALPHA / 2
+    assert lowest(89, seen, wins, half) - highest(89, seen, losses, half) == low
+    assert highest(89, seen, wins, half) - lowest(89, seen, losses, half) == high
+
+
+@pytest.mark.parametrize(
+    ("wins", "losses", "either", "worse"),
+    [(10, 30, 31.637, 63.228), (0, 8, 28.444, 56.778), (31, 33, 0.15970, 0.19095)],
+)
+def test_e_values_are_the_published_ones(wins: int, losses: int, either: float, worse: float) -> None:
+    digits = 5 if either < 1 else 3
+    assert round(e_value_either(wins, losses), digits) == either
+    assert round(e_value(wins, losses), digits) == worse
+
+
+def test_seven_straight_losses_reject_one_direction() -> None:
+    assert [evidence_worse([LOSS] * tasks, 50) >= 1 / ALPHA for tasks in (6, 7)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("fewer", "more", "p"),
+    [(18, 18, 1.000), (33, 31, 0.901), (37, 31, 0.545), (26, 25, 1.000), (31, 28, 0.795)],
+)
+def test_the_sign_test_at_the_end_gives_the_published_values(fewer: int, more: int, p: float) -> None:
+    """SWE-bench/experiments#466."""
+    assert round(sign_test(fewer, more), 3) == p
+
+
+@pytest.mark.parametrize(("wins", "losses"), list(product(range(6), range(6))))
+def test_an_e_value_is_a_likelihood_averaged_over_the_chances_against_us(wins: int, losses: int) -> None:
+    """Of p^losses (1-p)^wins over p from 1/2 to 1, term by term, against (1/2)^n."""
+    average = Fraction()
+    for term in range(wins + 1):
+        power = losses + term + 1
+        average += Fraction((-1) ** term * comb(wins, term), power) * (1 - Fraction(1, 2**power))
+    assert e_value(wins, losses) == float(2 * average * 2 ** (wins + losses))
+
+
+def test_a_fair_coin_ever_reaches_twenty_in_at_most_five_percent() -> None:
+    alive, rejected = {0: Fraction(1)}, Fraction()
+    for tosses in range(1, 121):
+        following: dict[int, Fraction] = {}
+        for losses, share in alive.items():
+            for more in (losses, losses + 1):
+                following[more] = following.get(more, Fraction()) + share / 2
+        for losses in [held for held in following if e_value(tosses - held, held) >= 1 / ALPHA]:
+            rejected += following.pop(losses)
+        alive = following
+    assert Fraction(1, 100) < rejected <= ALPHA
+
+
+@pytest.mark.parametrize("counts", [(2, 3, 2), (0, 4, 3), (1, 2, 4)])
+def test_of_all_orders_few_ever_miss_the_final_difference(counts: tuple[int, int, int]) -> None:
+    wins, ties, losses = counts
+    planned = sum(counts)
+    orders = set(permutations([WIN] * wins + [BOTH] * ties + [LOSS] * losses))
+    missed = 0
+    for order in orders:
+        looks = [final_difference(order[:seen], planned) for seen in range(planned + 1)]
+        missed += any(not look.low <= wins - losses <= look.high for look in looks)
+    assert missed <= ALPHA * len(orders)
+
+
+@pytest.mark.parametrize(
+    ("pair", "won", "lost"),
+    [
+        (WIN, True, False),
+        (LOSS, False, True),
+        (BOTH, False, False),
+        (NEITHER, False, False),
+        (Pair(True, None), None, False),
+        (Pair(False, None), False, None),
+        (Pair(None, True), False, None),
+        (Pair(None, False), None, False),
+        (Pair(None, None), None, None),
+    ],
+)
+def test_an_unknown_pair_may_become_what_its_known_side_allows(
+    pair: Pair, won: bool | None, lost: bool | None
+) -> None:
+    assert (pair.won(), pair.lost()) == (won, lost)
+
+
+@examples(200)
+@given(pairs=st.lists(st.builds(Pair, SIDE, SIDE), min_size=1, max_size=30), data=st.data())
+def test_results_narrow_the_difference_and_only_add_evidence(pairs: list[Pair], data: st.DataObject) -> None:
+    hidden = [Pair(*(None if data.draw(st.booleans()) else side for side in pair)) for pair in pairs]
+    planned = len(pairs) + data.draw(st.integers(0, 30))
+    before, after = final_difference(hidden, planned), final_difference(pairs, planned)
+    assert before.low <= after.low
+    assert after.high <= before.high
+    assert evidence_worse(hidden, planned) <= evidence_worse(pairs, planned)
+
+
+@examples(100)
+@given(pairs=st.lists(st.builds(Pair, SIDE, SIDE), max_size=30))
+def test_the_other_side_sees_the_mirror_image(pairs: list[Pair]) -> None:
+    ours = final_difference(pairs, 40)
+    theirs = final_difference([Pair(pair.theirs, pair.ours) for pair in pairs], 40)
+    assert (theirs.low, theirs.high) == (-ours.high, -ours.low)
+
+
+def test_an_order_that_follows_the_outcomes_leaves_no_difference_and_no_verdict() -> None:
+    found = final_difference([LOSS] * 20 + [WIN] * 20, 40)
+    assert found.low > found.high
+    assert gate(found, Fraction(1)) is Verdict.UNDECIDED
+
+
+def test_a_plan_that_is_smaller_than_its_pairs_is_refused() -> None:
+    with pytest.raises(StatsError, match="at least 2 trials"):
+        final_difference([WIN, LOSS], 1)
+
+
+def test_a_gate_takes_its_margin_exactly() -> None:
+    margin = Fraction("0.02")
+    assert gate(Difference(-2, 9, 100), margin) is Verdict.PASS
+    assert gate(Difference(-3, 9, 100), margin) is Verdict.UNDECIDED
+    assert gate(Difference(-9, -2, 100), margin) is Verdict.UNDECIDED
+    assert gate(Difference(-9, -3, 100), margin) is Verdict.FAIL
+
+
+def test_places_follow_holm_over_all_directions() -> None:
+    """Six directions: .05/6 = .0083, .05/5 = .01, .05/4 = .0125. The third fails, and all behind it."""
+    p_values = {("c", "a"): 0.008, ("c", "b"): 0.0099, ("b", "a"): 0.0126, ("a", "b"): 0.0127}
+    assert places("abc", p_values) == {"a": (1, 2), "b": (1, 2), "c": (3, 3)}
+    del p_values["a", "b"]
+    assert places("abc", p_values | {("b", "a"): 0.0124}) == {"a": (1, 1), "b": (2, 2), "c": (3, 3)}
+    assert places("ab", {("a", "b"): 0.001, ("b", "a"): 0.001}) == {"a": (1, 2), "b": (1, 2)}
+    assert places("abc", {}) == dict.fromkeys("abc", (1, 3))
+    assert places(["alone"], {}) == {"alone": (1, 1)}
