@@ -43,7 +43,7 @@ class Pair(NamedTuple):
         return Pair(self.theirs, self.ours).won()
 
 
-class Difference(NamedTuple):
+class FinalDifference(NamedTuple):
     """Our final passes less theirs, over all planned pairs: from `low` to `high`.
 
     Attributes:
@@ -60,7 +60,7 @@ class Difference(NamedTuple):
         return quotient(self.low, self.planned), quotient(self.high, self.planned)
 
 
-def final_difference(pairs: Sequence[Pair], planned: int, alpha: Fraction = ALPHA) -> Difference:
+def final_difference(pairs: Sequence[Pair], planned: int, alpha: Fraction = ALPHA) -> FinalDifference:
     """Which final differences are possible, however often you look.
 
     Wins and losses each have the interval of section 5 at half of alpha.
@@ -71,16 +71,16 @@ def final_difference(pairs: Sequence[Pair], planned: int, alpha: Fraction = ALPH
 
     >>> pairs = [Pair(False, True), Pair(True, True), Pair(False, False)] * 10
     >>> final_difference(pairs, planned=89), final_difference(pairs, planned=30)
-    (Difference(low=-54, high=2, planned=89), Difference(low=-10, high=-10, planned=30))
+    (FinalDifference(low=-54, high=2, planned=89), FinalDifference(low=-10, high=-10, planned=30))
     """
     wins = final([pair.won() for pair in pairs], planned, (), alpha / 2, DIFFERENCE_PREFIXES)
     losses = final([pair.lost() for pair in pairs], planned, (), alpha / 2, DIFFERENCE_PREFIXES)
     if wins.empty or losses.empty:
-        return Difference(planned + 1, -planned - 1, planned)
-    return Difference(wins.low - losses.high, wins.high - losses.low, planned)
+        return FinalDifference(planned + 1, -planned - 1, planned)
+    return FinalDifference(wins.low - losses.high, wins.high - losses.low, planned)
 
 
-class Verdict(StrEnum):
+class GateVerdict(StrEnum):
     """What a gate says. `undecided` at the end means that the evidence does not suffice either way."""
 
     PASS = "pass"  # noqa: S105 (no password)
@@ -88,18 +88,18 @@ class Verdict(StrEnum):
     UNDECIDED = "undecided"
 
 
-def gate(difference: Difference, margin: Fraction) -> Verdict:
+def gate(difference: FinalDifference, margin: Fraction) -> GateVerdict:
     """Whether this run ends at most `margin` (0 to 1, exact) behind. It judges this run, not the agent.
 
-    >>> differences = [Difference(-2, 5, 100), Difference(-9, -3, 100), Difference(-9, 5, 100)]
+    >>> differences = [FinalDifference(-2, 5, 100), FinalDifference(-9, -3, 100), FinalDifference(-9, 5, 100)]
     >>> [str(gate(difference, Fraction("0.02"))) for difference in differences]
     ['pass', 'fail', 'undecided']
     """
     if difference.low > difference.high:
-        return Verdict.UNDECIDED
+        return GateVerdict.UNDECIDED
     if difference.low >= -margin * difference.planned:
-        return Verdict.PASS
-    return Verdict.FAIL if difference.high < -margin * difference.planned else Verdict.UNDECIDED
+        return GateVerdict.PASS
+    return GateVerdict.FAIL if difference.high < -margin * difference.planned else GateVerdict.UNDECIDED
 
 
 def evidence_worse(pairs: Sequence[Pair], planned: int) -> float:

@@ -36,7 +36,7 @@ class FinalMissing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TrialPlan:
     """What an agent:model plans, as far as the run said.
 
     Attributes:
@@ -65,7 +65,7 @@ class Conclusion:
 
 def conclude(
     run: str,
-    plan: Plan,
+    plan: TrialPlan,
     trials: Iterable[Trial],
     later: Sequence[Outcome] = (),
     alpha: Fraction = ALPHA,
@@ -80,9 +80,9 @@ def conclude(
         alpha: chance of an interval that ever misses.
 
     >>> trials = [Trial(f"t{n}", f"t{n}", outcome=n % 2 == 0, place=n) for n in range(10)]
-    >>> conclude("r", Plan(89, OrderKind.SHUFFLED), trials).passes
+    >>> conclude("r", TrialPlan(89, OrderKind.SHUFFLED), trials).passes
     Passes(low=15, high=76, planned=89)
-    >>> conclude("r", Plan(89, OrderKind.CHOSEN), trials).missing
+    >>> conclude("r", TrialPlan(89, OrderKind.CHOSEN), trials).missing
     <FinalMissing.ORDER_CHOSEN: 'order_chosen'>
     """
     ordered = in_order(run, trials)
@@ -93,7 +93,7 @@ def conclude(
     return Conclusion(None, FinalMissing.EMPTY) if passes.empty else Conclusion(passes, None)
 
 
-def missing_before(plan: Plan, ordered: Sequence[Trial]) -> FinalMissing | None:
+def missing_before(plan: TrialPlan, ordered: Sequence[Trial]) -> FinalMissing | None:
     """Why there can be no interval, before it is computed; None: there can.
 
     Args:
@@ -116,7 +116,7 @@ def missing_before(plan: Plan, ordered: Sequence[Trial]) -> FinalMissing | None:
     return None
 
 
-def _failed_check(plan: Plan, planned: int, ordered: Sequence[Trial]) -> FinalMissing | None:
+def _failed_check(plan: TrialPlan, planned: int, ordered: Sequence[Trial]) -> FinalMissing | None:
     tasks = [trial.task for trial in ordered]
     if arrangement(tasks) is Arrangement.TOGETHER:
         return FinalMissing.ATTEMPTS_TOGETHER
@@ -128,7 +128,7 @@ def _failed_check(plan: Plan, planned: int, ordered: Sequence[Trial]) -> FinalMi
 
 
 def _passes(
-    plan: Plan, planned: int, ordered: Sequence[Trial], later: Sequence[Outcome], alpha: Fraction
+    plan: TrialPlan, planned: int, ordered: Sequence[Trial], later: Sequence[Outcome], alpha: Fraction
 ) -> Passes:
     if _placed(ordered):
         return final(sequence(ordered, planned, plan.others), planned, later, alpha)
@@ -141,5 +141,5 @@ def _placed(ordered: Sequence[Trial]) -> bool:
     return all(trial.place is not None for trial in ordered)
 
 
-def _only_concurrency(plan: Plan) -> bool:
+def _only_concurrency(plan: TrialPlan) -> bool:
     return plan.kind is OrderKind.SHUFFLED and plan.concurrency is not None

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.inference.comparisons import (
-    Difference,
+    FinalDifference,
+    GateVerdict,
     Pair,
-    Verdict,
     e_value,
     e_value_either,
     evidence_worse,
@@ -142,7 +142,7 @@ def test_the_other_side_sees_the_mirror_image(pairs: list[Pair]) -> None:
 def test_an_order_that_follows_the_outcomes_leaves_no_difference_and_no_verdict() -> None:
     found = final_difference([LOSS] * 20 + [WIN] * 20, 40)
     assert found.low > found.high
-    assert gate(found, Fraction(1)) is Verdict.UNDECIDED
+    assert gate(found, Fraction(1)) is GateVerdict.UNDECIDED
 
 
 def test_a_plan_that_is_smaller_than_its_pairs_is_refused() -> None:
@@ -152,10 +152,10 @@ def test_a_plan_that_is_smaller_than_its_pairs_is_refused() -> None:
 
 def test_a_gate_takes_its_margin_exactly() -> None:
     margin = Fraction("0.02")
-    assert gate(Difference(-2, 9, 100), margin) is Verdict.PASS
-    assert gate(Difference(-3, 9, 100), margin) is Verdict.UNDECIDED
-    assert gate(Difference(-9, -2, 100), margin) is Verdict.UNDECIDED
-    assert gate(Difference(-9, -3, 100), margin) is Verdict.FAIL
+    assert gate(FinalDifference(-2, 9, 100), margin) is GateVerdict.PASS
+    assert gate(FinalDifference(-3, 9, 100), margin) is GateVerdict.UNDECIDED
+    assert gate(FinalDifference(-9, -2, 100), margin) is GateVerdict.UNDECIDED
+    assert gate(FinalDifference(-9, -3, 100), margin) is GateVerdict.FAIL
 
 
 def test_places_follow_holm_over_all_directions() -> None:

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.inference.conclusion import Conclusion, FinalMissing, Plan, conclude
+from streamer.inference.conclusion import Conclusion, FinalMissing, TrialPlan, conclude
 from streamer.inference.finite_population import Outcome, final, final_without_order
 from streamer.inference.order import OrderKind, Trial
 from tests.support.examples import examples
 
-SHUFFLED = Plan(89, OrderKind.SHUFFLED)
+SHUFFLED = TrialPlan(89, OrderKind.SHUFFLED)
 
 
 def listed(outcomes: Sequence[Outcome], attempts: int = 1) -> list[Trial]:
@@ -22,7 +22,7 @@ def listed(outcomes: Sequence[Outcome], attempts: int = 1) -> list[Trial]:
     return [Trial(f"s{at}", f"t{at // attempts}", outcome, at) for at, outcome in enumerate(outcomes)]
 
 
-def reason(plan: Plan, trials: list[Trial]) -> FinalMissing | None:
+def reason(plan: TrialPlan, trials: list[Trial]) -> FinalMissing | None:
     return conclude("run", plan, trials).missing
 
 
@@ -33,32 +33,32 @@ def test_an_interval_is_that_of_the_outcomes_in_order() -> None:
 
 def test_an_order_of_unknown_kind_has_an_interval_too() -> None:
     """Which surfaces show faint, with its condition."""
-    assert reason(Plan(89), listed([True])) is None
+    assert reason(TrialPlan(89), listed([True])) is None
 
 
 @pytest.mark.parametrize("trials", [None, 0])
 def test_without_a_plan_nothing_else_is_said(trials: int | None) -> None:
-    assert reason(Plan(trials, OrderKind.CHOSEN), listed([True])) is FinalMissing.NO_PLAN
+    assert reason(TrialPlan(trials, OrderKind.CHOSEN), listed([True])) is FinalMissing.NO_PLAN
 
 
 def test_more_trials_than_planned_are_said_before_the_order() -> None:
-    assert reason(Plan(1, OrderKind.CHOSEN), listed([True, False])) is FinalMissing.PLAN_EXCEEDED
+    assert reason(TrialPlan(1, OrderKind.CHOSEN), listed([True, False])) is FinalMissing.PLAN_EXCEEDED
 
 
 def test_a_chosen_order_has_no_interval_from_the_start() -> None:
-    assert reason(Plan(89, OrderKind.CHOSEN), []) is FinalMissing.ORDER_CHOSEN
+    assert reason(TrialPlan(89, OrderKind.CHOSEN), []) is FinalMissing.ORDER_CHOSEN
 
 
 def test_a_trial_without_a_place_makes_the_order_unknown_in_part() -> None:
     trials = [*listed([True, False]), Trial("x", "x")]
     assert reason(SHUFFLED, trials) is FinalMissing.ORDER_UNKNOWN_IN_PART
-    assert reason(Plan(89, concurrency=8), trials) is FinalMissing.ORDER_UNKNOWN_IN_PART
+    assert reason(TrialPlan(89, concurrency=8), trials) is FinalMissing.ORDER_UNKNOWN_IN_PART
 
 
 def test_a_declared_shuffle_with_a_concurrency_needs_no_places() -> None:
     outcomes: list[Outcome] = [True] * 20 + [False] * 25 + [None] * 2
     trials = [Trial(f"s{at}", f"t{at}", outcome) for at, outcome in enumerate(outcomes)]
-    found = conclude("run", Plan(89, OrderKind.SHUFFLED, concurrency=8), trials, later=[True, None])
+    found = conclude("run", TrialPlan(89, OrderKind.SHUFFLED, concurrency=8), trials, later=[True, None])
     assert found.passes == final_without_order(20, 25, 89, 8, stopped=2).grown([True, None])
 
 
@@ -68,7 +68,7 @@ def test_attempts_that_lie_together_have_no_interval() -> None:
 
 def test_an_order_that_follows_difficulty_is_caught_before_any_result() -> None:
     difficulty = {f"t{at}": at / 89 for at in range(89)}
-    plan = Plan(89, OrderKind.SHUFFLED, difficulty=difficulty)
+    plan = TrialPlan(89, OrderKind.SHUFFLED, difficulty=difficulty)
     assert reason(plan, listed([None] * 89)) is FinalMissing.ORDER_FOLLOWS_DIFFICULTY
     assert reason(plan, listed([None] * 88)) is FinalMissing.NOTHING_YET  # not the whole list
 
@@ -85,7 +85,7 @@ def test_without_a_final_value_there_is_nothing_yet() -> None:
 def test_an_interval_without_a_number_is_empty() -> None:
     """Not closed, so that the check against outcomes does not see it first."""
     outcomes: list[Outcome] = [None, *[True] * 30, *[False] * 30]
-    assert reason(Plan(80, OrderKind.SHUFFLED), listed(outcomes)) is FinalMissing.EMPTY
+    assert reason(TrialPlan(80, OrderKind.SHUFFLED), listed(outcomes)) is FinalMissing.EMPTY
 
 
 def test_later_trials_are_counted_both_ways() -> None:
@@ -112,7 +112,7 @@ def test_later_trials_are_counted_both_ways() -> None:
 def test_the_order_of_arrival_changes_nothing(
     trials: list[Trial], kind: OrderKind, data: st.DataObject
 ) -> None:
-    plan = Plan(25, kind, concurrency=data.draw(st.none() | st.just(4)))
+    plan = TrialPlan(25, kind, concurrency=data.draw(st.none() | st.just(4)))
     other = data.draw(st.permutations(trials))
     first, second = conclude("run", plan, trials), conclude("run", plan, other)
     assert first == second
