@@ -1,11 +1,12 @@
 """The journal's file format: Kafka record batches in frames with checksums.
 
     file  = MAGIC | frame | frame ...
-    frame = MARK | partition u32 | first u64 | events u32 | length u32 | body crc u32 | head crc u32 | body
+    frame = FRAME_START | partition u32 | first u64 | events u32 | length u32 | body crc u32 | head crc u32
+            | body
 
 All numbers are big-endian, both checksums CRC-32. The body is one record batch, as its producer packed it.
 `first` numbers the first event of the frame among all events of its partition: a gap shows how many events
-damage has cost. Behind damage, reading goes on at the next MARK that begins a good frame.
+damage has cost. Behind damage, reading goes on at the next FRAME_START that begins a good frame.
 
 Files of the version before begin with MAGIC_1 and hold one record per frame:
 
@@ -30,7 +31,7 @@ from streamer.kafka.record_batches import one_record
 
 MAGIC = b"STRJRNL2"
 MAGIC_1 = b"STRJRNL1"
-MARK = b"\xf1\xa6\x1e\x0b"
+FRAME_START = b"\xf1\xa6\x1e\x0b"
 
 _HEAD = struct.Struct(">4sIQIII")
 _CRC = struct.Struct(">I")
@@ -79,14 +80,14 @@ Decode = Callable[[bytes, int], tuple[Frame | Damage, int]]
 def encode(frame: Frame) -> bytes:
     """One numbered frame as bytes."""
     body_crc = zlib.crc32(frame.batch)
-    head = _HEAD.pack(MARK, frame.partition, frame.first, frame.events, len(frame.batch), body_crc)
+    head = _HEAD.pack(FRAME_START, frame.partition, frame.first, frame.events, len(frame.batch), body_crc)
     return b"".join((head, _CRC.pack(zlib.crc32(head)), frame.batch))
 
 
 def read_frames(data: bytes) -> Iterator[Frame | Damage]:
     """Frames of a file in order, of either version, and the damage between them."""
-    version_1 = data.startswith(MAGIC_1) or not (data.startswith(MAGIC) or MARK in data)
-    decode, begin = (_decode_1, _any_place) if version_1 else (_decode, _next_mark)
+    version_1 = data.startswith(MAGIC_1) or not (data.startswith(MAGIC) or FRAME_START in data)
+    decode, begin = (_decode_1, _any_place) if version_1 else (_decode, _next_frame_start)
     at = len(MAGIC) if data.startswith((MAGIC, MAGIC_1)) else 0
     while at < len(data):
         found, end = decode(data, at)
@@ -105,8 +106,8 @@ def _next_frame(data: bytes, at: int, decode: Decode, begin: Callable[[bytes, in
     return at
 
 
-def _next_mark(data: bytes, at: int) -> int:
-    found = data.find(MARK, at)
+def _next_frame_start(data: bytes, at: int) -> int:
+    found = data.find(FRAME_START, at)
     return len(data) if found < 0 else found
 
 
@@ -117,11 +118,11 @@ def _any_place(data: bytes, at: int) -> int:
 def _decode(data: bytes, at: int) -> tuple[Frame | Damage, int]:
     body = at + HEAD_BYTES
     if body > len(data):
-        begins = MARK.startswith(data[at : at + len(MARK)])
+        begins = FRAME_START.startswith(data[at : at + len(FRAME_START)])
         return Damage(at, 0, begins, None), at + 1
-    mark, partition, first, events, length, body_crc = _HEAD.unpack_from(data, at)
+    start, partition, first, events, length, body_crc = _HEAD.unpack_from(data, at)
     (head_crc,) = _CRC.unpack_from(data, at + _HEAD.size)
-    if mark != MARK or head_crc != zlib.crc32(data[at : at + _HEAD.size]):
+    if start != FRAME_START or head_crc != zlib.crc32(data[at : at + _HEAD.size]):
         return Damage(at, 0, False, None), at + 1
     end = body + length
     if end > len(data):

@@ -1,8 +1,8 @@
 """Build the state again from the event log: the next epoch, and no state page of the old one left.
 
-The workers do the folding. Where the mark of a partition's pages is missing (see docs/architecture.md), they
-fold it again from the beginning of the log. Their summaries under the next epoch replace every older value.
-Every step may be repeated; a switch that broke off is simply done again.
+The workers do the folding. Where the checkpoint of a partition's pages is missing (see docs/architecture.md),
+they fold it again from the beginning of the log. Their summaries under the next epoch replace all older
+values. Every step may be repeated; a switch that broke off is simply done again.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.embedded.journal_format import (
+    FRAME_START,
     HEAD_BYTES,
     MAGIC,
     MAGIC_1,
-    MARK,
     Damage,
     Frame,
     encode,
@@ -82,7 +82,7 @@ def test_a_damaged_body_tells_which_events_were_in_it() -> None:
 
 def test_garbage_with_marks_in_it_is_stepped_over() -> None:
     first, second = Frame(0, 0, 1, b"first"), Frame(0, 1, 1, b"second")
-    garbage = b"?" + MARK + bytes(100) + MARK * 20
+    garbage = b"?" + FRAME_START + bytes(100) + FRAME_START * 20
     read, [damage] = split(file_of([first]) + garbage + encode(second))
     assert read == [first, second]
     assert damage.size == len(garbage)

@@ -10,7 +10,6 @@ import redis
 from streamer.client import async_reader
 from streamer.settings import Settings
 from streamer.watch import following
-from streamer.watch.context import Session
 from streamer.watch.table import BoardTable
 from tests.support.events import a_deletion, a_plan, a_trial
 from tests.support.formulacode_trials import FASTER
@@ -279,37 +278,3 @@ async def test_the_cursor_stays_at_the_top_until_it_is_moved_and_then_on_its_run
         await feed.take([a_trial(run_id="run-0", task_id="another", finished_at="2026-01-31T11:59:30Z")])
         await driver.until(lambda: driver.order("run-0", "newest")[0] == "run-0", "run-0 is the latest")
         assert table.chosen == "run-1"
-
-
-async def test_the_screens_of_a_session_show_its_runs_and_messages_and_end_with_it(
-    settings: Settings, feed: Feed
-) -> None:
-    await feed.take([a_trial(run_id="ours", finished_at=AT)])
-    await feed.take([a_trial(run_id="another", finished_at=AT)])
-    over: list[bool] = []
-    messages = ["cannot read \x1b[31mone.json"]
-    session = Session(
-        lambda: bool(over), lambda: [messages.pop()] if messages else [], "ours".__eq__, lambda: None
-    )
-    async with watching(settings, session=session) as driver:
-        await driver.shows("ours", "1 run", "cannot read")
-        assert "another" not in driver.text
-        assert "\x1b" not in driver.text
-        over.append(True)
-        await driver.until(lambda: not driver.app.is_running, "the screens end")
-        assert not driver.app.interrupted
-
-
-async def test_a_session_opens_its_run_once_it_is_known(settings: Settings, feed: Feed) -> None:
-    await feed.take([a_trial(run_id="ours", finished_at=AT)])
-    known: list[str] = []
-    session = Session(lambda: False, list, lambda _: True, lambda: next(iter(known), None))
-    async with watching(settings, session=session) as driver:
-        await driver.shows("1 run")
-        known.append("ours")
-        await driver.shows("agents (1)", "terminus:gpt-5")
-        await driver.press("escape")
-        await driver.shows("1 run")
-        await driver.press("ctrl+c")
-        await driver.until(lambda: not driver.app.is_running, "Ctrl-C ends it")
-        assert driver.app.interrupted
