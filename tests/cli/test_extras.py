@@ -57,7 +57,7 @@ def test_a_part_of_a_command_that_needs_an_extra_names_it(base: BaseEnvironment)
 def test_the_library_publishes_reads_and_tails_with_the_base(base: BaseEnvironment) -> None:
     done = base.python(
         "from streamer import client; [getattr(client, name) for name in client.__all__]; "
-        "import streamer.client.tail.session"
+        "import streamer.tail.session"
     )
     assert (done.returncode, done.stderr) == (0, "")
 
