@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from streamer.cli.errors import explained
-from streamer.cli.extras import check_installed
+from streamer.cli.extras import ExtraMissing, check_installed, extra_of
 
 COMMANDS = {
     "convert": "Turn run directories of a harness into events, one JSON object per line.",
@@ -63,7 +63,12 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         check_installed(cmd_name)
-        command: click.Command = import_module(f"{__name__}.{cmd_name}").command
+        try:
+            command: click.Command = import_module(f"{__name__}.{cmd_name}").command
+        except ModuleNotFoundError as error:
+            if extra := extra_of(error):
+                raise ExtraMissing(cmd_name, extra) from error
+            raise
         command.name = cmd_name
         return command
 

@@ -11,11 +11,12 @@ from typing import Any, get_origin
 from urllib.parse import unquote
 
 from pydantic import ValidationError
+from sse_starlette import EventSourceResponse
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -162,14 +163,12 @@ class _Encoded:
         await self._app(scope, receive, send)
 
 
-class _Stream(StreamingResponse):
-    """Server-Sent Events for one viewer, who leaves the room in any case."""
+class _Stream(EventSourceResponse):
+    """Server-Sent Events for one viewer, who leaves the room in any case; a ping every 15 seconds."""
 
     def __init__(self, web: Web, run_id: str | None, room: Room, request: Request) -> None:
         told = request.headers.get("last-event-id") or request.query_params.get("last_event_id")
-        frames = web.hub.stream(room, told)
-        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-        super().__init__(frames, media_type="text/event-stream", headers=headers)
+        super().__init__(web.hub.stream(room, told), sep="\n")
         self._leave = partial(web.hub.leave, run_id, room)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -7,6 +7,8 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
+from sse_starlette import ServerSentEvent
+
 from streamer.client.async_reader import AsyncStateReader, StateUpdate
 from streamer.client.change_feed import AnyState
 from streamer.client.results import ReaderError
@@ -27,13 +29,9 @@ PACE_SECONDS = 0.25
 STATES_SECONDS = 5.0
 """How often runs are looked through for those that have fallen silent. It needs no request."""
 
-HEARTBEAT_SECONDS = 15.0
-"""A comment on a silent stream, so that proxies keep it and a viewer that is gone is noticed."""
-
-RETRY = b"retry: 1000\n\n"
+RETRY = ServerSentEvent(retry=1000, sep="\n").encode()
 """A browser that loses its stream comes back after a second."""
 
-HEARTBEAT = b": alive\n\n"
 TOLD = event_bytes("told", {})
 """Now the viewer knows everything: time to draw."""
 
@@ -155,8 +153,7 @@ class Hub:
             for frame in frames:
                 yield frame
             yield TOLD
-            while not self._closing and not await room.wait(position, HEARTBEAT_SECONDS):
-                yield HEARTBEAT
+            await room.wait(position)
             await asyncio.sleep(PACE_SECONDS)
 
     async def _fill(self, run_id: str | None, room: Room) -> None:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from sse_starlette import ServerSentEvent
+
 from streamer.client.change_feed import AnyState
 from streamer.client.lifecycle import state_of
 from streamer.schemas.canonical import canonical_json
@@ -110,15 +112,10 @@ class Room:
             frames.append(entry.frame)
         return frames[::-1], self._revision
 
-    async def wait(self, position: int, seconds: float) -> bool:
-        """True if there is something after the position; False after that time, or when woken for nothing."""
+    async def wait(self, position: int) -> None:
+        """Return when there is something after the position, or when woken for nothing."""
         if self._revision <= position:
-            try:
-                async with asyncio.timeout(seconds):
-                    await self._changed.wait()
-            except TimeoutError:
-                return False
-        return self._revision > position
+            await self._changed.wait()
 
     def wake(self) -> None:
         """Let every viewer look around."""
@@ -143,10 +140,9 @@ def key_of(summary: AnyState) -> GroupKey:
 
 
 def event_bytes(event: str, data: object, event_id: str | None = None) -> bytes:
-    r"""One server-sent event. JSON holds no line feeds, so the data are one line.
+    r"""One server-sent event.
 
     >>> event_bytes("deleted", {"a": 1}, "x-1")
     b'id: x-1\nevent: deleted\ndata: {"a":1}\n\n'
     """
-    head = f"id: {event_id}\n" if event_id else ""
-    return f"{head}event: {event}\ndata: ".encode() + canonical_json(data) + b"\n\n"
+    return ServerSentEvent(canonical_json(data).decode(), event=event, id=event_id, sep="\n").encode()

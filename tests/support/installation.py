@@ -93,5 +93,9 @@ def bare_environment(home: Path) -> dict[str, str]:
 
 
 def _pip(*arguments: str) -> None:
-    done = subprocess.run([*PIP, *arguments], capture_output=True, text=True, timeout=INSTALL_SECONDS)
+    # What lies on PYTHONPATH would count as installed.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [*PIP, *arguments], env=environment, capture_output=True, text=True, timeout=INSTALL_SECONDS
+    )
     assert done.returncode == 0, f"pip {' '.join(arguments)}\n{done.stdout}{done.stderr}"

@@ -264,8 +264,14 @@ async def test_viewers_are_told_without_an_event_that_a_run_has_stalled(
 async def test_a_room_wakes_who_waits() -> None:
     room = Room()
     room.fill([])
-    waiting = asyncio.create_task(room.wait(0, 30))
+    waiting = asyncio.create_task(room.wait(0))
     await asyncio.sleep(0)
+    assert not waiting.done()
     room.put(AgentModelSummary.model_validate_json(an_agent_model_change().value or b""))
-    assert await waiting is True
-    assert await room.wait(1, 0.01) is False
+    await waiting
+    await room.wait(0)
+    waiting = asyncio.create_task(room.wait(1))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    room.wake()
+    await waiting
