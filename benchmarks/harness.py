@@ -140,7 +140,7 @@ def _work(plan: Plan, pipe: Connection) -> None:
 
 @contextmanager
 def harness(plan: Plan) -> Iterator[Connection]:
-    """A harness at work. It sends what is there, waits for the word to go on, and at its end sends the rest."""
+    """A harness at work. It sends all results, waits for the word to go on, and at its end sends the rest."""
     context = multiprocessing.get_context("spawn")
     ours, its = context.Pipe()
     process = context.Process(target=_work, args=(plan, its), daemon=True)

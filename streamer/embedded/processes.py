@@ -47,7 +47,7 @@ class Child:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs or before it started; negative: the signal that ended it."""
+        """The exit code; None while it runs or before it started; negative: the signal that ended it."""
         return None if self._process is None else self._process.poll()
 
     def start(self) -> None:

@@ -231,7 +231,7 @@ class Up:
         self._extras.append((child, Supervisor(child, child.start, self._echo)))
 
     def _look_at_extras(self, now: float) -> None:
-        """What does not stay alive, and is not needed, is done without."""
+        """Do without extras that do not stay alive, since the stack does not need them."""
         for extra in list(self._extras) if self._announced else ():
             try:
                 extra[1].look(now)

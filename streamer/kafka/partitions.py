@@ -70,7 +70,7 @@ def ours(counts: Mapping[str, int], names: Names) -> dict[str, int]:
 
 
 def what_differs(counts: Mapping[str, int], configured: int | None = None) -> str | None:
-    """What is wrong with the counts of our topics, and the one way out; None if nothing is.
+    """The problem with the partition counts of our topics, and the one way out; None without a problem.
 
     Args:
         counts: of our topics, see `ours`.

@@ -47,7 +47,7 @@ class CannotSwitch(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Switched:
-    """What a switch did.
+    """The result of a switch.
 
     Attributes:
         epoch: the one that is current now.

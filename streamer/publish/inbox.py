@@ -101,7 +101,7 @@ class Inbox:
         return self.accepted - self._left
 
     def left(self, count: int, size: int) -> None:
-        """So many events, of so many bytes, are elsewhere now; for one thread, the ones handed to it."""
+        """Count events, and their bytes, as elsewhere now; for one thread, the ones handed to it."""
         self._left += count
         self._left_bytes += size
 

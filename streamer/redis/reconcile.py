@@ -1,4 +1,4 @@
-"""What one write sends of a run: what changed since the write before, or the run as a whole.
+"""The content of one write of a run: the changes since the write before, or the run as a whole.
 
 Changes alone would tear a run that Redis has lost, or has from another worker: some keys new, others old or
 missing. So each write leaves a mark, and Redis takes changes only behind the mark that they follow. Where it

@@ -1,4 +1,4 @@
-"""What a harness connector is: the interface, and the values that pass through it.
+"""The interface of a harness connector, and the values that pass through it.
 
 A connector knows one harness's directories and nothing else. Which run an event ends up in, what is
 a copy and what fits the schema is decided once for all of them, in :mod:`streamer.sources.convert`.
@@ -19,7 +19,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True, slots=True)
 class ConvertOptions:
-    """What the user asked for.
+    """The options that the user gave.
 
     Attributes:
         run_id: pool every run into this one; the original runs become shards. None: runs stay apart.
@@ -79,7 +79,7 @@ class Found:
 
 @dataclass(slots=True)
 class RunPlan:
-    """What a run directory says about the run as a whole.
+    """The facts that a run directory holds about the run as a whole.
 
     Attributes:
         run_id: name of the run: its directory's name (G5).
@@ -125,7 +125,7 @@ class Source(Protocol):
         ...
 
     def plan(self, path: Path, options: ConvertOptions) -> RunPlan:
-        """What the run says of itself."""
+        """The events that the run itself gives: its plan, and its end."""
         ...
 
     def trials(

@@ -32,7 +32,7 @@ The last two are 0 for all but regular files: a directory changes with all that 
 
 
 class Stability(Enum):
-    """What a complaint about a path is worth after the reading that made it."""
+    """The worth of a complaint about a path after the scan that made it."""
 
     GONE = auto()
     """There is no such path any more."""
@@ -92,7 +92,7 @@ class FileStability:
         return self._clock()
 
     def judge(self, suspects: Iterable[Path], begun: float) -> dict[Path, Stability]:
-        """What became of the paths that a reading, begun then, complained of."""
+        """The state of the paths that a scan, begun then, complained of."""
         return {path: self._verdict(path, begun) for path in set(suspects)}
 
     def forget(self, before: float) -> None:

@@ -31,7 +31,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Eta:
-    """What follows from where a run stands; None: unknown.
+    """The estimates that follow from where a run stands; None: unknown.
 
     Attributes:
         share: filled part of the plan, 0 to 1.

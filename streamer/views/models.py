@@ -1,4 +1,4 @@
-"""What several surfaces show besides the summaries: trials in a list, points of a chart, comparisons.
+"""The data of several surfaces besides the summaries: trials in a list, points of a chart, comparisons.
 
 The API of the page answers with these models.
 """

@@ -58,7 +58,7 @@ async def feel_pulse(
 
 
 class Rejections:
-    """What was rejected: how much of each run, and the newest.
+    """The rejections: how many of each run, and the newest.
 
     Attributes:
         counts: run id to how many; None for those that name no run.

@@ -1,4 +1,4 @@
-"""What the screens show: runs as they stand. No connection, no widgets, no clock."""
+"""The content of the screens: runs as they stand. No connection, no widgets, no clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the other rooms may ask the consumer of the group; `transport.Consumer` answers it."""
+"""The questions that other rooms may ask the group's consumer; `transport.Consumer` answers them."""
 
 from __future__ import annotations
 

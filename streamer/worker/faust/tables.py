@@ -59,7 +59,7 @@ class StateTable:
         return self._unacknowledged[raw] if raw in self._unacknowledged else self.rows.row(raw)
 
     def take_back(self, of_run: Callable[[str], bool]) -> None:
-        """What was to be published under these keys and was not acknowledged was not published."""
+        """Treat values to publish under these keys that were not acknowledged as not published."""
         for raw in [raw for raw in self._unacknowledged if of_run(raw.decode("utf-8"))]:
             del self._unacknowledged[raw]
 

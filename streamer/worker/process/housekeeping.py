@@ -1,4 +1,4 @@
-"""What a worker does now and then: heartbeat, lag, and the end of a catch-up that no event brings about."""
+"""The regular work of a worker: heartbeat, lag, and the end of a catch-up that no event brings about."""
 
 from __future__ import annotations
 

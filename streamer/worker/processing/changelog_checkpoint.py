@@ -52,7 +52,7 @@ def basis_of(prices: PriceTable, epoch: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a checkpoint says.
+    """The content of a checkpoint.
 
     Attributes:
         complete_from: the pages from this offset of the changelog on are complete; None without a checkpoint.

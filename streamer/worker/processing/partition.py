@@ -1,4 +1,4 @@
-"""What a worker keeps in memory for one partition of the event topic that it owns."""
+"""The memory of a worker for one partition of the event topic that it owns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SummaryKeys = tuple[tuple[SummaryKind, str], ...]
 
 
 class ClosedRun(NamedTuple):
-    """What stays in memory of a run that gets no events.
+    """The part that stays in memory of a run without events.
 
     Attributes:
         pages: keys of its state pages.
@@ -35,7 +35,7 @@ class ClosedRun(NamedTuple):
 
 
 class QuarantinedRun(NamedTuple):
-    """What stays in memory of a run that is set apart.
+    """The part that stays in memory of a run that is set apart.
 
     Attributes:
         quarantine: why, and what is to be done about it.
@@ -109,7 +109,7 @@ class Partition:
 
     @contextmanager
     def guard(self, run_id: str) -> Iterator[None]:
-        """What is raised while something of this run is computed sets the run apart, and nothing else.
+        """An exception while something of this run is computed sets the run apart, and nothing else.
 
         For computations alone: what writing and reading raise is the infrastructure's, and ends the worker.
         """

@@ -137,7 +137,7 @@ class Processor:
             await self.give_up(error)
 
     def own(self, partitions: dict[int, Partition]) -> None:
-        """These are the partitions from now on, as they were recovered; the caller holds the lock."""
+        """Take over these partitions, as they were recovered; the caller holds the lock."""
         self.partitions = partitions
         self.ownership += 1
 
