@@ -2,7 +2,8 @@
 
 Reading a part is cheap and gives new results within a fraction of a second (see `incremental`). A scan of the
 whole finds what no change announced, tells copies apart, sees what has gone, and settles which result counts.
-Its results equal `convert`'s. The larger the directory, the rarer. """
+Its results equal `convert`'s. The larger the directory, the rarer.
+"""
 
 from __future__ import annotations
 

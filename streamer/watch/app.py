@@ -92,7 +92,7 @@ class WatchApp(App[None]):
         return visible(" · ".join([*parts, self.settings.namespace] if self.settings.namespace else parts))
 
     def shows(self, run_id: str) -> bool:
-        """True if the list of runs shows this one: all, or those of the session."""
+        """True if the list of runs shows this one: all runs, or the session's own."""
         return self._session is None or self._session.shows(run_id)
 
     def action_interrupt(self) -> None:
