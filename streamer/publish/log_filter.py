@@ -18,7 +18,7 @@ LOGGERS = (
     "aiokafka.producer.producer",
     "aiokafka.producer.sender",
 )
-"""Those that a producer writes to; a filter does not reach the loggers below its own."""
+"""The loggers that a producer writes to; a filter does not reach the loggers below its own."""
 
 _quiet: set[int] = set()
 

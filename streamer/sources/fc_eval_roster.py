@@ -45,7 +45,7 @@ class Roster:
         return Subject(agent.key, position, others)
 
     def agent_of(self, where: TrialName, result: dict[str, Any]) -> ConfiguredAgent:
-        """Whose result it is: the agent configured at its place, else the one that the result names."""
+        """The agent of a result: the one configured at its place, else the one that the result names."""
         named = agent_of_key(_named(result))
         position = where.agent_index or 1
         agent = self.agents.get(position)

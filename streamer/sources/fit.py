@@ -15,7 +15,7 @@ SLOT = frozenset({"type", "run_id", "shard", "task_id", "attempt", "agent", "mod
 """Fields that say what an event is about: without one of them it would be about something else (R17)."""
 
 ROOM_BYTES = MAX_RECORD_BYTES - 1024
-"""Of an event as it is made here: it may yet get a longer revision."""
+"""Size of an event as it is made here: it may yet get a longer revision."""
 
 _SHOWN = 60
 

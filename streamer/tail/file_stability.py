@@ -38,16 +38,16 @@ class Stability(Enum):
     """There is no such path any more."""
 
     CHANGED = auto()
-    """It may have changed since it was read: only the next reading knows."""
+    """The file may have changed since it was read: only the next reading knows."""
 
     WRITING = auto()
-    """It is no JSON yet, and changed a moment ago."""
+    """The file is no JSON yet, and changed a moment ago."""
 
     FRESH = auto()
     """The reading saw it as it is, but it changed a moment ago, and may again."""
 
     STANDS = auto()
-    """It is as the reading saw it, and has been for long."""
+    """The file is as the scan saw it, and has been for long."""
 
 
 def unstable_paths(stabilities: Mapping[Path, Stability]) -> set[Path]:

@@ -89,7 +89,7 @@ class IncrementalReader:
         self.planned.clear()
 
     def whole_says(self, scan: Scan, results: Iterable[Wanted], begun: float) -> None:
-        """It ended. What was read ahead meanwhile is newer."""
+        """The reading of the whole ended. What was read ahead meanwhile is newer."""
         self.runs.replace(scan.runs, begun)
         self._is_known = True
         self._nameless.clear()

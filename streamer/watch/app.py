@@ -87,7 +87,7 @@ class WatchApp(App[None]):
 
     @property
     def where(self) -> str:
-        """Whose runs these are; never the URL, which may hold a password."""
+        """The deployment whose runs these are; never the URL, which may hold a password."""
         parts = ["streamer", address(self.settings.redis)]
         return visible(" · ".join([*parts, self.settings.namespace] if self.settings.namespace else parts))
 

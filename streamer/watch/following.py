@@ -71,7 +71,7 @@ class Rejections:
         self._newest: deque[StoredRejection] = deque(maxlen=REJECTIONS_KEPT)
 
     def restart(self) -> None:
-        """They will be sent from the beginning."""
+        """The rejections will be sent from the beginning."""
         self.counts.clear()
         self._newest.clear()
 
