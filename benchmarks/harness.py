@@ -97,7 +97,7 @@ class _Harness:
         )
 
     def _go_on(self) -> None:
-        """Say what is there, and wait until somebody has read it."""
+        """Say what is there, and wait until the other side has read it."""
         self._pipe.send(self._all)
         self._pipe.recv()
         self._all = Written()

@@ -44,7 +44,7 @@ WORKER_STOP_SECONDS = 20.0
 REPORT_SECONDS = 60.0
 LOOK_SECONDS = 0.2
 START_LOOK_SECONDS = 0.05
-"""At the start somebody waits."""
+"""At the start the user waits."""
 
 MEMORY_LOOK_SECONDS = 5.0
 REDIS_SECONDS = 1.0

@@ -18,7 +18,7 @@ from streamer.schemas.topics import TOPICS
 from streamer.settings import Settings
 
 SINGLE = "streamer-meta"
-"""The one topic that has one partition whatever the others have."""
+"""The one topic that always has one partition."""
 
 
 async def read_partition_counts(settings: Settings) -> dict[str, int]:

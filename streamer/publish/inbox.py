@@ -112,7 +112,7 @@ class Inbox:
         self._hurry.set()
 
     def hurry(self) -> None:
-        """Look now: somebody waits."""
+        """Look now: a caller waits."""
         self._hurry.set()
 
     def _check_all(self) -> None:

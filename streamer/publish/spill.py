@@ -87,7 +87,7 @@ class SpillFile:
 
     @classmethod
     def adopt(cls, path: Path) -> Self | None:
-        """One that its process left behind; None if it lives, or if somebody else was faster.
+        """A file that its process left behind; None if the process lives, or another was faster.
 
         Raises:
             OSError: it cannot be read and written.

@@ -64,7 +64,7 @@ class Writes:
         self._marks: dict[str, str] = {}
 
     def changes(self, run_id: str, unsent: Sequence[KeyState]) -> Write | None:
-        """The write of what waits; a whole run where nothing is known of the write before.
+        """The write of the waiting values; a whole run where the write before is unknown.
 
         None: the owner does not have the run any more; its new owner sends it.
         """

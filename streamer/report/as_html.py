@@ -140,7 +140,7 @@ def _number(at: int, table: Table) -> str:
 
 
 def _name(value: object) -> str:
-    """A name that somebody else chose, in its own direction."""
+    """A name from outside, in its own direction of text."""
     return f'<bdi class="name">{_text(value)}</bdi>'
 
 

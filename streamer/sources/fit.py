@@ -56,7 +56,7 @@ def _too_large(event: dict[str, Any]) -> dict[str, str]:
 
 
 def _schema_errors(event: dict[str, Any]) -> dict[str, str]:
-    """Top-level field to what the schema says against it."""
+    """Top-level field to the schema's objection."""
     try:
         EVENT.validate_json(orjson.dumps(event))
     except ValidationError as error:

@@ -198,7 +198,7 @@ class Follower:
     def _withdrawals(
         self, groups: dict[ResultKey, list[Wanted]], scan: Scan, unstable: set[Path]
     ) -> Iterator[EventFields]:
-        """Retractions of what was published and is no longer there."""
+        """Retractions of published results that are no longer there."""
         held = groups.keys() | self._incremental.seen
         root = self._root.resolve()
         for key in self._deletions.find(

@@ -59,7 +59,7 @@ class Ledger:
     """The published events, as the log folds them. Its methods give the events to publish, and note them so.
 
     Attributes:
-        lines: what changed since somebody emptied it, for the journal.
+        lines: the changes since the caller last emptied it, for the journal.
     """
 
     def __init__(self) -> None:

@@ -47,7 +47,7 @@ class Eta:
 
 
 def eta_of(run: RunSummary, since: Observation | None = None) -> Eta:
-    """The pace of a run from its start, or from where it stood when somebody began to look.
+    """The pace of a run from its start, or from where it stood when the viewer began to look.
 
     A run that its harness has ended awaits nothing, whatever its plan said.
 

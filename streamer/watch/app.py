@@ -46,7 +46,7 @@ class WatchApp(App[None]):
         settings: where Redis and the broker are.
         run_id: the run to open at once; None: the list of runs.
         now: the time.
-        session: the command that works meanwhile; None: somebody only watches.
+        session: the command that works meanwhile; None: there is only a viewer.
 
     Attributes:
         interrupted: it ended by Ctrl-C.

@@ -66,7 +66,7 @@ class RequestGuard:
         self._host_names = {"localhost", *(_plain_name(name) for name in host_names)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer what must not pass; add the headers to what does."""
+        """Answer requests that must not pass; add the headers to the answers of others."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -93,7 +93,7 @@ class Problem(Message):
 
 
 class Query(BaseModel):
-    """Base of what may stand behind the question mark; anything else is refused."""
+    """Base of the parameters behind the question mark; any other parameter is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

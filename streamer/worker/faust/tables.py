@@ -1,7 +1,7 @@
 """Faust's tables, written per partition: the source of truth `trials` and the three published aggregates.
 
-Faust's tables refuse writes outside a stream and their sends cannot be awaited, so the changelog record is
-written by `producer`, and the store here once the record is acknowledged. Faust recovers the tables from
+Faust's tables refuse writes outside a stream, and their sends cannot be awaited. So `producer` writes the
+changelog record, and the store gets it here once the record is acknowledged. Faust recovers the tables from
 their changelogs, from where the store is complete.
 """
 

@@ -110,8 +110,8 @@ class Housekeeping:
     def status(self) -> dict[str, Any]:
         """Assigned partitions, lag per partition in events, keys that Redis lacks, runs in memory and not.
 
-        Also the first runs in quarantine, with the reason, what came of the latest repairs, the fingerprint
-        of the configuration, and why the worker waits, if it does.
+        Also the first runs in quarantine with the reason, and the outcome of the latest repairs. Then the
+        fingerprint of the configuration, and why the worker waits, if it does.
         """
         partitions = self._processor.partitions
         quarantined = {

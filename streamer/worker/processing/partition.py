@@ -63,7 +63,7 @@ class Partition:
         pending_checkpoint: checkpoint to write once the state is whole, None if it is written.
         checkpoint: what the checkpoint among the pages says, or will say.
         refill: every scored trial is published again: their topic has lost some.
-        moved: somebody moved the committed offset forward, so that everything is folded again.
+        moved: an operator moved the committed offset forward, so that everything is folded again.
         caught_up: true once the summaries of the recovered state are published.
         touched_in_catch_up: runs touched while catching up, until they are published.
         abandoned: true once a publication ended halfway: nothing more is published, no batch is done.
