@@ -2,7 +2,7 @@
 
     python -m benchmarks.bench_tail [--trials 100] [--there 5000 --where same|other] [--layout harbor]
 
-A simulated harness, a process of its own, writes a run directory in place, trial by trial; a follower with
+A simulated harness, a process of its own, writes a run directory in place, trial by trial. A follower with
 the settings of `streamer tail` reads it and keeps its journal. Seconds from the moment at which the harness
 had written the file with that very result until the event is handed to the publisher. Median, 99th percentile
 and longest are given twice: for trials with a file of their own, and for trials that stand only in a

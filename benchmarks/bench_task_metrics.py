@@ -48,7 +48,7 @@ def an_event(size: int) -> bytes:
 
 
 def steps(value: bytes, fallback: bool) -> dict[str, Callable[[], object]]:
-    """What is timed, by its name."""
+    """The timed steps, by name."""
     event = decode(value)
     assert isinstance(event, TrialResult)
     benchmarks = event.benchmarks or {}

@@ -28,7 +28,7 @@ from streamer.pipeline import Pipeline
 from streamer.records import Record
 
 HEADER_BYTES = 61
-"""Of a record batch; it is never compressed."""
+"""Header of a record batch; it is never compressed."""
 
 WARM_UP_SHARE = 0.2
 

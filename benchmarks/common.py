@@ -20,7 +20,7 @@ _TASKS = 500
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is measured; all counts are of events, or say of what.
+    """How much is measured. All counts are of events, unless their names say otherwise.
 
     Attributes:
         repeats: turns that count.

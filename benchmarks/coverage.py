@@ -34,7 +34,7 @@ FAILURES_TAKE = 3.0
 CONCURRENCIES = (8, 32)
 ALLOWED = 0.05
 COLUMNS = 48
-"""Of the picture, from 0 to 1."""
+"""Columns of the picture, from 0 to 1."""
 
 Z = normal(Fraction(1, 20))
 

@@ -97,7 +97,7 @@ class _Harness:
         )
 
     def _go_on(self) -> None:
-        """Say what is there, and wait until somebody has read it."""
+        """Say what is there, and wait until the other side has read it."""
         self._pipe.send(self._all)
         self._pipe.recv()
         self._all = Written()
@@ -140,7 +140,7 @@ def _work(plan: Plan, pipe: Connection) -> None:
 
 @contextmanager
 def harness(plan: Plan) -> Iterator[Connection]:
-    """A harness at work. It sends what is there, waits for the word to go on, then sends the rest."""
+    """A harness at work. It sends all results, waits for the word to go on, and at its end sends the rest."""
     context = multiprocessing.get_context("spawn")
     ours, its = context.Pipe()
     process = context.Process(target=_work, args=(plan, its), daemon=True)

@@ -60,7 +60,7 @@ class Trickle:
             self.taken.append((began, at - began))
 
     def milliseconds(self) -> list[float]:
-        """Of the events that count, in the order they were sent."""
+        """Latencies of the events that count, in the order they were sent."""
         taken = [seconds * 1e3 for _, seconds in sorted(self.taken)]
         return taken[int(len(taken) * WARM_UP_SHARE) :]
 
@@ -119,7 +119,7 @@ def _cpu(site: Site, worker: WorkerProcess) -> list[float]:
 
 
 def _percentiles(turns: list[list[float]]) -> dict[str, float]:
-    """Of all turns together, by percentile."""
+    """Latencies of all turns together, by percentile."""
     cuts = quantiles([ms for turn in turns for ms in turn], n=100)
     return {str(p): cuts[p - 1] for p in (1, 10, 25, 50, 75, 90, 95, 99)}
 

@@ -27,7 +27,7 @@ Results = dict[str, Any]
 
 
 def read(out: Path) -> Results:
-    """What was measured before; nothing if nothing was."""
+    """The earlier measurements; nothing if there are none."""
     file = out / "bench.json"
     return dict(json.loads(file.read_text())) if file.is_file() else {"families": {}}
 

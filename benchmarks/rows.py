@@ -40,7 +40,7 @@ class Row:
 
 @dataclass
 class Measured:
-    """Rows of a family, and whatever else is worth keeping."""
+    """Rows of a family, and other data worth keeping."""
 
     rows: list[Row]
     details: dict[str, Any] = field(default_factory=dict)

@@ -17,8 +17,8 @@ def two_workers(scale: Scale, sites: Sites) -> Measured:
     Runs are hashed over partitions and partitions over workers, so one of them has more to do. The second row
     is the rate over the one that the fuller worker's share of the work allows: 1 where both had half.
 
-    One worker has a core of its own and the broker another. Of two workers each has a core, and the broker
-    runs on whichever is free: left to the system, both workers may stay on one core for seconds.
+    One worker has a core of its own and the broker another. Two workers have a core each, and the broker runs
+    on the free one. Left to the system, both workers may stay on one core for seconds.
     """
     site, both = sites["kafka"], tuple(cores()[:2])
     one, two, broker_share, shares = [], [], [], []

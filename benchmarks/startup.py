@@ -1,4 +1,4 @@
-"""How long `streamer up` takes until somebody's first summary can be read."""
+"""How long `streamer up` takes until the first summary can be read."""
 
 from __future__ import annotations
 

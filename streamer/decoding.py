@@ -15,7 +15,7 @@ from streamer.score import UnknownProfile, grading_profile
 
 @dataclass(slots=True)
 class Folded:
-    """What a batch of records did.
+    """The result of folding a batch of records.
 
     Attributes:
         touched: runs that records were folded into.

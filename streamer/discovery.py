@@ -27,7 +27,7 @@ def discovery_path() -> Path:
 
 
 def read_discovery() -> dict[str, Any] | None:
-    """What the running stack wrote; None if there is none, or if the one that wrote it is gone."""
+    """The data that the running stack wrote; None without any, or if the process that wrote it has ended."""
     try:
         found = json.loads(discovery_path().read_text())
         alive = _alive(found["pid"], found["started_at"])

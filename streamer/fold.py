@@ -38,7 +38,7 @@ class CannotBeFolded(Exception):
 
 @dataclass(slots=True)
 class Folding:
-    """What came out of a fold.
+    """The result of a fold.
 
     Attributes:
         pipeline: the state of every run, to look deeper into.

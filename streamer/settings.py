@@ -1,8 +1,8 @@
 """Settings of every command and of the worker: `STREAMER_*` variables, or a TOML file, or arguments.
 
-The first that says something wins: arguments, environment, the file named by `STREAMER_CONFIG`
-(default `streamer.toml` in the working directory, if it exists), the discovery file of a running
-`streamer up`, the defaults.
+The first source with a value wins: arguments, environment, the file named by `STREAMER_CONFIG` (default
+`streamer.toml` in the working directory, if it exists), the discovery file of a running `streamer up`, the
+defaults.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def command(
 def _both(
     a: str, b: str, runs: tuple[str | None, str | None], files: bool, settings: Settings
 ) -> tuple[RunData, RunData]:
-    """What both sides are made of; the same is read once."""
+    """The sources of both sides; a source that both use is read once."""
     if not files:
         now = datetime.now(UTC)
         first = from_stack(settings, a, now)

@@ -49,7 +49,7 @@ def demo_stack() -> Iterator[Settings]:
 
 
 def _at_work(reader: StateReader) -> bool:
-    """True once the worker has its partitions: until then, nothing would be seen of what is published."""
+    """True once the worker has its partitions: before that, published events would show nothing."""
     states = [worker.status for worker in reader.workers()]
     return any(state.get("partitions") and not state.get("catching_up") for state in states)
 

@@ -1,4 +1,4 @@
-"""What goes wrong becomes one clear line on stderr and an exit code; STREAMER_DEBUG=1 shows the traceback."""
+"""An error becomes one clear line on stderr and an exit code; STREAMER_DEBUG=1 shows the traceback."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def _on_one_line(value: bytes) -> bytes:
 
 
 def _unknown(run: str, others: list[str]) -> str:
-    """What to say of a run that the log does not hold; the others in the order of their first records."""
+    """The message for a run that the log does not hold; the others in the order of their first records."""
     found = f"the log holds no event of {run!r}"
     if close := get_close_matches(run, others, n=_SUGGESTED, cutoff=0.4):
         return f"{found}. Did you mean {', '.join(close)}?"

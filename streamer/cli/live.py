@@ -127,7 +127,7 @@ def _watch(
 def _notices(
     stack: Settings, asked: Asked | None, reader: _FollowedRuns, messages: Messages
 ) -> Iterator[None]:
-    """Notices of the runs that are followed, while the block runs; none if nobody asked."""
+    """Send notices of the followed runs while the block runs; nothing unless they were asked for."""
     if asked is None:
         yield
         return

@@ -19,7 +19,7 @@ URLS = "STREAMER_NOTIFY"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the options say.
+    """The values of the options.
 
     Attributes:
         urls: of notification services; secrets, so that they are never printed.

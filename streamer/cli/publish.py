@@ -79,7 +79,7 @@ class Advancing(Protocol):
     """Shows how far something is."""
 
     def advance(self, read: int) -> None:
-        """So many bytes more have been read."""
+        """Count so many bytes more as read."""
 
 
 class _Unseen:

@@ -80,6 +80,6 @@ def _show(verdicts: list[Verdict], as_json: bool) -> None:
 
 
 def _wanted(verdicts: list[Verdict]) -> bool:
-    """Ask, where something differs and somebody is there to answer."""
+    """Ask, where something differs and a person is there to answer."""
     differs = any(verdict.outcome == "differs" or not verdict.in_log for verdict in verdicts)
     return differs and sys.stdin.isatty() and click.confirm("Replace the state?", err=True)

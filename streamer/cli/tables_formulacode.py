@@ -88,7 +88,7 @@ def _lines(agent: Summary) -> Iterator[tuple[str, object]]:
 
 
 def _print_run_lines(run: Summary) -> None:
-    """What `runs summarize` says of the run besides accuracy and pass@k, which the header has."""
+    """The numbers of `runs summarize` for the run besides accuracy and pass@k, which the header has."""
     speedup = run["mean_speedup_percentage"]
     tokens, trials = run["tokens"], run["trials"]
     if speedup is not None:

@@ -122,7 +122,7 @@ def progress_of(standing: FollowStatus) -> str:
 
 
 def summary_of(outcome: TailResult) -> str:
-    """What was done, in one line."""
+    """The work done, in one line."""
     acknowledged = "all acknowledged" if not outcome.pending else f"{outcome.pending:,} not acknowledged"
     return (
         f"{_plural(len(outcome.standing.runs), 'run')}, {_counts(outcome.standing)}; "

@@ -56,7 +56,7 @@ class ChangeFeed:
         self._seen: dict[str, dict[str, _Seen]] = {}
 
     def everything(self, *, thorough: bool) -> Exchange[list[StateUpdate]]:
-        """What is new anywhere; `thorough`: also where a value changed and its version did not."""
+        """The changes anywhere; `thorough`: also where a value changed and its version did not."""
         if self._run_id is not None:
             run_ids = [self._run_id]
         else:
@@ -67,7 +67,7 @@ class ChangeFeed:
     def of_runs(
         self, run_ids: Iterable[str], named: Collection[str] = (), *, thorough: bool = False
     ) -> Exchange[list[StateUpdate]]:
-        """What is new in some runs, of each run from one moment.
+        """The changes in some runs, of each run from one moment.
 
         Args:
             run_ids: the runs.

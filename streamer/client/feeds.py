@@ -67,7 +67,7 @@ async def follow(
     from_beginning: bool = False,
     on_ready: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[Update]:
-    """What is published on a feed, without end.
+    """The messages that are published on a feed, without end.
 
     Args:
         settings: where the broker is.

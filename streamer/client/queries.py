@@ -50,7 +50,7 @@ Candidate: TypeAlias = tuple[str, str]
 
 
 class Queries:
-    """What `StateReader` and `AsyncStateReader` can be asked; they say what each question means."""
+    """The questions of `StateReader` and `AsyncStateReader`, whose docstrings say what each means."""
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
@@ -144,7 +144,7 @@ class Queries:
     def _places(
         self, metric: str, run: str | None, benchmark: str | None, labels: Mapping[str, str]
     ) -> Exchange[list[Candidate]]:
-        """Who may stand on the board that was asked for."""
+        """The agents that may stand on the board that was asked for."""
         if run is not None:
             runs = [(yield from self.run(run))]
         elif benchmark is not None and not labels:

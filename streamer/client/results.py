@@ -1,4 +1,4 @@
-"""What a reader answers with besides summaries, and what can go wrong."""
+"""The answers of a reader besides summaries, and its errors."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ class UnknownBenchmark(ReaderError):
 
 
 class UnreadableSummary(ReaderError):
-    """What stands under a key is no summary that this version understands."""
+    """The value under a key is no summary that this version understands."""
 
     def __init__(self, key: str, error: Exception) -> None:
         first = str(error).splitlines()[:3]

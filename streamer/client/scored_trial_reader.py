@@ -14,7 +14,7 @@ from streamer.versions import Guard, Version, version_of
 
 @dataclass(frozen=True, slots=True)
 class TrialChange:
-    """What one record says of a slot.
+    """The change that one record makes to a slot.
 
     Attributes:
         key: the slot's key on the topic.

@@ -19,7 +19,7 @@ async def subscribe(
     run_id: str | None = None,
     from_beginning: bool = False,
 ) -> AsyncIterator[Update]:
-    """What is published on a feed, as it is published, without end; needs the broker, not Redis.
+    """The messages of a feed, as they are published, without end; needs the broker, not Redis.
 
     Break out of it under `contextlib.aclosing`, so that it disconnects at once.
 

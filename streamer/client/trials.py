@@ -1,4 +1,4 @@
-"""What only the log knows: single trials."""
+"""Single trials, which only the log knows."""
 
 from __future__ import annotations
 

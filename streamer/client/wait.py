@@ -1,4 +1,4 @@
-"""Waiting until a run is where somebody wants it."""
+"""Waiting until a run has reached a condition."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Predicate: TypeAlias = Callable[[RunSummary], bool]
 
 
 class NotReached(ReaderError, TimeoutError):
-    """A run was not where somebody wanted it within the time that they gave it.
+    """A run did not reach the condition within the given time.
 
     Attributes:
         last: what stood there last, None if there was no such run.

@@ -1,4 +1,4 @@
-"""What can go wrong with the embedded stack, each error with its own sentence."""
+"""The errors of the embedded stack, each with its own sentence."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ LONGEST_1 = 64 * 1024 * 1024
 
 
 class Head(NamedTuple):
-    """What a frame says about its body."""
+    """The facts in a frame about its body."""
 
     partition: int
     first: int

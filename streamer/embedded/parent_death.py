@@ -5,8 +5,8 @@ Run by path as `python -I -S parent_death.py PARENT_PID PROGRAM ARGUMENT...`; im
 - Linux: asks the kernel for SIGKILL at the parent's death (PR_SET_PDEATHSIG), then becomes the program,
   with the same pid. The kernel means the *thread* that started this process: start from a thread that
   lives as long as the program should.
-- Elsewhere: stays as the program's parent, hands SIGTERM and SIGINT on, looks every 200 ms whether its
-  own parent is still there, and kills the program when it is not.
+- Elsewhere it stays as the program's parent and hands SIGTERM and SIGINT on. It looks every 200 ms whether
+  its own parent is still there, and kills the program when it is not.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Child:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs or before it started; negative: the signal that ended it."""
+        """The exit code, or the negative number of the signal; None while it runs or before it started."""
         return None if self._process is None else self._process.poll()
 
     def start(self) -> None:

@@ -17,7 +17,7 @@ class Stopped(BaseException):
 
 
 class Signals:
-    """What a signal does at the moment."""
+    """The present effect of a signal."""
 
     def __init__(self) -> None:
         self._forced = False

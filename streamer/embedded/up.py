@@ -44,7 +44,7 @@ WORKER_STOP_SECONDS = 20.0
 REPORT_SECONDS = 60.0
 LOOK_SECONDS = 0.2
 START_LOOK_SECONDS = 0.05
-"""At the start somebody waits."""
+"""At the start the user waits."""
 
 MEMORY_LOOK_SECONDS = 5.0
 REDIS_SECONDS = 1.0
@@ -231,7 +231,7 @@ class Up:
         self._extras.append((child, Supervisor(child, child.start, self._echo)))
 
     def _look_at_extras(self, now: float) -> None:
-        """What does not stay alive, and is not needed, is done without."""
+        """Do without extras that do not stay alive, since the stack does not need them."""
         for extra in list(self._extras) if self._announced else ():
             try:
                 extra[1].look(now)

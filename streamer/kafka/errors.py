@@ -1,4 +1,4 @@
-"""What can go wrong between us and Kafka: the errors of aiokafka that others handle, and ours."""
+"""The errors between us and Kafka: aiokafka's that other modules handle, and ours."""
 
 from __future__ import annotations
 

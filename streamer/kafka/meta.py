@@ -1,4 +1,4 @@
-"""What the compacted topic `streamer-meta` holds: the epoch, the name of the log, the configuration."""
+"""The content of the compacted topic `streamer-meta`: the epoch, the name of the log, the configuration."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Names:
 
     @property
     def trial_events(self) -> str:
-        """What harnesses publish; the log everything is rebuilt from (retention.ms=-1)."""
+        """The events of the harnesses; the log everything is rebuilt from (retention.ms=-1)."""
         return self.topic("trial-events")
 
     @property

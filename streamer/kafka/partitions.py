@@ -18,7 +18,7 @@ from streamer.schemas.topics import TOPICS
 from streamer.settings import Settings
 
 SINGLE = "streamer-meta"
-"""The one topic that has one partition whatever the others have."""
+"""The one topic that always has one partition."""
 
 
 async def read_partition_counts(settings: Settings) -> dict[str, int]:
@@ -70,7 +70,7 @@ def ours(counts: Mapping[str, int], names: Names) -> dict[str, int]:
 
 
 def what_differs(counts: Mapping[str, int], configured: int | None = None) -> str | None:
-    """What is wrong with the counts of our topics, and the one way out; None if nothing is.
+    """The problem with the partition counts of our topics, and the one way out; None without a problem.
 
     Args:
         counts: of our topics, see `ours`.

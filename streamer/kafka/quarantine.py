@@ -1,4 +1,4 @@
-"""What the changelog of state pages says besides pages: which runs are set apart, which to fold again.
+"""The records of the changelog of state pages besides pages: runs set apart, and runs to fold again.
 
 Under `/quarantined/RUN`, written by the worker: why the run is set apart. Under `/repair/RUN`, written by an
 operator's command: the name of a request to fold the run again. The worker takes both away when the run is in

@@ -34,7 +34,7 @@ async def read_retention(settings: Settings) -> dict[str, str] | None:
 
 
 def what_is_finite(topic: str, found: dict[str, str] | None) -> str | None:
-    """What is wrong with what `read_retention` found, and what to do; None if nothing is.
+    """The problem with the settings that `read_retention` found, and what to do; None without a problem.
 
     >>> print(what_is_finite("trial-events", {"retention.ms": "604800000"}))
     topic 'trial-events' loses events: retention.ms=604800000. Set retention.ms=-1: all is folded from it

@@ -15,7 +15,7 @@ import cramjam
 from aiokafka.codec import snappy_decode
 
 MAX_UNPACKED_BYTES = 32 * 1024 * 1024
-"""Of one record batch. Producers make batches of 16 KB to 1 MB; an event has 1 MiB at most."""
+"""Limit of one record batch. Producers make batches of 16 KB to 1 MB; an event has 1 MiB at most."""
 
 _FIRST_BUFFER_RATIO = 16
 _FIRST_BUFFER_BYTES = 64 * 1024

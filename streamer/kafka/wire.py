@@ -39,7 +39,7 @@ class ProtocolError(ConnectionError):
 
 
 class ProduceResult(NamedTuple):
-    """What became of the records of one partition: an error code, 0 for none, and the first offset."""
+    """The answer for the records of one partition: an error code, 0 without one, and the first offset."""
 
     partition: int
     error: int

@@ -32,7 +32,7 @@ OLD = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What is worth a notice besides start, end and grades.
+    """The rules for notices besides start, end and grades.
 
     Attributes:
         budget_usd: known cost of a run, USD; None: no limit.
@@ -109,7 +109,7 @@ class Decider:
         self._runs.pop(run_id, None)
 
     def changed(self, run_id: str) -> dict[str, str]:
-        """What of a run's memory is to be written down since the last call."""
+        """The part of a run's memory to write down since the last call."""
         memory = self._runs.get(run_id)
         if memory is None:
             return {}
@@ -122,7 +122,7 @@ class Decider:
             memory.told[notice.key] = TOLD
 
     def take(self, summary: Json, now: datetime, agents: Sequence[Json] = ()) -> list[Notification]:
-        """What a summary that changed gives reason to tell; agents within tiers never do.
+        """The notices that follow from a changed summary; agents within tiers have none.
 
         Args:
             summary: of a run that was begun, as a dict.
@@ -137,7 +137,7 @@ class Decider:
         return _group(memory, summary)
 
     def tick(self, now: datetime) -> list[Notification]:
-        """What silence gives reason to tell."""
+        """The notices that follow from silence."""
         found = (self._stalled(memory, now) for memory in self._runs.values())
         return [notice for notice in found if notice]
 

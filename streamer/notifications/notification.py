@@ -42,7 +42,7 @@ class Notification:
 
 
 def named(value: object) -> str:
-    """A name that somebody else chose, so that chat services see no mention, link or markup in it.
+    """A name from outside, written so that chat services see no mention, link or markup in it.
 
     >>> named("<!channel> @all"), named("https://evil.example"), named("*x*")
     ('‹!channel› ＠all', 'https:⁄⁄evil.example', '∗x∗')

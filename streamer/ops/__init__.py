@@ -1,1 +1,1 @@
-"""What operators ask and do: health, lag, verify, rebuild, repair, rejections."""
+"""The tools of operators: health, lag, verify, rebuild, repair, rejections."""

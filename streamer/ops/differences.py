@@ -1,4 +1,4 @@
-"""What differs between the log, folded again, and what stands in Redis or in a topic."""
+"""The differences between the log, folded again, and Redis or a topic."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Mismatch:
 
 
 def difference(key: str, change: SummaryChange | None, value: bytes | None) -> Mismatch | None:
-    """What is wrong with a stored summary by the log; None if nothing is."""
+    """The difference between a stored summary and the log; None if they agree."""
     log = None if change is None else change.digest
     if value is None:
         return Mismatch(key, log, None)
@@ -64,7 +64,7 @@ def difference(key: str, change: SummaryChange | None, value: bytes | None) -> M
 
 
 def _other_version(stored: Mapping[str, Any]) -> str | None:
-    """What to say of a summary that another version of the semantics published; None of any other.
+    """The message about a summary that another semantics version published; None for any other.
 
     >>> _other_version({"semantics_version": SEMANTICS_VERSION}) is None
     True

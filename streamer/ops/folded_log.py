@@ -18,7 +18,7 @@ BATCH = 1_000
 
 @dataclass(slots=True)
 class FoldedLog:
-    """What the log says, by run.
+    """The summaries that follow from the log, by run.
 
     Attributes:
         runs: summaries by key suffix; {} for a deleted run.

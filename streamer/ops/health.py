@@ -27,7 +27,7 @@ BROKER_AWAY = (KafkaError, OSError, TimeoutError)
 
 @dataclass(slots=True)
 class DeploymentHealth:
-    """What was found.
+    """The findings about a deployment.
 
     Attributes:
         broker: address of the broker.
@@ -50,7 +50,7 @@ class DeploymentHealth:
     problems: list[str] = field(default_factory=list)
 
     def live_workers(self, now: datetime) -> list[WorkerStatus]:
-        """Those that said something lately."""
+        """The workers with a recent heartbeat."""
         return [worker for worker in self.workers if not worker.stale(now)]
 
     def as_json(self, now: datetime) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from streamer.kafka.reader import PartitionReader
 from streamer.settings import Settings
 
 ANSWER_SECONDS = 15.0
-"""How long the broker may take to say where the partitions end: somebody waits."""
+"""How long the broker may take to say where the partitions end: the user waits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class TopicKey(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The key for people, whatever bytes it is."""
+        """The key as text for people, even if its bytes are not UTF-8."""
         return self.key.decode("utf-8", "backslashreplace")
 
 

@@ -47,7 +47,7 @@ class CannotSwitch(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Switched:
-    """What a switch did.
+    """The result of a switch.
 
     Attributes:
         epoch: the one that is current now.
@@ -159,7 +159,7 @@ class Switch:
             await reader.commit(0)
 
     def _epochs(self, summaries: Iterable[bytes]) -> Iterator[int]:
-        """Every epoch that somebody may have seen."""
+        """Every epoch that a reader may have seen."""
         yield greatest_epoch(read_topic(self._settings, self._names.streamer_meta))
         yield from map(_epoch_of, summaries)
         options = self._settings.redis_options()
@@ -170,7 +170,7 @@ class Switch:
                         yield parse_version(version)[0]
 
     async def _write(self, epoch: int, places: Sequence[TopicKey]) -> None:
-        """The epoch first: should this break off, whatever is published from then on stands above the old."""
+        """The epoch first: if this breaks off, everything published from then on stands above the old."""
         async with producing(self._settings) as producer:
             for key, value in ((EPOCH_KEY, epoch_value(epoch)), (LOG_KEY, uuid.uuid4().hex[:12].encode())):
                 await producer.send_and_wait(self._names.streamer_meta, value, key=key, partition=0)

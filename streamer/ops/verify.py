@@ -47,7 +47,7 @@ VerifyResult = Literal["equal", "differs", "unverifiable"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came out for one run: `summaries` compared, the differences, or why it cannot be said.
+    """The verdict on one run: `summaries` compared, the differences, or why it cannot be verified.
 
     `in_log` is False for a run that the log does not know; the differences are then all that was found of it.
     `semantics_version` is the one by which the log was folded.
@@ -64,7 +64,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class _InTopics:
-    """What the topics hold by run: bytes of summaries, digests of scored trials."""
+    """The content of the topics by run: bytes of summaries, digests of scored trials."""
 
     summaries: Mapping[str, Mapping[TopicKey, bytes]] = field(default_factory=dict)
     scored: Mapping[str, Mapping[TopicKey, str]] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class _Flow:
 
     @property
     def in_flight(self) -> str | None:
-        """What is on its way, None if nothing is."""
+        """The events on their way, None without any."""
         lag = sum(partition.lag for partition in self.partitions)
         if lag:
             return f"{lag:,} events are not processed yet: is a worker running? `streamer status` shows"

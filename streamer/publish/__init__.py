@@ -1,1 +1,1 @@
-"""What harnesses publish with: publishers, their queue, validation, delivery, and events spilled to disk."""
+"""The parts that harnesses publish with: publishers, queue, validation, delivery, events spilled to disk."""

@@ -1,4 +1,4 @@
-"""What keeps events from arriving at the moment: logged once when it comes, and once when it goes."""
+"""The problem that keeps events from arriving: logged once when it comes, and once when it goes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DeliveryStatus:
         return " and ".join(filter(None, (self._broker, self._disk))) or None
 
     def broker_fails(self, error: Exception) -> None:
-        """It cannot be reached, or does not acknowledge."""
+        """The broker cannot be reached, or does not acknowledge."""
         said = " ".join(str(error).split()) or type(error).__name__
         problem = f"the broker at {self._bootstrap} does not take events: {said}"
         if self._broker is None:
@@ -36,18 +36,18 @@ class DeliveryStatus:
         self._broker = problem
 
     def broker_is_well(self) -> None:
-        """It takes events."""
+        """The broker takes events."""
         if self._broker is not None:
             log.warning("The broker at %s takes events again", self._bootstrap)
             self._broker = None
 
     def disk_fails(self, error: OSError) -> None:
-        """It cannot be written."""
+        """The file cannot be written."""
         problem = f"cannot keep events in {self._directory}: {error.strerror or error}"
         if self._disk is None:
             log.error("%s. Until it is mended, or spill_dir names another one, memory has to do", problem)
         self._disk = problem
 
     def disk_is_well(self) -> None:
-        """It was written."""
+        """The file was written."""
         self._disk = None

@@ -101,7 +101,7 @@ class Inbox:
         return self.accepted - self._left
 
     def left(self, count: int, size: int) -> None:
-        """So many events, of so many bytes, are elsewhere now; for one thread, the ones handed to it."""
+        """Count events, and their bytes, as elsewhere now; for one thread, the ones handed to it."""
         self._left += count
         self._left_bytes += size
 
@@ -112,7 +112,7 @@ class Inbox:
         self._hurry.set()
 
     def hurry(self) -> None:
-        """Look now: somebody waits."""
+        """Look now: a caller waits."""
         self._hurry.set()
 
     def _check_all(self) -> None:

@@ -34,7 +34,7 @@ class InvalidEvent(ValueError):
 
 
 class InvalidEvents(ValueError):
-    """Some of what was published was no event; raised when the publisher is closed.
+    """Some of the published events were invalid; raised when the publisher is closed.
 
     Attributes:
         count: how many there were.

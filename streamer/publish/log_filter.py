@@ -1,4 +1,4 @@
-"""Keeps what aiokafka logs in a thread of ours off a terminal that belongs to somebody else.
+"""Keeps aiokafka's log in a thread of ours off a terminal that belongs to the caller.
 
 It logs every failed attempt, dozens a second while the broker is away. The logger `streamer.client` reports
 once what matters of it; set that to DEBUG to see all of it.
@@ -18,7 +18,7 @@ LOGGERS = (
     "aiokafka.producer.producer",
     "aiokafka.producer.sender",
 )
-"""Those that a producer writes to; a filter does not reach the loggers below its own."""
+"""The loggers that a producer writes to; a filter does not reach the loggers below its own."""
 
 _quiet: set[int] = set()
 

@@ -1,4 +1,4 @@
-"""What a publisher answers with, and what can go wrong."""
+"""The answers of a publisher, and its errors."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class SpillFile:
 
     @classmethod
     def adopt(cls, path: Path) -> Self | None:
-        """One that its process left behind; None if it lives, or if somebody else was faster.
+        """A file that its process left behind; None if the process lives, or another was faster.
 
         Raises:
             OSError: it cannot be read and written.
@@ -142,7 +142,7 @@ class SpillFile:
         return self._confirmed >= self._size
 
     def confirm(self, chunk: Chunk) -> None:
-        """These lines need not be kept any more; with the last one the file is emptied."""
+        """Give up these lines; with the last one the file is emptied."""
         self._confirmed = chunk.end
         self.unsent -= chunk.count
         if self.done:
@@ -183,7 +183,7 @@ class Spill:
 
     @property
     def files(self) -> list[Path]:
-        """Those that hold something."""
+        """The files that hold something."""
         return [file.path for file in self._files() if file.unsent]
 
     def prepare(self) -> None:
@@ -222,7 +222,7 @@ class Spill:
         return None
 
     def confirm(self, chunk: Chunk) -> None:
-        """These lines are done with."""
+        """Count these lines as done."""
         chunk.file.confirm(chunk)
         if chunk.file in self._adopted and chunk.file.done:
             self._adopted.remove(chunk.file)

@@ -38,7 +38,7 @@ _ALIVE: weakref.WeakSet[_Publishing] = weakref.WeakSet()
 
 
 class _Publishing:
-    """What both publishers share: everything but waiting.
+    """The common part of both publishers: everything except waiting.
 
     Any number of threads may publish. Nothing here raises because of the broker or the disk, except
     NotAccepted when 64 MiB wait in memory. A process that forks must make a new publisher in the child.
@@ -128,7 +128,7 @@ class _Publishing:
 
     @property
     def invalid(self) -> tuple[InvalidEvent, ...]:
-        """What was found to be no event since it was taken: the first hundred."""
+        """Events that turned out to be invalid since they were taken: the first hundred."""
         return tuple(self._invalid)
 
     def _tell(self, error: InvalidEvent) -> None:
@@ -155,7 +155,7 @@ class _Publishing:
         return self._thread.submit(self._delivery.close(self._close_seconds))
 
     def _close_at_exit(self) -> None:
-        """It is still open."""
+        """Close the publisher, if it is still open."""
         if not self._ended:
             self._closing().result()
 

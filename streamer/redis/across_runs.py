@@ -23,7 +23,7 @@ RedisCommand = tuple[str | bytes | float, ...]
 
 @dataclass(slots=True)
 class Truth:
-    """What the guarded keys of a run say."""
+    """The values of a run's guarded keys."""
 
     summary: Mapping[str, Any] | None
     boards: dict[str, dict[bytes, float]] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class AcrossRuns:
         return truths
 
     async def _corrections(self, benchmark: str, truths: Mapping[str, Truth]) -> list[RedisCommand]:
-        """What the boards of one benchmark lack of these runs, and what they should no longer have."""
+        """The entries that the boards of one benchmark lack of these runs, and the ones to remove."""
         pipe = self._client.pipeline(transaction=False)
         for metric in BOARD_METRICS:
             pipe.zrange(self._keys.benchmark_board(benchmark, metric), 0, -1, withscores=True)

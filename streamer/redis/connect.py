@@ -64,7 +64,7 @@ def address(url: str) -> str:
 
 
 def other_protocol(url: str) -> str | None:
-    """What to do where the URL says TLS and the server does not speak it, or the other way round; else None.
+    """The advice where the URL says TLS and the server does not speak it, or the other way round; else None.
 
     To be asked after a connection failed: it makes others, and takes up to three seconds.
     """

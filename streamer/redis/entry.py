@@ -42,7 +42,7 @@ GROUP_HEADLINE = {
 
 @dataclass(frozen=True, slots=True)
 class KeyState:
-    """What one key should hold, from one version on.
+    """The value that one key should hold, from one version on.
 
     Attributes:
         run_id: the run, not encoded.

@@ -1,4 +1,4 @@
-"""What redis-py raises, for those who handle it."""
+"""The errors of redis-py, for modules that handle them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who works: one field per worker in the hash `streamer:workers`."""
+"""The heartbeats of workers: one field per worker in the hash `streamer:workers`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one write sends of a run: what changed since the write before, or the run as a whole.
+"""The content of one write of a run: the changes since the write before, or the run as a whole.
 
 Changes alone would tear a run that Redis has lost, or has from another worker: some keys new, others old or
 missing. So each write leaves a mark, and Redis takes changes only behind the mark that they follow. Where it
@@ -64,7 +64,7 @@ class Writes:
         self._marks: dict[str, str] = {}
 
     def changes(self, run_id: str, unsent: Sequence[KeyState]) -> Write | None:
-        """The write of what waits; a whole run where nothing is known of the write before.
+        """The write of the waiting values; a whole run where the write before is unknown.
 
         None: the owner does not have the run any more; its new owner sends it.
         """

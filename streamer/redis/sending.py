@@ -63,7 +63,7 @@ class Sending:
         await self._rewrite()
 
     def _waiting(self, runs: Collection[str]) -> Iterator[Write]:
-        """The writes of what is unsent; what waits of runs that went to other workers is forgotten."""
+        """The writes of the unsent values; values of runs that went to other workers are forgotten."""
         for run_id in list(runs):
             if run_id in self._unsent.incomplete:
                 self._writes.forget(run_id)

@@ -1,4 +1,4 @@
-"""Summaries to Redis: guarded, never in the way, converging after whatever happens to Redis."""
+"""Summaries to Redis: guarded, never in the way, converging after any failure of Redis."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ class RedisSink:
             self._recovery = asyncio.create_task(self._recover())
 
     async def _recover(self) -> None:
-        """Until Redis has everything: what is unsent with its news, then whatever else it lacks."""
+        """Until Redis has everything: the unsent values with their news, then the rest that it lacks."""
         delay = FIRST_RETRY_SECONDS
         while True:
             try:

@@ -1,4 +1,4 @@
-"""What Redis does not have yet: the latest entry of each key."""
+"""The values that Redis does not have yet: the latest entry of each key."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Unsent:
         return list(self._runs)
 
     def of(self, run_id: str) -> list[KeyState]:
-        """What waits of a run."""
+        """The waiting entries of a run."""
         return list(self._runs.get(run_id, {}).values())
 
     def _make_room(self) -> None:

@@ -97,7 +97,7 @@ def _tile(title: str, value: str, more: str) -> str:
 
 
 def _more(data: RunData) -> Iterable[str]:
-    """What has no interactive form: FormulaCode, how trials ended, the trials."""
+    """The parts without an interactive form: FormulaCode, how trials ended, the trials."""
     for table in (formulacode_table(data.agents), failures_table(data.run)):
         if table.rows:
             yield f"<section>{_card(table)}</section>"
@@ -140,7 +140,7 @@ def _number(at: int, table: Table) -> str:
 
 
 def _name(value: object) -> str:
-    """A name that somebody else chose, in its own direction."""
+    """A name from outside, in its own direction of text."""
     return f'<bdi class="name">{_text(value)}</bdi>'
 
 
@@ -149,7 +149,7 @@ def _text(value: object) -> str:
 
 
 def _embedded(data: RunData) -> str:
-    """What the scripts draw, as JSON that cannot end its element."""
+    """The data that the scripts draw, as JSON that cannot end its element."""
     points: list[Json] = []
     for point in data.history:
         if point["kind"] == "agent_model" or (point["kind"] == "tier" and point["agent_model"] is None):

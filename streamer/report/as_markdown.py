@@ -1,7 +1,7 @@
 """A run as Markdown that GitHub shows as it is meant.
 
-What agents and harnesses wrote stands in `<code>`, its punctuation as character references, so that it is no
-link, no mention, no markup and no cell border.
+Text from agents and harnesses stands in `<code>`, its punctuation as character references. So it is no link,
+no mention, no markup and no cell border.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _cell(value: object, named: bool) -> str:
 
 
 def name(value: object) -> str:
-    """A name that somebody else chose.
+    """A name from outside.
 
     >>> name("claude-code:opus"), name("a|b<script>")
     ('<code>claude-code:opus</code>', '<code>a&#124;b&#60;script&#62;</code>')

@@ -35,7 +35,7 @@ class TrialColumn:
 
     @property
     def description(self) -> str:
-        """What it is, from the model."""
+        """The field's description, from the model."""
         if not self.path:
             return "In one word: passed, failed, fell_back (C1) or no_verdict (R19)."
         model = FormulaCodePayload if len(self.path) == 2 else ScoredTrial
@@ -60,7 +60,7 @@ def _of_formulacode(kind: Kind, *names: str, unit: str = "") -> list[TrialColumn
 
 
 def _of_measurements() -> list[TrialColumn]:
-    """What a harness measures of a trial, in the order of the model."""
+    """The columns that a harness measures of a trial, in the order of the model."""
     hints = get_type_hints(Measurements)
     columns = []
     for name, field in Measurements.model_fields.items():

@@ -1,4 +1,4 @@
-"""What a report is made of: the current state from Redis and the log, or a file of events folded here."""
+"""The data of a report: the current state from Redis and the log, or a file of events folded here."""
 
 from __future__ import annotations
 

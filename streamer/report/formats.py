@@ -19,7 +19,7 @@ FORMATS: dict[str, Callable[[RunData], bytes]] = {
     "parquet": lambda data: as_parquet(data.trials or ()),
     "json": as_json,
 }
-"""Format to what writes it; also the usual ending of a file name."""
+"""Format to its writer; also the usual ending of a file name."""
 
 WITHOUT_TRIALS = frozenset({"md"})
 """These never list single trials, so that no broker is needed."""

@@ -1,1 +1,1 @@
-"""What crosses a wire: events in, summaries out. Pydantic models, exported as JSON Schema and AsyncAPI."""
+"""The messages that cross a wire, as pydantic models: exported as JSON Schema and AsyncAPI."""

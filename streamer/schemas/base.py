@@ -1,4 +1,4 @@
-"""What every message on a wire has in common: identifiers, numbers, times and strictness."""
+"""The parts that every message on a wire has in common: identifiers, numbers, times and strictness."""
 
 from __future__ import annotations
 

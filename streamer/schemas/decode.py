@@ -31,7 +31,7 @@ _CODES = {
 }
 
 DAMAGED = frozenset({"empty", "not_json", "not_an_object"})
-"""Codes of what never was an event of any version."""
+"""Codes of records that never were events of any version."""
 
 _validate: Callable[[bytes], AnyEvent] = EVENT.validator.validate_json
 
@@ -91,7 +91,7 @@ def _with_plain_benchmarks(value: bytes) -> AnyEvent | None:
     """The result in `value`, if it has benchmarks and all their values are floats; None: validate it whole.
 
     A large dictionary of ratios is most of an event's bytes. orjson reads it in half the time, and looking at
-    its values needs no model. The other fields are validated as ever.
+    its values needs no model. The other fields are validated as usual.
     """
     if len(value) < _LARGE_BYTES or b'"benchmarks"' not in value:
         return None

@@ -1,4 +1,4 @@
-"""Limits of what an event may hold. Each follows from what is done with the value.
+"""Limits of the values in an event. Each follows from what is done with the value.
 
 The JSON Schema of the events shows them, pydantic and the fast reading of :mod:`streamer.schemas.plain`
 enforce them, and connectors cut names to them. An event beyond a limit becomes a rejection with its bytes.
@@ -59,7 +59,7 @@ MAX_BENCHMARKS_PER_TRIAL = 10_000
 """All of them are scored at once: some milliseconds."""
 
 MAX_CLAIMS = 1_000
-"""Entries of what a log claims; scoring looks for about twenty."""
+"""Entries that a log claims; scoring looks for about twenty."""
 
 FIRST_YEAR = 2000
 YEAR_AFTER_LAST = 2200

@@ -1,4 +1,4 @@
-"""What the processors say beside the numbers: news of grades and scores, and rejections."""
+"""The messages of the processors beside the numbers: news of grades and scores, and rejections."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def _field(name: str, schema: dict[str, Any]) -> tuple[str, Any] | tuple[str, An
 
 
 def _kind(schema: dict[str, Any]) -> Any:
-    """What msgspec accepts without null; None for what only pydantic can judge.
+    """The types that msgspec accepts without null; None for a field that only pydantic can judge.
 
     Text is ASCII without control characters when it gets here, so that pattern is kept already.
     """

@@ -1,4 +1,4 @@
-"""What summaries and news have in common: their fields, described once, and the shapes inside them."""
+"""The common parts of summaries and news: their fields, described once, and the shapes inside them."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Disk:
         return self.root.absolute().name
 
     def work(self, share: float = 1.0) -> None:
-        """So much of a trial's time goes by."""
+        """Let so much of a trial's time go by."""
         if self._pace:
             self._sleep(self._pace * share)
 

@@ -1,4 +1,4 @@
-"""What happens to a simulated trial."""
+"""The outcome of a simulated trial."""
 
 from __future__ import annotations
 

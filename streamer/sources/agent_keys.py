@@ -1,4 +1,4 @@
-"""Whose numbers a key of fc-eval means: the spellings of an agent, and the lookup of R7.
+"""The agent whose numbers a key of fc-eval means: the spellings of an agent, and the lookup of R7.
 
 One agent appears in three spellings. Configurations and results write `terminus-2:openai/gpt-5` (D4).
 Reports normalise the model (E10). The container is handed the spelling of file names, with the agent's

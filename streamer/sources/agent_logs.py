@@ -26,7 +26,7 @@ TOKENS = ("input_tokens", "output_tokens")
 
 @dataclass(frozen=True, slots=True)
 class AgentLogs:
-    """What the logs of one trial say. None means that they say nothing, never 0 (R1).
+    """The values from the logs of one trial. None means that the logs do not have it, never 0 (R1).
 
     Attributes:
         input_tokens: prompt tokens over the whole trial; as stated, nonsense (below 0) included.
@@ -129,7 +129,7 @@ class _Unusable(Exception):
 
 
 def _with_list(trial: Path) -> AgentLogs:
-    """What the newest list of steps says."""
+    """The values from the newest list of steps."""
     file = _newest(trial / AGENT_LOGS, ".json")
     if file is None:
         return AgentLogs()
@@ -163,7 +163,7 @@ def _with_recording(logs: AgentLogs, trial: Path, prefix: str, of: Path | None =
 
 
 def _newest(directory: Path, ending: str, prefix: str = "") -> Path | None:
-    """What was written last in a directory and is named so: a directory, too, as the harness has it (E1)."""
+    """The newest entry of a directory with such a name: a directory, too, as the harness has it (E1)."""
     if os.path.islink(directory):
         return None
     named = [

@@ -1,7 +1,7 @@
-"""What a harness connector is: the interface, and the values that pass through it.
+"""The interface of a harness connector, and the values that pass through it.
 
-A connector knows one harness's directories and nothing else. Which run an event ends up in, what is
-a copy and what fits the schema is decided once for all of them, in :mod:`streamer.sources.convert`.
+A connector knows one harness's directories and nothing else. Some questions are decided once for all
+connectors, in :mod:`streamer.sources.convert`: the run of an event, what is a copy, and what fits the schema.
 A new harness is one new module with one class, and one line in :mod:`streamer.sources.registry`.
 """
 
@@ -19,7 +19,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True, slots=True)
 class ConvertOptions:
-    """What the user asked for.
+    """The options that the user gave.
 
     Attributes:
         run_id: pool every run into this one; the original runs become shards. None: runs stay apart.
@@ -60,8 +60,8 @@ class Found:
             where another event has its slot already.
         origins: field to the file that its value comes from, for what may come from several (tokens,
             cost, trajectory length).
-        own: field to what the harness's own file has there, None for nothing, where logs beside it decide
-            the value. Copies of a trial are recognised by it, whether or not the logs were copied too.
+        own: field to its value in the harness's own file, None without one, where logs beside it decide the
+            value. Copies of a trial are recognised by it, whether or not the logs were copied too.
         hints: what the files beside it could not tell, and why; nothing is wrong with the trial.
     """
 
@@ -79,7 +79,7 @@ class Found:
 
 @dataclass(slots=True)
 class RunPlan:
-    """What a run directory says about the run as a whole.
+    """The facts that a run directory holds about the run as a whole.
 
     Attributes:
         run_id: name of the run: its directory's name (G5).
@@ -125,7 +125,7 @@ class Source(Protocol):
         ...
 
     def plan(self, path: Path, options: ConvertOptions) -> RunPlan:
-        """What the run says of itself."""
+        """The events that the run itself gives: its plan, and its end."""
         ...
 
     def trials(

@@ -56,7 +56,7 @@ class Explanation:
 
 @dataclass
 class ConvertReport:
-    """What a conversion did, and what it could not.
+    """The results of a conversion, and its problems.
 
     Attributes:
         runs: ids of the runs that events were made for (shards, if pooled).
@@ -122,7 +122,7 @@ def convert_part(
 
 
 def convert_plan(run: FoundRun, options: ConvertOptions, report: ConvertReport) -> Iterator[dict[str, Any]]:
-    """What one run says of itself; nothing if it is pooled with others, of which it may not know."""
+    """The plan events of one run; nothing if it is pooled with others, of which it may not know."""
     if options.run_id is None:
         yield from _Conversion(options, report).plan_events(run)
 

@@ -47,7 +47,7 @@ _SUB_TRIAL = re.compile(r"\.agent-([0-9]{1,9})-(.*)\Z", re.DOTALL)
 
 
 class TrialName(NamedTuple):
-    """What the name of a trial says.
+    """The parts of a trial's name.
 
     Attributes:
         trial: name of the trial as a whole: for a sub-trial without the agent's part.

@@ -1,4 +1,4 @@
-"""What a merged result of fc-eval says of each of its agents (R28, D1 to D17).
+"""The part of each agent in a merged result of fc-eval (R28, D1 to D17).
 
 fc-eval merges the results of a trial's agents into one. Where an agent's own result is missing, the merged
 one still has a part of it. The merged result has, agent by agent under `agent_metrics_by_agent`, the counts
@@ -51,7 +51,7 @@ _SAME = 1e-9
 
 @dataclass(slots=True)
 class Share:
-    """What a merged result says of one agent.
+    """The part of one agent in a merged result.
 
     Attributes:
         measured: resolved, tokens, cost and trajectory length, as far as they are known.
@@ -121,7 +121,7 @@ class Merged:
         }
 
     def _payload(self, position: int, entry: Mapping[str, Any]) -> Payload:
-        """What the merged RESULT blocks say of the agent, without what the fallback wrote over them."""
+        """The agent's part of the merged RESULT blocks, without values that the fallback wrote over them."""
         agent = self._roster.agents[position]
         logged, claims = self._written.benchmarks_by_agent or {}, self._written.claims_by_agent
         key, claims_key = self._keys[position], self._claims_keys[position]

@@ -1,4 +1,4 @@
-"""What one result of fc-eval measured: its own numbers, before the harness put them through a fallback.
+"""The measurements of one fc-eval result: its own numbers, before the harness put them through a fallback.
 
 The harness keeps the JSON of each block as it read it (`tests_dict`, `snapshot_dict`, `improvements_dict`),
 and only that is used here. The fields beside it have been through counts that get lost (B5), names that clash
@@ -50,7 +50,7 @@ BenchmarkFields = dict[str, JsonValue]
 
 @dataclass(slots=True)
 class Payload:
-    """What a result says of one agent.
+    """The measurements of one agent in a result.
 
     Attributes:
         agent: the agent's key.
@@ -66,7 +66,7 @@ class Payload:
 
 
 def left_open(file: Path, payload: Payload) -> Iterator[Unreadable | Remark]:
-    """What of an agent's payload is lost, or stands in the log under the keys of others."""
+    """The lost parts of an agent's payload, or parts that stand in the log under other agents' keys."""
     yield from (Unreadable(file, problem) for problem in payload.problems)
     if keys := payload.keys_of_others:
         there = ", ".join(map(shown, keys[:_KEYS_SHOWN])) + (", ..." if len(keys) > _KEYS_SHOWN else "")
@@ -74,7 +74,7 @@ def left_open(file: Path, payload: Payload) -> Iterator[Unreadable | Remark]:
 
 
 def payload_of(result: Mapping[str, Any], directory: Path | None, subject: Subject) -> Payload:
-    """What the result of a (sub-)trial says of its agent.
+    """The measurements of its agent in the result of a (sub-)trial.
 
     A trial whose log was never parsed (a test timeout, G7) has none of them, even if its pane shows
     whole blocks: the tests did not come to an end.

@@ -1,4 +1,4 @@
-"""Who takes part in a run of fc-eval, and whose a result is (D3, D4, G2)."""
+"""The agents of a run of fc-eval, and the agent of each result (D3, D4, G2)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Roster:
         return Subject(agent.key, position, others)
 
     def agent_of(self, where: TrialName, result: dict[str, Any]) -> ConfiguredAgent:
-        """Whose result it is: the agent configured at its place, else the one that the result names."""
+        """The agent of a result: the one configured at its place, else the one that the result names."""
         named = agent_of_key(_named(result))
         position = where.agent_index or 1
         agent = self.agents.get(position)
@@ -57,7 +57,7 @@ class Roster:
         return agent
 
     def _learn(self, run_file: Path, own_names: Collection[str]) -> None:
-        """Who took part by the run-level file. A merged trial lists all its agents, the last one's last."""
+        """Learn the agents from the run-level file. A merged trial lists all agents, the last one's last."""
         try:
             results = run_file_results(run_file)
         except FileError:

@@ -134,7 +134,7 @@ def clean_name(path: Path) -> str:
 
 
 def entries(directory: Path, problem: Callable[[Path, str], None] | None = None) -> list[os.DirEntry[str]]:
-    """What a directory holds, by name; nothing (and a problem reported) if it cannot be listed."""
+    """The entries of a directory, by name; nothing (and a problem reported) if it cannot be listed."""
     try:
         with os.scandir(directory) as listing:
             return sorted(listing, key=lambda entry: entry.name)

@@ -15,7 +15,7 @@ SLOT = frozenset({"type", "run_id", "shard", "task_id", "attempt", "agent", "mod
 """Fields that say what an event is about: without one of them it would be about something else (R17)."""
 
 ROOM_BYTES = MAX_RECORD_BYTES - 1024
-"""Of an event as it is made here: it may yet get a longer revision."""
+"""Size of an event as it is made here: it may yet get a longer revision."""
 
 _SHOWN = 60
 
@@ -56,7 +56,7 @@ def _too_large(event: dict[str, Any]) -> dict[str, str]:
 
 
 def _schema_errors(event: dict[str, Any]) -> dict[str, str]:
-    """Top-level field to what the schema says against it."""
+    """Top-level field to the schema's objection."""
     try:
         EVENT.validate_json(orjson.dumps(event))
     except ValidationError as error:

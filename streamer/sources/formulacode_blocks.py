@@ -1,4 +1,4 @@
-"""What the three JSON blocks of a FormulaCode log mean: TESTS (B5, R5), SNAPSHOT (B6, R6), RESULT (B9).
+"""The meaning of the three JSON blocks of a FormulaCode log: TESTS (B5, R5), SNAPSHOT (B6, R6), RESULT (B9).
 
 Each function takes the JSON of its block, however wrong its shape, and never raises. Where the harness
 stumbles over a block (B4) the section fails and a reason says why.

@@ -27,7 +27,7 @@ from streamer.sources.formulacode_blocks import (
 
 @dataclass(frozen=True, slots=True)
 class ParsedLog:
-    """What a log says.
+    """The contents of a log.
 
     Attributes:
         tests: the `tests` field of the event.

@@ -24,7 +24,7 @@ NAMES = frozenset(
 
 
 def with_short_names(event: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The event with its long names cut, and field to what was cut.
+    """The event with its long names cut, and field to the cut name.
 
     >>> event, cut = with_short_names({"agent": "a" * 300, "tier": "T0"})
     >>> len(event["agent"]), event["tier"], list(cut)

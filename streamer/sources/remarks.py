@@ -1,4 +1,4 @@
-"""What the files of trials leave open, said once per run and not once per trial."""
+"""The gaps in the files of trials, reported once per run and not once per trial."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ _Identity = tuple[str, str | None]
 
 
 def _identity(event: dict[str, Any]) -> _Identity:
-    """What the harness itself tells trials of a run apart by (F11)."""
+    """The key by which the harness itself tells trials of a run apart (F11)."""
     return event["task_id"], event.get("trial_name")
 
 

@@ -158,7 +158,7 @@ def depth(run: Path, file: Path) -> int:
 
 
 def run_file_results(file: Path) -> list[Any]:
-    """What a run-level file lists of its trials. FileError if it cannot be read, or lists nothing."""
+    """The trials that a run-level file lists. FileError if it cannot be read, or lists nothing."""
     results = read_object(file).get("results")
     if not isinstance(results, list):
         raise FileError("not a run-level results file: it has no list under `results`")

@@ -40,7 +40,7 @@ class Deletions:
         scan: Scan,
         undecided: Callable[[Path], bool],
     ) -> list[ResultKey]:
-        """Those to withdraw now. Nothing of a run that is gone as a whole, or that holds no result any more.
+        """The results to withdraw now. Nothing of a run that is gone as a whole, or holds no result any more.
 
         One whose file is there and says something else goes when a second reading finds the same: the first
         may have looked while the file was elsewhere.
@@ -81,7 +81,7 @@ class Deletions:
 
 
 def _above(paths: set[Path], homes: set[Path]) -> set[Path]:
-    """Those homes that some path lies in or is; level by level, since thousands share what is above."""
+    """The homes above the given paths, or equal to one; level by level, since thousands share parents."""
     found: set[Path] = set()
     while paths:
         found |= paths & homes

@@ -32,22 +32,22 @@ The last two are 0 for all but regular files: a directory changes with all that 
 
 
 class Stability(Enum):
-    """What a complaint about a path is worth after the reading that made it."""
+    """The worth of a complaint about a path after the scan that made it."""
 
     GONE = auto()
     """There is no such path any more."""
 
     CHANGED = auto()
-    """It may have changed since it was read: only the next reading knows."""
+    """The file may have changed since it was read: only the next reading knows."""
 
     WRITING = auto()
-    """It is no JSON yet, and changed a moment ago."""
+    """The file is no JSON yet, and changed a moment ago."""
 
     FRESH = auto()
     """The reading saw it as it is, but it changed a moment ago, and may again."""
 
     STANDS = auto()
-    """It is as the reading saw it, and has been for long."""
+    """The file is as the scan saw it, and has been for long."""
 
 
 def unstable_paths(stabilities: Mapping[Path, Stability]) -> set[Path]:
@@ -92,7 +92,7 @@ class FileStability:
         return self._clock()
 
     def judge(self, suspects: Iterable[Path], begun: float) -> dict[Path, Stability]:
-        """What became of the paths that a reading, begun then, complained of."""
+        """The state of the paths that a scan, begun then, complained of."""
         return {path: self._verdict(path, begun) for path in set(suspects)}
 
     def forget(self, before: float) -> None:

@@ -38,7 +38,7 @@ class Watcher:
         return self._changes is not None
 
     def changes(self) -> set[Path]:
-        """What changed since the last call; waits a tick for it. The root itself: everything may have."""
+        """The paths that changed since the last call; waits a tick. The root itself: everything may have."""
         found: set[Path] = set()
         identity = _identity(self._root)
         if identity != self._watched:

@@ -1,8 +1,8 @@
 """Follow a directory: changed parts are read at once, the whole now and then; the whole decides.
 
 Reading a part is cheap and gives new results within a fraction of a second (see `incremental`). A scan of the
-whole finds what no change announced, tells copies apart, sees deletions, and decides which result counts. Its
-results equal `convert`'s. The larger the directory, the rarer a scan.
+whole finds what no change announced, tells copies apart, sees what has gone, and settles which result counts.
+Its results equal `convert`'s. The larger the directory, the rarer.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class Follower:
     def _withdrawals(
         self, groups: dict[ResultKey, list[Wanted]], scan: Scan, unstable: set[Path]
     ) -> Iterator[EventFields]:
-        """Retractions of what was published and is no longer there."""
+        """Retractions of published results that are no longer there."""
         held = groups.keys() | self._incremental.seen
         root = self._root.resolve()
         for key in self._deletions.find(

@@ -1,4 +1,4 @@
-"""What changed is read at once and alone, ahead of the whole, which decides.
+"""Changed parts are read at once and alone, ahead of the whole, which decides.
 
 A part is what one change concerns: a trial's or a task's directory, or the file in which a run keeps the
 results that have no file of their own. An unknown run is looked for on the way to what changed, and nowhere
@@ -89,7 +89,7 @@ class IncrementalReader:
         self.planned.clear()
 
     def whole_says(self, scan: Scan, results: Iterable[Wanted], begun: float) -> None:
-        """It ended. What was read ahead meanwhile is newer."""
+        """The reading of the whole ended. What was read ahead meanwhile is newer."""
         self.runs.replace(scan.runs, begun)
         self._is_known = True
         self._nameless.clear()
@@ -251,5 +251,5 @@ def results_of(scan: Scan, root: Path) -> list[Wanted]:
 
 
 def _identity(plan: RunPlan) -> tuple[Any, ...]:
-    """What decides whose the results of a run are."""
+    """The values that decide whose the results of a run are."""
     return plan.run_id, plan.aliases, plan.agent, plan.model

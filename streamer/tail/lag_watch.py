@@ -38,7 +38,7 @@ class LagState:
     told: bool = False
 
     def look(self, lags: list[PartitionLag], workers: int, now: float) -> str | None:
-        """What to say at this moment, if anything.
+        """The message of this moment, if any.
 
         Args:
             lags: of the event topic.

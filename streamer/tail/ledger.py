@@ -56,10 +56,10 @@ class _PublishedSlot:
 
 
 class Ledger:
-    """What was published, as the log folds it. Its methods give the events to publish, and note them as such.
+    """The published events, as the log folds them. Its methods give the events to publish, and note them so.
 
     Attributes:
-        lines: what changed since somebody emptied it, for the journal.
+        lines: the changes since the caller last emptied it, for the journal.
     """
 
     def __init__(self) -> None:
@@ -131,7 +131,7 @@ class Ledger:
         return _retraction(key, held.slot)
 
     def retracted(self) -> Iterator[EventFields]:
-        """What was withdrawn before this start, again."""
+        """The results withdrawn before this start, again."""
         for key, held in self._held.items():
             if held.slot.winner is None and held.slot.floor is not None and not held.sent:
                 held.sent = True

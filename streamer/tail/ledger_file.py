@@ -59,7 +59,7 @@ class LedgerFile:
         """Lock it.
 
         Raises:
-            AlreadyFollowed: somebody has it.
+            AlreadyFollowed: another process has it.
         """
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

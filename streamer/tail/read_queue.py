@@ -54,13 +54,13 @@ class ReadQueue:
         self._entries[part] = _QueuedPart(now, max(now, rested), rested, last)
 
     def found(self, part: Path) -> None:
-        """It is there, and has to be read, as soon as there is nothing better to do."""
+        """Queue a path that is there: read it as soon as there is nothing better to do."""
         now = self._clock()
         held = self._entries.setdefault(part, _QueuedPart(_LONG_AGO, now, _LONG_AGO, last=False))
         held.due = min(held.due, max(now, held.rested))
 
     def ready(self) -> list[Path]:
-        """Those that are due: first what changed, what changed first before others."""
+        """The paths that are due: changed ones first, the earliest change before others."""
         now = self._clock()
         due = [(part, entry) for part, entry in self._entries.items() if entry.due <= now]
         due.sort(key=lambda item: (item[1].last, item[1].changed == _LONG_AGO, item[1].due))
@@ -71,7 +71,7 @@ class ReadQueue:
         return self._clock() - self._entries[part].changed >= AGAIN_SECONDS
 
     def was_read(self, part: Path, begun: float, *, again: bool) -> None:
-        """It was read just now, from that moment on. `again`: another reading may find more."""
+        """Note that a path was read just now, from that moment on. `again`: another reading may find more."""
         now = self._clock()
         entry = self._entries[part]
         if again or begun - entry.changed < AGAIN_SECONDS:

@@ -16,7 +16,7 @@ from streamer.tail.ledger import EventFields
 
 @dataclass(slots=True)
 class Scan:
-    """What a directory, or a part of it, says.
+    """The contents of a directory, or of a part of it.
 
     Attributes:
         runs: the runs in it.
@@ -55,7 +55,7 @@ def read_part(run: FoundRun, part: Path, options: ConvertOptions) -> Scan:
 
 
 def read_plan(run: FoundRun, options: ConvertOptions) -> tuple[RunPlan, ConvertReport]:
-    """What a run says of itself now, and which of its files could not be read."""
+    """The present plan events of a run, and its files that could not be read."""
     plan = run.source.plan(run.path, options)
     return plan, ConvertReport(unreadable=[(problem.path, problem.reason) for problem in plan.problems])
 

@@ -1,1 +1,1 @@
-"""What page, terminal, reports and command-line tables share. It reads nothing: data come as arguments."""
+"""The shared parts of page, terminal, reports and command-line tables. Data come as arguments."""

@@ -26,7 +26,7 @@ METRICS: dict[str, bool] = {
     "cost_usd": False,
     "duration_seconds": False,
 }
-"""What is compared -> whether higher is better."""
+"""The compared metrics -> whether higher is better."""
 
 
 def side_of(

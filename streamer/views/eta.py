@@ -31,7 +31,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Eta:
-    """What follows from where a run stands; None: unknown.
+    """The estimates that follow from where a run stands; None: unknown.
 
     Attributes:
         share: filled part of the plan, 0 to 1.
@@ -47,7 +47,7 @@ class Eta:
 
 
 def eta_of(run: RunSummary, since: Observation | None = None) -> Eta:
-    """The pace of a run from its start, or from where it stood when somebody began to look.
+    """The pace of a run from its start, or from where it stood when the viewer began to look.
 
     A run that its harness has ended awaits nothing, whatever its plan said.
 

@@ -1,4 +1,4 @@
-"""What several surfaces show besides the summaries: trials in a list, points of a chart, comparisons.
+"""The data of several surfaces besides the summaries: trials in a list, points of a chart, comparisons.
 
 The API of the page answers with these models.
 """
@@ -17,7 +17,7 @@ TrialOutcome = Literal["passed", "failed", "fell_back", "no_verdict"]
 
 
 class HistoryPoint(Message):
-    """One emission: the headline numbers of a group at an event time. What was not known is null."""
+    """One emission: the headline numbers of a group at an event time. Unknown values are null."""
 
     id: str = Field(description="Entry of the stream; grows.")
     kind: Literal["run", "agent_model", "tier"] = Field(description="What the group is.")

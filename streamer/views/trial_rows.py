@@ -1,4 +1,4 @@
-"""What a list shows of each scored trial. Pure."""
+"""The row of each scored trial in a list. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamer.views.models import TrialOutcome, TrialRow
 
 
 def row_of(trial_id: str, trial: Mapping[str, Any]) -> TrialRow:
-    """What a list shows of a scored trial (as parsed from JSON)."""
+    """The row of a scored trial (as parsed from JSON) in a list."""
     formulacode = trial["formulacode"] or {}
     return TrialRow(
         id=trial_id,

@@ -54,7 +54,7 @@ def marked_grade(group: Summary) -> str:
 
 
 def basis(group: Summary) -> str:
-    """What the grade rests on: `pass rate`, `composite`, or a dash for nothing."""
+    """The number behind the grade: `pass rate`, `composite`, or a dash without one."""
     return BASES.get(of(group, "grade_basis"), UNSEEN)
 
 

@@ -46,7 +46,7 @@ class WatchApp(App[None]):
         settings: where Redis and the broker are.
         run_id: the run to open at once; None: the list of runs.
         now: the time.
-        session: the command that works meanwhile; None: somebody only watches.
+        session: the command that works meanwhile; None: there is only a viewer.
 
     Attributes:
         interrupted: it ended by Ctrl-C.
@@ -87,12 +87,12 @@ class WatchApp(App[None]):
 
     @property
     def where(self) -> str:
-        """Whose runs these are; never the URL, which may hold a password."""
+        """The deployment whose runs these are; never the URL, which may hold a password."""
         parts = ["streamer", address(self.settings.redis)]
         return visible(" · ".join([*parts, self.settings.namespace] if self.settings.namespace else parts))
 
     def shows(self, run_id: str) -> bool:
-        """True if the list of runs shows this one: a session shows only its own runs."""
+        """True if the list of runs shows this one: all runs, or the session's own."""
         return self._session is None or self._session.shows(run_id)
 
     def action_interrupt(self) -> None:

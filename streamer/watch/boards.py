@@ -1,4 +1,4 @@
-"""What stands in each table: its columns, and what their rows are sorted by. Pure."""
+"""The content of each table: its columns, and what their rows are sorted by. Pure."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class RunLine:
 
 
 def run_columns(now: datetime) -> list[BoardColumn[RunLine]]:
-    """Of the list of runs."""
+    """The columns of the list of runs."""
 
     def share(line: RunLine) -> float | None:
         return share_of(line.run.progress.done, line.run.progress.planned)
@@ -115,7 +115,7 @@ def _run_cost(line: RunLine) -> str:
 
 
 def agent_columns(agents: Sequence[AgentModelSummary]) -> list[BoardColumn[AgentModelSummary]]:
-    """Of the board of agents. Of the pass@k only the first and the last are shown."""
+    """The columns of the board of agents. Of the pass@k only the first and the last are shown."""
     most = max((k for agent in agents if (k := largest_k(agent.pass_at_k))), key=int, default=None)
     return [
         BoardColumn(
@@ -147,7 +147,7 @@ def default_sort_key(agents: Sequence[AgentModelSummary]) -> str:
 
 
 def tier_columns(tiers: Sequence[TierSummary]) -> list[BoardColumn[TierSummary]]:
-    """Of the tiers, pooled over agents."""
+    """The columns of the tiers, pooled over agents."""
     return [
         BoardColumn(
             "name",

@@ -58,4 +58,4 @@ class WatchContext(Protocol):
         """How many workers run, as a list of no or one text."""
 
     def spawn(self, work: Coroutine[Any, Any, None], tell: Tell) -> asyncio.Task[None]:
-        """Run it until it is cancelled; A mistake of ours in it goes to `tell`."""
+        """Run it until it is cancelled; a mistake of ours in it is passed to `tell`."""

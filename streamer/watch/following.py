@@ -58,7 +58,7 @@ async def feel_pulse(
 
 
 class Rejections:
-    """What was rejected: how much of each run, and the newest.
+    """The rejections: how many of each run, and the newest.
 
     Attributes:
         counts: run id to how many; None for those that name no run.
@@ -71,7 +71,7 @@ class Rejections:
         self._newest: deque[StoredRejection] = deque(maxlen=REJECTIONS_KEPT)
 
     def restart(self) -> None:
-        """They will be sent from the beginning."""
+        """The rejections will be sent from the beginning."""
         self.counts.clear()
         self._newest.clear()
 

@@ -1,4 +1,4 @@
-"""What only the log knows: rejections and newest trials, for as long as somebody looks.
+"""The parts that only the log knows: rejections and newest trials, as long as there is a viewer.
 
 Loaded once the first screen stands: the boards do not wait for what reads the log.
 """

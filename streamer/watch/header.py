@@ -14,7 +14,7 @@ BAR_LEAST, BAR_MOST = 10, 60
 
 
 def title_of(run: RunSummary, state: State) -> str:
-    """What the run is, its state, and what its harness called the end."""
+    """The run, its state, and its harness's word for the end."""
     about = (run.harness, run.benchmark, run.benchmark_version)
     standing = state_and_status(state, run.status)
     name = name_of(run) + (f" ({visible(run.run_id)})" if run.display_name else "")

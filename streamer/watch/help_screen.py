@@ -1,4 +1,4 @@
-"""What the keys do, and what the columns mean."""
+"""The meaning of keys and columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What both screens have: following while they are seen, drawing at a human pace, sorting, filtering."""
+"""The base of both screens: following while they are seen, drawing at a human pace, sorting, filtering."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class LiveScreen(Screen[None]):
         raise NotImplementedError
 
     def works(self) -> list[Coroutine[Any, Any, None]]:
-        """What runs while this screen is on top."""
+        """The work that runs while this screen is on top."""
         raise NotImplementedError
 
     def on_mount(self) -> None:
@@ -119,7 +119,7 @@ class LiveScreen(Screen[None]):
         line.display = bool(text)
 
     def put_problems(self) -> None:
-        """What is wrong, if anything."""
+        """The present problem, if any."""
         found = dict.fromkeys([*self.watching.problems.values(), *self.problems.values()])
         self.put("#problem", visible(" ".join(found)) if found else "", "bold red")
 

@@ -1,4 +1,4 @@
-"""What the screens show: runs as they stand. No connection, no widgets, no clock."""
+"""The content of the screens: runs as they stand. No connection, no widgets, no clock."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class OneRun:
         deleted: it was there, and was deleted.
         agents: key to summary of each agent:model.
         tiers: key to summary of each tier, pooled over agents.
-        since: where it stood when somebody began to look.
+        since: where it stood when the viewer began to look.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What stands in the tables of the newest trials and of the newest rejections: their columns. Pure."""
+"""The columns of the tables of newest trials and newest rejections. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OUTCOMES = {
 
 
 def trial_columns(trials: Sequence[TrialRow], head: str) -> list[BoardColumn[TrialRow]]:
-    """Of the newest trials.
+    """The columns of the newest trials.
 
     Args:
         trials: those that are shown.
@@ -65,7 +65,7 @@ def trial_columns(trials: Sequence[TrialRow], head: str) -> list[BoardColumn[Tri
 
 
 def rejection_columns(head: str, nameless: int, now: datetime) -> list[BoardColumn[StoredRejection]]:
-    """Of the newest rejections.
+    """The columns of the newest rejections.
 
     Args:
         head: of the first column: what the table is, or what is wrong with it.

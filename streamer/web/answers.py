@@ -1,4 +1,4 @@
-"""What each path of the API answers. Which paths there are stands in OPERATIONS at the end."""
+"""The answers to each path of the API. OPERATIONS at the end lists the paths."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Answer = BaseModel | Sequence[BaseModel] | bytes
 
 
 class BadQuery(Exception):
-    """What stands behind the question mark cannot be answered."""
+    """The part after the question mark cannot be answered."""
 
 
 class NoSuchTrial(Exception):

@@ -103,7 +103,7 @@ def _endpoint(web: Web, operation: Operation) -> Any:
 
 
 def _query(model: type[Query], request: Request) -> Query:
-    """What stands behind the question mark; BadQuery says what is wrong with it."""
+    """The part after the question mark; BadQuery says what is wrong with it."""
     given: dict[str, Any] = {}
     for name, value in request.query_params.multi_items():
         field = model.model_fields.get(name)

@@ -1,4 +1,4 @@
-"""Who may ask, and what every answer tells the browser not to do.
+"""The checks of each request, and the headers that restrict the browser.
 
 Nothing is open to other hosts without a token. A page of another site cannot ask in a visitor's name. The
 name in Host must be ours (DNS rebinding), the cookie is SameSite=Strict, and no answer allows cross-origin
@@ -66,7 +66,7 @@ class RequestGuard:
         self._host_names = {"localhost", *(_plain_name(name) for name in host_names)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer what must not pass; add the headers to what does."""
+        """Answer requests that must not pass; add the headers to the answers of others."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -156,5 +156,5 @@ def _equal(given: str, wanted: str) -> bool:
 
 
 def _session(token: str) -> str:
-    """What the cookie holds: follows from the token, and does not tell it."""
+    """The content of the cookie: it follows from the token, and does not reveal it."""
     return hmac.new(token.encode(), b"streamer web session 1", hashlib.sha256).hexdigest()

@@ -179,7 +179,7 @@ class Hub:
 
 
 def _key(update: StateUpdate) -> GroupKey:
-    """What an update is about, from the suffix of its key."""
+    """The run or group of an update, from the suffix of its key."""
     parts = [decode_id(part) for part in update.group.split(":")] if update.group else []
     tier = parts.pop(0) if update.kind == "tier" else ""
     label = agent_model_label(*parts) if len(parts) == 2 else ""

@@ -1,4 +1,4 @@
-"""What the API answers with besides the summaries, and what it can be asked.
+"""The models of the API besides the summaries: answers and questions.
 
 Numbers that are not finite are the texts "Infinity", "-Infinity" and "NaN", as everywhere (R14).
 """
@@ -85,7 +85,7 @@ class Health(Message):
 
 
 class Problem(Message):
-    """What went wrong (RFC 9457, `application/problem+json`)."""
+    """A problem that the API answers with (RFC 9457, `application/problem+json`)."""
 
     title: str = Field(description="The kind of problem.")
     status: int = Field(ge=400, le=599, description="HTTP status.")
@@ -93,7 +93,7 @@ class Problem(Message):
 
 
 class Query(BaseModel):
-    """Base of what may stand behind the question mark; anything else is refused."""
+    """Base of the parameters behind the question mark; any other parameter is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -103,13 +103,13 @@ class NoQuery(Query):
 
 
 class TiersQuery(Query):
-    """Of tiers."""
+    """The query of tiers."""
 
     within: bool = Field(default=False, description="Also each agent:model within each tier.")
 
 
 class LeaderboardQuery(Query):
-    """Of a leaderboard."""
+    """The query of a leaderboard."""
 
     metric: MetricName = Field(default="pass_rate", description="METRIC of docs/redis.md.")
     run: str | None = Field(default=None, description="Only this run.")
@@ -119,7 +119,7 @@ class LeaderboardQuery(Query):
 
 
 class HistoryQuery(Query):
-    """Of a run's history."""
+    """The query of a run's history."""
 
     kind: Literal["run", "agent_model", "tier"] | None = Field(default=None, description="Only these.")
     points: int = Field(
@@ -128,7 +128,7 @@ class HistoryQuery(Query):
 
 
 class TrialsQuery(Query):
-    """Of a run's trials."""
+    """The query of a run's trials."""
 
     task: str | None = Field(default=None, description="Only this task.")
     tier: str | None = Field(default=None, description="Only this tier.")
@@ -144,7 +144,7 @@ class TrialsQuery(Query):
 
 
 class CompareQuery(Query):
-    """Of a comparison."""
+    """The query of a comparison."""
 
     a: str = Field(description="Run of the first side.")
     b: str = Field(description="Run of the second side.")

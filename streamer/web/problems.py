@@ -1,4 +1,4 @@
-"""What goes wrong, as answers (RFC 9457)."""
+"""Errors as answers of the API (RFC 9457)."""
 
 from __future__ import annotations
 

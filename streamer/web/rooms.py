@@ -1,4 +1,4 @@
-"""What the viewers of one run share: its summaries as they stand, each already written as an event.
+"""The state that all viewers of one run share: its summaries as they stand, each written as an event.
 
 A viewer gets, at its own pace, the changes since its last update: of each summary the latest state, not each
 in between. So a slow viewer costs nothing but its position, and ends with the same state as a fast one.
@@ -133,7 +133,7 @@ class Room:
 
 
 def key_of(summary: AnyState) -> GroupKey:
-    """What the summary is about."""
+    """The run or group of the summary."""
     tier = summary.tier if isinstance(summary, TierSummary) else None
     agent_model = None if isinstance(summary, RunSummary) else summary.agent_model
     return summary.run_id, summary.type, tier or "", agent_model or ""

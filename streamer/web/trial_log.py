@@ -1,7 +1,7 @@
 """The scored trials of the runs that people look at: Redis has none, so they are read from the log.
 
-Of each trial only what a list shows is kept, and where the whole of it stands; that is read when somebody
-asks for it. A run is read from its beginning once, then only what came since.
+Of each trial only the fields of a list are kept, and where the whole of it stands. The whole is read on
+request. A run is read from its beginning once, then only what came since.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_TRIALS = 200_000
 """So many trials are held in all; about 1 KiB each."""
 
 FRESH_SECONDS = 2.0
-"""What was read so recently is not read again."""
+"""A log that was read so recently is not read again."""
 
 
 class TooManyTrials(Exception):

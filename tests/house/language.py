@@ -162,6 +162,10 @@ TURNS = (
 )
 
 
+SUMMARY_OPENS = re.compile(r"^(?:They|It|Those|Of|Whose)\b")
+"""Words without a noun of their own: a docstring that opens so needs its surroundings to be understood."""
+
+
 @dataclass(frozen=True)
 class Offence:
     """A sentence that breaks a rule; printed as a line that says what to do."""
@@ -181,6 +185,9 @@ def offences(sentences: Iterable[Sentence]) -> Iterator[Offence]:
         if sentence.words > MAX_WORDS:
             rule = f"{sentence.words} words in one sentence, {MAX_WORDS} are allowed"
             yield Offence(sentence, rule, "one idea a sentence, or a list")
+        if sentence.is_summary and SUMMARY_OPENS.search(sentence.text):
+            instead = "a noun that a reader of this line alone understands"
+            yield Offence(sentence, "a docstring that opens without a noun", instead)
         for turn in TURNS:
             if turn.pattern.search(sentence.text):
                 yield Offence(sentence, f"the turn “{turn.name}”", turn.instead)

@@ -9,7 +9,7 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -37,12 +37,14 @@ class Sentence:
         line: line of the paragraph that holds the sentence, from 1.
         text: the sentence on one line; each code span is shown as `…`.
         words: number of words; code spans and links' targets do not count.
+        is_summary: True for the first sentence of a docstring.
     """
 
     path: str
     line: int
     text: str
     words: int
+    is_summary: bool = False
 
 
 def sentences_of_markdown(text: str, path: str, first_line: int = 1) -> Iterator[Sentence]:
@@ -65,7 +67,8 @@ def sentences_of_python(source: str, path: str) -> Iterator[Sentence]:
         match node:
             case ast.Expr(value=ast.Constant(value=str(text))):
                 markdown = _docstring_as_markdown(inspect.cleandoc(text))
-                yield from sentences_of_markdown(markdown, path, node.lineno)
+                for number, sentence in enumerate(sentences_of_markdown(markdown, path, node.lineno)):
+                    yield replace(sentence, is_summary=number == 0)
 
 
 def pages() -> list[Path]:

@@ -107,6 +107,13 @@ class Shape:
     ]
 
 
+def test_the_first_line_of_a_docstring_opens_with_a_noun() -> None:
+    source = '"""Of the tiers."""\n\n\ndef columns() -> None:\n    """The columns. They are sorted."""\n'
+    (found,) = offences(sentences_of_python(source, "tiers.py"))
+    assert found.rule == "a docstring that opens without a noun"
+    assert list(offences(sentences_of_markdown("They are sorted.", "page.md"))) == []
+
+
 def test_the_mean_of_a_page_counts_every_sentence() -> None:
     assert mean_words(sentences_of_markdown("One two three. One.\n\n- Two words", "page.md")) == 2.0
     assert mean_words([]) == 0.0

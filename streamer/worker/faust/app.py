@@ -39,7 +39,7 @@ class StreamerApp(faust.App):
     logger = logging.getLogger("faust.streamer")
 
     def _create_directories(self) -> None:
-        """None here."""
+        """Create no directories: a worker keeps its files elsewhere."""
 
     @property
     def event_consumer(self) -> EventConsumer:

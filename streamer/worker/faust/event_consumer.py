@@ -1,4 +1,4 @@
-"""What the other rooms may ask the consumer of the group; `transport.Consumer` answers it."""
+"""The questions that other rooms may ask the group's consumer; `transport.Consumer` answers them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamer.worker.faust.topic_partition import TopicPartition
 
 
 class Committed(NamedTuple):
-    """A committed offset, None if there is none; `by_others`: it was set by somebody other than a worker."""
+    """A committed offset, None if there is none; `by_others`: it was not set by a worker."""
 
     offset: int | None
     by_others: bool

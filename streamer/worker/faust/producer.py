@@ -19,7 +19,7 @@ from streamer.worker import limits
 from streamer.worker.limits import BROKER_PATIENCE_SECONDS, SEND_BATCH_BYTES
 
 NO_HEADERS: list[tuple[str, bytes]] = []
-"""Of nearly all records; aiokafka wants a list."""
+"""Headers of nearly all records; aiokafka wants a list."""
 
 
 class ProducerRecord(NamedTuple):

@@ -262,7 +262,7 @@ ROCKSDB_OPTIONS: Mapping[str, int] = {
     "target_file_size_base": 32 * 1024 * 1024,
     "block_cache_size": 8 * 1024 * 1024,
 }
-"""Of each database; a worker has one for each table and partition. Faust's own would take gigabytes."""
+"""Settings of each database; a worker has one per table and partition. Faust's own would take gigabytes."""
 
 
 def memory(app: Any, table: Any) -> Rows:

@@ -1,7 +1,7 @@
 """Faust's tables, written per partition: the source of truth `trials` and the three published aggregates.
 
-Faust's tables refuse writes outside a stream and their sends cannot be awaited, so the changelog record is
-written by `producer`, and the store here once the record is acknowledged. Faust recovers the tables from
+Faust's tables refuse writes outside a stream, and their sends cannot be awaited. So `producer` writes the
+changelog record, and the store gets it here once the record is acknowledged. Faust recovers the tables from
 their changelogs, from where the store is complete.
 """
 
@@ -59,7 +59,7 @@ class StateTable:
         return self._unacknowledged[raw] if raw in self._unacknowledged else self.rows.row(raw)
 
     def take_back(self, of_run: Callable[[str], bool]) -> None:
-        """What was to be published under these keys and was not acknowledged was not published."""
+        """Treat values to publish under these keys that were not acknowledged as not published."""
         for raw in [raw for raw in self._unacknowledged if of_run(raw.decode("utf-8"))]:
             del self._unacknowledged[raw]
 

@@ -36,7 +36,7 @@ class NotCurrent(Exception):
 
 
 class Configuration:
-    """What this worker computes with, and whether the group does, too.
+    """The configuration that this worker computes with, and whether the group has it, too.
 
     Args:
         settings: where the broker is.

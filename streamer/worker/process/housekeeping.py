@@ -1,4 +1,4 @@
-"""What a worker does now and then: heartbeat, lag, and the end of a catch-up that no event brings about."""
+"""The regular work of a worker: heartbeat, lag, and the end of a catch-up that no event brings about."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ class Housekeeping:
     def status(self) -> dict[str, Any]:
         """Assigned partitions, lag per partition in events, keys that Redis lacks, runs in memory and not.
 
-        Also the first runs in quarantine, with the reason, what came of the latest repairs, the fingerprint
-        of the configuration, and why the worker waits, if it does.
+        Also the first runs in quarantine with the reason, and the outcome of the latest repairs. Then the
+        fingerprint of the configuration, and why the worker waits, if it does.
         """
         partitions = self._processor.partitions
         quarantined = {

@@ -1,4 +1,4 @@
-"""What a worker counts and measures of itself, for Prometheus.
+"""The counts and measurements of a worker about itself, for Prometheus.
 
 Counters count what this process folded; records that are folded again after a crash are counted again. What
 stands at an instant comes from the housekeeping's last status.

@@ -1,1 +1,1 @@
-"""What happens to a batch: fold, save pages, publish, done."""
+"""The steps of a batch: fold, save pages, publish, done."""

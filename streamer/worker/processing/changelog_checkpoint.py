@@ -1,7 +1,7 @@
 """The checkpoint among the state pages of a partition: from which changelog offset on they are complete.
 
-A changelog can lose records: somebody deletes and creates it again, empties it, or sets a retention. What is
-left would look like a smaller state. So each partition of the changelog holds a checkpoint: from the offset
+A changelog can lose records: an operator deletes and creates it again, empties it, or sets a retention. The
+rest would look like a smaller state. So each partition of the changelog holds a checkpoint: from the offset
 that it names on, the pages are complete. Without a checkpoint, or if the changelog begins later than it says,
 pages may be missing: the partition is folded again from the event log. The checkpoint also names formulas,
 profiles, prices and epoch, so the next worker knows whether what is published still holds.
@@ -52,7 +52,7 @@ def basis_of(prices: PriceTable, epoch: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a checkpoint says.
+    """The content of a checkpoint.
 
     Attributes:
         complete_from: the pages from this offset of the changelog on are complete; None without a checkpoint.

@@ -1,4 +1,4 @@
-"""What processing tells of its work, for metrics."""
+"""The measurements of processing, for metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker keeps in memory for one partition of the event topic that it owns."""
+"""The memory of a worker for one partition of the event topic that it owns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SummaryKeys = tuple[tuple[SummaryKind, str], ...]
 
 
 class ClosedRun(NamedTuple):
-    """What stays in memory of a run that gets no events.
+    """The part that stays in memory of a run without events.
 
     Attributes:
         pages: keys of its state pages.
@@ -35,7 +35,7 @@ class ClosedRun(NamedTuple):
 
 
 class QuarantinedRun(NamedTuple):
-    """What stays in memory of a run that is set apart.
+    """The part that stays in memory of a run that is set apart.
 
     Attributes:
         quarantine: why, and what is to be done about it.
@@ -63,7 +63,7 @@ class Partition:
         pending_checkpoint: checkpoint to write once the state is whole, None if it is written.
         checkpoint: what the checkpoint among the pages says, or will say.
         refill: every scored trial is published again: their topic has lost some.
-        moved: somebody moved the committed offset forward, so that everything is folded again.
+        moved: an operator moved the committed offset forward, so that everything is folded again.
         caught_up: true once the summaries of the recovered state are published.
         touched_in_catch_up: runs touched while catching up, until they are published.
         abandoned: true once a publication ended halfway: nothing more is published, no batch is done.
@@ -109,7 +109,7 @@ class Partition:
 
     @contextmanager
     def guard(self, run_id: str) -> Iterator[None]:
-        """What is raised while something of this run is computed sets the run apart, and nothing else.
+        """An exception while something of this run is computed sets the run apart, and nothing else.
 
         For computations alone: what writing and reading raise is the infrastructure's, and ends the worker.
         """

@@ -137,7 +137,7 @@ class Processor:
             await self.give_up(error)
 
     def own(self, partitions: dict[int, Partition]) -> None:
-        """These are the partitions from now on, as they were recovered; the caller holds the lock."""
+        """Take over these partitions, as they were recovered; the caller holds the lock."""
         self.partitions = partitions
         self.ownership += 1
 
@@ -176,7 +176,7 @@ class Processor:
         """Publish what earlier batches left in the queue; the caller holds the lock.
 
         Args:
-            seconds: go on for so long, whatever happens; None: until a backlog forms.
+            seconds: go on for so long, also with a backlog; None: until a backlog forms.
         """
         start = self.publish_rate.now()
         with self.all_or_nothing():

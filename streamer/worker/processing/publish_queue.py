@@ -30,7 +30,7 @@ class Pending:
 
 
 class PublishQueue:
-    """What waits for publication, in two parts: the current one, and what has come since it began.
+    """The queue for publication, in two parts: the current one, and the additions since it began.
 
     With two parts each batch is done at some time, however many runs the batches after it touch. A run that
     is published leaves both.
@@ -68,15 +68,15 @@ class PublishQueue:
         return self._now() - self._began_at if self._current else 0.0
 
     def add_runs(self, runs: Iterable[str]) -> None:
-        """These runs have to be published."""
+        """Queue these runs for publication."""
         self._later.runs.update(dict.fromkeys(runs))
 
     def add_batch(self, batch: FetchedBatch) -> None:
-        """This batch is done when everything that waits now is published."""
+        """Queue this batch: it is done when everything that waits now is published."""
         self._later.batches.append(batch)
 
     def add_replaced(self, tombstones: Iterable[ProducerRecord]) -> None:
-        """These tombstones are sent when everything that waits now is published."""
+        """Queue these tombstones: they are sent when everything that waits now is published."""
         self._later.replaced += tombstones
 
     def next_runs(self, most: int) -> list[str]:
@@ -87,7 +87,7 @@ class PublishQueue:
         return list(islice(self._current.runs, most))
 
     def discard(self, runs: Iterable[str]) -> None:
-        """These runs wait no more: they are published, or set apart."""
+        """Take these runs off the queue: they are published, or set apart."""
         for run_id in runs:
             self._current.runs.pop(run_id, None)
             self._later.runs.pop(run_id, None)

@@ -116,7 +116,7 @@ class QuarantineWriter:
     def _quarantine(
         self, partition: Partition, failure: Failure, stored: Collection[SummaryChange]
     ) -> Quarantine:
-        """What is known already of a run in quarantine goes on to hold."""
+        """The quarantine of a failed run; a run that is in quarantine already keeps its other facts."""
         known = partition.quarantined.get(failure.run_id)
         at = max([failure.at, *(change.state_version for change in stored)])
         if known is None:

@@ -51,7 +51,7 @@ class RecordEncoder:
         return SummaryChange(run_id, group, value, told, told["epoch"], version, told["digest"])
 
     def take_back(self, runs: Collection[str]) -> None:
-        """What was to be published of these runs and was not written was not published."""
+        """Treat records of these runs that were not written as not published."""
         for table in self._tables.summaries.values():
             table.take_back(lambda key: _run_of(key) in runs)
 

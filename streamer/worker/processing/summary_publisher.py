@@ -172,7 +172,7 @@ class SummaryPublisher:
         )
 
     def _recovered(self, partition: Partition, run_id: str, update: RunUpdate) -> list[ProducerRecord]:
-        """What of a recovered run has to be published; scored trials only if anything has, or all."""
+        """The values of a recovered run to publish; scored trials only if there are other values, or all."""
         if run_id not in partition.touched_in_catch_up:
             update.summaries = [c for c in update.summaries if self._encoder.differs(c)]
             if not update.summaries and not partition.refill:
@@ -190,7 +190,7 @@ class SummaryPublisher:
 
 
 def _shares(ready: list[Partition]) -> list[tuple[Partition, list[str]]]:
-    """What each partition publishes next: an equal share, and what shorter queues leave of theirs."""
+    """The next runs of each partition: an equal share, and what shorter queues leave of theirs."""
     shares, left = [], RUNS_PER_WRITE
     for before, partition in enumerate(
         sorted(ready, key=lambda partition: len(partition.publish_queue.runs))

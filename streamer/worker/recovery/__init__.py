@@ -1,1 +1,1 @@
-"""What happens after a crash or a rebalance: state from pages, epochs, fencing, repairs."""
+"""The work after a crash or a rebalance: state from pages, epochs, fencing, repairs."""

@@ -99,7 +99,7 @@ def _note_requests(partition: Partition, written: Mapping[bytes, bytes | None]) 
 
 
 def is_overwritten(written: bytes | None, own: bytes | None) -> bool:
-    """True if what somebody else wrote says less than, or other than, what the owner says.
+    """True if another writer's value says less than, or other than, the owner's.
 
     >>> old, new = (b'{"epoch": 1, "state_version": %d}' % n for n in (3, 7))
     >>> [is_overwritten(*pair) for pair in ((old, new), (new, old), (new, new), (None, new), (old, None))]

@@ -24,7 +24,7 @@ from streamer.settings import Settings
 from streamer.worker.recovery.epoch import meta_records
 
 MAX_WORKERS = 1_000
-"""Of one machine."""
+"""Workers of one machine, at most."""
 
 
 class StateUnavailable(Exception):

@@ -40,7 +40,7 @@ class Repairs:
     """Does what was asked, one run at a time.
 
     Attributes:
-        outcomes: name of a request to what came of it, "" for a run that is in good order; the latest ones.
+        outcomes: name of a request to its outcome, "" for a run that is in good order; the latest ones.
     """
 
     def __init__(self, settings: Settings, processor: Processor, tables: Tables) -> None:
