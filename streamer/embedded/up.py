@@ -172,10 +172,8 @@ class Up:
         if self._web_port:
             self._add(Child("The web page", page, log=logs / "web.log", env=environment))
         if extra:
-            log = logs / f"{extra.name}.log"
-            self._add(
-                Child(f"The {extra.name}", extra.argv, log=log, env=environment | dict(extra.environment))
-            )
+            log, of_extra = logs / f"{extra.name}.log", environment | dict(extra.environment)
+            self._add(Child(f"The {extra.name}", extra.argv, log=log, env=of_extra))
         self._memory = MemoryWatch(default_limit_bytes())
         self._memory_due = 0.0
         self._problem_due = 0.0

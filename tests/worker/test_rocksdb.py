@@ -17,7 +17,7 @@ from streamer.kafka.names import Names
 from streamer.settings import Settings
 from streamer.worker.faust.app import faust_app
 from streamer.worker.faust.stores import TRUST_SECONDS, Rows, memory, rocks
-from streamer.worker.faust.tables import Table
+from streamer.worker.faust.tables import StateTable
 from streamer.worker.process.topics import COMPACTED
 from streamer.worker.recovery.local_state import StateUnavailable, held_directory
 from tests.support.worker_process import WorkerProcess
@@ -43,7 +43,7 @@ def directory(tmp_path: Path) -> Path:
 def held(where: Path, kind: str = "rocksdb") -> Iterator[Rows]:
     """A store, closed at the end."""
     app = faust_app(Settings(), Names(), where)
-    store = Table(app, "table", "changelog", 8, rocks if kind == "rocksdb" else memory).rows
+    store = StateTable(app, "table", "changelog", 8, rocks if kind == "rocksdb" else memory).rows
     store.apply(3, [], None)
     try:
         yield store
@@ -265,7 +265,7 @@ def test_a_partition_that_comes_back_has_lost_what_was_deleted_meanwhile(
 def page_keys(where: Path) -> set[bytes]:
     """Keys of all pages that a worker that was stopped has on disk."""
     (tables,) = where.glob("state/*/*/0")
-    store = Table(faust_app(Settings(), Names(), tables), "trials", "changelog", 4, rocks).rows
+    store = StateTable(faust_app(Settings(), Names(), tables), "trials", "changelog", 4, rocks).rows
     for partition in range(4):
         store.apply(partition, [], None)
     found = {key for partition in range(4) for key, _ in store.rows(partition)}
