@@ -9,7 +9,7 @@ import pytest
 from streamer.pipeline import Pipeline
 from streamer.records import Record
 from tests.support.worker_process import WorkerProcess
-from tests.worker.deployment import Deployment, folded, trial_events
+from tests.worker.deployment import KINDS, Deployment, Digests, folded, redis_key, trial_events
 from tests.worker.test_quarantine import (
     SICK,
     degraded,
@@ -47,18 +47,41 @@ def get_too_large(deployment: Deployment, worker: WorkerProcess, topic: str, eve
     worker.wait_until(lambda: others_are_current(deployment), "all other runs are current")
     worker.wait_until(lambda: degraded(deployment, SICK), "its last good summaries say so")
     assert f"a record for {deployment.names.topic(topic)} has" in in_quarantine(deployment)[SICK]
-    last_good = deployment.in_topics()["run-summaries"][SICK]
-    assert last_good in states_of(SICK, before, events)
-    assert deployment.in_redis(folded(of_run(SICK, before)))["run-summaries"] == {SICK: last_good}
+    everything = deployment.in_topics()
+    last_good = only(SICK, everything)
+    assert last_good in states_of(SICK, before, events), "the summaries are of one state"
+    assert deployment.in_redis(last_good) == last_good
+    standing = {redis_key(deployment.keys, KINDS[topic], key) for topic in KINDS for key in last_good[topic]}
+    assert {deployment.keys.of_run(SICK, suffix) for suffix in summary_keys(deployment)} == standing
 
 
-def states_of(run_id: str, before: list[bytes], events: list[bytes]) -> set[str]:
-    """Digests of the run's summary after `before`, and after each of the events that follow."""
-    pipeline, found = Pipeline(), set()
+def only(run_id: str, found: dict[str, Digests]) -> dict[str, Digests]:
+    """Digests of one run, by topic and key."""
+    return {
+        topic: {key: digest for key, digest in digests.items() if key.split("|")[0] == run_id}
+        for topic, digests in found.items()
+    }
+
+
+def summary_keys(deployment: Deployment) -> set[str]:
+    """Suffixes of the keys in Redis that hold a summary of the sick run."""
+    kinds = ("run", "tier", "agent_model")
+    found = {key for key in deployment.redis_keys(SICK) if key.split(":")[0] in kinds}
+    return {key for key in found if not key.endswith(":agent_models")}
+
+
+def states_of(run_id: str, before: list[bytes], events: list[bytes]) -> list[dict[str, Digests]]:
+    """Digests of all of a run's summaries after `before`, and after each of the events that follow."""
+    pipeline, found, standing = Pipeline(), [], dict[str, Digests]()
     pipeline.fold(Record(value, offset) for offset, value in enumerate(of_run(run_id, before)))
+    standing = folded(of_run(run_id, before))
+    topic_of = {kind: topic for topic, kind in KINDS.items()}
+    pipeline.run(run_id).take_changes()
     for offset, event in enumerate([b"", *events], len(before)):
         pipeline.fold([Record(event, offset)] if event else [])
-        found.add(pipeline.run(run_id).summaries()[-1].digest)
+        for change in pipeline.run(run_id).take_summaries().summaries:
+            standing[topic_of[change.kind]][change.key] = change.digest
+        found.append({topic: dict(digests) for topic, digests in standing.items()})
     return found
 
 

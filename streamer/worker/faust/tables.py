@@ -7,7 +7,7 @@ their changelogs, from where the store is complete.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import faust
@@ -97,6 +97,12 @@ class Tables:
     def all(self) -> list[StateTable]:
         """Every table."""
         return [self.trials, *self.summaries.values()]
+
+    def summary_rows(self, records: Iterable[ProducerRecord]) -> dict[tuple[SummaryKind, str], bytes | None]:
+        """What the tables hold at the keys of those records that are summaries; None: nothing yet."""
+        kinds = {table.topic: kind for kind, table in self.summaries.items()}
+        keys = [(kinds[one.topic], (one.key or b"").decode()) for one in records if one.topic in kinds]
+        return {(kind, key): self.summaries[kind].get(key) for kind, key in keys}
 
     def on_recovered(self, callback: Callable[[], Awaitable[None]]) -> None:
         """Call this after each recovery, before any event of the partitions arrives."""

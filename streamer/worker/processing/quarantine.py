@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from streamer.aggregate.changes import RunUpdate, SummaryChange
+from streamer.aggregate.keys import SummaryKind
 from streamer.kafka.quarantine import BY_DELETION, Quarantine, quarantine_key, repair_key
 from streamer.records import Failure, Rejected, reject, set_apart
 from streamer.redis.sink import RedisSink
@@ -36,6 +37,8 @@ class QuarantineWriter:
         self._encoder = encoder
         self._producer = producer
         self._sink = sink
+        self._before: dict[str, dict[tuple[SummaryKind, str], bytes | None]] = {}
+        """Run -> its rows from before a write that the broker took only in part."""
 
     async def write(self, partitions: Mapping[int, Partition], records: Iterable[ProducerRecord]) -> None:
         """Write records of runs; a run of which the broker refuses one for its size is set apart.
@@ -44,10 +47,13 @@ class QuarantineWriter:
             partitions: of the records, by number.
             records: keyed by run, see `run_of`.
         """
+        records = list(records)
+        before = self._tables.summary_rows(records)
         try:
             await self._producer.write(records)
         except RecordsRefused as refusal:
             for record in refusal.records:
+                self._before[run_of(record)] = before
                 with partitions[record.partition].guard(run_of(record)):
                     raise RecordTooLarge(record, "more than the broker takes") from refusal
 
@@ -86,15 +92,34 @@ class QuarantineWriter:
         stored = self._encoder.stored_of_runs(partition.number, failed)
         for run_id, failure in failed.items():
             quarantine = self._quarantine(partition, failure, stored[run_id])
-            changes = [degraded(change, quarantine) for change in stored[run_id]]
+            good, gone = self._last_good(run_id, stored[run_id])
+            changes = [degraded(change, quarantine) for change in good]
             standing = tuple((change.kind, change.key) for change in changes)
             partition.quarantined[run_id] = QuarantinedRun(quarantine, standing)
             if not standing:
                 record = failure.record
                 partition.unpublished[run_id] = quarantine.at + 1 if record is None else record.offset
-            news = [new for new, old in zip(changes, stored[run_id], strict=True) if new.value != old.value]
+            written = {(old.kind, old.key): old.value for old in stored[run_id]}
+            news = [new for new in changes if new.value != written[new.kind, new.key]]
+            news += [replace(one, state_version=max(one.state_version, quarantine.at)) for one in gone]
             updates.append(RunUpdate(run_id, summaries=news))
         return updates
+
+    def _last_good(
+        self, run_id: str, stored: Iterable[SummaryChange]
+    ) -> tuple[list[SummaryChange], list[SummaryChange]]:
+        """A run's summaries from before a write that the broker took in part; tombstones of its new ones.
+
+        After any other failure they are what is stored.
+        """
+        before, good, gone = self._before.pop(run_id, {}), [], []
+        for change in stored:
+            value = before.get((change.kind, change.key), change.value)
+            if value is None:
+                gone.append(SummaryChange.tombstone(run_id, change.group, change.epoch, change.state_version))
+            else:
+                good.append(self._encoder.stored(change.kind, change.key, run_id, value))
+        return good, gone
 
     async def restore(self, partition: Partition, run_id: str, found: Iterable[SummaryChange]) -> None:
         """Publish the last good summaries of a run that had none."""
