@@ -13,8 +13,9 @@ import pytest
 from streamer.embedded.probe import free_port
 
 HEAVY = {
-    *("aiokafka", "apprise", "cramjam", "faust", "genai_prices", "matplotlib", "numpy", "prometheus_client"),
-    *("pyarrow", "pydantic", "redis", "rich", "rocksdict", "starlette", "textual", "uvicorn", "watchfiles"),
+    *("aiokafka", "apprise", "cramjam", "faust", "genai_prices", "matplotlib", "mpmath", "numpy"),
+    *("prometheus_client", "pyarrow", "pydantic", "redis", "rich", "rocksdict", "sse_starlette", "starlette"),
+    *("textual", "uvicorn", "watchfiles"),
 }
 """Packages that take a tenth of a second or bring much; a command may load those that it uses."""
 

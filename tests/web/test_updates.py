@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
 import redis
+from sse_starlette import EventSourceResponse
 
 from streamer.client.lifecycle import SILENT_AFTER
 from streamer.redis.keys import Keys
@@ -275,3 +277,13 @@ async def test_a_room_wakes_who_waits() -> None:
     assert not waiting.done()
     room.wake()
     await waiting
+
+
+def test_a_silent_stream_is_pinged(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(EventSourceResponse, "DEFAULT_PING_INTERVAL", 0.05)
+    with Serving(settings) as serving:
+        connection = http.client.HTTPConnection("127.0.0.1", serving.port, timeout=10)
+        connection.request("GET", "/api/updates")
+        with connection.getresponse() as stream:
+            assert any(line.startswith(b": ping") for line in stream)
+        connection.close()
