@@ -56,9 +56,7 @@ class ScoredTrialReader:
         self._guard = Guard()
 
     def change(self, record: ConsumerRecord) -> TrialChange | None:
-        """The change that a record brings; None if it is about another run, or older than the slot's
-        newest.
-        """
+        """The change that a record brings; None if it is about another run, or out of date."""
         if record.key is None or not record.key.startswith(self._prefix):
             return None
         trial = None if record.value is None else orjson.loads(record.value)

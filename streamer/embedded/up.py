@@ -1,9 +1,8 @@
 """`streamer up`: broker, Redis, worker and page on this machine, in one process tree that ends together.
 
-What it keeps: every event that it acknowledged. Such an event is in the journal under the data directory, and
-synced to the disk, before its producer gets the acknowledgement. It survives every end of any of these
-processes, or of all at once, and a power cut. At the next start the events are loaded again, in the same
-order, and the worker computes the same digests from them. While the disk is full no event is acknowledged.
+What it keeps: every event that it acknowledged. Such an event is in the journal, synced to the disk, before
+its producer gets the acknowledgement. So it survives every end of these processes, and a power cut. At the
+next start the worker computes the same digests from them. While the disk is full no event is acknowledged.
 """
 
 from __future__ import annotations
@@ -198,9 +197,7 @@ class Up:
         self._announce()
 
     def supervise(self) -> None:
-        """Look after everything until cancelled; ServerFailed when the broker ends, or another one too
-        often.
-        """
+        """Look after everything; ServerFailed when the broker ends, or another one too often."""
         while True:
             self._look(LOOK_SECONDS)
 

@@ -1,6 +1,4 @@
-"""Whether the event topic keeps its events without a time limit: everything is folded from it again after a
-loss.
-"""
+"""Whether the event topic keeps its events without a time limit: all state can be rebuilt from them."""
 
 from __future__ import annotations
 

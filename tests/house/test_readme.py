@@ -98,6 +98,10 @@ async def test_every_command_of_the_readme_works_in_order(newcomer: Newcomer) ->
     assert (agents["agent_model"], agents["accuracy"]) == ("terminus:gpt-5", 0.5)
 
 
+def test_the_readme_has_less_than_130_lines() -> None:
+    assert len(README.splitlines()) < 130
+
+
 def test_the_readme_names_the_two_commands_and_only_files_that_exist() -> None:
     assert "make demo" in README
     assert "make test" in README
