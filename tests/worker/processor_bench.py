@@ -70,11 +70,6 @@ class App:
         self.crashes.append(error)
 
 
-async def log_start(partition: int) -> int:
-    """A log that has lost nothing."""
-    return 0
-
-
 class Bench:
     """A processor with one partition and nothing real around it."""
 
@@ -87,6 +82,7 @@ class Bench:
         self.behind = False
         encoder = RecordEncoder(names, tables)
         self.tables, self.seconds = tables, 0.0
+        self.log_start_asked = 0
         clocks = (lambda: self.seconds,) * 2
         collaborators: Any = {
             "tables": tables,
@@ -96,13 +92,20 @@ class Bench:
             "sink": self.sink,
             "check_alive": Watchdog(60).check,
             "measures": Metrics(1),
-            "checkpoints": CheckpointWriter(tables, cast(Any, self.broker), names.scored_trials, log_start),
+            "checkpoints": CheckpointWriter(
+                tables, cast(Any, self.broker), names.scored_trials, self._log_start
+            ),
             "waiting": lambda number, offset: 100_000 if self.behind else 0,
         }
         self.processor = Processor(self.app.crash, 1, **collaborators)
         pipeline = Pipeline(writer="w")
         self.partition = Partition(0, 1, pipeline, position, catch_up_to, caught_up=caught_up)
         self.processor.partitions[0] = self.partition
+
+    async def _log_start(self, partition: int) -> int:
+        """Of a log that has lost nothing."""
+        self.log_start_asked += 1
+        return 0
 
     def standing(self) -> list[SummaryChange]:
         """Every summary of the partition as published."""

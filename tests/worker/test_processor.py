@@ -76,6 +76,14 @@ async def test_after_a_recovery_only_what_differs_from_the_tables_is_published_a
     assert bench.partition.caught_up
 
 
+async def test_the_start_of_the_log_is_asked_for_at_a_gap_only(bench: Bench) -> None:
+    await bench.processor.handle(*(bench.batch(first, 10) for first in (0, 10, 20)))
+    assert bench.partition.position == 30
+    assert bench.log_start_asked == 0
+    await bench.processor.handle(bench.batch(35, 5))
+    assert bench.log_start_asked == 1
+
+
 async def test_batches_that_are_there_at_once_share_their_writes(bench: Bench) -> None:
     other = bench.processor.partitions[1] = Partition(1, 1, Pipeline(writer="w"), 0, 0, caught_up=True)
     first, second, third = bench.batch(0, 40), bench.batch(40, 40), bench.batch(0, 40)

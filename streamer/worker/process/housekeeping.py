@@ -192,7 +192,7 @@ class Housekeeping:
                 if self._processor.partitions.get(place.partition) is partition:
                     if consumer.pending(place):
                         return
-                    await self._checkpoints.note_deleted(partition, position)
+                    await self._checkpoints.note_deleted(partition, partition.position, position)
                     partition.position = max(partition.position, position)
                     consumer.handed.note_gap(place, position)
                     await self._processor.publish_passed()

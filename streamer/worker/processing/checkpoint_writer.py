@@ -34,17 +34,20 @@ class CheckpointWriter:
         self._scored_trials = scored_trials
         self._log_start = log_start
 
-    async def note_deleted(self, partition: Partition, offset: int) -> None:
+    async def note_deleted(self, partition: Partition, expected: int, offset: int) -> None:
         """Note which events were deleted before they were folded.
 
+        Where offsets leave a gap, this asks the broker, which answers only after the fetch that is under way.
+
         Args:
+            expected: offset of the next event of the partition, if none is gone.
             offset: of the next event of the partition that can be read.
         """
-        if offset <= partition.position:
+        if offset <= expected:
             return
         start = await self._log_start(partition.number)
-        if start > partition.position:
-            partition.checkpoint = partition.checkpoint.losing(partition.position, min(start, offset))
+        if start > expected:
+            partition.checkpoint = partition.checkpoint.losing(expected, min(start, offset))
             log.error("%s", partition.checkpoint.what_is_lost(partition.number))
             await self._write_or_wait(partition)
 

@@ -214,10 +214,13 @@ class Processor:
         self._check_alive()
         touched: dict[int, set[str]] = {}
         asides: list[ProducerRecord] = []
+        following: dict[int, int] = {}
         began = time.perf_counter()
         for batch in batches:
             partition = self.partitions[batch.partition]
-            await self._checkpoints.note_deleted(partition, batch.records[0].offset)
+            expected = following.get(batch.partition, partition.position)
+            following[batch.partition] = batch.last_offset + 1
+            await self._checkpoints.note_deleted(partition, expected, batch.records[0].offset)
             folded = await self._folding.fold(partition, batch.records)
             touched.setdefault(partition.number, set()).update(folded.touched)
             asides += self._aside(partition, folded)
