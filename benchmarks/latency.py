@@ -105,7 +105,7 @@ def measure(scale: Scale, sites: Sites, engine: str) -> Measured:
     ]
     if engine == "kafka":
         what = f"bytes written to Kafka for each of an event, trickle of {scale.trickle_rate:g}/s"
-        rows.append(Row(what, written, "x", "<=", 12.0))
+        rows.append(Row(what, written, "x", "<=", 15.0))
     names = ("worker", "broker", "redis")
     details = {
         f"{name}_cpu_microseconds": [turn[place] / scale.trickle * 1e6 for turn in used]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from benchmarks.common import table
 
-TOP = 15
+TOP = 8
 
 PARTS = {
     "starting Python": ("<frozen importlib",),
