@@ -18,9 +18,6 @@ from tests.house.language import (
 from tests.house.prose import modules, pages, sentences_of, sentences_of_markdown, sentences_of_python
 from tests.house.repository import ROOT
 
-LONG_PAGES: dict[str, float] = {"performance.md": 22.0}
-"""Pages whose mean is still above the limit, and what it may be. Empty this list, and never add to it."""
-
 FILES = [*pages(), *modules()]
 
 
@@ -41,9 +38,10 @@ def test_the_list_names_only_files_that_are_there() -> None:
 
 @pytest.mark.parametrize("path", pages(), ids=name)
 def test_the_sentences_of_a_page_are_short_on_average(path: Path) -> None:
-    mean, limit = mean_words(sentences_of(path)), LONG_PAGES.get(path.name, MAX_MEAN)
-    assert mean <= limit, f"{mean:.1f} words on average, {limit} are allowed: split the longest sentences"
-    assert path.name not in LONG_PAGES or mean > MAX_MEAN, "short enough now: take it off LONG_PAGES"
+    mean = mean_words(sentences_of(path))
+    assert mean <= MAX_MEAN, (
+        f"{mean:.1f} words on average, {MAX_MEAN} are allowed: split the longest sentences"
+    )
 
 
 @pytest.mark.parametrize("turn", TURNS, ids=lambda turn: turn.name)
