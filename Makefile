@@ -104,6 +104,7 @@ bench-micro: $(STAMP)
 
 schema: $(STAMP)
 	$(BIN)/streamer schema --out schemas
+	$(BIN)/python -m tests.schemas.corpus
 	$(BIN)/python -m tests.publish.make_arguments
 	$(BIN)/python -m tests.redis.make_docs
 	$(BIN)/python -m tests.house.guides
