@@ -40,7 +40,7 @@ class CheckpointWriter:
         Where offsets leave a gap, this asks the broker, which answers only after the fetch that is under way.
 
         Args:
-            expected: offset of the next event of the partition, if none is gone.
+            expected: offset of the next event of the partition, unless events are gone.
             offset: of the next event of the partition that can be read.
         """
         if offset <= expected:
