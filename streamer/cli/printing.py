@@ -30,6 +30,8 @@ __all__ = [
     "visible",
 ]
 
+DELETE = "\x7f"
+
 WIDTH_OF_FILES = 1000
 """Columns where the output is no terminal: nothing is cut or wrapped there."""
 
@@ -51,13 +53,20 @@ def harmless_json(value: bytes) -> bytes:
 
     >>> print(harmless_json('{"id": "abc\u202edef"}'.encode()).decode())
     {"id": "abc\u202edef"}
+    >>> harmless_json(b'{"id": "\x7f"}')
+    b'{"id": "\\u007f"}'
     """
     text = value.decode("utf-8", "replace")
-    if text.isascii():
-        return value  # JSON holds no bare control characters but white space
+    if text.isascii() and DELETE not in text:
+        return value  # JSON holds no other bare control characters than white space
     return "".join(
-        json.dumps(c)[1:-1] if unicodedata.category(c) in ACTING and c not in "\t\r\n" else c for c in text
+        _escaped(c) if unicodedata.category(c) in ACTING and c not in "\t\r\n" else c for c in text
     ).encode()
+
+
+def _escaped(character: str) -> str:
+    """The escape of JSON for a character, two of them beyond the basic plane; json leaves DEL as it is."""
+    return r"\u007f" if character == DELETE else json.dumps(character)[1:-1]
 
 
 def console() -> Console:
