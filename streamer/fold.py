@@ -24,6 +24,7 @@ from streamer.records import Failure, LogRecord, Rejected
 from streamer.score import PriceTable
 
 BATCH = 1_000
+"""Records that are folded at once."""
 
 
 class CannotBeFolded(Exception):

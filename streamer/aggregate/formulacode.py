@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from streamer.schemas.canonical import json_count, json_number
-from streamer.score import ADVANTAGES, FormulaCodeScore, Scored
+from streamer.schemas.formulacode import ADVANTAGES
+from streamer.score import FormulaCodeScore, Scored
 from streamer.stats import ExactSum
 
 

@@ -11,13 +11,10 @@ from pathlib import Path
 
 import orjson
 
+from streamer.cli.up import PROGRAM, READY_SECONDS, STOP_SECONDS
 from streamer.client.reader import StateReader
 from streamer.embedded.processes import Child
 from streamer.settings import Settings
-
-READY_SECONDS = 90.0
-STOP_SECONDS = 30.0
-PROGRAM = "from streamer.cli import main; main()"
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from streamer.cli.options import read_settings, with_settings
 from streamer.cli.printing import print_line, say
 from streamer.cli.tables import print_run
 from streamer.cli.tail import stopping, summary_of, tail_options
-from streamer.cli.up import PROGRAM
+from streamer.cli.up import PROGRAM, READY_SECONDS, STOP_SECONDS
 from streamer.client.reader import StateReader
 from streamer.discovery import read_discovery
 from streamer.embedded.processes import Child
@@ -29,9 +29,6 @@ from streamer.settings import Settings
 from streamer.sources.base import ConvertOptions
 from streamer.tail.follow import FollowStatus
 from streamer.tail.session import TailResult, tail
-
-READY_SECONDS = 90.0
-STOP_SECONDS = 30.0
 
 
 @click.command()

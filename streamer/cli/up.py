@@ -13,6 +13,9 @@ from streamer.cli.printing import print_line
 from streamer.settings import Settings
 
 PROGRAM = "from streamer.cli import main; main()"
+READY_SECONDS, STOP_SECONDS = 90.0, 30.0
+"""A command that starts a stack of its own waits for its start, and for its end."""
+
 port_type = click.IntRange(1, 65535)
 
 

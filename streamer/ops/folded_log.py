@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from streamer.aggregate.changes import SummaryChange
+from streamer.fold import BATCH
 from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
 from streamer.ops.differences import scored_digests
@@ -12,8 +13,6 @@ from streamer.pipeline import Pipeline
 from streamer.redis.entry import entry_of
 from streamer.score import PriceTable
 from streamer.settings import Settings
-
-BATCH = 1_000
 
 
 @dataclass(slots=True)

@@ -47,7 +47,9 @@ RFC_3339 = (
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]([01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}(\.[0-9]+)?"
     r"([Zz]|[+-][0-9]{2}:[0-9]{2})$"
 )
-_SHOWN_CHARACTERS = 80
+SHOWN_CHARACTERS = 80
+"""Of hostile text in an error."""
+
 _is_rfc_3339 = re.compile(RFC_3339.removesuffix("$")).fullmatch
 
 Id = Annotated[
@@ -171,7 +173,7 @@ def _only_safe_numbers(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
             raise PydanticCustomError(
                 "finite_number",
                 "Entry {key} holds a number that is not finite or exceeds 64 bits; write null instead",
-                {"key": ascii(key)[:_SHOWN_CHARACTERS]},
+                {"key": ascii(key)[:SHOWN_CHARACTERS]},
             )
     return values
 

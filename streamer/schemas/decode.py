@@ -13,12 +13,15 @@ import orjson
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from streamer.schemas.base import EVENT_SCHEMA_VERSION
+from streamer.schemas.base import EVENT_SCHEMA_VERSION, SHOWN_CHARACTERS
 from streamer.schemas.events import EVENT, AnyEvent, TrialResult
-from streamer.schemas.limits import MAX_BENCHMARK_NAME_CHARACTERS, MAX_BENCHMARKS_PER_TRIAL, MAX_RECORD_BYTES
+from streamer.schemas.limits import (
+    LARGE_EVENT_BYTES,
+    MAX_BENCHMARK_NAME_CHARACTERS,
+    MAX_BENCHMARKS_PER_TRIAL,
+    MAX_RECORD_BYTES,
+)
 
-_SHOWN_CHARACTERS = 80
-_LARGE_BYTES = 2048
 _HUGE = 2.0**63
 """From here on, orjson gives a float where the text may have had an integer, which has to be refused."""
 
@@ -93,7 +96,7 @@ def _with_plain_benchmarks(value: bytes) -> AnyEvent | None:
     A large dictionary of ratios is most of an event's bytes. orjson reads it in half the time, and looking at
     its values needs no model. The other fields are validated as usual.
     """
-    if len(value) < _LARGE_BYTES or b'"benchmarks"' not in value:
+    if len(value) < LARGE_EVENT_BYTES or b'"benchmarks"' not in value:
         return None
     try:
         fields = orjson.loads(value)
@@ -161,4 +164,4 @@ def shown(value: object) -> str:
     "'\\x1b[31mred'"
     """
     text = ascii(value)
-    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
+    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"

@@ -6,6 +6,9 @@ from pydantic import Field
 
 from streamer.schemas.base import Message, Number, Total
 
+ADVANTAGES = ("agent_advantage", *(f"agent_advantage_level{level}" for level in (1, 2, 3, 4)))
+"""The specification's names of the advantages; the first equals level 4 unless a log claims otherwise."""
+
 
 class FormulaCodeCoverage(Message):
     """How many trials each mean of a FormulaCode summary rests on (R1, R21)."""

@@ -26,6 +26,9 @@ MAX_TEXT_CHARACTERS = 1024
 MAX_BENCHMARK_NAME_CHARACTERS = 4096
 """A benchmark's name with its parameters; the score takes it apart."""
 
+LARGE_EVENT_BYTES = 2048
+"""Larger results mostly have benchmarks, which is faster to look for than to find while reading."""
+
 MAX_COUNT = 2**53
 """A count (tokens, steps): the largest integer that every JSON reader keeps exact. Sums may exceed it."""
 

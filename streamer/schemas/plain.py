@@ -19,10 +19,9 @@ from streamer.schemas.base import NO_CONTROL_CHARACTERS, is_plausible
 from streamer.schemas.canonical import PLAIN, canonical_json, encode_plain
 from streamer.schemas.events import TrialResult
 from streamer.schemas.identity import UNKNOWN
+from streamer.schemas.limits import LARGE_EVENT_BYTES
 
 _MAX_BYTES = 64 * 1024
-_LARGE_BYTES = 2048
-"""Larger results mostly have benchmarks, which is faster to look for than to find while reading."""
 
 _SEPARATORS = slice(4, 20, 3)
 _SEPARATED = frozenset(f"--{between}::{after}" for between in "T " for after in ".Z+")
@@ -152,7 +151,7 @@ def plain_trial(value: bytes | None, *, for_score: bool = False) -> PlainTrial |
     """
     if value is None or not value.isascii() or 0x5C in value or 0x7F in value:
         return None
-    if len(value) > _LARGE_BYTES and (len(value) > _MAX_BYTES or b'"benchmarks":{' in value):
+    if len(value) > LARGE_EVENT_BYTES and (len(value) > _MAX_BYTES or b'"benchmarks":{' in value):
         return None
     try:
         found = _decode(value)

@@ -2,7 +2,7 @@
 
 from streamer.model_names import BASELINE_LABELS, model_for_pricing, model_for_reporting, model_of_agent
 from streamer.score.formulacode.payload import task_payload
-from streamer.score.formulacode.score import ADVANTAGES, FormulaCodeScore, is_formulacode, missing_score
+from streamer.score.formulacode.score import FormulaCodeScore, is_formulacode, missing_score
 from streamer.score.infrastructure import INFRASTRUCTURE_FAILURES
 from streamer.score.made_with import made_with
 from streamer.score.prices import Price, PriceTable, PriceTableError
@@ -17,7 +17,6 @@ from streamer.score.trial import (
 )
 
 __all__ = [
-    "ADVANTAGES",
     "BASELINE_LABELS",
     "INFRASTRUCTURE_FAILURES",
     "NOP",

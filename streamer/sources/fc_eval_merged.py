@@ -36,12 +36,18 @@ from streamer.sources.fc_eval_payload import (
 )
 from streamer.sources.fc_eval_roster import Roster
 from streamer.sources.files import known, part
-from streamer.sources.formulacode_blocks import ResultBlock, Section, read_result, read_snapshot, read_tests
+from streamer.sources.formulacode_blocks import (
+    TEST_COUNTS,
+    ResultBlock,
+    Section,
+    read_result,
+    read_snapshot,
+    read_tests,
+)
 
 ENTRIES = "agent_metrics_by_agent"
 _BY_AGENT = "per_benchmark_speedups_by_agent"
 _TOKENS = ("input_tokens", "output_tokens")
-_TEST_COUNTS = ("passed", "failed", "error", "skipped", "total")
 _SNAPSHOT_COUNTS = ("passed", "skipped", "total")
 """Without `failed`: the harness writes over that count (B7)."""
 
@@ -192,7 +198,7 @@ def _was_tested(tests: Mapping[str, Any], snapshot: Mapping[str, Any]) -> bool:
 
     A snapshot that was read and failed has 1 under `failed` (B7).
     """
-    counts = (*(tests.get(name) for name in _TEST_COUNTS), *(snapshot.get(n) for n in _SNAPSHOT_COUNTS))
+    counts = (*(tests.get(name) for name in TEST_COUNTS), *(snapshot.get(n) for n in _SNAPSHOT_COUNTS))
     return any(counts) or bool(snapshot.get("failed")) or _passed(tests) or _passed(snapshot)
 
 
@@ -203,9 +209,9 @@ def _passed(summary: Mapping[str, Any]) -> bool:
 
 def _tests(summary: Mapping[str, Any]) -> Section:
     """The section of the tests; the harness drops the counts of a block that it takes for broken (B5)."""
-    if not any(summary.get(name) for name in _TEST_COUNTS):
+    if not any(summary.get(name) for name in TEST_COUNTS):
         return {"status": "ok" if _passed(summary) else "failed"}
-    return read_tests({name: summary[name] for name in _TEST_COUNTS if name in summary}, [])
+    return read_tests({name: summary[name] for name in TEST_COUNTS if name in summary}, [])
 
 
 def _snapshot(summary: Mapping[str, Any]) -> Section:

@@ -14,14 +14,14 @@ from typing import Any
 from pydantic import JsonValue
 
 from streamer.schemas.decode import shown
+from streamer.schemas.formulacode import ADVANTAGES
 from streamer.sources.formulacode_values import count, number, raw_benchmarks
 
 Section = dict[str, Any]
 """The `tests` or `snapshot` field of an event: a status and counts."""
 
-ADVANTAGES = ("agent_advantage", *(f"agent_advantage_level{level}" for level in (1, 2, 3, 4)))
 _BENCHMARK_COUNTS = ("num_valid_benchmarks", "total_benchmarks")
-_TEST_COUNTS = ("passed", "failed", "error", "skipped", "total")
+TEST_COUNTS = ("passed", "failed", "error", "skipped", "total")
 _SNAPSHOT_COUNTS = ("passed", "failed", "skipped", "total")
 _BY_AGENT = "per_benchmark_speedups_by_agent"
 _LARGEST_DELTA = 100
@@ -36,11 +36,11 @@ def read_tests(block: Any, reasons: list[str]) -> Section:
     >>> read_tests({"passed": 9, "failed": 0, "error": 1}, [])
     {'status': 'failed', 'passed': 9, 'failed': 0, 'error': 1}
     """
-    if not isinstance(block, dict) or not block.keys() & set(_TEST_COUNTS):
+    if not isinstance(block, dict) or not block.keys() & set(TEST_COUNTS):
         reasons.append(f"TESTS: an object with counts is needed, this is {_shape(block)}")
         return {"status": "unparsable"}
     try:
-        counts = {name: count(block[name]) for name in _TEST_COUNTS if name in block}
+        counts = {name: count(block[name]) for name in TEST_COUNTS if name in block}
     except OverflowError:
         reasons.append("TESTS: a count is infinite")
         return {"status": "unparsable"}

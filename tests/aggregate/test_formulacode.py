@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from streamer.aggregate.formulacode import FormulaCodeSums, FormulaCodeTrials
 from streamer.pipeline import Pipeline
 from streamer.schemas.events import EVENT, TrialResult
-from streamer.score import ADVANTAGES, Scored, score_trial
+from streamer.schemas.formulacode import ADVANTAGES
+from streamer.score import Scored, score_trial
 from tests.score.build import RULES
 from tests.support.events import (
     Event,

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamer.schemas.canonical import canonical_json
+from streamer.schemas.formulacode import ADVANTAGES
 from streamer.schemas.plain import AnyTrial
 from streamer.score.formulacode.reverted import known_benchmarks, with_own
-from streamer.score.formulacode.score import ADVANTAGES, FormulaCodeScore
+from streamer.score.formulacode.score import FormulaCodeScore
 from streamer.score.formulacode.speedups import Speedup, speedups
 
 MAX_PAYLOAD_BYTES = 240 * 1024

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from streamer.schemas.formulacode import ADVANTAGES
 from streamer.schemas.limits import MAX_BENCHMARKS_PER_TRIAL
 from streamer.schemas.plain import AnyTrial
 from streamer.score.formulacode.reverted import Entries, known_benchmarks
 from streamer.score.formulacode.task_metrics import task_metrics
-
-ADVANTAGES = ("agent_advantage", *(f"agent_advantage_level{level}" for level in (1, 2, 3, 4)))
-"""The specification's names of the advantages; the first equals level 4 unless a log claims otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
