@@ -23,10 +23,10 @@ from streamer.schemas.base import (
     Shard,
     ShortText,
     SignedAmount,
-    SignedCount,
     Text,
 )
 from streamer.schemas.canonical import canonical_json
+from streamer.schemas.formulacode import SnapshotCounts, TestCounts
 from streamer.schemas.identity import UNKNOWN
 from streamer.schemas.limits import (
     MAX_AGENT_MODEL_CHARACTERS,
@@ -44,8 +44,6 @@ from streamer.schemas.limits import (
 SchemaVersion = Annotated[
     Literal[1], Field(description="Version of the event schema; an unknown one is rejected.")
 ]
-SectionStatus = Literal["ok", "failed", "missing", "unparsable"]
-SnapshotStatus = Literal["passed", "failed", "missing", "unparsable"]
 
 TaskIds = Annotated[list[Id], Field(max_length=MAX_TASKS)]
 TaskCount = Annotated[int, Field(ge=0, le=MAX_TASKS)]
@@ -64,37 +62,6 @@ class Event(Message):
 
     schema_version: SchemaVersion = 1
     run_id: Id = Field(description="The benchmark run or experiment; also the record key.")
-
-
-class TestCounts(Message):
-    """Outcome of the task's own test suite (FormulaCode's TESTS block)."""
-
-    __test__ = False
-    model_config = ConfigDict(extra="ignore")
-
-    status: SectionStatus = Field(description="`missing` and `unparsable` count as failed (R5, R20).")
-    passed: SignedCount | None = Field(default=None, description="Tests passed.")
-    failed: SignedCount | None = Field(default=None, description="Tests failed.")
-    error: SignedCount | None = Field(default=None, description="Tests that ended in an error.")
-    skipped: SignedCount | None = Field(default=None, description="Tests skipped.")
-    total: SignedCount | None = Field(default=None, description="Tests collected.")
-
-
-class SnapshotCounts(Message):
-    """Outcome of the snapshot comparison (FormulaCode's SNAPSHOT block)."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    status: SnapshotStatus = Field(description="`missing` and `unparsable` count as failed (R5, R20).")
-    passed: SignedCount | None = Field(default=None, description="Snapshots equal.")
-    failed: SignedCount | None = Field(
-        default=None, description="Snapshots that differ, the snapshot's own count (R6)."
-    )
-    skipped: SignedCount | None = Field(default=None, description="Snapshots not compared.")
-    total: SignedCount | None = Field(default=None, description="Snapshots in all.")
-    pass_to_fail: SignedAmount | None = Field(
-        default=None, description="Tests that passed before and fail now."
-    )
 
 
 def _measured(unit: str, description: str) -> Any:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Literal
 
-from streamer.schemas.base import Message, Number, Total
+from pydantic import ConfigDict, Field
+
+from streamer.schemas.base import Message, Number, SignedAmount, SignedCount, Total
+
+SectionStatus = Literal["ok", "failed", "missing", "unparsable"]
+SnapshotStatus = Literal["passed", "failed", "missing", "unparsable"]
 
 ADVANTAGES = ("agent_advantage", *(f"agent_advantage_level{level}" for level in (1, 2, 3, 4)))
 """The specification's names of the advantages; the first equals level 4 unless a log claims otherwise."""
@@ -118,3 +123,34 @@ class FormulaCodePayload(Message):
     )
     task_cost_usd: float | None = Field(description="Agent cost for this task in USD.")
     trajectory_length: int | None = Field(description="Agent interactions.")
+
+
+class TestCounts(Message):
+    """Outcome of the task's own test suite (FormulaCode's TESTS block)."""
+
+    __test__ = False
+    model_config = ConfigDict(extra="ignore")
+
+    status: SectionStatus = Field(description="`missing` and `unparsable` count as failed (R5, R20).")
+    passed: SignedCount | None = Field(default=None, description="Tests passed.")
+    failed: SignedCount | None = Field(default=None, description="Tests failed.")
+    error: SignedCount | None = Field(default=None, description="Tests that ended in an error.")
+    skipped: SignedCount | None = Field(default=None, description="Tests skipped.")
+    total: SignedCount | None = Field(default=None, description="Tests collected.")
+
+
+class SnapshotCounts(Message):
+    """Outcome of the snapshot comparison (FormulaCode's SNAPSHOT block)."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    status: SnapshotStatus = Field(description="`missing` and `unparsable` count as failed (R5, R20).")
+    passed: SignedCount | None = Field(default=None, description="Snapshots equal.")
+    failed: SignedCount | None = Field(
+        default=None, description="Snapshots that differ, the snapshot's own count (R6)."
+    )
+    skipped: SignedCount | None = Field(default=None, description="Snapshots not compared.")
+    total: SignedCount | None = Field(default=None, description="Snapshots in all.")
+    pass_to_fail: SignedAmount | None = Field(
+        default=None, description="Tests that passed before and fail now."
+    )

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from streamer.schemas.events import Measurements, SnapshotCounts, TestCounts
+from streamer.schemas.events import Measurements
+from streamer.schemas.formulacode import SnapshotCounts, TestCounts
 from streamer.schemas.plain import AnyTrial, PlainTrial
 from streamer.schemas.scored_trial import TrialScore
 from streamer.schemas.summary_fields import CostSource, VerdictSource

@@ -93,8 +93,7 @@ class Checker:
         """Another broker has the log: fold it from its beginning."""
         self._generation = self._bed.generation
         self._log = Pipeline(takes_changes=False)
-        for found in (self._in_log, self._rejected, self._poisoned):
-            found.clear()
+        self._in_log, self._rejected, self._poisoned = {}, set(), set()
 
     def _read_all(self) -> None:
         """Fold the log to where the publisher's last acknowledged record lies, and further."""
