@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamer.schemas.formulacode import ADVANTAGES
 from streamer.score import (
-    ADVANTAGES,
     score_trial,
     score_trial_group,
 )

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from streamer.schemas.canonical import canonical_json
+from streamer.schemas.formulacode import ADVANTAGES
 from streamer.score import (
-    ADVANTAGES,
     score_trial,
 )
 from streamer.score.formulacode.payload import MAX_PAYLOAD_BYTES
