@@ -11,12 +11,12 @@ Screen { layout: vertical; }
 #note { color: $text-muted; }
 #filter { dock: bottom; margin-bottom: 1; }
 
-Table { padding: 0 0 0 1; overflow-x: hidden; scrollbar-size-vertical: 1; background: $background; }
-Table > .datatable--header { text-style: bold underline; background: $background; color: $foreground; }
-Table:focus > .datatable--header { background: $background; }
-Table > .datatable--cursor { text-style: none; }
-Table:focus > .datatable--cursor { text-style: bold; }
-.-plain Table:focus > .datatable--cursor { text-style: bold reverse; }
+BoardTable { padding: 0 0 0 1; overflow-x: hidden; scrollbar-size-vertical: 1; background: $background; }
+BoardTable > .datatable--header { text-style: bold underline; background: $background; color: $foreground; }
+BoardTable:focus > .datatable--header { background: $background; }
+BoardTable > .datatable--cursor { text-style: none; }
+BoardTable:focus > .datatable--cursor { text-style: bold; }
+.-plain BoardTable:focus > .datatable--cursor { text-style: bold reverse; }
 
 #main { height: 1fr; }
 #agents { height: auto; max-height: 40%; }
@@ -25,7 +25,7 @@ Table:focus > .datatable--cursor { text-style: bold; }
 #trials { height: 1fr; min-height: 2; }
 #rejections { height: auto; max-height: 2; }
 .-high #rejections { max-height: 8; }
-.-high Table { margin-top: 1; }
+.-high BoardTable { margin-top: 1; }
 .-wide #middle { layout: horizontal; }
 .-wide #tiers { width: 2fr; max-height: 100%; }
 .-wide #trials { width: 3fr; height: 100%; }

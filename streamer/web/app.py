@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 from pydantic import ValidationError
 from sse_starlette import EventSourceResponse
+from sse_starlette.sse import AppStatus
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
@@ -161,6 +162,10 @@ class _Encoded:
         if scope["type"] == "http" and raw and scope["path"].startswith("/api/"):
             scope = {**scope, "path": raw.decode("ascii", "replace")}
         await self._app(scope, receive, send)
+
+
+AppStatus.enable_automatic_graceful_drain = False
+"""The hub ends its streams itself. A stream that the library cuts lacks its end, and browsers report that."""
 
 
 class _Stream(EventSourceResponse):

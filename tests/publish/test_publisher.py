@@ -55,7 +55,8 @@ def test_every_event_lies_in_the_partition_of_its_run_under_its_key(stack: Onlin
     records = [outgoing(a_trial(run_id=f"rün-{n % 17}", task_id=f"t{n}")) for n in range(500)]
     assert asyncio.run(send_all(stack.settings, records)) == 500
     expected = [(partition_of_key(r.key or b"", PARTITIONS), r.key, r.value) for r in records]
-    assert in_topic(stack.settings) == sorted(expected)
+    found = [record for record in in_topic(stack.settings) if (record[1] or b"").startswith("rün-".encode())]
+    assert found == sorted(expected)
 
 
 def test_a_record_is_sent_while_its_source_is_silent(stack: Online) -> None:
