@@ -48,7 +48,7 @@ RFC_3339 = (
     r"([Zz]|[+-][0-9]{2}:[0-9]{2})$"
 )
 SHOWN_CHARACTERS = 80
-"""Of hostile text in an error."""
+"""Characters of hostile text that an error shows."""
 
 _is_rfc_3339 = re.compile(RFC_3339.removesuffix("$")).fullmatch
 
