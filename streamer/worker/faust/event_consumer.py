@@ -38,7 +38,7 @@ class EventConsumer(Protocol):
         """True if events of the partition are fetched and not folded."""
 
     async def position(self, place: TopicPartition, /) -> int | None:
-        """Offset of the next record to fetch."""
+        """Offset of the next record to fetch; None where the partition is not ours any more."""
 
     async def committed(self, place: TopicPartition, /) -> Committed:
         """The group's committed offset of a partition, and who committed it."""

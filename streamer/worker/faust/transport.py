@@ -191,6 +191,13 @@ class Consumer(driver.Consumer):
         """True if events of the partition are fetched and not folded."""
         return tp in self._fetched or self.handed.waiting(tp)
 
+    async def position(self, tp: TP) -> int | None:
+        """Offset of the next record to fetch; None if the partition was revoked this moment."""
+        with suppress(IllegalStateError):
+            offset: int | None = await super().position(tp)
+            return offset
+        return None
+
     async def committed(self, tp: TP) -> Committed:
         """The group's committed offset of a partition, and who committed it."""
         place = TopicPartition(tp.topic, tp.partition)
