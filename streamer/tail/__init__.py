@@ -2,7 +2,7 @@
 
 scan           the directory -> the events that `convert` would make of it, whole or one part of it
 file_stability whether a file is as the scan saw it, or still being written
-diagnostics    the problems that the user is told of
+diagnostics    problems, and when to report them
 ledger         what was published, and what has to be, so that the log says what the directory says
 deletions      published results that the directory no longer holds
 ledger_file    the ledger on disk, so that a restart goes on where it was
