@@ -18,7 +18,7 @@ from streamer.publish.publisher import Outgoing
 from streamer.publish.spill import REFUSED, Spill
 from streamer.publish.validation import validate
 from streamer.settings import Settings
-from tests.publish.publishing import arrived, make_topics, settings_of, spilled_lines, tasks
+from tests.publish.publishing import arrived, settings_of, spilled_lines, tasks
 from tests.support.events import a_trial
 from tests.support.worker_process import wait_for
 
@@ -36,11 +36,6 @@ while True:
     if number % 50 == 0:
         print(publisher.counts.spilled, flush=True)
 """
-
-
-@pytest.fixture
-def settings(embedded_broker: str, namespace: str) -> Settings:
-    return make_topics(settings_of(embedded_broker, namespace))
 
 
 def killed_while_spilling(directory: Path, spilled: int) -> int:

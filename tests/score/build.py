@@ -7,7 +7,7 @@ from typing import Any
 
 from streamer.schemas.events import EVENT, TrialResult
 from streamer.schemas.formulacode import FormulaCodePayload
-from streamer.score import FormulaCodeScore, PriceTable, ScoringRules, score_trial, task_payload
+from streamer.score import FormulaCodeScore, PriceTable, Scored, ScoringRules, score_trial, task_payload
 
 RULES = ScoringRules(PriceTable.default())
 """The rules of a run without a plan."""
@@ -22,6 +22,11 @@ def a_trial(**fields: Any) -> TrialResult:
     event = EVENT.validate_json(json.dumps(content))
     assert isinstance(event, TrialResult)
     return event
+
+
+def scored(**fields: Any) -> Scored:
+    """A trial with these fields, scored."""
+    return score_trial(a_trial(**fields), RULES)
 
 
 def counts(failed: int | None = None, error: int | None = None, status: str = "ok") -> dict[str, Any]:
