@@ -12,7 +12,7 @@ from streamer.client.results import RedisUnavailable, UnknownRun
 from streamer.embedded.probe import free_port
 from streamer.settings import Settings
 from tests.client.following import Worker, following
-from tests.redis.test_servers import ClusterNode
+from tests.redis.test_connect import ClusterNode
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
 from tests.support.servers import RedisServer
 

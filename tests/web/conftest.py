@@ -13,6 +13,7 @@ from tests.support.simulated import simulate
 from tests.web.browsing import START, WebProcess, a_browser, a_stack, publish, watched
 from tests.web.feeding import Feed
 from tests.web.serving import Serving
+from tests.web.viewer import PATH, Viewer, Watch
 
 
 @pytest.fixture
@@ -73,3 +74,17 @@ def page(browser: Browser) -> Iterator[Page]:
         yield page
     context.close()
     assert [line for line in said if "ERR_CONNECTION" not in line] == []
+
+
+@pytest.fixture
+async def watch() -> AsyncIterator[Watch]:
+    """Make a viewer."""
+    viewers: list[Viewer] = []
+
+    def make(serving: Serving, path: str = PATH) -> Viewer:
+        viewers.append(Viewer(serving.port, path))
+        return viewers[-1]
+
+    yield make
+    for viewer in viewers:
+        await viewer.close()

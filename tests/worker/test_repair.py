@@ -22,7 +22,7 @@ from tests.worker.sick_run import (
     sick_trial,
     summaries_of,
 )
-from tests.worker.test_lost_pages import delete_records
+from tests.worker.test_partition_recovery import delete_records
 
 
 @pytest.mark.parametrize("place", EVERYWHERE)

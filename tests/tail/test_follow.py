@@ -189,18 +189,3 @@ def test_several_runs_are_pooled_as_convert_does(tmp_path: Path) -> None:
         a_trial_file(tmp_path / "x", a_result("b", run="x"))
         following.wait_until_converted()
     assert {(event["run_id"], event["shard"]) for event in following.trials} == {("pool", "x"), ("pool", "y")}
-
-
-def test_the_system_that_tells_of_no_changes_is_made_up_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(28, "OS file watch limit reached")
-
-    monkeypatch.setattr("streamer.tail.file_watcher.watch", refuse)
-    run = a_run(tmp_path / "run1", [a_result()], lock=LOCK)
-    with followed(run) as following:
-        wait_for(lambda: following.trials, "what is there")
-        a_trial_file(run, a_result("b"))
-        wait_for(lambda: len(following.trials) == 2, "another result")
-    assert ["watch limit" in line for line in following.said] == [True]

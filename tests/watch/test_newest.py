@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 import pytest
@@ -13,20 +12,10 @@ from streamer.kafka.partitions import partitions_of
 from streamer.settings import Settings
 from streamer.watch import newest
 from streamer.watch.newest import newest_trials
-from tests.support.events import a_plan, a_retraction, a_trial
-from tests.watch.driving import LARGE, watching
+from tests.support.events import a_retraction, a_trial
+from tests.watch.driving import watching
 from tests.watch.rejecting import reject
 from tests.web.feeding import Feed
-
-NOT_JSON = b"not JSON \x1b[31m"
-WRONG = b'{"type":"trial_result","run_id":"run-1","task_id":"task-1","resolved":"yes"}'
-
-
-@pytest.fixture
-async def feed_of_both(logged: Settings) -> AsyncIterator[Feed]:
-    """A feed into Redis and the log."""
-    async with Feed(logged, log=True) as feed:
-        yield feed
 
 
 async def test_the_newest_trials_come_first_and_new_ones_as_they_come(
@@ -77,31 +66,3 @@ async def test_only_so_many_trials_are_kept(
     await feed_of_both.take([a_trial(task_id=f"t{n}") for n in range(6)])
     async with aclosing(newest_trials(logged, "run-1")) as batches:  # type: ignore[type-var]
         assert len(await anext(batches)) == 3
-
-
-async def test_rejections_are_counted_by_run_and_the_newest_is_shown(
-    logged: Settings, feed_of_both: Feed
-) -> None:
-    await feed_of_both.take([a_plan(tasks=3), a_trial()])
-    await reject(logged, NOT_JSON, WRONG)
-    async with watching(logged, "run-1", LARGE) as driver:
-        await driver.shows("rejections (1)", "1 more name no run", "invalid_field", "Field 'resolved'")
-        await reject(logged, WRONG.replace(b'"yes"', b'"[bold]no[/]"'))
-        await driver.shows("rejections (2)", "'[bold]no[/]'")
-        await driver.press("escape")
-        await driver.shows("3 rejections in the log (streamer rejections list)")
-
-
-async def test_a_log_without_topics_is_said_to_have_none(logged: Settings, feed: Feed) -> None:
-    await feed.take([a_trial()])
-    async with watching(logged, "run-1") as driver:
-        for head in ("newest trials", "rejections"):
-            await driver.shows(f"{head}: the log has no topics yet", "terminus:gpt-5")
-
-
-async def test_a_broker_that_is_away_leaves_the_boards(settings: Settings, feed: Feed) -> None:
-    await feed.take([a_trial()])
-    async with watching(settings, "run-1") as driver:
-        await driver.shows("newest trials: no Kafka broker answers at 127.0.0.1:1", "terminus:gpt-5")
-        await driver.press("escape")
-        await driver.shows("rejections unknown: no Kafka broker answers at 127.0.0.1:1", "run-1")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shutil
 import time
@@ -19,7 +18,6 @@ from streamer.worker.faust.app import faust_app
 from streamer.worker.faust.stores import TRUST_SECONDS, Rows, memory, rocks
 from streamer.worker.faust.tables import StateTable
 from streamer.worker.process.topics import COMPACTED
-from streamer.worker.recovery.local_state import StateUnavailable, held_directory
 from tests.support.worker_process import WorkerProcess
 from tests.worker.deployment import Deployment, trial_events
 
@@ -119,35 +117,6 @@ def test_a_database_that_cannot_be_read_is_dropped(tmp_path: Path, directory: Pa
         store.wrote(CHANGELOG, 0, [(b"a", b"1")])
     (directory / "CURRENT").write_text("nothing of the kind\n")
     assert reopened(tmp_path) == {}
-
-
-def test_workers_that_share_a_data_directory_have_places_of_their_own(tmp_path: Path) -> None:
-    settings = Settings(data_dir=tmp_path, store="rocksdb")
-    with held_directory(settings, "log") as first, held_directory(settings, "log") as second:
-        assert first != second
-    with held_directory(settings, "log") as third:
-        assert third == first
-
-
-def test_what_was_recovered_from_another_log_is_removed(tmp_path: Path) -> None:
-    settings = Settings(data_dir=tmp_path, store="rocksdb")
-    with held_directory(settings, "old") as old:
-        (old / "row").touch()
-        with held_directory(settings, "new"):
-            assert (old / "row").exists()
-    with held_directory(settings, "new"):
-        assert not old.exists()
-
-
-def test_without_the_package_the_error_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with (
-        pytest.raises(StateUnavailable, match=r"pip install \'trialstream\[rocksdb\]\'"),
-        held_directory(Settings(data_dir=tmp_path), "log"),
-    ):
-        pass
 
 
 def on_disk(deployment: Deployment, where: Path) -> WorkerProcess:

@@ -10,10 +10,8 @@ from tests.sources.builders import (
     a_trial_file,
     converted,
     copy_tree,
-    plan_of,
     slots_of,
     trials_of,
-    write_json,
 )
 from tests.support.data import shared_data
 
@@ -138,68 +136,3 @@ def test_a_copy_of_a_run_in_another_folder_is_the_same_run(tmp_path: Path) -> No
     events, report = converted(tmp_path)
     assert slots_of(events) == [("run1", "", "b", 1), ("run1", "", "oom", 1)]
     assert (report.duplicates, report.notes) == (1, [])
-
-
-def test_pooled_runs_are_shards_of_one_run_with_one_plan(tmp_path: Path) -> None:
-    for n, name in enumerate(("a", "b", "c")):
-        a_run(
-            tmp_path / name,
-            [a_result(run=name)],
-            [],
-            lock={
-                "dataset": {"task_ids": ["oom"], "name": "core", "version": f"0.{n}"},
-                "agent": {"name": "x"},
-            },
-            metadata={
-                "n_attempts": 2,
-                "start_time": f"2025-01-0{n + 1}T00:00:00+00:00",
-                "end_time": f"2025-02-0{n + 1}T00:00:00+00:00",
-            },
-        )
-    events, report = converted(tmp_path, run_id="pool")
-    assert slots_of(events) == [("pool", shard, "oom", 1) for shard in "abc"]
-    assert {event["run_id"] for event in events} == {"pool"}
-    plan = plan_of(events)
-    assert (plan["tasks"], plan["attempts"], plan["agent_models"]) == (["oom"], 6, ["x:unknown"])
-    assert plan["started_at"] == "2025-01-01T00:00:00+00:00"
-    assert (plan["benchmark"], "benchmark_version" in plan) == ("core", False)
-    (finished,) = [event for event in events if event["type"] == "run_finished"]
-    assert finished["finished_at"] == "2025-02-03T00:00:00+00:00"
-    assert report.runs == ["a", "b", "c"]
-
-
-def test_a_pool_plans_no_attempts_if_its_tasks_differ_in_them_and_does_not_end_before_all(
-    tmp_path: Path,
-) -> None:
-    finished = {"n_attempts": 1, "end_time": "2025-02-01T00:00:00+00:00"}
-    a_run(tmp_path / "a", [a_result(run="a")], metadata={"task_ids": ["oom"], **finished})
-    a_run(tmp_path / "b", [a_result(run="b")], metadata={"task_ids": ["oom", "b"], "n_attempts": 1})
-    events, _ = converted(tmp_path, run_id="pool")
-    plan = plan_of(events)
-    assert (plan["tasks"], "attempts" in plan) == (["oom", "b"], False)
-    assert not [event for event in events if event["type"] == "run_finished"]
-
-
-def test_symbolic_links_are_not_followed_except_the_path_itself(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "runs" / "run1", [a_result()], [])
-    (run / "oom" / "loop").symlink_to(run)
-    (tmp_path / "runs" / "latest").symlink_to(run)
-    (tmp_path / "runs" / "gone").symlink_to(tmp_path / "nowhere")
-    for path in (tmp_path, tmp_path / "runs" / "latest"):
-        events, report = converted(path)
-        assert slots_of(events) == [("run1", "", "oom", 1)]
-        assert not report.duplicates
-
-
-def test_a_link_that_leads_to_itself_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "a").symlink_to(tmp_path / "a")
-    assert converted(tmp_path / "a")[1].unreadable
-
-
-def test_both_harnesses_are_found_in_one_folder(tmp_path: Path) -> None:
-    a_run(tmp_path / "tb", [a_result(run="tb")], [])
-    write_json(tmp_path / "sc" / "T0" / "00" / "run_01" / "run_result.json", {"judge_passed": True})
-    events, _ = converted(tmp_path)
-    assert {event["harness"] for event in trials_of(events)} == {"terminal-bench", "scylla"}
-    events, _ = converted(tmp_path, harness="scylla")
-    assert {event["harness"] for event in trials_of(events)} == {"scylla"}
