@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from streamer.client import AsyncStateReader
+from streamer.client import AsyncStateReader, StateReader
+from streamer.redis.sink import RedisSink
 from streamer.settings import Settings
 from tests.client.following import Worker
 from tests.support.servers import RedisServer
@@ -37,3 +38,16 @@ def hung_redis(tmp_path: Path) -> Iterator[RedisServer]:
     server.start()
     yield server
     server.stop()
+
+
+@pytest.fixture
+async def sink(settings: Settings) -> AsyncIterator[RedisSink]:
+    sink = RedisSink.from_settings(settings)
+    yield sink
+    await sink.close()
+
+
+@pytest.fixture
+def plain(settings: Settings) -> Iterator[StateReader]:
+    with StateReader(settings) as plain:
+        yield plain
