@@ -1,11 +1,12 @@
 """A module's tests stand under its name.
 
-The tests of streamer/ROOM/NAME.py are in tests/ROOM/test_NAME.py, and those of the room itself in test_ROOM.py. A
-room within a room has no folder of its own: streamer/worker/recovery/repair.py has tests/worker/test_repair.py.
-Where the name alone says too little, its room stands before it: test_formulacode_score.py.
+The tests of streamer/ROOM/NAME.py are in tests/ROOM/test_NAME.py; test_ROOM.py has the tests of the room itself.
+A room within a room has no folder of its own: streamer/worker/recovery/repair.py has tests/worker/test_repair.py.
+If the name alone says too little, its room stands before it: test_formulacode_score.py.
 
-A doctest counts as the module's tests. A module that hardly decides anything needs none: constants, protocols,
-models, a call handed on. The few others stand in `SHOWN_ELSEWHERE`, with the tests that show what they do.
+A doctest counts as the module's tests. A module that hardly decides anything needs no tests: constants,
+protocols, models, a call handed on. The few others stand in `SHOWN_ELSEWHERE`, with the tests that show what
+they do.
 """
 
 from __future__ import annotations
@@ -29,9 +30,8 @@ SHOWN_ELSEWHERE = {
 }
 """Module -> the tests that show what it does, on whole commands, screens or workers. Keep this list short."""
 
-MODULES = [
-    path for path in tracked_files() if path.is_relative_to(ROOT / "streamer") and path.suffix == ".py"
-]
+PACKAGE = ROOT / "streamer"
+MODULES = [path for path in tracked_files() if path.suffix == ".py" and path.is_relative_to(PACKAGE)]
 BRANCHES = (ast.If, ast.IfExp, ast.While, ast.ExceptHandler, ast.match_case, ast.BoolOp)
 
 
@@ -49,7 +49,7 @@ def places(module: Path) -> list[Path]:
 
 
 def decisions(source: str) -> int:
-    """How many branches the code has; imports for types alone are none."""
+    """How many branches the code has; those around imports for types do not count."""
     found = 0
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.comprehension):
