@@ -1,7 +1,7 @@
 """A module's tests stand under its name.
 
-The tests of streamer/ROOM/NAME.py are in tests/ROOM/test_NAME.py; test_ROOM.py has the tests of the room itself.
-A room within a room has no folder of its own: streamer/worker/recovery/repair.py has tests/worker/test_repair.py.
+The tests of streamer/ROOM/NAME.py are in tests/ROOM/test_NAME.py, and those of a room in its test_ROOM.py.
+A room within a room has no folder of its own: worker/recovery/repair.py has tests/worker/test_repair.py.
 If the name alone says too little, its room stands before it: test_formulacode_score.py.
 
 A doctest counts as the module's tests. A module that hardly decides anything needs no tests: constants,
