@@ -10,7 +10,8 @@ from typing import Literal, NamedTuple, Self
 
 from streamer.model_names import model_of_agent
 from streamer.schemas.canonical import canonical_json, sha256_hex
-from streamer.schemas.events import Event, TrialRetracted, known_content
+from streamer.schemas.content import known_content
+from streamer.schemas.events import Event, TrialRetracted, TrialStarted
 from streamer.schemas.identity import UNKNOWN, agent_model_key, agent_model_label, decode_id, encode_id
 from streamer.schemas.plain import AnyTrial, PlainTrial, canonical_content
 
@@ -77,7 +78,7 @@ def rfc3339(at: int) -> str | None:
     return (_EPOCH + timedelta(microseconds=at)).isoformat().replace("+00:00", "Z")
 
 
-def slot_key(event: AnyTrial | TrialRetracted) -> SlotKey:
+def slot_key(event: AnyTrial | TrialStarted | TrialRetracted) -> SlotKey:
     """The slot that an event concerns; the model is normalised first (R24)."""
     return SlotKey(
         event.shard,

@@ -11,7 +11,7 @@ from streamer.aggregate.group import GroupState
 from streamer.aggregate.keys import NO_TIME, GroupId, SlotKey, fingerprint, microseconds, slot_key
 from streamer.aggregate.plan import Denominators, Plan
 from streamer.aggregate.scores import Scores
-from streamer.aggregate.slots import Page, Slot
+from streamer.aggregate.slots import Page, Slot, Start
 from streamer.schemas.decode import decode
 from streamer.schemas.events import (
     AnyEvent,
@@ -19,6 +19,7 @@ from streamer.schemas.events import (
     RunFinished,
     RunStarted,
     TrialRetracted,
+    TrialStarted,
 )
 from streamer.schemas.limits import EARLIEST_MICROSECONDS, LATEST_MICROSECONDS
 from streamer.schemas.plain import AnyTrial, PlainTrial
@@ -118,6 +119,9 @@ class RunState:
         self.happened_at(event_time(event, timestamp_ms))
         if isinstance(event, AnyTrial):
             return self.offer(event, raw)
+        if isinstance(event, TrialStarted):
+            at = None if event.started_at is None else microseconds(event.started_at)
+            return self.start(slot_key(event), Start(event.revision, at, event.position))
         if isinstance(event, TrialRetracted):
             changed = self._change(slot_key(event), lambda slot: slot.retract(event.revision))
             return Effect.COUNTED if changed else Effect.DUPLICATE
@@ -130,8 +134,10 @@ class RunState:
         """Offer a result to its slot (R17)."""
         key = slot_key(event)
         slot = self.slots.get(key)
-        if slot is None:
-            self._fill(key, Slot(event.revision, None, 0, raw), event)
+        if slot is None or slot.vacant:
+            slot = slot or Slot()
+            slot.fill(event.revision, raw, None)
+            self._fill(key, slot, event)
             return Effect.COUNTED
         if slot.floor is not None and event.revision <= slot.floor:
             return Effect.IGNORED
@@ -156,11 +162,13 @@ class RunState:
         key = slot_key(event)
         if key in self.slots:
             return False
-        self._fill(key, Slot(event.revision, page, index, None), event)
+        slot = Slot(event.revision)
+        slot.lies_on(page, index)
+        self._fill(key, slot, event)
         return True
 
     def _fill(self, key: SlotKey, slot: Slot, event: AnyTrial) -> None:
-        """A new slot, in which this result stands."""
+        """The first result of a slot stands in it."""
         self.slots[key] = slot
         self.changes.slot(key)
         self.scores.filled(key, slot, event)
@@ -182,9 +190,21 @@ class RunState:
             if (superseded, conflict) != (slot.superseded, slot.in_conflict):
                 self._mark(key, slot.superseded - superseded, slot.in_conflict - conflict)
                 self.changes.groups(self.scores.groups_of(key))
-        elif slot.revision is None and slot.floor is None:
+        elif slot.empty:
             del self.slots[key]
         return changed
+
+    def start(self, key: SlotKey, start: Start) -> Effect:
+        """Join a start of a slot's trial (inference 3)."""
+        slot = self.slots.get(key) or Slot()
+        if slot.floor is not None and start.revision <= slot.floor:
+            return Effect.IGNORED
+        if not slot.start(start):
+            return Effect.DUPLICATE
+        self.slots[key] = slot
+        self.changes.slot(key)
+        self.scores.started(key, slot)
+        return Effect.COUNTED
 
     def lose(self, key: SlotKey, standing: tuple[int, int, str]) -> None:
         """Join a content that another copy of the slot has seen lose."""
@@ -214,7 +234,7 @@ class RunState:
             slot.retract(revision)
             slot.floor = kept_floor
             self.changes.scored_trial(key)
-            if slot.revision is None and kept_floor is None:
+            if slot.empty:
                 del self.slots[key]
         events, self.plan_events, self.plan = self.plan_events, {}, Plan()
         for raw in events.values():
