@@ -13,7 +13,7 @@ import pytest
 from streamer.embedded.probe import free_port
 
 HEAVY = {
-    *("aiokafka", "apprise", "cramjam", "faust", "genai_prices", "matplotlib", "mpmath", "numpy"),
+    *("aiokafka", "apprise", "cramjam", "faust", "genai_prices", "matplotlib", "numpy"),
     *("prometheus_client", "pyarrow", "pydantic", "redis", "rich", "rocksdict", "sse_starlette", "starlette"),
     *("textual", "uvicorn", "watchfiles"),
 }
