@@ -15,7 +15,8 @@ from streamer.aggregate.run_summary import delta, most_frequent, run_body, uplif
 from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.canonical import canonical_json, json_count, json_number, sha256_hex
 from streamer.score import NOP, GradingProfile
-from streamer.stats import Distribution, ExactSum
+from streamer.stats.distribution import Distribution
+from streamer.stats.exact_sum import ExactSum
 
 
 class Summaries:

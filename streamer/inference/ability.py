@@ -17,8 +17,8 @@ from typing import NamedTuple
 from streamer.inference.finite_population import ALPHA
 from streamer.inference.quantiles import student_t
 from streamer.stats.errors import StatsError
-from streamer.stats.exact_sum import quotient, root_of_quotient
 from streamer.stats.pass_at_k import Counts
+from streamer.stats.rounding import quotient, root_of_quotient
 
 
 class Interval(NamedTuple):

@@ -128,8 +128,9 @@ def _series(first: Decimal, more: Decimal, below: int) -> Decimal:
 def _beta(degrees: int) -> Decimal:
     """B(1/2, degrees/2): from a central binomial coefficient, or from the series of its logarithm.
 
-    With n = (degrees - 1)/2 and tangent numbers T, the logarithm of B is that of sqrt(pi/n) and the sum of
-    (-1)^k 2 T_k / ((2k-1) 16^k n^(2k-1)).
+    With n = (degrees - 1)/2 and tangent numbers T:
+
+        log(B / sqrt(pi/n)) = sum over k of (-1)^k 2 T_k / ((2k-1) 16^k n^(2k-1))
     """
     half, odd = divmod(degrees, 2)
     if degrees >= _MANY:

@@ -11,7 +11,7 @@ import pytest
 from mpmath import MPContext
 
 from streamer.inference.quantiles import normal, student_t
-from streamer.stats import StatsError
+from streamer.stats.errors import StatsError
 
 ALPHAS = [Fraction(1, 2), Fraction(1, 5), Fraction(1, 20), Fraction(1, 600), Fraction(1, 10**9)]
 
