@@ -5,15 +5,33 @@ The API of the page answers with these models.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from streamer.client.lifecycle import State, state_of
 from streamer.schemas.base import Instant, Message, Number
+from streamer.schemas.summaries import RunSummary
 from streamer.schemas.summary_fields import Grade
 
 Label = Annotated[str, Field(description="Label `agent:model`.")]
 TrialOutcome = Literal["passed", "failed", "fell_back", "no_verdict"]
+
+
+class RunNow(RunSummary):
+    """One run as published, and its state when it was asked for."""
+
+    state: State = Field(
+        description="As of the moment of asking: complete (all planned trials are in), finished (the harness "
+        "ended it short of its plan or without one), running, or without an event for 10 minutes stalled "
+        "(a plan is open) or unfinished (there is no plan)."
+    )
+
+    @classmethod
+    def of(cls, run: RunSummary, now: datetime) -> RunNow:
+        """The run as it stands at a moment."""
+        return cls.model_construct(**dict(run), state=state_of(run, now))
 
 
 class HistoryPoint(Message):

@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from streamer.schemas.canonical import canonical_json
 from streamer.web import STATIC
 from streamer.web.answers import OPERATIONS, BadQuery, NoSuchTrial, Operation, Web, values_of
+from streamer.web.boards_module import boards_module
 from streamer.web.guard import SESSION_PATH, RequestGuard
 from streamer.web.hub import TooManyViewers
 from streamer.web.models import Query
@@ -84,6 +85,7 @@ def create_app(web: Web, *, token: str | None = None, host_names: Iterable[str] 
         Route(SESSION_PATH, session),
         *(Route(path, updates) for path in STREAMS),
         *(Route(operation.path, _endpoint(web, operation)) for operation in OPERATIONS),
+        Route("/static/js/boards.js", _boards),
         Mount("/static", _Static(directory=STATIC)),
     ]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _http_problem})
@@ -140,6 +142,10 @@ def _json(body: bytes) -> Response:
 
 async def _index(request: Request) -> Response:
     return FileResponse(STATIC / "index.html", headers={"cache-control": "no-cache"})
+
+
+async def _boards(request: Request) -> Response:
+    return Response(boards_module(), media_type="text/javascript", headers={"cache-control": "no-cache"})
 
 
 class _Static(StaticFiles):
