@@ -136,6 +136,3 @@ class CompareQuery(Query):
     b_agent: str | None = Field(default=None, description="Agent:model of the second side.")
     offset: int = Field(default=0, ge=0, description="Skip so many tasks.")
     limit: int = Field(default=100, ge=1, le=MAX_PAGE, description="At most so many tasks.")
-
-
-GroupSummary = AgentModelSummary | TierSummary

@@ -37,7 +37,7 @@ const CELLS = {
 export const found = (row, path) => path.reduce((value, step) => value?.[step] ?? null, row);
 
 // What rows are sorted by; null where nobody knows.
-export function sortValue(column, row) {
+function sortValue(column, row) {
   const value = found(row, column.path) ?? (column.format === "run" ? found(row, column.beside) : null);
   if (value === null || column.format === "age") return value;
   if (column.format === "grade") return WORDS.grades.indexOf(value);
