@@ -17,7 +17,7 @@ from streamer.schemas.summary_fields import CostSource, VerdictSource
 from streamer.score.formulacode.reverted import Entries, known_benchmarks, with_own
 from streamer.score.formulacode.score import FormulaCodeScore, formulacode_score, is_formulacode
 from streamer.score.infrastructure import is_infrastructure_failure
-from streamer.score.rules import NOP, ORACLE, ScoringRules
+from streamer.score.scoring_rules import NOP, ORACLE, ScoringRules
 
 NO_FAILURE = frozenset({None, "", "unset", "none"})
 """Failure modes of a trial that did not fail to end (G6)."""

@@ -26,11 +26,11 @@ from streamer.schemas.canonical import canonical_json
 from streamer.web import STATIC
 from streamer.web.answers import OPERATIONS, BadQuery, NoSuchTrial, Operation, Web, values_of
 from streamer.web.boards_module import boards_module
-from streamer.web.guard import SESSION_PATH, RequestGuard
 from streamer.web.hub import TooManyViewers
 from streamer.web.models import Query
 from streamer.web.openapi import STREAMS, openapi
 from streamer.web.problems import problem, status_of
+from streamer.web.request_checks import SESSION_PATH, RequestChecks
 from streamer.web.rooms import Room
 from streamer.web.trial_log import TooManyTrials, TrialMoved
 
@@ -89,7 +89,7 @@ def create_app(web: Web, *, token: str | None = None, host_names: Iterable[str] 
         Mount("/static", _Static(directory=STATIC)),
     ]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _http_problem})
-    return RequestGuard(GZipMiddleware(_Encoded(app), minimum_size=1000, compresslevel=5), token, host_names)
+    return RequestChecks(GZipMiddleware(_Encoded(app), minimum_size=1000, compresslevel=5), token, host_names)
 
 
 def _endpoint(web: Web, operation: Operation) -> Any:

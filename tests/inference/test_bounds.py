@@ -23,7 +23,7 @@ from streamer.inference.bounds import (
     pass_rate,
     reachable_pass_at_k,
 )
-from streamer.score.rules import grading_profile
+from streamer.score.scoring_rules import grading_profile
 from streamer.stats import Distribution, PassAtK, StatsError
 from tests.support.examples import examples
 
