@@ -28,13 +28,16 @@ _ROOT_BITS = 2 * 53 + 3
 class ExactSum:
     """Sum and sum of squares of finite floats, as integers over a common power of two (R18).
 
-    Every finite float is an integer over a power of two, so both sums are exact, adding and removing are
-    inverse to the last bit, and one correctly rounded division at the end gives the answer. The common
-    power is the greatest that any value, or any column that values came with, has needed so far: it grows
-    when a finer one comes and starts again at 1 when the last value leaves.
+    Every finite float is an integer over a power of two, so both sums are exact. Adding and removing are
+    inverse to the last bit. One correctly rounded division at the end gives the answer. The common power
+    is the greatest that any value so far has needed, or any column that values came with. It grows when
+    a finer one comes, and starts again at 1 when the last value leaves.
 
-    mean = S / n; variance = (n Q - S^2) / (n (n - ddof)); std_dev = its root, where S is the sum and Q the
-    sum of squares. ddof 0 is the population's, 1 the sample's.
+    With the sum S and the sum of squares Q of n values:
+
+    - mean = S / n
+    - variance = (n Q - S^2) / (n (n - ddof)); ddof is 0 for a population, 1 for a sample
+    - std_dev = the root of the variance
 
     >>> total = ExactSum()
     >>> for value in (0.1, 0.2, 0.3, 1e300, -1e300):
@@ -176,7 +179,7 @@ class ExactSum:
             self._reset()
 
     def total(self) -> float:
-        """The sum, correctly rounded; 0.0 of nothing; infinite beyond the range of floats."""
+        """The sum, correctly rounded: 0.0 of nothing, infinite beyond the range of floats."""
         return quotient(self._sum, 1 << self._shift)
 
     def fractions(self) -> tuple[Fraction, Fraction]:
@@ -268,7 +271,7 @@ def _are_whole(values: Sequence[float]) -> TypeGuard[Sequence[int]]:
 
 
 def quotient(numerator: int, denominator: int) -> float:
-    """The float nearest to the fraction; beyond the range of floats: infinite; never -0.0.
+    """The float nearest to the fraction, never -0.0; infinite beyond the range of floats.
 
     >>> quotient(1, 3), quotient(10**400, 1), quotient(-1, 2**1080)
     (0.3333333333333333, inf, 0.0)
@@ -282,8 +285,8 @@ def quotient(numerator: int, denominator: int) -> float:
 def root_of_quotient(numerator: int, denominator: int) -> float:
     """The float nearest to the square root of the fraction (both >= 0); beyond the range: infinite.
 
-    The integer root is rounded to odd, which makes the second rounding, to a float, the only one that
-    counts (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+    The integer root is rounded to odd. So only the second rounding, to a float, counts (Boldo and
+    Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
 
     >>> root_of_quotient(2, 1), root_of_quotient(10**600, 1)
     (1.4142135623730951, 1e+300)

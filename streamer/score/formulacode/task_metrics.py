@@ -1,7 +1,7 @@
 """Task metrics: the geometric mean speedup and the advantage at four levels.
 
-One logarithm and one exponential (those of `math`) serve every size and every path: numpy's differ
-in the last bit. Sums of logarithms are exactly rounded, so the order of benchmarks never matters.
+One logarithm and one exponential, from `math`, serve every size and every path: numpy's differ in the
+last bit. Sums of logarithms are exactly rounded, so the order of benchmarks never matters.
 """
 
 from __future__ import annotations
