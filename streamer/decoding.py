@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 from streamer.aggregate.run_state import Effect
 from streamer.records import LogRecord, Rejected, reject, unreadable
+from streamer.schemas.content import missing_times
 from streamer.schemas.decode import Reason, decode
-from streamer.schemas.events import AnyEvent, RunStarted, missing_times
+from streamer.schemas.events import AnyEvent, RunStarted
 from streamer.schemas.limits import LATEST_MICROSECONDS
 from streamer.schemas.plain import PlainTrial, plain_trial
 from streamer.score import UnknownProfile, grading_profile

@@ -2,8 +2,9 @@
 
 The header has the format's version `v`, the offset of the last event that the run had seen (`as_of`), and the
 time of its latest event (`at`). For a page of slots it has one entry for each slot: the length of its event,
-or an object with that (`n`), the slot's key (`k`), its losers (`l`) and its floor (`f`). For the page of the
-run itself: the lengths of the plan events (`plan`), and up to where it is deleted (`deleted_to`).
+or an object with that (`n`), the slot's key (`k`), its losers (`l`), floor (`f`) and starts (`s`). For the
+page of the run itself: the lengths of the plan events (`plan`), and up to where it is deleted
+(`deleted_to`).
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from streamer.schemas.identity import decode_id, encode_id
 from streamer.schemas.plain import AnyTrial, plain_trial
 
 RUN_PAGE = 0
-PAGE_VERSION = 2
-READ_VERSIONS = (1, 2)
-"""Version 1 had its events as they are."""
+PAGE_VERSION = 3
+READ_VERSIONS = (1, 2, 3)
+"""Version 1 had its events as they are, version 2 had no starts."""
 
 
 class PageError(ValueError):
@@ -61,7 +62,7 @@ def opened(value: bytes) -> tuple[dict[str, Any], bytes]:
     head, _, body = value.partition(b"\n")
     header = orjson.loads(head)
     if header["v"] not in READ_VERSIONS:
-        readable = " and ".join(map(str, READ_VERSIONS))
+        readable = ", ".join(map(str, READ_VERSIONS))
         raise PageFromTheFuture(
             f"has version {header['v']}, this worker reads {readable}. Upgrade the worker."
         )

@@ -30,7 +30,7 @@ from streamer.aggregate.page_format import (
     written,
 )
 from streamer.aggregate.run_state import RunState
-from streamer.aggregate.slots import Slot
+from streamer.aggregate.slots import Slot, Start
 from streamer.schemas.decode import DAMAGED, Reason, decode
 from streamer.schemas.events import RunDeleted, RunFinished, RunStarted
 from streamer.schemas.plain import AnyTrial, plain_trial
@@ -41,7 +41,8 @@ MAX_BYTES_AGAIN = 2 * 1024
 """A page that was written takes more slots up to here only: in a trickle each of them writes it again."""
 
 _SLOT_OVERHEAD_BYTES = 16
-_LOSER_BYTES = 64
+_KNOWN_BYTES = 64
+"""For each loser, and for each start."""
 
 
 class StatePage:
@@ -205,7 +206,7 @@ class PageBook:
 def slot_bytes(slot: Slot) -> int:
     """About how many bytes a slot takes on a page."""
     size = len(slot.raw) + _SLOT_OVERHEAD_BYTES
-    return size + _LOSER_BYTES * len(slot.losers) if slot.has_history else size
+    return size + _KNOWN_BYTES * (len(slot.losers) + len(slot.starts)) if slot.has_history else size
 
 
 def join_page(run: RunState, key: str, value: bytes) -> int:
@@ -245,7 +246,8 @@ def _entry(key: SlotKey, slot: Slot, raw: bytes) -> int | dict[str, Any]:
     """Header entry of a slot: the length of its event, or that and what else the slot knows."""
     if not slot.has_history:
         return len(raw)
-    return {"n": len(raw), "k": tuple(key), "l": slot.losers, "f": slot.floor}
+    entry = {"n": len(raw), "k": tuple(key), "l": slot.losers, "f": slot.floor}
+    return entry | {"s": [tuple(start) for start in slot.starts]} if slot.starts else entry
 
 
 def _join_event(run: RunState, key: str, raw: bytes) -> Slot | None:
@@ -272,6 +274,9 @@ def _join_event(run: RunState, key: str, raw: bytes) -> Slot | None:
 
 def _join_knowledge(run: RunState, entry: dict[str, Any]) -> None:
     key = key_of(entry)
+    for start in entry.get("s", ()):
+        if run.deleted_to is None or start[0] > run.deleted_to:
+            run.start(key, Start(*start))
     if entry["f"] is not None and (run.deleted_to is None or entry["f"] > run.deleted_to):
         run.retract(key, entry["f"])
     for fingerprint, (revision, finished_at) in entry["l"].items():

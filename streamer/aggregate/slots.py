@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -25,6 +25,26 @@ Standing = tuple[int, int, str]
 
 Place = tuple[int, int]
 """(revision, finished_at in microseconds) that a losing content came with."""
+
+
+class Start(NamedTuple):
+    """What a `trial_started` says (inference 3).
+
+    Attributes:
+        started_at: microseconds since 1970; None: not known.
+        position: how many trials had started before; None: not counted.
+    """
+
+    revision: int
+    started_at: int | None = None
+    position: int | None = None
+
+    def says_no_more_than(self, other: Start) -> bool:
+        """Whether the other one, which no earlier retraction withdraws, says all of this."""
+        return self.revision <= other.revision and all(
+            ours is None or (theirs is not None and theirs <= ours)
+            for ours, theirs in zip(self[1:], other[1:], strict=True)
+        )
 
 
 def event_of(raw: bytes) -> AnyTrial:
@@ -51,6 +71,7 @@ class _Rare:
     floor: int | None = None
     scored: Scored | None = None
     rest: tuple[int, str] | None = None
+    starts: tuple[Start, ...] = ()
 
 
 _NOTHING_RARE = _Rare()
@@ -64,11 +85,13 @@ class Slot(Struct, gc=False, eq=False):
         revision: the winner's, None while the slot is empty.
         page: the state page that holds the slot, None while none does.
         index: its place on that page, from 0.
+        row: its row in the roster, -1 for none.
     """
 
     revision: int | None = None
     page: Page | None = None
     index: int = 0
+    row: int = -1
     _raw: bytes | None = b""
     _rare: _Rare = _NOTHING_RARE
 
@@ -97,10 +120,37 @@ class Slot(Struct, gc=False, eq=False):
         self._own().floor = floor
 
     @property
+    def starts(self) -> tuple[Start, ...]:
+        """Starts above the floor, without those that say no more than another one."""
+        return self._rare.starts
+
+    @property
+    def position(self) -> int | None:
+        """The smallest position that a start has; None: no start has one."""
+        return min((start.position for start in self.starts if start.position is not None), default=None)
+
+    @property
+    def started_at(self) -> int | None:
+        """The smallest time of a start, microseconds since 1970; None: no start has one."""
+        return min((start.started_at for start in self.starts if start.started_at is not None), default=None)
+
+    @property
     def has_history(self) -> bool:
-        """True if it knows more than its winner: losers, or a floor."""
+        """True if it knows more than its winner: losers, a floor, or starts."""
         rare = self._rare
-        return rare is not _NOTHING_RARE and (bool(rare.losers) or rare.floor is not None)
+        return rare is not _NOTHING_RARE and (
+            bool(rare.losers) or rare.floor is not None or bool(rare.starts)
+        )
+
+    @property
+    def vacant(self) -> bool:
+        """True if no result has been seen that is not withdrawn, and none was withdrawn."""
+        return self.revision is None and not self.losers and self.floor is None
+
+    @property
+    def empty(self) -> bool:
+        """True if it knows nothing."""
+        return self.vacant and not self.starts
 
     @property
     def scored(self) -> Scored | None:
@@ -204,6 +254,16 @@ class Slot(Struct, gc=False, eq=False):
         self._note(standing)
         return True
 
+    def start(self, start: Start) -> bool:
+        """Join a start; True if that was news."""
+        if self.floor is not None and start.revision <= self.floor:
+            return False
+        if any(map(start.says_no_more_than, self.starts)):
+            return False
+        kept = [held for held in self.starts if not held.says_no_more_than(start)]
+        self._own().starts = tuple(sorted([*kept, start], key=repr))
+        return True
+
     def retract(self, revision: int) -> bool:
         """Withdraw everything up to `revision`; True if the floor rose."""
         if self.floor is not None and revision <= self.floor:
@@ -211,6 +271,7 @@ class Slot(Struct, gc=False, eq=False):
         self.floor = revision
         rare = self._own()
         rare.losers = {print_: at for print_, at in rare.losers.items() if at[0] > revision}
+        rare.starts = tuple(start for start in rare.starts if start.revision > revision)
         if self.revision is not None and self.revision <= revision:
             self.revision, self.raw, rare.agent_index, rare.rest = None, b"", None, None
         return True

@@ -8,9 +8,10 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -30,7 +31,15 @@ SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if 
 
 
 def tail_options(command: Command) -> Command:
-    """RUN_DIR and how to read it: `run_dir`, `harness`, `run_id`, `agent`, `model`, `keep_deleted`."""
+    """RUN_DIR and how to read it: `run_dir`, `options` (ConvertOptions) and `keep_deleted`."""
+
+    @wraps(command)
+    def read(
+        *args: Any, harness: str, run_id: str | None, agent: str | None, model: str | None, **others: Any
+    ) -> Any:
+        options = ConvertOptions(run_id=run_id, agent=agent, model=model, harness=harness)
+        return command(*args, options=options, **others)
+
     for option in reversed(
         (
             click.argument("run_dir", type=click.Path(path_type=Path)),
@@ -46,8 +55,8 @@ def tail_options(command: Command) -> Command:
             click.option("--keep-deleted", is_flag=True, help="A result stays when its file is deleted."),
         )
     ):
-        command = option(command)
-    return command
+        read = option(read)
+    return cast(Command, read)
 
 
 @click.command()
@@ -56,10 +65,7 @@ def tail_options(command: Command) -> Command:
 @with_settings
 def command(
     run_dir: Path,
-    harness: str,
-    run_id: str | None,
-    agent: str | None,
-    model: str | None,
+    options: ConvertOptions,
     keep_deleted: bool,
     once: bool,
     settings: Settings,
@@ -70,7 +76,6 @@ def command(
     `streamer convert RUN_DIR` says at that moment; starting again is always safe.
     """
     asyncio.run(refuse_other_protocol(settings))
-    options = ConvertOptions(run_id=run_id, agent=agent, model=model, harness=harness)
     line = StatusLine()
     with stopping() as stop:
         line.say(

@@ -46,6 +46,8 @@ class TrialPlan:
             that is not known. Every listed trial without a final value then counts as unknown besides.
         difficulty: 0 to 1 by task, known before the run.
         others: places in the order that belong to other agents or to withdrawn trials.
+        places: places in the queue of the plan; None: the order comes from elsewhere. With at most half
+            as many places as trials, the attempts at a task share one: they run together.
     """
 
     trials: int | None
@@ -53,6 +55,7 @@ class TrialPlan:
     concurrency: int | None = None
     difficulty: Mapping[str, float] = field(default_factory=dict)
     others: Collection[int] = ()
+    places: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,10 @@ def conclude(
     return Conclusion(None, FinalMissing.EMPTY) if passes.empty else Conclusion(passes, None)
 
 
+MOST_TRIALS = 100_000
+"""Of a plan beyond, the hard bounds are the interval: the table of factorials would take too much memory."""
+
+
 def missing_before(plan: TrialPlan, ordered: Sequence[Trial]) -> FinalMissing | None:
     """Why there can be no interval, before it is computed; None: there can.
 
@@ -100,19 +107,35 @@ def missing_before(plan: TrialPlan, ordered: Sequence[Trial]) -> FinalMissing | 
         plan: the first plan.
         ordered: its trials, in the order of `in_order`.
     """
+    missing = missing_in_plan(plan, len(ordered), placed=_placed(ordered))
+    if missing or plan.trials is None:
+        return missing
+    if _placed(ordered) and (failed := _failed_check(plan, plan.trials, ordered)):
+        return failed
+    if all(trial.outcome is None for trial in ordered):
+        return FinalMissing.NOTHING_YET
+    return None
+
+
+def missing_in_plan(plan: TrialPlan, trials: int, *, placed: bool) -> FinalMissing | None:
+    """Why the plan alone leaves no interval; None: it may leave one.
+
+    Args:
+        plan: the first plan.
+        trials: so many of them have started, or have a result.
+        placed: all of these have a place in the order.
+    """
     if not plan.trials:
         return FinalMissing.NO_PLAN
-    if len(ordered) > plan.trials:
+    if trials > plan.trials:
         return FinalMissing.PLAN_EXCEEDED
     if plan.kind is OrderKind.CHOSEN:
         return FinalMissing.ORDER_CHOSEN
-    if _placed(ordered):
-        if failed := _failed_check(plan, plan.trials, ordered):
-            return failed
-    elif not _only_concurrency(plan):
+    if not placed and not _only_concurrency(plan):
         return FinalMissing.ORDER_UNKNOWN_IN_PART
-    if all(trial.outcome is None for trial in ordered):
-        return FinalMissing.NOTHING_YET
+    if plan.places is not None and plan.places < plan.trials:
+        several = 2 * plan.places <= plan.trials
+        return FinalMissing.ATTEMPTS_TOGETHER if several else FinalMissing.ORDER_UNKNOWN_IN_PART
     return None
 
 
@@ -130,10 +153,12 @@ def _failed_check(plan: TrialPlan, planned: int, ordered: Sequence[Trial]) -> Fi
 def _passes(
     plan: TrialPlan, planned: int, ordered: Sequence[Trial], later: Sequence[Outcome], alpha: Fraction
 ) -> Passes:
-    if _placed(ordered):
-        return final(sequence(ordered, planned, plan.others), planned, later, alpha)
     outcomes = [trial.outcome for trial in ordered]
     passed, failed, stopped = (outcomes.count(outcome) for outcome in (True, False, None))
+    if planned > MOST_TRIALS:
+        return Passes(passed, planned - failed, planned).grown(later)
+    if _placed(ordered):
+        return final(sequence(ordered, planned, plan.others), planned, later, alpha)
     return final_without_order(passed, failed, planned, plan.concurrency or 1, stopped, alpha).grown(later)
 
 

@@ -48,6 +48,21 @@ class TrialFields(TypedDict, total=False):
     benchmarks: Mapping[str, Any] | None
 
 
+class StartFields(TypedDict, total=False):
+    """What a `trial_started` may hold besides run_id, task_id."""
+
+    schema_version: int
+    shard: str
+    attempt: int
+    agent: str | None
+    model: str | None
+    tier: str | None
+    subtest: str | None
+    revision: int
+    started_at: Instant | None
+    position: int | None
+
+
 class PlanFields(TypedDict, total=False):
     """What a `run_started` may hold besides run_id."""
 
@@ -57,6 +72,11 @@ class PlanFields(TypedDict, total=False):
     started_at: Instant | None
     tasks: Sequence[str] | int | None
     attempts: int | None
+    order: Sequence[str | tuple[str, int]] | None
+    order_kind: str | None
+    concurrency: int | None
+    task_difficulty: Mapping[str, float] | None
+    plan_complete: bool | None
     agent_models: Sequence[str] | None
     tiers: Sequence[str] | None
     subtests: Mapping[str, int] | None

@@ -19,7 +19,13 @@ from typing import Self, Unpack
 
 from streamer.publish.capture import capture
 from streamer.publish.delivery import Delivery
-from streamer.publish.event_arguments import FinishFields, PlanFields, RetractionFields, TrialFields
+from streamer.publish.event_arguments import (
+    FinishFields,
+    PlanFields,
+    RetractionFields,
+    StartFields,
+    TrialFields,
+)
 from streamer.publish.invalid_events import AnEvent, InvalidEvent, InvalidEvents
 from streamer.publish.loop_thread import LoopThread
 from streamer.publish.results import Counts
@@ -102,6 +108,10 @@ class _Publishing:
     def trial(self, *, run_id: str, task_id: str, **fields: Unpack[TrialFields]) -> None:
         """Publish a finished trial; the same slot again with a higher `revision` corrects it."""
         self.publish({"type": "trial_result", "run_id": run_id, "task_id": task_id, **fields})
+
+    def started(self, *, run_id: str, task_id: str, **fields: Unpack[StartFields]) -> None:
+        """Publish that a trial has started; boards show it in flight until its result comes."""
+        self.publish({"type": "trial_started", "run_id": run_id, "task_id": task_id, **fields})
 
     def run_started(self, *, run_id: str, **plan: Unpack[PlanFields]) -> None:
         """Publish the known parts of the plan; more of it may follow."""

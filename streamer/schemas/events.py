@@ -1,10 +1,9 @@
-"""The five events that harnesses publish to the topic `trial-events`."""
+"""The six events that harnesses publish to the topic `trial-events`."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-import orjson
 from pydantic import ConfigDict, Discriminator, Field, StringConstraints, TypeAdapter
 
 from streamer.schemas.base import (
@@ -25,7 +24,6 @@ from streamer.schemas.base import (
     SignedAmount,
     Text,
 )
-from streamer.schemas.canonical import canonical_json
 from streamer.schemas.formulacode import SnapshotCounts, TestCounts
 from streamer.schemas.identity import UNKNOWN
 from streamer.schemas.limits import (
@@ -35,6 +33,7 @@ from streamer.schemas.limits import (
     MAX_INFRASTRUCTURE_FAILURES,
     MAX_LABEL_VALUE_CHARACTERS,
     MAX_LABELS,
+    MAX_ORDINAL,
     MAX_PLANNED_ATTEMPTS,
     MAX_SUBTESTS,
     MAX_TASKS,
@@ -48,6 +47,9 @@ SchemaVersion = Annotated[
 TaskIds = Annotated[list[Id], Field(max_length=MAX_TASKS)]
 TaskCount = Annotated[int, Field(ge=0, le=MAX_TASKS)]
 SubtestCount = Annotated[int, Field(ge=0, le=MAX_SUBTESTS)]
+Position = Annotated[int, Field(ge=0, le=MAX_ORDINAL)]
+Order = Annotated[list[Id | tuple[Id, Ordinal]], Field(max_length=MAX_TASKS)]
+Difficulties = Annotated[dict[Id, Annotated[float, Field(ge=0, le=1)]], Field(max_length=MAX_TASKS)]
 PlannedLabel = Annotated[
     str,
     StringConstraints(min_length=1, max_length=MAX_AGENT_MODEL_CHARACTERS, pattern=NO_CONTROL_CHARACTERS),
@@ -140,6 +142,26 @@ class TrialResult(Measurements, SlotEvent):
     )
 
 
+class TrialStarted(SlotEvent):
+    """A trial has started, and its result is still to come (inference 3).
+
+    Of several starts of one slot, the smallest `started_at` and the smallest `position` count.
+    """
+
+    type: Literal["trial_started"] = Field(description="Which event this is: a trial has started.")
+    revision: Revision = Field(
+        default=0, description="As in a result; a retraction up to it withdraws the start."
+    )
+    started_at: EventTime = Field(
+        default=None, description="Start, RFC 3339 with zone; outside 2000 to 2200: missing."
+    )
+    position: Position | None = Field(
+        default=None,
+        description="How many trials the run had started before, counted by the one process that "
+        "starts them; null: not counted.",
+    )
+
+
 class RunStarted(Event):
     """The plan of a run: denominators, progress and bounds. May come late, again, or never.
 
@@ -155,6 +177,28 @@ class RunStarted(Event):
     tasks: TaskIds | TaskCount | None = Field(default=None, description="Task ids, or how many there are.")
     attempts: int | None = Field(
         default=None, ge=1, le=MAX_PLANNED_ATTEMPTS, description="Attempts per task (and subtest)."
+    )
+    order: Order | None = Field(
+        default=None,
+        description="The queue in which each agent:model's trials start: tasks, or pairs of task and "
+        "attempt; null: not known before the starts.",
+    )
+    order_kind: Literal["shuffled", "chosen", "unknown"] | None = Field(
+        default=None,
+        description="Where that order comes from. `shuffled`: at random, declared before the first start. "
+        "`chosen`: by duration, difficulty or results. null: `unknown`.",
+    )
+    concurrency: Ordinal | None = Field(
+        default=None, description="Trials of one agent:model that run at once, at most; null: unknown."
+    )
+    task_difficulty: Difficulties | None = Field(
+        default=None,
+        description="Task to its difficulty, 0 to 1, as known before the run: the order must not follow it.",
+    )
+    plan_complete: bool | None = Field(
+        default=None,
+        description="False while the plan is still being read, so that nothing is concluded from it; "
+        "null: it is complete.",
     )
     agent_models: list[PlannedLabel] | None = Field(
         default=None, max_length=MAX_AGENT_MODELS, description="Planned agent:model labels."
@@ -215,61 +259,15 @@ class RunDeleted(Event):
     revision: Revision = Field(description="Events of the run up to this revision are ignored.")
 
 
-_TIMES = ("started_at", "finished_at")
-AnyEvent = TrialResult | RunStarted | RunFinished | TrialRetracted | RunDeleted
+AnyEvent = TrialResult | TrialStarted | RunStarted | RunFinished | TrialRetracted | RunDeleted
 EVENT: TypeAdapter[AnyEvent] = TypeAdapter(Annotated[AnyEvent, Discriminator("type")])
 """Validator of one event; `EVENT.validate_json(record.value)`."""
 
-EVENT_TYPES: tuple[type[Event], ...] = (TrialResult, RunStarted, RunFinished, TrialRetracted, RunDeleted)
-
-
-_DEFAULTS = {
-    kind: [
-        (name, field.default)
-        for name, field in kind.model_fields.items()
-        if not field.is_required() and field.default is not None and name != "revision"
-    ]
-    for kind in EVENT_TYPES
-}
-"""Per type of event, the fields whose default is not null, and that default."""
-
-
-def known_content(event: Event) -> dict[str, Any]:
-    """Known fields that differ from their default, revision left out: what the fingerprint covers (R17).
-
-    Times are in UTC and a default that is written out is left out, so equal results have equal content.
-    """
-    content = {name: value for name, value in event.__dict__.items() if value is not None}
-    content.pop("revision", None)
-    for name, default in _DEFAULTS[type(event)]:
-        if content.get(name) == default:
-            del content[name]
-    for name in ("tests", "snapshot"):
-        if name in content:
-            content[name] = {part: value for part, value in content[name] if value is not None}
-    return content
-
-
-def event_content(event: Event) -> dict[str, Any]:
-    """:func:`known_content` as JSON has it: times as text.
-
-    >>> event_content(EVENT.validate_json(b'{"type": "run_finished", "run_id": "r", "revision": 7, "x": 1}'))
-    {'run_id': 'r', 'type': 'run_finished'}
-    """
-    content: dict[str, Any] = orjson.loads(canonical_json(known_content(event)))
-    return content
-
-
-def missing_times(event: Event, raw: bytes) -> int:
-    """How many times the record states that the event does not have: they lie outside 2000 to 2200.
-
-    >>> raw = b'{"type": "run_finished", "run_id": "r", "finished_at": "1970-01-01T00:00:00Z"}'
-    >>> missing_times(EVENT.validate_json(raw), raw)
-    1
-    """
-    known = event.__dict__
-    empty = [name for name in _TIMES if name in event.model_fields_set and known.get(name, "") is None]
-    if not empty:
-        return 0
-    stated = orjson.loads(raw)
-    return sum(stated.get(name) is not None for name in empty)
+EVENT_TYPES: tuple[type[Event], ...] = (
+    TrialResult,
+    TrialStarted,
+    RunStarted,
+    RunFinished,
+    TrialRetracted,
+    RunDeleted,
+)

@@ -108,7 +108,7 @@ _decode = msgspec.json.Decoder(PlainTrial).decode
 
 
 def canonical_content(trial: PlainTrial, model: str) -> bytes:
-    """Canonical JSON of :func:`streamer.schemas.events.known_content`, with the model by that name.
+    """Canonical JSON of :func:`streamer.schemas.content.known_content`, with the model by that name.
 
     msgspec leaves out what *is* the default, which text that was read never is, though it be equal.
     """

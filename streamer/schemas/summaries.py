@@ -20,6 +20,7 @@ from streamer.schemas.summary_fields import (
     Grade,
     GradeBasis,
     GradingProfile,
+    InFlight,
     InfrastructureFailures,
     Model,
     PassAtKs,
@@ -30,6 +31,7 @@ from streamer.schemas.summary_fields import (
     Trials,
     kind,
 )
+from streamer.schemas.uncertainty import Uncertainty
 
 
 class Group(Published):
@@ -78,6 +80,11 @@ class Group(Published):
         description="True while trials of a judged group wait for their judge, until the run ends (R13).",
     )
     grading_profile: GradingProfile
+    in_flight: InFlight
+    uncertainty: Uncertainty | None = Field(
+        default=None,
+        description="What may be concluded (docs/inference.md); null: a worker of before wrote it.",
+    )
     superseded: Superseded
     conflicts: Conflicts
 
@@ -178,6 +185,7 @@ class RunSummary(Published):
     tiers: int = Field(ge=0, description="How many tiers have results.")
     cross_tier: CrossTier | None = Field(description="Comparison of the tiers; null: no tiers.")
     progress: Progress = Field(description="Slots filled and planned.")
+    in_flight: InFlight
     provisional: bool = Field(description="True while planned trials are missing (R26).")
     superseded: Superseded
     conflicts: Conflicts

@@ -58,6 +58,14 @@ FailureModes = Annotated[
 ]
 Coverage = Annotated[dict[str, int], Field(description="Metric to how many trials had it (R1).")]
 Trials = Annotated[int, Field(ge=0, description="Slots filled.")]
+InFlight = Annotated[
+    int,
+    Field(
+        default=0,
+        ge=0,
+        description="Trials that have started and have no result, until the run has finished (inference 3).",
+    ),
+]
 Superseded = Annotated[int, Field(ge=0, description="Results that lost their slot (R17); not digested.")]
 Conflicts = Annotated[
     int, Field(ge=0, description="Slots decided by the fingerprint alone (R17); not digested.")
@@ -79,6 +87,13 @@ class Statistics(Message):
     max: Number | None = Field(description="Largest value.")
     std_dev: Number | None = Field(description="Population standard deviation, or sample by profile; >= 0.")
     count: int = Field(ge=0, description="Values counted.")
+    standard_error: Number | None = Field(
+        default=None,
+        description="Of the mean, clustered by task, in the metric's unit; of metrics with a board. "
+        "Null: fewer than two tasks (inference 6).",
+    )
+    low: Number | None = Field(default=None, description="Lower end of the mean's interval, 95 %.")
+    high: Number | None = Field(default=None, description="Upper end of the mean's interval, 95 %.")
 
 
 class PassAtK(Message):

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, BeforeValidator
 
 import streamer.publish
-from streamer.schemas.events import Event, RunFinished, RunStarted, TrialResult, TrialRetracted
+from streamer.schemas.events import Event, RunFinished, RunStarted, TrialResult, TrialRetracted, TrialStarted
 
 MODULE = Path(streamer.publish.__file__).with_name("event_arguments.py")
 
@@ -36,6 +36,7 @@ Instant: TypeAlias = datetime | str
 
 ARGUMENTS: dict[str, tuple[type[Event], set[str]]] = {
     "TrialFields": (TrialResult, {"type", "run_id", "task_id"}),
+    "StartFields": (TrialStarted, {"type", "run_id", "task_id"}),
     "PlanFields": (RunStarted, {"type", "run_id"}),
     "FinishFields": (RunFinished, {"type", "run_id"}),
     "RetractionFields": (TrialRetracted, {"type", "run_id", "task_id", "revision"}),
@@ -72,7 +73,9 @@ def _types(annotation: Any, metadata: list[Any] | tuple[Any, ...] = ()) -> Itera
     elif origin is Literal:
         yield type(get_args(annotation)[0]).__name__
     elif origin is list:
-        yield f"Sequence[{next(_types(get_args(annotation)[0]))}]"
+        yield f"Sequence[{' | '.join(_types(get_args(annotation)[0]))}]"
+    elif origin is tuple:
+        yield f"tuple[{', '.join(map(_simple, get_args(annotation)))}]"
     elif origin is dict:
         yield f"Mapping[str, {_simple(get_args(annotation)[1])}]"
     else:

@@ -20,8 +20,8 @@ from streamer.pipeline import Pipeline
 from streamer.records import Record, records_of_lines
 from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.canonical import canonical_json, sha256_hex
+from streamer.schemas.content import event_content
 from streamer.schemas.decode import Reason, decode
-from streamer.schemas.events import event_content
 from tests.schemas.examples import FULL_PLAN, FULL_TRIAL, GOOD_EVENTS, published
 
 RECORDED = Path(__file__).parent / "recorded"

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.aggregate.keys import fingerprint, slot_key
-from streamer.aggregate.run_state import event_time
+from streamer.aggregate.keys import event_time, fingerprint, slot_key
 from streamer.pipeline import Pipeline
 from streamer.records import Record
 from streamer.schemas.canonical import canonical_json
+from streamer.schemas.content import known_content
 from streamer.schemas.decode import decode
-from streamer.schemas.events import TrialResult, known_content
+from streamer.schemas.events import TrialResult
 from streamer.schemas.plain import canonical_content, plain_trial
 from streamer.score import PriceTable, ScoringRules, score_trial
 from tests.support.examples import examples

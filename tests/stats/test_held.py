@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.schemas.canonical import canonical_json
-from streamer.stats import Distribution, Shares, Values
+from streamer.stats.distribution import Distribution, Shares
+from streamer.stats.held import Values
 from tests.stats import oracles
 from tests.support.examples import examples
 

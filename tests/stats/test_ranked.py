@@ -10,7 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streamer.stats import OrderedMultiset, ordered
+from streamer.stats import ordered
+from streamer.stats.ordered import OrderedMultiset
 from streamer.stats.ranked import most_frequent, runs_of
 from tests.stats import oracles
 from tests.support.examples import examples

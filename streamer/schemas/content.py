@@ -1,0 +1,62 @@
+"""The content of an event: what its fingerprint covers (R17), and what it states but does not have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from streamer.schemas.canonical import canonical_json
+from streamer.schemas.events import EVENT_TYPES, Event
+
+_TIMES = ("started_at", "finished_at")
+_DEFAULTS = {
+    kind: [
+        (name, field.default)
+        for name, field in kind.model_fields.items()
+        if not field.is_required() and field.default is not None and name != "revision"
+    ]
+    for kind in EVENT_TYPES
+}
+"""Per type of event, the fields whose default is not null, and that default."""
+
+
+def known_content(event: Event) -> dict[str, Any]:
+    """Known fields that differ from their default, revision left out: what the fingerprint covers (R17).
+
+    Times are in UTC and a default that is written out is left out, so equal results have equal content.
+    """
+    content = {name: value for name, value in event.__dict__.items() if value is not None}
+    content.pop("revision", None)
+    for name, default in _DEFAULTS[type(event)]:
+        if content.get(name) == default:
+            del content[name]
+    for name in ("tests", "snapshot"):
+        if name in content:
+            content[name] = {part: value for part, value in content[name] if value is not None}
+    return content
+
+
+def event_content(event: Event) -> dict[str, Any]:
+    """:func:`known_content` as JSON has it: times as text.
+
+    >>> event_content(EVENT.validate_json(b'{"type": "run_finished", "run_id": "r", "revision": 7, "x": 1}'))
+    {'run_id': 'r', 'type': 'run_finished'}
+    """
+    content: dict[str, Any] = orjson.loads(canonical_json(known_content(event)))
+    return content
+
+
+def missing_times(event: Event, raw: bytes) -> int:
+    """How many times the record states that the event does not have: they lie outside 2000 to 2200.
+
+    >>> raw = b'{"type": "run_finished", "run_id": "r", "finished_at": "1970-01-01T00:00:00Z"}'
+    >>> missing_times(EVENT.validate_json(raw), raw)
+    1
+    """
+    known = event.__dict__
+    empty = [name for name in _TIMES if name in event.model_fields_set and known.get(name, "") is None]
+    if not empty:
+        return 0
+    stated = orjson.loads(raw)
+    return sum(stated.get(name) is not None for name in empty)
