@@ -44,6 +44,7 @@ from streamer.sources.harbor_layout import (
     planned_trials,
     with_zone,
 )
+from streamer.sources.harbor_starts import start_in
 from streamer.sources.harbor_trajectory import TRAJECTORY, steps_of, trajectory_length
 
 PASSED = 1
@@ -107,7 +108,10 @@ class Harbor:
     ) -> Iterator[Found | Unreadable]:
         for directory in [within] if within else subdirectories(path):
             file = directory / RESULT
-            if self.skip(directory) or not is_file(file):
+            if self.skip(directory):
+                continue
+            if not is_file(file):
+                yield from start_in(path, directory, options)
                 continue
             try:
                 result = read_object(file)

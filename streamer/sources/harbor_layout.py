@@ -70,7 +70,7 @@ def is_trial(path: Path) -> bool:
     """Whether a directory is a trial's."""
     if is_file(path / TRIAL_LOG):
         return is_file(path / CONFIG) or is_file(path / RESULT)
-    return any("trial_name" in _peek(path / name) for name in (CONFIG, RESULT) if is_file(path / name))
+    return any("trial_name" in peek(path / name) for name in (CONFIG, RESULT) if is_file(path / name))
 
 
 def _is_of_a_job(file: Path) -> bool:
@@ -79,10 +79,11 @@ def _is_of_a_job(file: Path) -> bool:
         LOCK: {"trials", "n_concurrent_trials"},
         RESULT: {"n_total_trials", "stats"},
     }
-    return keys[file.name] <= _peek(file).keys()
+    return keys[file.name] <= peek(file).keys()
 
 
-def _peek(file: Path) -> dict[str, Any]:
+def peek(file: Path) -> dict[str, Any]:
+    """The object in a file; empty if there is none that can be read."""
     try:
         return read_object(file)
     except FileError:
@@ -94,17 +95,17 @@ def planned_trials(lock: Mapping[str, Any]) -> list[Planned]:
     trials = lock.get("trials")
     entries = [entry for entry in trials if isinstance(entry, dict)] if isinstance(trials, list) else []
     return [
-        (*_agent_of(part(entry, "agent")), text(part(entry, "task").get("name")) or "") for entry in entries
+        (*agent_of(part(entry, "agent")), text(part(entry, "task").get("name")) or "") for entry in entries
     ]
 
 
 def configured_agents(config: Mapping[str, Any]) -> list[tuple[str | None, str | None]]:
     """Agent and model of each agent that the job's config names."""
     agents = config.get("agents")
-    return [_agent_of(a) for a in agents if isinstance(a, dict)] if isinstance(agents, list) else []
+    return [agent_of(a) for a in agents if isinstance(a, dict)] if isinstance(agents, list) else []
 
 
-def _agent_of(agent: Mapping[str, Any]) -> tuple[str | None, str | None]:
+def agent_of(agent: Mapping[str, Any]) -> tuple[str | None, str | None]:
     """Name and model; no name if the agent is given as code, which alone knows its name (`AgentFactory`)."""
     name = text(agent.get("name"))
     return (None if name and ":" in name else name), text(agent.get("model_name"))

@@ -26,6 +26,7 @@ from streamer.sources.files import (
     read_optional,
     text,
 )
+from streamer.sources.starts import start_of
 from streamer.sources.terminal_bench_layout import (
     FC_EVAL_LOCK,
     LOCK,
@@ -38,10 +39,12 @@ from streamer.sources.terminal_bench_layout import (
     has_own_file,
     is_run_file,
     is_run_place,
+    made_first,
     part_of_run,
     run_file_results,
     run_name,
     trial_files,
+    trials_begun,
 )
 
 
@@ -137,6 +140,13 @@ class TerminalBench:
                 own=told.own,
                 hints=told.problems,
             )
+        for directory in trials_begun(run, within):
+            task_id = clean_name(directory.parent)
+            attempt, named = attempt_and_run(task_id, clean_name(directory))
+            if named is None or named in own_names:
+                agent, model = plan.agent or UNKNOWN, plan.model or UNKNOWN
+                slot = {"task_id": task_id, "attempt": attempt, "agent": agent, "model": model}
+                yield start_of(directory, slot, *made_first(directory))
 
     def _trials_of_run_file(
         self, path: Path, plan: RunPlan, seen: set[_Identity], *, alone: bool = False

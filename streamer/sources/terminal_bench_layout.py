@@ -16,6 +16,7 @@ from typing import Any
 from streamer.sources.files import (
     FileError,
     clean_name,
+    exists,
     is_directory,
     is_file,
     read_json,
@@ -135,6 +136,23 @@ def trial_files(run: Path, within: Path | None = None) -> Iterator[Path]:
     for directory in walk(within or run, skip):
         if directory != run and is_file(directory / RESULTS):
             yield directory / RESULTS
+
+
+def trials_begun(run: Path, within: Path | None = None) -> Iterator[Path]:
+    """Directories of trials and of sub-trials that have no result of their own, in their proper place.
+
+    `within`: only those in this directory of a task.
+    """
+    for task in [within] if within else subdirectories(run):
+        if not is_run_directory(task):
+            for trial in subdirectories(task):
+                if _is_trial_directory(trial) and not exists(trial / RESULTS):
+                    yield trial
+
+
+def made_first(trial: Path) -> Iterator[Path]:
+    """The directories that the harness makes at the start of a trial."""
+    return (trial / name for name in ("", *sorted(LOG_DIRECTORIES)))
 
 
 def part_of_run(run: Path, changed: Path) -> Path | None:
