@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from streamer.score import Scored
 
 
+_MOST_SCORES = 16_384
+"""Scores that are kept until their scored trial is written, 300 bytes each; beyond, it is scored again."""
+
+
 @dataclass(frozen=True, slots=True)
 class SummaryChange:
     """One summary that changed; `value` None is a tombstone (the run was deleted, the group emptied).
@@ -122,7 +126,7 @@ class RunChanges:
         self._collects_pages = pages
         self._groups: set[GroupId] = set()
         self._rescorings: list[Rescoring] = []
-        self._scored: dict[SlotKey, None] = {}
+        self._scored: dict[SlotKey, Scored | None] = {}
         self._slots: dict[SlotKey, None] = {}
         self._plan = self._everything = False
 
@@ -139,10 +143,14 @@ class RunChanges:
         """An event of another trial moved the score of a trial."""
         self._rescorings.append(rescoring)
 
-    def scored_trial(self, key: SlotKey) -> None:
-        """The scored trial of a slot changed."""
+    def scored_trial(self, key: SlotKey, scored: Scored | None = None) -> None:
+        """The scored trial of a slot changed.
+
+        Args:
+            scored: its new score, if it is at hand; kept for a limited number of slots.
+        """
         if self.collects_scored_trials:
-            self._scored[key] = None
+            self._scored[key] = scored if len(self._scored) < _MOST_SCORES else None
 
     def only_scored_trials(self, keys: Iterable[SlotKey]) -> None:
         """Of all scored trials, these alone changed."""
@@ -167,11 +175,15 @@ class RunChanges:
         self._groups, self._rescorings = set(), []
         return taken
 
-    def take_scored(self, most: int | None = None) -> list[SlotKey]:
-        """Hand over slots whose scored trial changed, the latest `most` if that is given."""
+    def take_scored(self, most: int | None = None) -> dict[SlotKey, Scored | None]:
+        """Hand over slots whose scored trial changed, and their scores that are at hand.
+
+        Args:
+            most: so many of them at most, the latest first; None: all.
+        """
         if most is not None and len(self._scored) > most:
-            return [self._scored.popitem()[0] for _ in range(most)]
-        taken, self._scored = list(self._scored), {}
+            return dict(self._scored.popitem() for _ in range(most))
+        taken, self._scored = self._scored, {}
         return taken
 
     def take_pages(self) -> PageChanges:

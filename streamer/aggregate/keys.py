@@ -11,8 +11,9 @@ from typing import Literal, NamedTuple, Self
 from streamer.model_names import model_of_agent
 from streamer.schemas.canonical import canonical_json, sha256_hex
 from streamer.schemas.content import known_content
-from streamer.schemas.events import Event, TrialRetracted, TrialStarted
+from streamer.schemas.events import AnyEvent, Event, TrialRetracted, TrialStarted
 from streamer.schemas.identity import UNKNOWN, agent_model_key, agent_model_label, decode_id, encode_id
+from streamer.schemas.limits import EARLIEST_MICROSECONDS, LATEST_MICROSECONDS
 from streamer.schemas.plain import AnyTrial, PlainTrial, canonical_content
 
 NO_TIME = -(2**63)
@@ -26,6 +27,9 @@ _reported = lru_cache(maxsize=4096)(model_of_agent)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_SECONDS = 24 * 60 * 60
+
+_EARLIEST_TIME, _LATEST_TIME = EARLIEST_MICROSECONDS * 1000, LATEST_MICROSECONDS * 1000
+"""Revisions between 2000 and 2200 in ns are taken for times of writing."""
 
 
 class TrialGroupKey(NamedTuple):
@@ -120,6 +124,16 @@ def fingerprint(event: Event | PlainTrial) -> str:
             known["model"] = _reported(known.get("agent", UNKNOWN), known["model"])
         content = canonical_json(known)
     return sha256_hex(content)[:FINGERPRINT_CHARACTERS]
+
+
+def event_time(event: AnyEvent | PlainTrial, timestamp_ms: int) -> int:
+    """Event time in microseconds: finished, started, the revision if it is a time, the record's timestamp."""
+    moment = getattr(event, "finished_at", None) or getattr(event, "started_at", None)
+    if moment is not None:
+        return microseconds(moment)
+    if _EARLIEST_TIME <= event.revision < _LATEST_TIME:
+        return event.revision // 1000
+    return NO_TIME if timestamp_ms < 0 else timestamp_ms * 1000
 
 
 SummaryKind = Literal["agent_model", "tier", "run"]

@@ -2,8 +2,9 @@
 
 The header has the format's version `v`, the offset of the last event that the run had seen (`as_of`), and the
 time of its latest event (`at`). For a page of slots it has one entry for each slot: the length of its event,
-or an object with that (`n`), the slot's key (`k`), its losers (`l`), its floor (`f`) and its starts (`s`). For the page of the
-run itself: the lengths of the plan events (`plan`), and up to where it is deleted (`deleted_to`).
+or an object with that (`n`), the slot's key (`k`), its losers (`l`), floor (`f`) and starts (`s`). For the
+page of the run itself: the lengths of the plan events (`plan`), and up to where it is deleted
+(`deleted_to`).
 """
 
 from __future__ import annotations

@@ -14,13 +14,16 @@ from streamer.aggregate.keys import GroupId
 from streamer.schemas.events import RunFinished, RunStarted
 from streamer.schemas.identity import UNKNOWN, split_label
 from streamer.schemas.limits import MAX_COUNT
-from streamer.score import PriceTable, ScoringRules, grading_profile, model_of_agent
+from streamer.score import ORACLE, PriceTable, ScoringRules, grading_profile, model_of_agent
 
 DEFAULT_BASELINE_TIER = "T0"
 RUNS_PER_TIER = 10
 """Runs that the specification plans for a tier of which nobody said anything (R26)."""
 
 _NOT_PLAN = frozenset({"type", "schema_version", "run_id", "revision", "labels"})
+
+_GROWING = frozenset({"tasks", "attempts"})
+"""Fields of which the first value counts too: trials that join later are no part of the first plan."""
 
 Standing = tuple[int, str]
 """(revision, fingerprint) of the event that set a field; the greater decides."""
@@ -35,6 +38,7 @@ class Plan:
     def __init__(self) -> None:
         self._fields: dict[str, tuple[Standing, Any]] = {}
         self._labels: dict[str, tuple[Standing, str]] = {}
+        self._first: dict[str, tuple[Standing, Any]] = {}
         self._finished: tuple[Standing, RunFinished] | None = None
 
     def __bool__(self) -> bool:
@@ -48,6 +52,8 @@ class Plan:
             value = getattr(event, name, None)
             if value is not None and name in RunStarted.model_fields:
                 changed |= _join(self._fields, name, standing, value)
+                if name in _GROWING and event.plan_complete is not False:
+                    changed |= _join_first(self._first, name, standing, value)
         for label, text in (event.labels or {}).items():
             changed |= _join(self._labels, label, standing, text)
         return changed
@@ -65,9 +71,15 @@ class Plan:
         entry = self._fields.get(name)
         return entry[1] if entry else None
 
+    def first(self, name: str) -> Any:
+        """Value of `tasks` or `attempts` in the first complete plan that set it, else what it is now."""
+        entry = self._first.get(name)
+        return entry[1] if entry else self.get(name)
+
     def standings(self) -> set[Standing]:
         """Standings of the events that still decide something."""
-        held = {standing for standing, _ in (*self._fields.values(), *self._labels.values())}
+        set_by = (*self._fields.values(), *self._labels.values(), *self._first.values())
+        held = {standing for standing, _ in set_by}
         return held | ({self._finished[0]} if self._finished else set())
 
     @property
@@ -112,6 +124,7 @@ class Plan:
             frozenset(self.get("baselines") or ()),
             None if named is None else frozenset(named),
             self.get("harness"),
+            oracle_planned=any(agent.startswith(ORACLE) for agent, _ in self.agent_models()),
         )
 
     def trials_per_subtest(self) -> int | None:
@@ -132,6 +145,7 @@ class GroupPlan:
 
     Attributes:
         trials: planned trials of the group; None: nobody said (R26).
+        declared: the same where the plan itself says all of it; None: part of it is assumed, or as seen.
         attempts: planned attempts at each task; None: nobody said.
         tasks: planned tasks; None: nobody said.
         judged: whether trials get a judge's score; None: as seen (R13).
@@ -139,10 +153,16 @@ class GroupPlan:
     """
 
     trials: int | None
+    declared: int | None
     attempts: int | None
     tasks: int | None
     judged: bool | None
     finished: bool
+
+    @property
+    def attempts_per_task(self) -> int | None:
+        """Planned trials at each task, all subtests together; None: nobody said."""
+        return self.declared // self.tasks if self.declared and self.tasks else None
 
 
 class Denominators:
@@ -174,16 +194,31 @@ class Denominators:
             (group.agent, group.model or "") for group in groups if group.tier is None and group.agent
         }
 
-    def of_group(self, trials: int | None) -> GroupPlan:
+    def of_group(self, trials: int | None, declared: int | None = None) -> GroupPlan:
         """What the plan says of a group with so many planned trials."""
         plan = self._plan
-        return GroupPlan(trials, plan.attempts, self._task_count, plan.judged, plan.finished is not None)
+        return GroupPlan(
+            trials, declared, plan.attempts, self._task_count, plan.judged, plan.finished is not None
+        )
 
     def group(self, group: GroupId) -> int | None:
         """Any group but the run itself."""
         if group.tier is None:
             return self.agent_model(group.agent, group.model)
         return self.tier(group.tier) if group.agent is None else self.agent_model_in_tier(group.tier)
+
+    def declared(self, group: GroupId) -> int | None:
+        """Any group but the run itself, where the plan is complete and names all that makes up its trials."""
+        plan = self._plan
+        if self._each is None or plan.get("plan_complete") is False:
+            return None
+        if group.tier is None and self._tiers and not plan.get("tiers"):
+            return None
+        tiers = {group.tier} if group.tier is not None else self._tiers
+        named = plan.get("subtests") or {}
+        if any(tier not in named and self._seen_subtests(tier) for tier in tiers):
+            return None
+        return self.group(group)
 
     def agent_model_in_tier(self, tier: str) -> int | None:
         """One agent:model within one tier."""
@@ -233,13 +268,24 @@ class Denominators:
         return sum(self._subtests(tier) for tier in self._tiers) if self._tiers else 1
 
     def _subtests(self, tier: str) -> int:
+        return self._plan.subtests(tier, self._seen_subtests(tier))
+
+    def _seen_subtests(self, tier: str) -> int:
         pooled = self._groups.get(GroupId(tier))
-        return self._plan.subtests(tier, len(pooled.subtests) if pooled else 0)
+        return len(pooled.subtests) if pooled else 0
 
 
 def _join(fields: dict[str, Any], name: str, standing: Standing, value: Any) -> bool:
     held = fields.get(name)
     if held and held[0] >= standing:
+        return False
+    fields[name] = (standing, value)
+    return True
+
+
+def _join_first(fields: dict[str, Any], name: str, standing: Standing, value: Any) -> bool:
+    held = fields.get(name)
+    if held and held[0] <= standing:
         return False
     fields[name] = (standing, value)
     return True

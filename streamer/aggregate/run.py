@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from streamer.aggregate.changes import PageWrite, RunChanges, RunUpdate, ScoredChange, SummaryChange
-from streamer.aggregate.keys import SlotKey, SummaryKind, rfc3339, slot_topic_key
+from streamer.aggregate.keys import NO_TIME, RUN, SlotKey, SummaryKind, rfc3339, slot_topic_key
 from streamer.aggregate.news import Grades, rescored
 from streamer.aggregate.page_format import is_run_page, seen_by, slots_on
 from streamer.aggregate.pages import PageBook, join_page
@@ -82,8 +83,9 @@ class Run:
         run_key = encode_id(run_id)
         collected = state.changes.collects_scored_trials
         changes = []
-        for key in state.changes.take_scored(most) if collected else state.slots:
-            written = state.scores.scored_trial(run_id, key)
+        changed = state.changes.take_scored(most) if collected else dict.fromkeys(state.slots)
+        for key, scored in changed.items():
+            written = state.scores.scored_trial(run_id, key, scored)
             value = None if written is None else written + end
             changes.append(ScoredChange(run_id, slot_topic_key(run_key, key), value))
         return changes
@@ -108,6 +110,29 @@ class Run:
         """Every summary as it stands; takes nothing."""
         self.state.count()
         return self._summaries.all()
+
+    def in_flight(self, most: int) -> list[dict[str, Any]]:
+        """The trials that have started and have no result, the longest first; [] once the run has finished.
+
+        Each has the fields of its slot, `started_at` (null: not known, these come last) and `position`.
+
+        Args:
+            most: so many of them at most.
+        """
+        state = self.state
+        if state.plan.finished is not None:
+            return []
+        keys = state.scores.roster.lineup(RUN).in_flight()
+        started = {key: state.slots[key].started_at for key in keys}
+        keys.sort(key=lambda key: (started[key] is None, started[key] or 0, str(key)))
+        return [
+            key._asdict()
+            | {
+                "started_at": rfc3339(NO_TIME if (at := started[key]) is None else at),
+                "position": state.slots[key].position,
+            }
+            for key in keys[:most]
+        ]
 
     def taken(self) -> list[tuple[SummaryKind, str]]:
         """Kind and topic key of every summary that was taken and not withdrawn."""

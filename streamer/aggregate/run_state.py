@@ -8,8 +8,17 @@ from enum import StrEnum
 from streamer.aggregate.changes import RunChanges
 from streamer.aggregate.counts import Counts, RunTotals
 from streamer.aggregate.group import GroupState
-from streamer.aggregate.keys import NO_TIME, GroupId, SlotKey, fingerprint, microseconds, slot_key
+from streamer.aggregate.keys import (
+    NO_TIME,
+    GroupId,
+    SlotKey,
+    event_time,
+    fingerprint,
+    microseconds,
+    slot_key,
+)
 from streamer.aggregate.plan import Denominators, Plan
+from streamer.aggregate.queue import Queue
 from streamer.aggregate.scores import Scores
 from streamer.aggregate.slots import Page, Slot, Start
 from streamer.schemas.decode import decode
@@ -24,9 +33,6 @@ from streamer.schemas.events import (
 from streamer.schemas.limits import EARLIEST_MICROSECONDS, LATEST_MICROSECONDS
 from streamer.schemas.plain import AnyTrial, PlainTrial
 from streamer.score import PriceTable, ScoringRules
-
-_EARLIEST_TIME, _LATEST_TIME = EARLIEST_MICROSECONDS * 1000, LATEST_MICROSECONDS * 1000
-"""Revisions between 2000 and 2200 in ns are taken for times of writing."""
 
 
 class Effect(StrEnum):
@@ -46,6 +52,7 @@ class RunState:
     Attributes:
         slots: what every result ever seen left behind.
         plan: what the plan events say together.
+        queue: the order in which it starts trials.
         scores: the scores of what stands in the slots.
         counts: groups and totals.
         changes: what changed since somebody took it.
@@ -60,6 +67,7 @@ class RunState:
     def __init__(self, run_id: str, prices: PriceTable, changes: RunChanges | None = None) -> None:
         self.run_id = run_id
         self.plan = Plan()
+        self.queue = Queue(run_id, self.plan)
         self.slots: dict[SlotKey, Slot] = {}
         self.changes = changes or RunChanges()
         self.counts = Counts()
@@ -73,13 +81,16 @@ class RunState:
 
     @property
     def rules(self) -> ScoringRules:
-        """What the trials are scored by."""
         return self.scores.rules
 
     @property
     def groups(self) -> dict[GroupId, GroupState]:
         """Every group that had trials at the last `count`."""
         return self.counts.groups
+
+    def every_group(self) -> set[GroupId]:
+        """Every group that had trials at the last `count`, or whose trials have started."""
+        return {*self.groups, *self.scores.roster.groups()}
 
     @property
     def totals(self) -> RunTotals:
@@ -88,7 +99,7 @@ class RunState:
 
     @property
     def exists(self) -> bool:
-        """True if anything is known of the run besides that it was deleted."""
+        """Whether anything is known of the run besides that it was deleted."""
         return bool(self.slots or self.plan)
 
     def count(self) -> None:
@@ -135,8 +146,7 @@ class RunState:
         key = slot_key(event)
         slot = self.slots.get(key)
         if slot is None or slot.vacant:
-            slot = slot or Slot()
-            slot.fill(event.revision, raw, None)
+            (slot := slot or Slot()).fill(event.revision, raw, None)
             self._fill(key, slot, event)
             return Effect.COUNTED
         if slot.floor is not None and event.revision <= slot.floor:
@@ -226,7 +236,7 @@ class RunState:
         if self.deleted_to is not None and revision <= self.deleted_to:
             return
         self.count()
-        self.changes.groups(self.groups)
+        self.changes.groups(self.every_group())
         self.deleted_to = revision
         self.changes.every_page()
         for key, slot in list(self.slots.items()):
@@ -237,6 +247,7 @@ class RunState:
             if slot.empty:
                 del self.slots[key]
         events, self.plan_events, self.plan = self.plan_events, {}, Plan()
+        self.queue = Queue(self.run_id, self.plan)
         for raw in events.values():
             event = decode(raw)
             if isinstance(event, RunStarted | RunFinished) and event.revision > revision:
@@ -252,7 +263,7 @@ class RunState:
         if self.plan.scoring_rules(self.rules.prices) != self.rules:
             self._rederive()
             self.count()
-        self.changes.groups(self.groups)
+        self.changes.groups(self.every_group())
         return True
 
     def _join_plan(self, event: RunStarted | RunFinished, raw: bytes) -> bool:
@@ -266,12 +277,13 @@ class RunState:
             self.plan_events[(event.revision, print_)] = raw
             standing = self.plan.standings()
             self.plan_events = {at: kept for at, kept in self.plan_events.items() if at in standing}
+            self.queue = Queue(self.run_id, self.plan)
         return changed
 
     def _rederive(self) -> None:
         """Score everything again and rebuild groups and totals from the slots."""
         self.count()
-        self.changes.groups(self.groups)
+        self.changes.groups(self.every_group())
         self.counts.clear()
         self.superseded = self.conflicts = 0
         self.scores.score_all(self.plan.scoring_rules(self.rules.prices))
@@ -286,13 +298,3 @@ class RunState:
         self.conflicts += conflicts
         for group_id in self.scores.groups_of(key):
             self.counts.mark(group_id, superseded, conflicts)
-
-
-def event_time(event: AnyEvent | PlainTrial, timestamp_ms: int) -> int:
-    """Event time in microseconds: finished, started, the revision if it is a time, the record's timestamp."""
-    moment = getattr(event, "finished_at", None) or getattr(event, "started_at", None)
-    if moment is not None:
-        return microseconds(moment)
-    if _EARLIEST_TIME <= event.revision < _LATEST_TIME:
-        return event.revision // 1000
-    return NO_TIME if timestamp_ms < 0 else timestamp_ms * 1000

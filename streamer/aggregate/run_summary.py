@@ -23,8 +23,9 @@ from typing import Any, TypeVar
 import orjson
 
 from streamer.aggregate.group import GroupState
-from streamer.aggregate.keys import GroupId, microseconds, rfc3339
+from streamer.aggregate.keys import RUN, GroupId, microseconds, rfc3339
 from streamer.aggregate.plan import Denominators
+from streamer.aggregate.roster import HELD, STARTED
 from streamer.aggregate.run_state import RunState
 from streamer.schemas.canonical import JsonNumber, json_number
 from streamer.stats import Distribution, ExactSum
@@ -63,6 +64,7 @@ def run_body(run: RunState, planned: Denominators) -> dict[str, Any]:
         "tiers": len(tiers),
         "cross_tier": cross_tier(tiers, plan.baseline_tier, run.rules.profile.ddof, plan.judged),
         "progress": {"done": run.totals.slots, "planned": total},
+        "in_flight": 0 if finished else run.scores.roster.lineup(RUN).count(STARTED, STARTED | HELD),
         "provisional": run.totals.slots < total if total is not None else any(missing),
     }
     totals = run.totals.body(plan.attempts, plan.task_count)

@@ -13,6 +13,7 @@ from typing import Any
 from streamer.aggregate.changes import Rescoring, RunChanges
 from streamer.aggregate.counts import Counts, Outcome
 from streamer.aggregate.keys import GroupId, SlotKey, TrialGroupKey, fingerprint, groups_of, slot_key
+from streamer.aggregate.roster import Roster
 from streamer.aggregate.slots import Slot, event_of
 from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.canonical import canonical_json, json_number, sha256_hex
@@ -34,7 +35,7 @@ from streamer.score import (
 
 _label = lru_cache(maxsize=4096)(agent_model_label)
 
-_NOT_PUBLISHED = ("cache_read_tokens", "cache_write_tokens")
+_NOT_PUBLISHED = ("cache_read_tokens", "cache_write_tokens", "awaited")
 """Parts of a score that are counted only."""
 
 
@@ -45,6 +46,7 @@ class Scores:
 
     Attributes:
         rules: what the trials are scored by.
+        roster: the trials in rows.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Scores:
         self._slots = slots
         self._counts = counts
         self._changes = changes
+        self.roster = Roster(self.groups_of)
         self._members: dict[TrialGroupKey, set[SlotKey]] = {}
         self._of_missing: dict[TrialGroupKey, FormulaCodeScore] = {}
         self._outcomes: dict[TrialGroupKey, Outcome] = {}
@@ -85,12 +88,15 @@ class Scores:
         """Score every slot by these rules; the counts are empty."""
         self.rules = rules
         self._members, self._outcomes, self._of_missing = {}, {}, {}
+        self.roster = Roster(self.groups_of)
         for key, slot in self._slots.items():
-            slot.scored = None
+            slot.scored, slot.row = None, -1
+            if slot.starts:
+                self.roster.start(key, slot)
             if slot.agent_index is not None:
                 self._members.setdefault(key.trial_group, set()).add(key)
             elif (scored := self.of(slot)) is not None:
-                self._enter(key, scored)
+                self._enter(key, slot, scored)
         for group in list(self._members):
             self._score_group(group, None)
 
@@ -101,7 +107,12 @@ class Scores:
             self._members.setdefault(key.trial_group, set()).add(key)
             self._score_group(key.trial_group, key)
         else:
-            self._enter(key, score_trial(event, self.rules))
+            self._enter(key, slot, score_trial(event, self.rules))
+
+    def started(self, key: SlotKey, slot: Slot) -> None:
+        """The starts of a slot's trial changed."""
+        self.roster.start(key, slot)
+        self._changes.groups(self.groups_of(key))
 
     def replaced(
         self, key: SlotKey, slot: Slot, raw: bytes, index: int | None, event: AnyTrial | None
@@ -119,25 +130,28 @@ class Scores:
             if slot.agent_index is None:
                 self._swap(key, slot, None)
         elif raw:
+            self.roster.leave(key, slot)
             self._counts.leave(key, score_trial(event_of(raw), self.rules), single=True)
         if slot.revision is not None and slot.agent_index is None:
-            self._enter(key, score_trial(event or event_of(slot.raw), self.rules))
+            self._enter(key, slot, score_trial(event or event_of(slot.raw), self.rules))
         elif slot.agent_index is not None:
             self._members.setdefault(group, set()).add(key)
         if index is not None or slot.agent_index is not None:
             self._score_group(group, key)
-        self._changes.scored_trial(key)
 
-    def scored_trial(self, run_id: str, key: SlotKey) -> bytes | None:
+    def scored_trial(self, run_id: str, key: SlotKey, scored: Scored | None = None) -> bytes | None:
         """The scored trial of a slot with its digest, open at the end: the fields that tell the way follow.
 
         None: the slot is empty.
+
+        Args:
+            scored: the score of what stands in the slot, if it is at hand.
         """
         slot = self._slots.get(key)
         if slot is None or slot.revision is None:
             return None
         event = event_of(slot.raw)
-        scored = slot.scored or score_trial(event, self.rules)
+        scored = slot.scored or scored or score_trial(event, self.rules)
         body = fields_of(scored) | {
             "type": "scored_trial",
             "semantics_version": SEMANTICS_VERSION,
@@ -189,9 +203,10 @@ class Scores:
             trajectory_length=scored.trajectory_length,
         )
 
-    def _enter(self, key: SlotKey, scored: Scored) -> None:
+    def _enter(self, key: SlotKey, slot: Slot, scored: Scored) -> None:
         """A trial of its own is in."""
-        self._changes.scored_trial(key)
+        self._changes.scored_trial(key, scored)
+        self.roster.enter(key, slot, scored)
         if self._counts.enter(key, scored, single=True):
             self.count()
 
@@ -240,7 +255,9 @@ class Scores:
         """Replace a sub-trial's score."""
         old, slot.scored = slot.scored, scored
         if old is not None:
+            self.roster.leave(key, slot)
             self._counts.leave(key, old, single=False)
         if scored is not None:
+            self.roster.enter(key, slot, scored)
             self._counts.enter(key, scored, single=False)
         self._changes.scored_trial(key)

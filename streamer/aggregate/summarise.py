@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamer.aggregate.changes import SummaryChange
+from streamer.aggregate.evidence import Evidence
 from streamer.aggregate.formulacode import FormulaCodeSums
 from streamer.aggregate.group import COMPOSITE, GroupState, accuracies
 from streamer.aggregate.keys import RUN, GroupId, SummaryKind, rfc3339
@@ -12,6 +13,7 @@ from streamer.aggregate.missing import AgentModel, missing_sub_trials
 from streamer.aggregate.plan import Denominators, GroupPlan
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.run_summary import delta, most_frequent, run_body, uplift
+from streamer.aggregate.uncertainty import mean_errors, uncertainty_body
 from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.canonical import canonical_json, json_count, json_number, sha256_hex
 from streamer.score import NOP, GradingProfile
@@ -33,7 +35,8 @@ class Summaries:
         self._made_with = made_with
         self._taken: dict[GroupId, tuple[str, int, int]] = {}
         self._shape: list[tuple[GroupId, int]] = []
-        self._planned: dict[GroupId, int | None] = {}
+        self._planned: dict[GroupId, tuple[int | None, int | None]] = {}
+        self._positions = 0
         self._missing: dict[AgentModel, FormulaCodeSums] = {}
         self._with_formulacode = False
 
@@ -48,8 +51,8 @@ class Summaries:
         found = []
         for change in self._summaries(self._due(changed, planned, {*before, *self._missing}), planned):
             content = _content(change)
-            if change.summary is not None:
-                self._planned[change.group] = change.summary.get("runs_planned")
+            if change.summary is not None and change.group != RUN:
+                self._planned[change.group] = planned.group(change.group), planned.declared(change.group)
             if content == self._taken.get(change.group):
                 continue
             found.append(change)
@@ -62,7 +65,7 @@ class Summaries:
     def all(self) -> list[SummaryChange]:
         """Every summary as it stands; takes nothing. The run is counted up to date."""
         self._missing = missing_sub_trials(self.run)
-        due, planned = {*self.run.groups, *map(_of_agent, self._missing), RUN}, self.run.denominators()
+        due, planned = {*self.run.every_group(), *map(_of_agent, self._missing), RUN}, self.run.denominators()
         return [change for change in self._summaries(due, planned) if change.value is not None]
 
     def taken(self) -> list[tuple[SummaryKind, str]]:
@@ -81,7 +84,10 @@ class Summaries:
         shape = [(group_id, len(group.subtests)) for group_id, group in groups.items()]
         if shape != self._shape:
             self._shape = shape
-            due.update(g for g in groups if planned.group(g) != self._planned.get(g))
+            due.update(g for g in groups if (planned.group(g), planned.declared(g)) != self._planned.get(g))
+        if run.queue.places is None and run.scores.roster.positions_changed != self._positions:
+            due.update(g for g in run.every_group() if g.agent is not None)  # they share one queue
+        self._positions = run.scores.roster.positions_changed
         if lacking or self._with_formulacode != (run.totals.with_formulacode > 0):
             self._with_formulacode = run.totals.with_formulacode > 0
             due.update(g for g in (*groups, *self._taken) if g.tier is None)
@@ -100,11 +106,19 @@ class Summaries:
         group = self.run.groups.get(group_id)
         if group is None and group_id.tier is None and _owner(group_id) in self._missing:
             group = GroupState()  # planned, without a single sub-trial
+        if group is None and self._awaits(group_id):
+            group = GroupState()  # started, without a result
         if group is None:
             return self._finish(group_id, None, None)
         of_tier = group_id.tier is not None
         body = (self._tier_body if of_tier else self._agent_model_body)(group, group_id, planned)
         return self._finish(group_id, body, group)
+
+    def _awaits(self, group_id: GroupId) -> bool:
+        """Whether trials of the group are in flight."""
+        run = self.run
+        lineup = run.scores.roster.lineup(group_id)
+        return Evidence(GroupState(), lineup, finished=run.plan.finished is not None).in_flight > 0
 
     def _finish(
         self, group_id: GroupId, body: dict[str, Any] | None, counted: GroupState | RunState | None
@@ -137,7 +151,9 @@ class Summaries:
         self, group: GroupState, group_id: GroupId, planned: Denominators
     ) -> dict[str, Any]:
         agent, model = _owner(group_id)
-        body = group_body(group, self.run.rules.profile, planned.of_group(planned.group(group_id)))
+        body = self._group_body(
+            group, group_id, planned.of_group(planned.group(group_id), planned.declared(group_id))
+        )
         return body | {
             "agent_model": group_id.agent_model,
             "agent": agent,
@@ -145,6 +161,17 @@ class Summaries:
             "baseline": self.run.scores.is_baseline(agent),
             "formulacode": self._formulacode(group, agent, model),
         }
+
+    def _group_body(self, group: GroupState, group_id: GroupId, plan: GroupPlan) -> dict[str, Any]:
+        """What the summaries of agents and tiers have in common, and what may be concluded from them."""
+        run, profile = self.run, self.run.rules.profile
+        evidence = Evidence(group, run.scores.roster.lineup(group_id), finished=plan.finished)
+        body = group_body(group, profile, plan)
+        for metric, error in mean_errors(evidence).items():
+            body["statistics"][metric] = body["statistics"][metric] | error
+        body["in_flight"] = evidence.in_flight
+        body["uncertainty"] = uncertainty_body(evidence, group, group_id, plan, run.queue, profile)
+        return body
 
     def _formulacode(self, group: GroupState, agent: str, model: str) -> dict[str, Any] | None:
         """FormulaCode's numbers of an agent:model; None in a run without any of its sections."""
@@ -156,7 +183,9 @@ class Summaries:
         run, baseline_tier = self.run, self.run.plan.baseline_tier
         against = GroupId(baseline_tier, group_id.agent, group_id.model)
         baseline = run.groups.get(against) if against != group_id else None
-        return group_body(group, run.rules.profile, planned.of_group(planned.group(group_id))) | {
+        return self._group_body(
+            group, group_id, planned.of_group(planned.group(group_id), planned.declared(group_id))
+        ) | {
             "tier": group_id.tier,
             "agent_model": group_id.agent_model,
             "runs_completed": group.trials,

@@ -8,7 +8,7 @@ machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isfinite, lcm
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from streamer.inference.finite_population import ALPHA
 from streamer.inference.quantiles import student_t
 from streamer.stats.errors import StatsError
-from streamer.stats.exact_sum import quotient, root_of_quotient
+from streamer.stats.exact_sum import ExactSum, quotient, root_of_quotient
 from streamer.stats.pass_at_k import Counts
 
 
@@ -74,6 +74,28 @@ class Clusters:
             squares=Fraction(squares, unit**2),
             products=Fraction(products, unit),
         )
+
+    @classmethod
+    def of_single(cls, values: ExactSum) -> Clusters:
+        """Of one trial for each task, from the exact sums of their values.
+
+        >>> Clusters.of_single(ExactSum.of([0.5, 0.25])) == Clusters.of_sums([(1, 0.5), (1, 0.25)])
+        True
+        """
+        total, squares = values.fractions()
+        return cls(values.count, values.count, values.count, total, squares, total)
+
+    @classmethod
+    def of_values(cls, values: Iterable[tuple[Hashable, float]]) -> Clusters:
+        """Of trials in any order: the task of each, and its value.
+
+        >>> Clusters.of_values([("a", 0.25), ("b", 0.25), ("a", 0.25)]).products
+        Fraction(5, 4)
+        """
+        by_task: dict[Hashable, list[float]] = {}
+        for task, value in values:
+            by_task.setdefault(task, []).append(value)
+        return cls.of_sums((len(held), _sum(held)) for held in by_task.values())
 
     def __add__(self, other: Clusters) -> Clusters:
         """Both together; their tasks must be different ones.
@@ -264,6 +286,10 @@ def _exact(total: Fraction | float) -> tuple[int, int]:
     if isinstance(total, float) and not isfinite(total):
         raise StatsError.unfit("Clusters", total, "finite sums")
     return total.as_integer_ratio()
+
+
+def _sum(values: Sequence[float]) -> Fraction | float:
+    return values[0] if len(values) == 1 else sum(map(Fraction, values), Fraction())
 
 
 def _rounded(value: Fraction) -> float:

@@ -46,6 +46,8 @@ class TrialPlan:
             that is not known. Every listed trial without a final value then counts as unknown besides.
         difficulty: 0 to 1 by task, known before the run.
         others: places in the order that belong to other agents or to withdrawn trials.
+        places: places in the queue of the plan; None: the order comes from elsewhere. With fewer places than
+            trials, several attempts at a task share one: they run together.
     """
 
     trials: int | None
@@ -53,6 +55,7 @@ class TrialPlan:
     concurrency: int | None = None
     difficulty: Mapping[str, float] = field(default_factory=dict)
     others: Collection[int] = ()
+    places: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,19 +103,34 @@ def missing_before(plan: TrialPlan, ordered: Sequence[Trial]) -> FinalMissing | 
         plan: the first plan.
         ordered: its trials, in the order of `in_order`.
     """
+    missing = missing_in_plan(plan, len(ordered), placed=_placed(ordered))
+    if missing or plan.trials is None:
+        return missing
+    if _placed(ordered) and (failed := _failed_check(plan, plan.trials, ordered)):
+        return failed
+    if all(trial.outcome is None for trial in ordered):
+        return FinalMissing.NOTHING_YET
+    return None
+
+
+def missing_in_plan(plan: TrialPlan, trials: int, *, placed: bool) -> FinalMissing | None:
+    """Why the plan alone leaves no interval; None: it may leave one.
+
+    Args:
+        plan: the first plan.
+        trials: so many of them have started, or have a result.
+        placed: all of these have a place in the order.
+    """
     if not plan.trials:
         return FinalMissing.NO_PLAN
-    if len(ordered) > plan.trials:
+    if trials > plan.trials:
         return FinalMissing.PLAN_EXCEEDED
     if plan.kind is OrderKind.CHOSEN:
         return FinalMissing.ORDER_CHOSEN
-    if _placed(ordered):
-        if failed := _failed_check(plan, plan.trials, ordered):
-            return failed
-    elif not _only_concurrency(plan):
+    if not placed and not _only_concurrency(plan):
         return FinalMissing.ORDER_UNKNOWN_IN_PART
-    if all(trial.outcome is None for trial in ordered):
-        return FinalMissing.NOTHING_YET
+    if plan.places is not None and plan.places < plan.trials:
+        return FinalMissing.ATTEMPTS_TOGETHER
     return None
 
 

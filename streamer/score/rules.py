@@ -119,6 +119,9 @@ def _number(weight: float) -> str:
     return repr(weight).removesuffix(".0")
 
 
+ORACLE = "oracle"
+"""How the names of oracles begin."""
+
 NOP = "nop"
 """The agent that changes nothing: what the others' speedups are measured from."""
 
@@ -134,6 +137,7 @@ class ScoringRules:
         infrastructure: failure modes that the plan names as the infrastructure's; None: the table
             of :mod:`streamer.score.infrastructure` decides.
         harness: the one that the plan names, for trials that name none.
+        oracle_planned: the plan names an oracle, whose result decides on the failed tests of the others (D8).
     """
 
     prices: PriceTable
@@ -141,6 +145,7 @@ class ScoringRules:
     named_baselines: frozenset[str] = frozenset()
     infrastructure: frozenset[str] | None = None
     harness: str | None = None
+    oracle_planned: bool = False
 
     def is_baseline(self, agent: str) -> bool:
         """nop, oracle, and what the plan names, by agent (R10)."""

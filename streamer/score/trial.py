@@ -17,7 +17,7 @@ from streamer.schemas.summary_fields import CostSource, VerdictSource
 from streamer.score.formulacode.reverted import Entries, known_benchmarks, with_own
 from streamer.score.formulacode.score import FormulaCodeScore, formulacode_score, is_formulacode
 from streamer.score.infrastructure import is_infrastructure_failure
-from streamer.score.rules import NOP, ScoringRules
+from streamer.score.rules import NOP, ORACLE, ScoringRules
 
 NO_FAILURE = frozenset({None, "", "unset", "none"})
 """Failure modes of a trial that did not fail to end (G6)."""
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         Attributes:
             cache_read_tokens: as the event has it.
             cache_write_tokens: likewise.
+            awaited: the success is not final: nobody gave a verdict, or the planned oracle has no result yet.
             formulacode: speedups, advantages and failure flags; None where neither the trial nor its group
                 carries any of FormulaCode's sections.
         """
@@ -41,10 +42,11 @@ if TYPE_CHECKING:
         cost_of_pass: float | None  # Infinity where the trial failed
         cache_read_tokens: int | None
         cache_write_tokens: int | None
+        awaited: bool
         formulacode: FormulaCodeScore | None
 
 else:
-    _names = [*TrialScore.model_fields, "cache_read_tokens", "cache_write_tokens", "formulacode"]
+    _names = [*TrialScore.model_fields, "cache_read_tokens", "cache_write_tokens", "awaited", "formulacode"]
     Scored = msgspec.defstruct("Scored", _names, module=__name__, frozen=True, gc=False, kw_only=True)
 
 
@@ -57,7 +59,8 @@ def fields_of(scored: Scored) -> dict[str, Any]:
 def score_trial(event: AnyTrial, rules: ScoringRules) -> Scored:
     """Score a trial of its own (R10): its tests and snapshot are judged absolutely."""
     if isinstance(event, PlainTrial):  # which has no section
-        return _scored(event, _success(event, pytest_failed=False, snapshot_failed=False), None, rules)
+        success = _success(event, pytest_failed=False, snapshot_failed=False)
+        return _scored(event, success, None, rules, awaited=event.resolved is None)
     return _score(event, _Group([event], None), rules)
 
 
@@ -117,7 +120,18 @@ def _score(event: AnyTrial, group: _Group, rules: ScoringRules) -> Scored:
             snapshot_failed=snapshot_failed,
             reverted_to=with_own(event, group.benchmarks) if reverted else None,
         )
-    return _scored(event, success, formulacode, rules)
+    return _scored(event, success, formulacode, rules, awaited=_awaited(event, group, rules))
+
+
+def _awaited(event: AnyTrial, group: _Group, rules: ScoringRules) -> bool:
+    """Whether the success may still change without a correction: a verdict or the oracle's result is missing.
+
+    The oracle decides how many failed tests are allowed (D8).
+    """
+    if event.tests is None and event.snapshot is None:
+        return event.resolved is None
+    in_group = event.agent_index is not None
+    return rules.oracle_planned and in_group and event.tests is not None and group.allowed_failures is None
 
 
 def _success(event: AnyTrial, *, pytest_failed: bool, snapshot_failed: bool) -> bool:
@@ -128,7 +142,12 @@ def _success(event: AnyTrial, *, pytest_failed: bool, snapshot_failed: bool) -> 
 
 
 def _scored(
-    event: AnyTrial, success: bool, formulacode: FormulaCodeScore | None, rules: ScoringRules
+    event: AnyTrial,
+    success: bool,
+    formulacode: FormulaCodeScore | None,
+    rules: ScoringRules,
+    *,
+    awaited: bool,
 ) -> Scored:
     pass_rate = 1.0 if success else 0.0
     impl_rate = _clamped(event.score)
@@ -152,6 +171,7 @@ def _scored(
         and is_infrastructure_failure(
             event.harness or rules.harness, event.failure_mode, rules.infrastructure
         ),
+        awaited=awaited,
         formulacode=formulacode,
         **{name: getattr(event, name) for name in MEASURED},
     )
@@ -206,7 +226,7 @@ def _failures(tests: TestCounts) -> int:
 
 def _oracle_failures(events: Sequence[AnyTrial]) -> int | None:
     """Failed and errored tests of the group's oracle (D8): 0 without counts; None: there is no oracle."""
-    oracle = min((e for e in events if e.agent.startswith("oracle")), key=position, default=None)
+    oracle = min((e for e in events if e.agent.startswith(ORACLE)), key=position, default=None)
     if oracle is None:
         return None
     return 0 if oracle.tests is None else _failures(oracle.tests)

@@ -58,6 +58,10 @@ class Distribution:
         """The exact sums of the finite values, to be read only."""
         return self._held.finite
 
+    def ascending(self) -> list[float]:
+        """The values in ascending order, infinite ones included, NaN not."""
+        return sorted(self._held.to_list())
+
     def add(self, value: float) -> None:
         """Count a value in."""
         self.extend((value,))

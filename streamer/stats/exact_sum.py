@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from math import frexp, inf, isfinite, isqrt
 from operator import mul
 from typing import TypeGuard
@@ -177,6 +178,10 @@ class ExactSum:
     def total(self) -> float:
         """The sum, correctly rounded; 0.0 of nothing; infinite beyond the range of floats."""
         return quotient(self._sum, 1 << self._shift)
+
+    def fractions(self) -> tuple[Fraction, Fraction]:
+        """The sum, and the sum of the squares, exact."""
+        return Fraction(self._sum, 1 << self._shift), Fraction(self._squares, 1 << 2 * self._shift)
 
     def total_over(self, parts: int) -> float:
         """The exact sum over a positive count, rounded once (R18); infinite beyond the range of floats.

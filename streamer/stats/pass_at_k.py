@@ -140,7 +140,7 @@ class PassAtK:
         """
         if not self._tasks:
             return {}
-        counts = self._counts()
+        counts = self.counts()
         most = max(max(attempts for attempts, _, _ in counts), planned_attempts or 0)
         expected = max(planned_tasks or 0, self.tasks)
         result: dict[str, dict[str, Any]] = {}
@@ -169,7 +169,7 @@ class PassAtK:
         if self._changed is not None:
             self._changed.setdefault(task, before)
 
-    def _counts(self) -> list[tuple[int, int, int]]:
+    def counts(self) -> list[tuple[int, int, int]]:
         """(attempts, passes, tasks that have so many) of all tasks."""
         if self._changed is None:
             self._with = dict(Counter(self._tasks.values()))

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.aggregate.keys import fingerprint, slot_key
-from streamer.aggregate.run_state import event_time
+from streamer.aggregate.keys import event_time, fingerprint, slot_key
 from streamer.pipeline import Pipeline
 from streamer.records import Record
 from streamer.schemas.canonical import canonical_json

@@ -1,0 +1,84 @@
+"""What the rows of one group say: how many outcomes are final, the attempts at each task, the values."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from streamer.aggregate.group import GroupState
+from streamer.aggregate.roster import AWAITED, HELD, PASSED, RESOLVED, RETRYABLE, STARTED, Lineup
+from streamer.inference.ability import Clusters
+from streamer.inference.bounds import Attempted
+
+
+class Evidence:
+    """What the trials of one group say, read from its rows.
+
+    Args:
+        group: its totals.
+        lineup: its rows.
+        finished: the run has ended, so a trial that the infrastructure failed will not run again.
+
+    Attributes:
+        known: trials with a final value (inference 3).
+        passed: those of them that passed.
+        in_flight: trials that have started and have no result; 0 once the run has finished.
+    """
+
+    def __init__(self, group: GroupState, lineup: Lineup, *, finished: bool) -> None:
+        self._group = group
+        self.lineup = lineup
+        self._open = AWAITED | (0 if finished else RETRYABLE)
+        self.known = lineup.count(HELD, HELD | self._open)
+        self.passed = lineup.count(HELD | PASSED, HELD | PASSED | self._open)
+        self.in_flight = 0 if finished else lineup.count(STARTED, STARTED | HELD)
+
+    def successes(self) -> list[tuple[int, int, int]]:
+        """Attempts and successes of the tasks, as `PassAtK.counts` gives resolved ones."""
+        states = self.lineup.states
+        if not np.any((states & PASSED != 0) != (states & RESOLVED != 0)):
+            return self._group.pass_at_k.counts()
+        return self._counts(HELD, PASSED)
+
+    def attempted(self, planned: int) -> list[Attempted] | None:
+        """The tasks with results; None if one has more attempts than planned.
+
+        Args:
+            planned: attempts at each task.
+        """
+        if self.known == self._group.trials:
+            counts = self._group.pass_at_k.counts()
+        else:
+            counts = self._counts(HELD, RESOLVED, without=self._open)
+        tasks = [Attempted(n, c, planned - n, times) for n, c, times in counts]
+        return None if any(task.missing < 0 for task in tasks) else tasks
+
+    def means(self, metric: str) -> Clusters:
+        """A metric of the trials that have it, by task; nothing where a value is infinite."""
+        held = self._group.distributions[metric]
+        if metric == "pass_rate":
+            return Clusters.of_counts(self.successes())
+        if held.count != held.finite.count:
+            return Clusters()
+        if self._group.pass_at_k.tasks == self._group.trials:  # one attempt each
+            return Clusters.of_single(held.finite)
+        values = self.lineup.values(metric)
+        rows = np.flatnonzero(~np.isnan(values) & self.lineup.held)
+        return Clusters.of_values(zip(self.lineup.tasks[rows].tolist(), values[rows].tolist(), strict=True))
+
+    def outcomes(self) -> list[bool | None]:
+        """Of each row: whether it passed; None without a final value."""
+        final = self.lineup.states & (HELD | self._open) == HELD
+        passed = self.lineup.states & PASSED != 0
+        pairs = zip(final.tolist(), passed.tolist(), strict=True)
+        return [outcome if known else None for known, outcome in pairs]
+
+    def _counts(self, bits: int, passed: int, *, without: int = 0) -> list[tuple[int, int, int]]:
+        """Rows with these bits, and those of them that passed, of each task."""
+        states, tasks = self.lineup.states, self.lineup.tasks
+        counted = states & (bits | without) == bits
+        attempts = np.bincount(tasks[counted])
+        passes = np.bincount(tasks[counted & (states & passed != 0)], minlength=len(attempts))
+        pairs = Counter(zip(attempts.tolist(), passes.tolist(), strict=True))
+        return [(n, c, times) for (n, c), times in pairs.items() if n]

@@ -1,0 +1,181 @@
+"""The trials of a run in rows, one for each slot: what its groups' uncertainty is worked out from.
+
+Groups count totals; what may be concluded also needs to know which task a trial attempts, whether its
+outcome is final, and where it stood in the queue. Rows are kept by agent, model and tier, so a group is
+some of these lists.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator
+from math import nan
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamer.aggregate.group import Owner
+from streamer.aggregate.keys import RUN, GroupId, SlotKey
+from streamer.aggregate.slots import Slot
+from streamer.score import Scored
+
+MEANS = ("impl_rate", "cost_usd", "duration_seconds")
+"""Metrics whose mean is on a board, and gets an error; the pass rate does besides."""
+
+HELD, PASSED, RESOLVED, AWAITED, RETRYABLE, STARTED = (1 << bit for bit in range(6))
+"""A result stands; it succeeded (R20); it is resolved; a verdict is still awaited; the infrastructure failed
+it, so that it may run again; a start is known."""
+
+
+class Rows:
+    """Trials of one agent:model in one tier, column by column; a row is never moved or given to another slot.
+
+    Attributes:
+        keys: the slots.
+        tasks: numbers of their tasks.
+        states: bits of :data:`HELD` and its like.
+        positions: row to the smallest position that a start named.
+        values: metric of :data:`MEANS` to its values; NaN where a trial has none.
+    """
+
+    def __init__(self) -> None:
+        self.keys: list[SlotKey] = []
+        self.tasks = array("i")
+        self.states = array("B")
+        self.positions: dict[int, int] = {}
+        self.values = {metric: array("d") for metric in MEANS}
+
+    def append(self, key: SlotKey, task: int) -> int:
+        """A new row, of a slot that holds nothing yet; its number."""
+        self.keys.append(key)
+        self.tasks.append(task)
+        self.states.append(0)
+        for column in self.values.values():
+            column.append(nan)
+        return len(self.keys) - 1
+
+
+class Lineup:
+    """The rows of one group; good until the roster changes."""
+
+    def __init__(self, parts: list[Rows], others: list[Rows]) -> None:
+        self._parts, self._others = parts, others
+        self.states: NDArray[np.uint8] = _joined([part.states for part in parts], np.uint8)
+
+    @property
+    def held(self) -> NDArray[np.bool_]:
+        """Rows in which a result stands."""
+        held: NDArray[np.bool_] = self.states & HELD != 0
+        return held
+
+    @property
+    def tasks(self) -> NDArray[np.int32]:
+        """Number of each row's task."""
+        return _joined([part.tasks for part in self._parts], np.int32)
+
+    def values(self, metric: str) -> NDArray[np.float64]:
+        """The metric of each row, NaN where it has none."""
+        return _joined([part.values[metric] for part in self._parts], np.float64)
+
+    def keys(self) -> list[SlotKey]:
+        """Slot of each row."""
+        return [key for part in self._parts for key in part.keys]
+
+    def positions(self) -> dict[int, int]:
+        """Row to its position, where a start named one."""
+        found, first = {}, 0
+        for part in self._parts:
+            found.update({first + row: position for row, position in part.positions.items()})
+            first += len(part.keys)
+        return found
+
+    def others(self) -> set[int]:
+        """Positions of the run's other trials in its one queue."""
+        return {position for part in self._others for position in part.positions.values()}
+
+    def in_flight(self) -> list[SlotKey]:
+        """Slots that have a start and no result, by agent, in the order in which they were first seen."""
+        keys = self.keys()
+        return [keys[row] for row in np.flatnonzero(self.states & (STARTED | HELD) == STARTED).tolist()]
+
+    def count(self, bits: int, among: int) -> int:
+        """How many rows have exactly these bits among those."""
+        return int(np.count_nonzero(self.states & among == bits))
+
+
+class Roster:
+    """Rows of all slots of a run.
+
+    Args:
+        groups_of: the groups that a slot counts in.
+
+    Attributes:
+        positions_changed: how often a position came or changed.
+    """
+
+    def __init__(self, groups_of: Callable[[SlotKey], tuple[GroupId, ...]]) -> None:
+        self._groups_of = groups_of
+        self._rows: dict[Owner, Rows] = {}
+        self._groups: dict[GroupId, list[Rows]] = {}
+        self._tasks: dict[str, int] = {}
+        self.positions_changed = 0
+
+    def enter(self, key: SlotKey, slot: Slot, scored: Scored) -> None:
+        """A result stands in the slot, with this score."""
+        rows = self._rows_of(key, slot)
+        row = slot.row
+        rows.states[row] = rows.states[row] & STARTED | _state(scored)
+        for metric, column in rows.values.items():
+            value = getattr(scored, metric)
+            column[row] = nan if value is None else value
+
+    def leave(self, key: SlotKey, slot: Slot) -> None:
+        """No result stands in the slot."""
+        states = self._rows_of(key, slot).states
+        states[slot.row] &= STARTED
+
+    def start(self, key: SlotKey, slot: Slot) -> None:
+        """The starts of the slot changed."""
+        rows = self._rows_of(key, slot)
+        rows.states[slot.row] = rows.states[slot.row] & ~STARTED | (STARTED if slot.starts else 0)
+        before, after = rows.positions.pop(slot.row, None), slot.position
+        if after is not None:
+            rows.positions[slot.row] = after
+        self.positions_changed += before != after
+
+    def lineup(self, group: GroupId) -> Lineup:
+        """The rows of a group; of the run itself: all."""
+        rows = list(self._rows.values())
+        ours = rows if group == RUN else self._groups.get(group, [])
+        return Lineup(ours, [part for part in rows if part not in ours])
+
+    def groups(self) -> Iterator[GroupId]:
+        """Every group that has a row."""
+        return iter(self._groups)
+
+    def _rows_of(self, key: SlotKey, slot: Slot) -> Rows:
+        owner = (key.agent, key.model, key.tier)
+        rows = self._rows.get(owner)
+        if rows is None:
+            rows = self._rows[owner] = Rows()
+            for group in self._groups_of(key):
+                self._groups.setdefault(group, []).append(rows)
+        if slot.row < 0:
+            slot.row = rows.append(key, self._tasks.setdefault(key.task_id, len(self._tasks)))
+        return rows
+
+
+def _state(scored: Scored) -> int:
+    return (
+        HELD
+        | (PASSED if scored.success else 0)
+        | (RESOLVED if scored.resolved else 0)
+        | (AWAITED if scored.awaited else 0)
+        | (RETRYABLE if scored.infrastructure_failure and not scored.success else 0)
+    )
+
+
+def _joined(columns: list[array[int]] | list[array[float]], kind: type) -> NDArray[Any]:
+    """A copy: a view would keep the columns from growing."""
+    return np.concatenate([np.frombuffer(column, kind) for column in columns] or [np.empty(0, kind)])

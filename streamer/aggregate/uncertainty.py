@@ -1,0 +1,164 @@
+"""What may be concluded from the trials of a group, as its summary says it (docs/inference.md)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from streamer.aggregate.evidence import Evidence
+from streamer.aggregate.group import COMPOSITE, GroupState
+from streamer.aggregate.keys import GroupId
+from streamer.aggregate.plan import GroupPlan
+from streamer.aggregate.queue import Queue
+from streamer.aggregate.roster import MEANS
+from streamer.inference.ability import Clusters, Interval, mean_interval, rate_interval, repeats
+from streamer.inference.bounds import Attempted, Reach, decided, median, pass_rate, reachable_pass_at_k
+from streamer.inference.conclusion import Conclusion, FinalMissing, TrialPlan, conclude, missing_in_plan
+from streamer.inference.finite_population import ALPHA
+from streamer.inference.order import Trial
+from streamer.schemas.canonical import json_number
+from streamer.score import GradingProfile
+from streamer.stats.pass_at_k import pass_hat_k, sizes
+
+LEVEL = float(1 - ALPHA)
+
+
+def uncertainty_body(
+    evidence: Evidence,
+    group: GroupState,
+    group_id: GroupId,
+    plan: GroupPlan,
+    queue: Queue,
+    profile: GradingProfile,
+) -> dict[str, Any]:
+    """The field `uncertainty` of a group's summary; a group that mixes agents has `ability` only."""
+    counts = evidence.successes()
+    body: dict[str, Any] = dict.fromkeys(("reachable", "decided", "final", "final_missing", "repeat"))
+    body["ability"] = _ability(Clusters.of_counts(counts))
+    if group_id.agent is None:
+        return body
+    body["repeat"] = _repeat(counts)
+    planned = plan.declared
+    if planned and group.trials <= planned:
+        reach = pass_rate(evidence.passed, evidence.known - evidence.passed, planned)
+        grade = _reachable_grade(group, plan, planned, reach, profile)
+        body["reachable"] = {
+            "pass_rate": reach._asdict(),
+            "pass_at_k": _reachable_pass_at_k(evidence, group, plan),
+            "grade": grade and {"low": profile.grade(grade.low), "high": profile.grade(grade.high)},
+        }
+        body["decided"] = {"grade": grade is not None and decided(grade, profile.grade)}
+    return body | _final(evidence, planned, queue)
+
+
+def conclusion(evidence: Evidence, planned: int | None, queue: Queue) -> Conclusion:
+    """The interval of the final pass rate, or why there is none (inference 5)."""
+    first = queue.first_trials(planned) if planned else planned
+    if planned and first is None:
+        return Conclusion(None, FinalMissing.ORDER_UNKNOWN_IN_PART)
+    lineup = evidence.lineup
+    positions = lineup.positions() if queue.places is None else {}
+    others = lineup.others() if positions else ()
+    plan = TrialPlan(first, queue.kind, queue.concurrency, queue.difficulty, others, queue.places)
+    rows = np.flatnonzero(lineup.states).tolist()
+    placed = not rows or queue.places is not None or bool(positions)
+    if missing := missing_in_plan(plan, min(len(rows), planned or 0), placed=placed):
+        return Conclusion(None, missing)
+    keys, outcomes = lineup.keys(), evidence.outcomes()
+    later = [outcomes[row] for row in rows if queue.is_later(keys[row])]
+    trials = [
+        Trial(
+            str(keys[row]),
+            keys[row].task_id,
+            outcomes[row],
+            queue.place(keys[row]) if queue.places is not None else positions.get(row),
+        )
+        for row in rows
+        if not queue.is_later(keys[row])
+    ]
+    grown = (planned or 0) - (first or 0)
+    if len(later) > grown:
+        return Conclusion(None, FinalMissing.PLAN_EXCEEDED)
+    return conclude(queue.run_id, plan, trials, [*later, *[None] * (grown - len(later))])
+
+
+def mean_errors(evidence: Evidence) -> dict[str, dict[str, Any]]:
+    """Metric to the error and the interval of its mean, None of fewer than two tasks (inference 6)."""
+    errors = {"pass_rate": _error(rate := evidence.means("pass_rate"), rate_interval(rate))}
+    for metric in MEANS:
+        values = evidence.means(metric)
+        errors[metric] = _error(values, mean_interval(values))
+    return errors
+
+
+def _error(values: Clusters, interval: Interval | None) -> dict[str, Any]:
+    low, high = interval or (None, None)
+    return {
+        "standard_error": json_number(values.standard_error()),
+        "low": json_number(low),
+        "high": json_number(high),
+    }
+
+
+def _ability(counts: Clusters) -> dict[str, Any] | None:
+    interval = rate_interval(counts)
+    if interval is None:
+        return None
+    return {
+        "standard_error": counts.standard_error(),
+        **interval._asdict(),
+        "level": LEVEL,
+        "method": "wilson-clustered",
+        "tasks": counts.tasks,
+    }
+
+
+def _repeat(counts: list[tuple[int, int, int]]) -> dict[str, Any] | None:
+    found = repeats(counts)
+    if found is None:
+        return None
+    hats = {str(k): pass_hat_k(k, counts)[0] for k in sizes(max(n for n, _, _ in counts))}
+    return found._asdict() | {"pass_hat_k": hats}
+
+
+def _reachable_pass_at_k(evidence: Evidence, group: GroupState, plan: GroupPlan) -> dict[str, Any] | None:
+    """None where the summary has no pass@k (R11), or its tasks and attempts are not planned."""
+    attempts = plan.attempts_per_task
+    if len(group.owners) > 1 or plan.tasks is None or attempts is None:
+        return None
+    tasks = evidence.attempted(attempts)
+    if tasks is None:
+        return None
+    unseen = plan.tasks - sum(task.tasks for task in tasks)
+    every = [*tasks, Attempted(0, 0, attempts, unseen)] if unseen > 0 else tasks
+    reach = {k: reachable_pass_at_k(k, every) for k in sizes(attempts)}
+    return {str(k): found._asdict() for k, found in reach.items() if found}
+
+
+def _reachable_grade(
+    group: GroupState, plan: GroupPlan, planned: int, rate: Reach, profile: GradingProfile
+) -> Reach | None:
+    """The number behind the grade (R13): the median composite of a judged group, else the pass rate."""
+    judged = plan.judged if plan.judged is not None else group.distributions["impl_rate"].count > 0
+    return median(group.distributions[COMPOSITE].ascending(), planned) if judged else rate
+
+
+def _final(evidence: Evidence, planned: int | None, queue: Queue) -> dict[str, Any]:
+    """The fields `final` and `final_missing`."""
+    concluded = conclusion(evidence, planned, queue)
+    if concluded.passes is None:
+        return {"final_missing": concluded.missing}
+    low, high = concluded.passes.rates()
+    return {
+        "final": {
+            "low": low,
+            "high": high,
+            "level": LEVEL,
+            "planned": planned,
+            "passes": evidence.passed,
+            "unknown": (planned or 0) - evidence.known,
+            "order_kind": queue.kind,
+            "method": "finite-population",
+        }
+    }
