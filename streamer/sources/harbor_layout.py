@@ -129,6 +129,22 @@ def attempts(planned: list[Planned]) -> int | None:
     return counts[planned[0]] if even else None
 
 
+def queue_of_each(planned: list[Planned]) -> list[str] | None:
+    """The tasks in the order in which each agent starts them; None if that differs, or a task has no name.
+
+    A job runs rounds: each attempt takes all tasks in the same order. So a task stands here once for each
+    attempt.
+
+    >>> queue_of_each([("a", "m", "t2"), ("b", "m", "t2"), ("a", "m", "t1"), ("b", "m", "t1")])
+    ['t2', 't1']
+    """
+    queues: dict[tuple[str | None, str | None], list[str]] = {}
+    for name, model, task in planned:
+        queues.setdefault((name, model), []).append(task)
+    first = next(iter(queues.values()), [])
+    return first if all(first) and all(queue == first for queue in queues.values()) and first else None
+
+
 def with_zone(local: Any, same_moment_local: Any, same_moment: Any) -> str | None:
     """A time that harbor wrote in the machine's own time, with its zone.
 

@@ -73,6 +73,7 @@ class Scylla:
         plan.model = models[0] if len(models) == 1 else None
         labels = [agent_model_label(plan.agent, model_for_reporting(model)) for model in models]
         tiers = [tier for tier in _list(config, "tiers_to_run") if text(tier)]
+        has_one_subtest = bool(tiers) and config.get("max_subtests") == 1
         plan.started = known(
             {
                 "type": "run_started",
@@ -83,7 +84,8 @@ class Scylla:
                 "attempts": config.get("runs_per_subtest"),
                 "agent_models": labels or None,
                 "tiers": tiers or None,
-                "subtests": dict.fromkeys(tiers, 1) if tiers and config.get("max_subtests") == 1 else None,
+                "subtests": dict.fromkeys(tiers, 1) if has_one_subtest else None,
+                "plan_complete": (has_one_subtest or not tiers) and not plan.problems if config else None,
             }
         )
         if checkpoint.get("status") == COMPLETED:

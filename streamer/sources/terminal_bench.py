@@ -43,6 +43,8 @@ from streamer.sources.terminal_bench_layout import (
     part_of_run,
     run_file_results,
     run_name,
+    sorts_by_duration,
+    task_by_task,
     trial_files,
     trials_begun,
 )
@@ -228,8 +230,9 @@ class _Trial(NamedTuple):
 def _run_started(
     lock: dict[str, Any], metadata: dict[str, Any], plan: RunPlan, revision: int
 ) -> dict[str, Any]:
-    dataset = part(lock, "dataset")
+    dataset, config = part(lock, "dataset"), part(lock, "run_config")
     tasks = dataset.get("task_ids") or metadata.get("task_ids") or metadata.get("dataset_size")
+    attempts = config.get("n_attempts") or metadata.get("n_attempts")
     label = agent_model_label(plan.agent, model_for_reporting(plan.model or UNKNOWN)) if plan.agent else None
     return known(
         {
@@ -238,7 +241,11 @@ def _run_started(
             "revision": revision,
             "started_at": metadata.get("start_time") or lock.get("created_at"),
             "tasks": tasks,
-            "attempts": part(lock, "run_config").get("n_attempts") or metadata.get("n_attempts"),
+            "attempts": attempts,
+            "order": task_by_task(tasks, attempts),
+            "order_kind": "chosen" if sorts_by_duration(lock) else None,
+            "concurrency": config.get("n_concurrent_trials") or metadata.get("n_concurrent_trials"),
+            "plan_complete": bool(tasks) and not plan.problems if lock or metadata or plan.problems else None,
             "agent_models": [label] if label else None,
             "benchmark": dataset.get("name") or metadata.get("dataset_name"),
             "benchmark_version": dataset.get("version") or metadata.get("dataset_version"),
