@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaProducer
 from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.worker import limits
+from streamer.worker import constants
 from streamer.worker.faust.producer import NO_HEADERS, Producer, ProducerRecord, RecordTooLarge, fitting
 from streamer.worker.process.topics import ensure_topics
 from tests.publish.publishing import settings_of
@@ -85,7 +85,7 @@ async def test_every_write_asks_first_whether_the_worker_may_go_on(settings: Set
 
 
 def test_a_record_that_fits_no_message_is_named_with_its_size() -> None:
-    most = limits.MAX_RECORD_BYTES
+    most = constants.MAX_RECORD_BYTES
     fits = ProducerRecord("t", 0, b"k", b"v" * (most - 1), headers=NO_HEADERS)
     assert fitting([fits]) == [fits]
     with pytest.raises(RecordTooLarge, match=f"a record for t has {most + 1:,} bytes, at most {most:,}"):
