@@ -52,9 +52,9 @@ def starts(scale: Scale, sites: Sites) -> Measured:
     size = f"a run with {CUT_AGENTS} agents and {TASKS} tasks, half over"
     rows = [
         Row(f"drain of {number:,} results alone, processor time for a result", alone, "us"),
-        Row("the same with a shuffled queue, over results alone", quotients(queue, alone), "x"),
+        Row("drain with a shuffled queue, over results alone", quotients(queue, alone), "x"),
         Row(
-            "the same with a start of each trial, over no starts",
+            "drain with a start of each trial, over the same without starts",
             quotients(started, queue),
             "x",
             "<=",
