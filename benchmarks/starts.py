@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from itertools import count
+from random import Random
 from typing import Any
 
 import orjson
@@ -25,7 +26,6 @@ from benchmarks.common import Scale, events, quotients, spread, table, turn_abou
 from benchmarks.drain import drain
 from benchmarks.rows import Measured, Row, Sites
 from benchmarks.site import Deployment
-from streamer.inference.order import hash_shuffled
 from streamer.pipeline import Pipeline
 from streamer.records import Record
 
@@ -149,7 +149,7 @@ def _plan(run_id: str, agents: int, tasks: int) -> dict[str, Any]:
 
 @cache
 def _queue(run_id: str, tasks: int) -> list[str]:
-    return hash_shuffled([f"task-{task:04d}" for task in range(tasks)], seed=run_id)
+    return Random(run_id).sample([f"task-{task:04d}" for task in range(tasks)], tasks)
 
 
 def _fold(pipeline: Pipeline, batch: Sequence[dict[str, Any]], offsets: Iterator[int]) -> None:

@@ -39,6 +39,7 @@ class Effect(StrEnum):
     """What an event did to the run."""
 
     COUNTED = "counted"
+    STARTED = "started"
     DUPLICATE = "duplicate"
     SUPERSEDED = "superseded"
     IGNORED = "ignored"
@@ -212,7 +213,7 @@ class RunState:
         if slot.floor is not None and start.revision <= slot.floor:
             return Effect.IGNORED
         self.slots[key] = slot
-        return Effect.COUNTED if self._change(key, lambda held: held.start(start)) else Effect.DUPLICATE
+        return Effect.STARTED if self._change(key, lambda held: held.start(start)) else Effect.DUPLICATE
 
     def lose(self, key: SlotKey, standing: tuple[int, int, str]) -> None:
         """Join a content that another copy of the slot has seen lose."""

@@ -26,13 +26,16 @@ _WHOLE = 2**53
 class ExactSum:
     """Sum and sum of squares of finite floats, as integers over a common power of two (R18).
 
-    Every finite float is an integer over a power of two, so both sums are exact, adding and removing are
-    inverse to the last bit, and one correctly rounded division at the end gives the answer. The common
-    power is the greatest that any value, or any column that values came with, has needed so far: it grows
-    when a finer one comes and starts again at 1 when the last value leaves.
+    Every finite float is an integer over a power of two, so both sums are exact. Adding and removing are
+    inverse to the last bit. One correctly rounded division at the end gives the answer. The common power
+    is the greatest that any value so far has needed, or any column that values came with. It grows when
+    a finer one comes, and starts again at 1 when the last value leaves.
 
-    mean = S / n; variance = (n Q - S^2) / (n (n - ddof)); std_dev = its root, where S is the sum and Q the
-    sum of squares. ddof 0 is the population's, 1 the sample's.
+    With the sum S and the sum of squares Q of n values:
+
+    - mean = S / n
+    - variance = (n Q - S^2) / (n (n - ddof)); ddof is 0 for a population, 1 for a sample
+    - std_dev = the root of the variance
 
     >>> total = ExactSum()
     >>> for value in (0.1, 0.2, 0.3, 1e300, -1e300):
@@ -174,7 +177,7 @@ class ExactSum:
             self._reset()
 
     def total(self) -> float:
-        """The sum, correctly rounded; 0.0 of nothing; infinite beyond the range of floats."""
+        """The sum, correctly rounded: 0.0 of nothing, infinite beyond the range of floats."""
         return quotient(self._sum, 1 << self._shift)
 
     def fractions(self) -> tuple[Fraction, Fraction]:

@@ -52,7 +52,7 @@ PLANTS = [
     Plant(ROOMS, "streamer/worker/a_new_room/planted.py", ""),
     Plant(CIRCLES, "streamer/watch/live_screen.py", "import streamer.watch.app"),
     Plant(CIRCLES, "streamer/stats/held.py", "import streamer.stats.distribution"),
-    Plant(CIRCLES, "streamer/worker/limits.py", "import streamer.worker.faust.stores"),
+    Plant(CIRCLES, "streamer/worker/constants.py", "import streamer.worker.faust.stores"),
     Plant(CIRCLES, "streamer/worker/faust/topic_partition.py", "import streamer.worker.faust.event_consumer"),
     Plant(KAFKA, "streamer/publish/publisher.py", "from aiokafka.errors import KafkaError"),
     Plant(KAFKA, "streamer/embedded/proxy.py", "import aiokafka"),

@@ -23,7 +23,7 @@ from streamer.inference.bounds import (
     pass_rate,
     reachable_pass_at_k,
 )
-from streamer.score.rules import grading_profile
+from streamer.score.scoring_rules import grading_profile
 from streamer.stats.distribution import Distribution
 from streamer.stats.errors import StatsError
 from streamer.stats.pass_at_k import PassAtK

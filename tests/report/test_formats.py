@@ -16,7 +16,7 @@ from streamer.report.data import RunData
 from streamer.report.formats import FORMATS
 from streamer.schemas.canonical import canonical_json
 from streamer.schemas.summaries import SUMMARY
-from streamer.text import shown, visible
+from streamer.text import visible
 from streamer.views.tables import agents_table, tiers_tables
 from tests.report.reporting import (
     HOSTILE,
@@ -84,9 +84,7 @@ def test_html_says_the_numbers_of_the_summaries_with_and_without_scripts(data: R
     drawn = json.loads(page.data)
     assert (drawn["run"], drawn["agents"], drawn["tiers"]) == (data.run, data.agents, data.tiers)
     for table in (agents_table(data.agents), *tiers_tables(data.tiers)):
-        for row in table.rows:
-            names = [visible(value) for value in row[: table.names]]
-            cells = names + [shown(value) for value in row[table.names :]]
+        for cells in table.rows:
             assert any(page.cells[at : at + len(cells)] == cells for at in range(len(page.cells))), cells
 
 

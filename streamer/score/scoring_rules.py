@@ -21,7 +21,7 @@ class GradingProfile:
     Attributes:
         name: canonical name, as every summary shows it; `grading_profile(p.name) == p`.
         thresholds: (lower bound, grade), bounds descending and inclusive; below the last is F.
-        ddof: 0 for the variance of a population, 1 for that of a sample.
+        ddof: 0 for the variance of a population, 1 for the variance of a sample.
         pass_weight: weight of the pass rate in the composite.
         impl_weight: weight of the implementation rate in the composite.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamer.kafka.limits import MAX_MESSAGE_BYTES
+from streamer.kafka.constants import MAX_MESSAGE_BYTES
 
 MAX_RECORD_BYTES = MAX_MESSAGE_BYTES - 16 * 1024
 """Largest key and value together, before compression: the record batch around them needs some room."""

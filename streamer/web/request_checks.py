@@ -51,7 +51,7 @@ SECURITY_HEADERS = {
 }
 
 
-class RequestGuard:
+class RequestChecks:
     """Checks every request before the application sees it.
 
     Args:
@@ -71,14 +71,14 @@ class RequestGuard:
             await self._app(scope, receive, send)
             return
 
-        async def send_guarded(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(SECURITY_HEADERS)
             await send(message)
 
         headers = Headers(scope=scope)
         app = self._refusal(scope, headers) or self._exchange(scope) or self._app
-        await app(scope, receive, send_guarded)
+        await app(scope, receive, send_with_headers)
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         host = headers.get("host", "")
