@@ -97,7 +97,7 @@ def conclude(
 
 
 MOST_TRIALS = 100_000
-"""Trials of the largest plan with an interval. Factorials beyond it take too much memory: hard bounds stand."""
+"""Trials of the largest plan with an interval. Factorials of more take too much memory: hard bounds stand."""
 
 
 def missing_before(plan: TrialPlan, ordered: Sequence[Trial]) -> FinalMissing | None:
