@@ -51,7 +51,7 @@ class Clusters:
 
     @classmethod
     def of_counts(cls, counts: Counts) -> Clusters:
-        """Of (attempts, passes, tasks that have so many), as pass@k holds them.
+        """The clusters of (attempts, passes, tasks that have so many), as pass@k holds them.
 
         >>> Clusters.of_counts([(2, 1, 3), (1, 1, 1)])
         Clusters(tasks=4, trials=7, sizes=13, total=4, squares=4, products=7)
@@ -60,7 +60,7 @@ class Clusters:
 
     @classmethod
     def of_sums(cls, sums: Iterable[tuple[int, Fraction | float]]) -> Clusters:
-        """Of (trials, sum of their values) for each task; a sum that is not finite raises StatsError.
+        """The clusters of (trials, sum of their values) by task; a sum that is not finite raises StatsError.
 
         >>> Clusters.of_sums([(2, 0.5), (1, 0.25)]).total
         Fraction(3, 4)
@@ -72,7 +72,7 @@ class Clusters:
 
     @classmethod
     def of_single(cls, trials: int, total: Fraction, squares: Fraction) -> Clusters:
-        """Of one trial for each task: how many, the sum of their values, and the sum of their squares.
+        """The clusters of one trial for each task: how many, the sum of their values, and of their squares.
 
         >>> Clusters.of_single(2, Fraction(3, 4), Fraction(5, 16)) == Clusters.of_sums([(1, 0.5), (1, 0.25)])
         True
@@ -81,7 +81,7 @@ class Clusters:
 
     @classmethod
     def of_values(cls, tasks: Sequence[Hashable], values: Sequence[float]) -> Clusters:
-        """Of trials in any order: the task of each, and its value.
+        """The clusters of trials in any order: the task of each, and its value.
 
         >>> Clusters.of_values(["a", "b", "a"], [0.25, 0.25, 0.25]).products
         Fraction(5, 4)
