@@ -53,7 +53,7 @@ class Ranked:
     def mode(self) -> float | None:
         """The most frequent value, compared as it is; of several the smallest (R15).
 
-        With all values distinct it is the smallest one. Infinite values count like others. The mode of nothing
+        With all values distinct it is the smallest one. Infinite values count like others. Without values it
         is None.
         """
         return self._find_mode() if len(self) else None
