@@ -8,7 +8,7 @@ from math import comb, lcm
 from typing import Any
 
 from streamer.stats.errors import StatsError
-from streamer.stats.exact_sum import quotient
+from streamer.stats.rounding import quotient
 
 ATTEMPT = 1 << 32
 """One attempt, beside the passes: both counts of a task in one integer."""

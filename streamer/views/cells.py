@@ -59,7 +59,7 @@ def short(column: Column, row: Any, now: datetime) -> str:
 
 def known(columns: Sequence[Column], rows: Sequence[Any]) -> list[Column]:
     """The columns that some row has a value for; the first in any case."""
-    return [c for at, c in enumerate(columns) if not at or any(text(c, row) != UNSEEN for row in rows)]
+    return [c for at, c in enumerate(columns) if not at or any(text(c, row) != c.empty for row in rows)]
 
 
 def _agent(label: str | None, _: Any, row: Any) -> str:
@@ -114,7 +114,7 @@ FORMATS: dict[str, Callable[[Any, Any, Any], str]] = {
     "span": _value(span),
     "state": _value(visible),
     "task": lambda task, shard, _: visible(f"{shard}: {task}" if shard else task),
-    "tier": lambda tier, subtest, _: visible(f"{tier}/{subtest}" if subtest else tier),
+    "tier": lambda tier, subtest, _: visible(f"{tier}/{subtest}" if tier and subtest else tier),
     "times": _value(ratio),
     "verdict": _verdict,
 }

@@ -24,7 +24,9 @@ from streamer.inference.bounds import (
     reachable_pass_at_k,
 )
 from streamer.score.scoring_rules import grading_profile
-from streamer.stats import Distribution, PassAtK, StatsError
+from streamer.stats.distribution import Distribution
+from streamer.stats.errors import StatsError
+from streamer.stats.pass_at_k import PassAtK
 from tests.support.examples import examples
 
 SHARES = st.lists(st.floats(0.0, 1.0), max_size=8)

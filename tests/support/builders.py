@@ -17,6 +17,7 @@ from streamer.schemas.summaries import (
     TierSummary,
 )
 from streamer.schemas.summary_fields import Published
+from streamer.views.models import TrialRow
 
 METRICS = (
     "pass_rate",
@@ -163,3 +164,10 @@ def _change(
     value = canonical_json(summary)
     SUMMARY.validate_json(value, extra="forbid")
     return SummaryChange(run, group, value, summary, epoch, version, summary["digest"])
+
+
+def a_row(**fields: Any) -> TrialRow:
+    """A passed trial."""
+    nulls = dict.fromkeys(TrialRow.model_fields)
+    basic = {"id": "0" * 24, "shard": "", "task_id": "t", "attempt": 1, "agent_model": "a:m"}
+    return TrialRow(**nulls | basic | {"success": True, "resolved": True, "outcome": "passed"} | fields)
