@@ -54,8 +54,8 @@ class Ranked:
     def mode(self) -> float | None:
         """The most frequent value, compared as it is; of several the smallest (R15).
 
-        With all values distinct it is the smallest one. Infinite values count like others. Without values it
-        is None.
+        With all values distinct it is the smallest one. Infinite values count like others. Of nothing it is
+        None.
         """
         return self._find_mode() if len(self) else None
 

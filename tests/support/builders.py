@@ -137,6 +137,7 @@ def _counts() -> dict[str, Any]:
         "accuracy": 1.0,
         "accuracy_excluding_infrastructure": 1.0,
         "infrastructure_failures": 0,
+        "in_flight": 0,
         "pass_at_k": {"1": {"value": 1.0, "tasks_covered": 1, "partial": False}},
         "tokens": dict.fromkeys(("input", "output", "cache_read", "cache_write")),
         "failure_modes": {},
