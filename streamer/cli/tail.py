@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -36,10 +36,10 @@ SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if 
 
 
 def tail_options(command: Command) -> Command:
-    """RUN_DIR and how to read it: `run_dir`, `options`, `keep_deleted`."""
+    """RUN_DIR and how to read it: `run_dir`, `options` (ConvertOptions) and `keep_deleted`."""
 
-    @functools.wraps(command)
-    def wrapped(
+    @wraps(command)
+    def read(
         *args: Any,
         harness: str,
         run_id: str | None,
@@ -78,8 +78,8 @@ def tail_options(command: Command) -> Command:
             ),
         )
     ):
-        wrapped = option(wrapped)
-    return wrapped  # type: ignore[return-value]
+        read = option(read)
+    return cast(Command, read)
 
 
 @click.command()

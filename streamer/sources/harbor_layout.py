@@ -74,12 +74,7 @@ def is_trial(path: Path) -> bool:
 
 
 def _is_of_a_job(file: Path) -> bool:
-    keys = {
-        CONFIG: {"job_name"},
-        LOCK: {"trials", "n_concurrent_trials"},
-        RESULT: {"n_total_trials", "stats"},
-    }
-    return keys[file.name] <= peek(file).keys()
+    return _JOB_KEYS[file.name] <= peek(file).keys()
 
 
 def peek(file: Path) -> dict[str, Any]:
