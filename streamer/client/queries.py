@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, TypeAlias, TypeVar
 
 from pydantic import ValidationError
@@ -24,9 +24,12 @@ from streamer.client.results import (
     UnreadableSummary,
     WorkerStatus,
 )
+from streamer.redis.entry import IN_FLIGHT, RUN_SUFFIX
 from streamer.redis.keys import Keys
 from streamer.redis.script import read_run
+from streamer.schemas.base import Message
 from streamer.schemas.identity import decode_id
+from streamer.schemas.in_flight import TrialInFlight
 from streamer.schemas.metrics import BOARD_METRICS, BoardMetric, board_values
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.schemas.summary_fields import Published
@@ -42,6 +45,7 @@ SUMMARIES: dict[str, type[RunSummary] | type[AgentModelSummary] | type[TierSumma
 
 T = TypeVar("T")
 Summary = TypeVar("Summary", bound=Published)
+Stored = TypeVar("Stored", bound=Message)
 RedisCommand: TypeAlias = tuple[str | int, ...]
 Exchange: TypeAlias = Generator[list[RedisCommand], list[Any], T]
 Snapshot: TypeAlias = Exchange[RunSnapshot]
@@ -91,6 +95,17 @@ class Queries:
     def tiers(self, run_id: str, within: bool) -> Exchange[list[TierSummary]]:
         """The tiers of a run, by name; `within`: each followed by the agent:models within it."""
         return (yield from self.snapshot(run_id, ["tier", "within"] if within else ["tier"])).tiers
+
+    def in_flight(self, run_id: str) -> Exchange[list[TrialInFlight]]:
+        """The trials of a run in flight, the longest first; those of unknown start last."""
+        [reply] = yield [read_run(self._keys, run_id, ("run", IN_FLIGHT))]
+        found = stored_in(reply)
+        if found.get(RUN_SUFFIX) is None:
+            known = yield from self.run_ids()
+            raise UnknownRun(run_id, known)
+        key = self._keys.in_flight(run_id)
+        trials = [parsed(TrialInFlight, key, value) for value in (found.get(IN_FLIGHT) or [])[1::2]]
+        return sorted(trials, key=_longest_first)
 
     def leaderboard(
         self,
@@ -176,7 +191,12 @@ class Queries:
         return [parsed(kind, key, value) if value else None for key, value in zip(every, values, strict=True)]
 
 
-def stored_in(reply: Sequence[Any]) -> dict[str, bytes | None]:
+def _longest_first(trial: TrialInFlight) -> tuple[bool, datetime, str]:
+    start = trial.started_at
+    return (start is None, start or datetime.max.replace(tzinfo=UTC), trial.model_dump_json())
+
+
+def stored_in(reply: Sequence[Any]) -> dict[str, Any]:
     """Key suffix to value, from the reply of read_run.lua; None: the key is not there."""
     return {_text(suffix): value for suffix, value in zip(reply[1::2], reply[2::2], strict=True)}
 
@@ -240,11 +260,11 @@ def history_entry(entry_id: str, fields: Mapping[bytes | str, bytes | str]) -> H
     )
 
 
-def parsed(kind: type[Summary], key: str, value: bytes) -> Summary:
-    """The summary that Redis holds under this key.
+def parsed(kind: type[Stored], key: str, value: bytes) -> Stored:
+    """The summary, or the trial in flight, that Redis holds under this key.
 
     Raises:
-        UnreadableSummary: the value is no summary of this kind.
+        UnreadableSummary: the value is nothing of this kind.
     """
     try:
         return kind.model_validate_json(value)

@@ -144,6 +144,7 @@ def _counts() -> dict[str, Any]:
         "provisional": False,
         "superseded": 0,
         "conflicts": 0,
+        "in_flight": 0,
     }
 
 
