@@ -11,7 +11,8 @@ from streamer.aggregate.group import GroupState, Owner, Trials, accuracies, coun
 from streamer.aggregate.keys import GroupId, SlotKey, groups_of
 from streamer.schemas.canonical import json_count, json_number
 from streamer.score import NOP, Scored
-from streamer.stats import Attempts, ExactSum, PassAtK
+from streamer.stats.exact_sum import ExactSum
+from streamer.stats.pass_at_k import Attempts, PassAtK
 
 
 @dataclass(frozen=True, slots=True)

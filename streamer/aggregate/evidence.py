@@ -62,7 +62,7 @@ class Evidence:
         if held.count != held.finite.count:
             return Clusters()
         if self._group.pass_at_k.tasks == self._group.trials:  # one attempt each
-            return Clusters.of_single(held.finite)
+            return Clusters.of_single(held.finite.count, *held.finite.fractions())
         values = self.lineup.values(metric)
         rows = np.flatnonzero(~np.isnan(values) & self.lineup.held)
         return Clusters.of_values(zip(self.lineup.tasks[rows].tolist(), values[rows].tolist(), strict=True))

@@ -10,7 +10,7 @@ from typing import Any
 from streamer.schemas.canonical import json_count, json_number
 from streamer.schemas.formulacode import ADVANTAGES
 from streamer.score import FormulaCodeScore, Scored
-from streamer.stats import ExactSum
+from streamer.stats.exact_sum import ExactSum
 
 
 class FormulaCodeTrials:

@@ -13,7 +13,10 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 from streamer.aggregate.formulacode import FormulaCodeSums, FormulaCodeTrials
 from streamer.aggregate.keys import SlotKey
 from streamer.score import FormulaCodeScore, Scored, cost_of_pass
-from streamer.stats import Attempts, Distribution, ExactSum, PassAtK, Shares, Values
+from streamer.stats.distribution import Distribution, Shares
+from streamer.stats.exact_sum import ExactSum
+from streamer.stats.held import Values
+from streamer.stats.pass_at_k import Attempts, PassAtK
 
 T = TypeVar("T")
 V_contra = TypeVar("V_contra", contravariant=True)

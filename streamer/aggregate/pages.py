@@ -247,7 +247,7 @@ def _entry(key: SlotKey, slot: Slot, raw: bytes) -> int | dict[str, Any]:
     if not slot.has_history:
         return len(raw)
     entry = {"n": len(raw), "k": tuple(key), "l": slot.losers, "f": slot.floor}
-    return entry | {"s": slot.starts} if slot.starts else entry
+    return entry | {"s": [tuple(start) for start in slot.starts]} if slot.starts else entry
 
 
 def _join_event(run: RunState, key: str, raw: bytes) -> Slot | None:

@@ -39,6 +39,11 @@ class Queue:
     def places(self) -> int | None:
         return None if self._places is None else len(self._places)
 
+    @property
+    def has_grown(self) -> bool:
+        """Whether the plan has other trials than its first version."""
+        return self._growth is not None
+
     def place(self, key: SlotKey) -> int | None:
         """Number of a slot's place, from 0; None: it has none in the plan's order.
 

@@ -189,7 +189,7 @@ class RunState:
         if slot is None:
             slot = self.slots[key] = Slot()
         raw, index, stood = slot.raw, slot.agent_index, slot.winner
-        superseded, conflict = slot.superseded, slot.in_conflict
+        superseded, conflict, starts = slot.superseded, slot.in_conflict, slot.starts
         changed = change(slot)
         if changed:
             self.changes.slot(key)
@@ -197,6 +197,8 @@ class RunState:
                 self.changes.scored_trial(key)
             if (slot.winner and slot.winner[2]) != (stood and stood[2]):
                 self.scores.replaced(key, slot, raw, index, event)
+            if slot.starts != starts:
+                self.scores.started(key, slot)
             if (superseded, conflict) != (slot.superseded, slot.in_conflict):
                 self._mark(key, slot.superseded - superseded, slot.in_conflict - conflict)
                 self.changes.groups(self.scores.groups_of(key))
@@ -209,12 +211,8 @@ class RunState:
         slot = self.slots.get(key) or Slot()
         if slot.floor is not None and start.revision <= slot.floor:
             return Effect.IGNORED
-        if not slot.start(start):
-            return Effect.DUPLICATE
         self.slots[key] = slot
-        self.changes.slot(key)
-        self.scores.started(key, slot)
-        return Effect.COUNTED
+        return Effect.COUNTED if self._change(key, lambda held: held.start(start)) else Effect.DUPLICATE
 
     def lose(self, key: SlotKey, standing: tuple[int, int, str]) -> None:
         """Join a content that another copy of the slot has seen lose."""

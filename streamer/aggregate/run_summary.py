@@ -28,7 +28,8 @@ from streamer.aggregate.plan import Denominators
 from streamer.aggregate.roster import HELD, STARTED
 from streamer.aggregate.run_state import RunState
 from streamer.schemas.canonical import JsonNumber, json_number
-from streamer.stats import Distribution, ExactSum
+from streamer.stats.distribution import Distribution
+from streamer.stats.exact_sum import ExactSum
 
 MAX_SUMMARY_BYTES = 512 * 1024
 MAX_FAILURE_MODES = 100

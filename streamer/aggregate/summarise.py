@@ -17,7 +17,8 @@ from streamer.aggregate.uncertainty import mean_errors, uncertainty_body
 from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.canonical import canonical_json, json_count, json_number, sha256_hex
 from streamer.score import NOP, GradingProfile
-from streamer.stats import Distribution, ExactSum
+from streamer.stats.distribution import Distribution
+from streamer.stats.exact_sum import ExactSum
 
 
 class Summaries:

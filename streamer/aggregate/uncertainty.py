@@ -11,7 +11,7 @@ from streamer.aggregate.group import COMPOSITE, GroupState
 from streamer.aggregate.keys import GroupId
 from streamer.aggregate.plan import GroupPlan
 from streamer.aggregate.queue import Queue
-from streamer.aggregate.roster import MEANS
+from streamer.aggregate.roster import MEANS, Lineup
 from streamer.inference.ability import Clusters, Interval, mean_interval, rate_interval, repeats
 from streamer.inference.bounds import Attempted, Reach, decided, median, pass_rate, reachable_pass_at_k
 from streamer.inference.conclusion import Conclusion, FinalMissing, TrialPlan, conclude, missing_in_plan
@@ -62,25 +62,34 @@ def conclusion(evidence: Evidence, planned: int | None, queue: Queue) -> Conclus
     others = lineup.others() if positions else ()
     plan = TrialPlan(first, queue.kind, queue.concurrency, queue.difficulty, others, queue.places)
     rows = np.flatnonzero(lineup.states).tolist()
+    later = _later(lineup, rows, queue)
     placed = not rows or queue.places is not None or bool(positions)
-    if missing := missing_in_plan(plan, min(len(rows), planned or 0), placed=placed):
+    if missing := missing_in_plan(plan, len(rows) - len(later), placed=placed):
         return Conclusion(None, missing)
+    grown = (planned or 0) - (first or 0)
+    if len(later) > grown:
+        return Conclusion(None, FinalMissing.PLAN_EXCEEDED)
     keys, outcomes = lineup.keys(), evidence.outcomes()
-    later = [outcomes[row] for row in rows if queue.is_later(keys[row])]
     trials = [
         Trial(
             str(keys[row]),
             keys[row].task_id,
             outcomes[row],
-            queue.place(keys[row]) if queue.places is not None else positions.get(row),
+            positions.get(row) if queue.places is None else queue.place(keys[row]),
         )
         for row in rows
-        if not queue.is_later(keys[row])
+        if row not in later
     ]
-    grown = (planned or 0) - (first or 0)
-    if len(later) > grown:
-        return Conclusion(None, FinalMissing.PLAN_EXCEEDED)
-    return conclude(queue.run_id, plan, trials, [*later, *[None] * (grown - len(later))])
+    unknown = [None] * (grown - len(later))
+    return conclude(queue.run_id, plan, trials, [*(outcomes[row] for row in later), *unknown])
+
+
+def _later(lineup: Lineup, rows: list[int], queue: Queue) -> set[int]:
+    """The rows of trials that joined the plan after its first version."""
+    if not queue.has_grown:
+        return set()
+    keys = lineup.keys()
+    return {row for row in rows if queue.is_later(keys[row])}
 
 
 def mean_errors(evidence: Evidence) -> dict[str, dict[str, Any]]:

@@ -19,6 +19,7 @@ from streamer.cli.extras import ExtraMissing, check_installed, extra_of
 COMMANDS = {
     "convert": "Turn run directories of a harness into events, one JSON object per line.",
     "tail": "Follow a run directory: publish each result as its file becomes complete.",
+    "shuffle": "Shuffle a list of tasks, so that a run can be judged while it goes on.",
     "fold": "Fold events into summaries, without a broker.",
     "query": "Ask for current state: runs, agents, tiers, trials, leaderboards.",
     "report": "Write a report of a run: Markdown, HTML, CSV, Parquet or JSON.",

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from streamer.cli.printing import percent, print_line, say, shown, visible
-from streamer.cli.tables import progress
 from streamer.client.reader import StateReader
 from streamer.settings import Settings
+from streamer.views.tables import progress
 from streamer.views.wording import best_first
 
 LOOK_SECONDS = 0.1

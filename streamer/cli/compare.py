@@ -5,26 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import click
 
 from streamer.cli.errors import FOUND_WRONG, UNVERIFIABLE, explain
 from streamer.cli.options import json_option, with_settings
 from streamer.cli.price_tables import price_table
-from streamer.cli.printing import UNSEEN, dollars, percent, print_json, print_line, print_table, say, shown
+from streamer.cli.printing import percent, print_json, print_line, print_table, say
 from streamer.cli.source import open_lines, report_rejected
 from streamer.records import records_of_lines
 from streamer.report.data import RunData, from_events, from_stack
 from streamer.report.sides import rows_of
 from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
-from streamer.text import ratio
+from streamer.views.boards import COMPARED
+from streamer.views.cells import text
 from streamer.views.compare import METRICS, compare, worse_by
 from streamer.views.models import Comparison, Side, SideTotals
-
-WRITTEN = {"pass_rate": percent, "cost_usd": dollars, "duration_seconds": shown}
-"""How a metric is written; the others as ratios."""
 
 SHOWN = 20
 
@@ -155,7 +152,7 @@ def _print(found: Comparison) -> None:
     differing = [pair for pair in found.pairs if pair.a.pass_rate != pair.b.pass_rate]
     rows = ([pair.task_id, pair.tier, *_passes(pair.a), *_passes(pair.b)] for pair in differing)
     title = "Tasks with different pass rates, the most different first"
-    print_table(title, ("task", "tier", "A", "trials", "B", "trials"), rows, names=2)
+    print_table(title, ("task", "tier", "A", "trials", "B", "trials"), rows, left=range(2))
     left = found.a_better + found.b_better - len(differing)
     if left:
         print_line(f"and {left:,} more (--limit)")
@@ -166,16 +163,17 @@ def _passes(side: Side) -> tuple[str, int]:
 
 
 def _metrics(found: Comparison) -> Iterable[list[object]]:
-    for metric, difference in found.differences.items():
+    for column in COMPARED.columns:
+        difference = found.differences[column.name]
         if difference.tasks:
-            values = (getattr(found.a, metric), getattr(found.b, metric), difference.mean)
             counts = (difference.tasks, difference.a_better, difference.b_better, difference.equal)
-            written = (_written(metric, value) for value in values)
-            yield [metric, *written, *counts, f"{difference.p_value:.3g}"]
+            sides = (text(column, found.a), text(column, found.b), _written(column.name, difference.mean))
+            yield [column.name, *sides, *counts, f"{difference.p_value:.3g}"]
 
 
-def _written(metric: str, value: Any) -> str:
-    return UNSEEN if value is None else WRITTEN.get(metric, ratio)(value)
+def _written(metric: str, value: float | None) -> str:
+    [column] = [column for column in COMPARED.columns if column.name == metric]
+    return text(column, {metric: value})
 
 
 def _side(side: SideTotals) -> str:

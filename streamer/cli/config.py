@@ -35,7 +35,7 @@ def show(as_json: bool, settings: Settings) -> None:
         return
     rows = [("current", found.current), ("this command", own)]
     rows += [(f"worker {worker}", has) for worker, has in sorted(found.workers.items())]
-    print_table("Configurations", ("of", "fingerprint"), rows, names=2)
+    print_table("Configurations", ("of", "fingerprint"), rows, left=range(2))
 
 
 @command.command("adopt")

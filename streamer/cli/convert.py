@@ -12,7 +12,8 @@ from streamer.cli.printing import print_json, say
 from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
 from streamer.sources.base import AUTO, ConvertOptions
-from streamer.sources.convert import ConvertReport, Explanation, convert
+from streamer.sources.convert import ConvertReport, convert
+from streamer.sources.explanations import Explanation
 from streamer.sources.registry import HARNESSES
 
 

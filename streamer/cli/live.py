@@ -38,10 +38,7 @@ from streamer.tail.session import TailResult, tail
 @with_settings
 def command(
     run_dir: Path,
-    harness: str,
-    run_id: str | None,
-    agent: str | None,
-    model: str | None,
+    options: ConvertOptions,
     keep_deleted: bool,
     ephemeral: bool,
     asked: Asked | None,
@@ -52,7 +49,6 @@ def command(
     Uses the stack that `streamer up` runs, or the servers that are named; without any it starts one, which
     ends with this command and keeps its events. Other commands find it meanwhile.
     """
-    options = ConvertOptions(run_id=run_id, agent=agent, model=model, harness=harness)
     if asked:
         check_urls(asked)
     with stopping() as stop, _stack(settings, ephemeral) as stack:

@@ -118,7 +118,7 @@ def _list(table: PriceTable, file: Path | None, as_json: bool) -> None:
             print_json(canonical_json(row))
         return
     columns = ("model", "also called", "source", "input", "output", "cache read", "cache write")
-    print_table("Prices in USD per 1M tokens", columns, map(_cells, rows), names=3)
+    print_table("Prices in USD per 1M tokens", columns, map(_cells, rows), left=range(3))
     where = f"your table {file}, then the built-in one" if file else "the built-in table"
     print_line(f"From {where}; every other model is looked up in genai-prices: streamer prices MODEL")
 

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -16,12 +16,15 @@ from streamer.text import ACTING, UNSEEN, dollars, percent, shown, visible
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from streamer.views.tables import Table
+
 __all__ = [
     "UNSEEN",
     "console",
     "dollars",
     "harmless_json",
     "percent",
+    "print_board",
     "print_json",
     "print_line",
     "print_table",
@@ -83,7 +86,7 @@ def print_table(
     columns: Sequence[str],
     rows: Iterable[Sequence[object]],
     *,
-    names: int = 1,
+    left: Collection[int] = (0,),
     note: str = "",
 ) -> None:
     """A table on stdout; nothing if there are no rows.
@@ -92,26 +95,32 @@ def print_table(
         title: stands above it.
         columns: their heads.
         rows: values as they are; unknown ones (None) become a dash.
-        names: so many first columns are aligned to the left, the others to the right.
+        left: which columns, from 0, are aligned to the left; the others are to the right.
         note: a line below it; "": none.
     """
     from rich import box
-    from rich.table import Table
+    from rich.table import Table as Lines
     from rich.text import Text
 
     held = list(rows)
     if not held:
         return
     print_line(title)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table = Lines(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for index, column in enumerate(columns):
-        table.add_column(Text(column), justify="left" if index < names else "right", overflow="fold")
+        table.add_column(Text(column), justify="left" if index in left else "right", overflow="fold")
     for row in held:
         table.add_row(*(Text(shown(value)) for value in row))
     console().print(table)
     if note:
         print_line(note)
     print_line()
+
+
+def print_board(table: Table) -> None:
+    """A table of summaries on stdout; nothing if it has no rows."""
+    left = [at for at, column in enumerate(table.columns) if column.left]
+    print_table(table.title, table.heads, table.rows, left=left, note=table.note)
 
 
 def print_line(text: str = "") -> None:

@@ -123,7 +123,7 @@ def list_(chosen: Chosen, as_json: bool, settings: Settings) -> None:
         return
     rows = [_row(rejected) for rejected in chosen.read(settings)]
     columns = ("id", "rejected at", "code", "run", "source", "message")
-    print_table(f"Rejections: {len(rows):,}", columns, rows, names=len(columns))
+    print_table(f"Rejections: {len(rows):,}", columns, rows, left=range(len(columns)))
     if not rows:
         say("no rejections" if chosen.all else "no such rejections")
 

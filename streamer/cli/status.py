@@ -41,14 +41,14 @@ def _print(health: DeploymentHealth, now: datetime) -> None:
     print_line(f"Redis   {health.redis}  {_answers(health.redis_answers)}")
     print_line()
     columns = ("worker", "state", "partitions", "lag", "unsent keys", "last heard of")
-    print_table("Workers", columns, (_worker(worker, now) for worker in health.workers), names=3)
+    print_table("Workers", columns, (_worker(worker, now) for worker in health.workers), left=range(3))
     owners = {
         number: worker.worker_id
         for worker in health.live_workers(now)
         for number in worker.status.get("partitions", ())
     }
     rows = ((p.partition, owners.get(p.partition), p.lag, p.committed, p.end) for p in health.partitions)
-    print_table("Partitions", ("partition", "worker", "lag", "done to", "end"), rows, names=2)
+    print_table("Partitions", ("partition", "worker", "lag", "done to", "end"), rows, left=range(2))
 
 
 def _answers(answers: bool) -> str:

@@ -13,10 +13,10 @@ import click
 
 from streamer.cli.options import json_option, with_settings
 from streamer.cli.printing import dollars, print_json, print_line, say, shown
-from streamer.cli.tables import progress
 from streamer.client.feeds import FEEDS, Update, follow
 from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
+from streamer.views.tables import progress
 from streamer.views.wording import accuracy, accuracy_name, grade_with_basis
 
 MessageFields = dict[str, Any]

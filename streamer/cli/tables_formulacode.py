@@ -6,7 +6,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from streamer.cli.printing import UNSEEN, dollars, percent, print_line, print_table, shown, visible
+from streamer.cli.printing import (
+    UNSEEN,
+    dollars,
+    percent,
+    print_board,
+    print_line,
+    print_table,
+    shown,
+    visible,
+)
 from streamer.text import ratio
 from streamer.views.tables import failures_table
 
@@ -95,8 +104,7 @@ def _print_run_lines(run: Summary) -> None:
         print_line(f"Mean speedup of the deciding agents: {shown(speedup)} %")
     print_line(f"Tokens: {_tokens(tokens, 'input', trials)}, {_tokens(tokens, 'output', trials)}")
     print_line()
-    table = failures_table(run)
-    print_table(table.title, table.columns, table.rows)
+    print_board(failures_table(run))
 
 
 def _tokens(tokens: Summary, kind: str, trials: int) -> str:

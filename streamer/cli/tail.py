@@ -8,12 +8,15 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
+from streamer.cli.declared_plan import declared_plan
 from streamer.cli.errors import FOUND_WRONG, INTERRUPTED
 from streamer.cli.options import with_settings
 from streamer.cli.status_line import StatusLine
@@ -21,16 +24,35 @@ from streamer.kafka.broker import refuse_other_protocol
 from streamer.settings import Settings
 from streamer.sources.base import AUTO, ConvertOptions
 from streamer.sources.registry import HARNESSES
+from streamer.tail.difficulty import difficulties
 from streamer.tail.follow import FollowStatus
 from streamer.tail.session import TailResult, tail
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+ORDER_KINDS = ("shuffled", "chosen", "unknown")
+
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 def tail_options(command: Command) -> Command:
-    """RUN_DIR and how to read it: `run_dir`, `harness`, `run_id`, `agent`, `model`, `keep_deleted`."""
+    """RUN_DIR and how to read it: `run_dir`, `options` (ConvertOptions) and `keep_deleted`."""
+
+    @wraps(command)
+    def read(
+        *args: Any,
+        harness: str,
+        run_id: str | None,
+        agent: str | None,
+        model: str | None,
+        plan: Path | None,
+        order_kind: str | None,
+        **others: Any,
+    ) -> Any:
+        declared = declared_plan(plan, order_kind)
+        options = ConvertOptions(run_id, agent, model, harness=harness, declared=declared)
+        return command(*args, options=options, **others)
+
     for option in reversed(
         (
             click.argument("run_dir", type=click.Path(path_type=Path)),
@@ -44,24 +66,37 @@ def tail_options(command: Command) -> Command:
             click.option("--agent", help="Agent of runs whose files name none."),
             click.option("--model", help="Model of runs whose files name none."),
             click.option("--keep-deleted", is_flag=True, help="A result stays when its file is deleted."),
+            click.option(
+                "--order-kind",
+                type=click.Choice(ORDER_KINDS),
+                help="Declare the order of the trials; `shuffled` only if it was, before the first start.",
+            ),
+            click.option(
+                "--plan",
+                type=click.Path(exists=True, dir_okay=False, path_type=Path),
+                help="Declare fields of the plan: a JSON object, as `streamer shuffle --json` prints it.",
+            ),
         )
     ):
-        command = option(command)
-    return command
+        read = option(read)
+    return cast(Command, read)
 
 
 @click.command()
 @tail_options
 @click.option("--once", is_flag=True, help="Publish what is there, then end.")
+@click.option(
+    "--difficulty-from",
+    metavar="RUN",
+    help="Declare how difficult tasks are: their share of failures in RUN.",
+)
 @with_settings
 def command(
     run_dir: Path,
-    harness: str,
-    run_id: str | None,
-    agent: str | None,
-    model: str | None,
+    options: ConvertOptions,
     keep_deleted: bool,
     once: bool,
+    difficulty_from: str | None,
     settings: Settings,
 ) -> None:
     """Publish what is in RUN_DIR, then each result as its file becomes complete, until Ctrl-C.
@@ -70,7 +105,9 @@ def command(
     `streamer convert RUN_DIR` says at that moment; starting again is always safe.
     """
     asyncio.run(refuse_other_protocol(settings))
-    options = ConvertOptions(run_id=run_id, agent=agent, model=model, harness=harness)
+    if difficulty_from is not None:
+        difficulty = {"task_difficulty": difficulties(settings, difficulty_from)}
+        options = replace(options, declared={**options.declared, **difficulty})
     line = StatusLine()
     with stopping() as stop:
         line.say(

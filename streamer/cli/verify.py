@@ -97,7 +97,9 @@ def show(verdict: Verdict) -> None:
     for reason in dict.fromkeys(difference.reason for difference in verdict.differences):
         if reason:
             print_line(f"{verdict.run_id}: {reason}")
-    print_table("Differences", columns, (_row(difference) for difference in verdict.differences), names=5)
+    print_table(
+        "Differences", columns, (_row(difference) for difference in verdict.differences), left=range(5)
+    )
 
 
 def exit_code(verdicts: Iterable[Verdict]) -> int:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from streamer.schemas.summaries import RunSummary
 
 State = Literal["complete", "finished", "running", "stalled", "unfinished"]
-STATES: tuple[State, ...] = get_args(State)
 
 SILENT_AFTER = timedelta(minutes=10)
 """A run without an event for longer than this is silent."""

@@ -5,7 +5,8 @@ explains both, and code cites its sections as "(inference 5)".
 
 - `conclusion`: the interval of the final pass rate, or why there is none. Begin here.
 - `finite_population`: that interval, from outcomes in order.
-- `order` and `checks`: the order it rests on, how to shuffle, and what speaks against an order.
+- `order` and `checks`: the order it rests on, and what speaks against an order.
+- `shuffle`: how to shuffle a list of tasks.
 - `bounds`: what can still be reached, with no assumption at all.
 - `ability`: errors and intervals that take the tasks as a sample.
 - `comparisons`: two agents on the same tasks, and places of many.

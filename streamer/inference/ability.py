@@ -17,8 +17,8 @@ from typing import NamedTuple
 from streamer.inference.finite_population import ALPHA
 from streamer.inference.quantiles import student_t
 from streamer.stats.errors import StatsError
-from streamer.stats.exact_sum import ExactSum, quotient, root_of_quotient
 from streamer.stats.pass_at_k import Counts
+from streamer.stats.rounding import quotient, root_of_quotient
 
 
 class Interval(NamedTuple):
@@ -76,14 +76,13 @@ class Clusters:
         )
 
     @classmethod
-    def of_single(cls, values: ExactSum) -> Clusters:
-        """Of one trial for each task, from the exact sums of their values.
+    def of_single(cls, trials: int, total: Fraction, squares: Fraction) -> Clusters:
+        """Of one trial for each task: how many, the sum of their values, and the sum of their squares.
 
-        >>> Clusters.of_single(ExactSum.of([0.5, 0.25])) == Clusters.of_sums([(1, 0.5), (1, 0.25)])
+        >>> Clusters.of_single(2, Fraction(3, 4), Fraction(5, 16)) == Clusters.of_sums([(1, 0.5), (1, 0.25)])
         True
         """
-        total, squares = values.fractions()
-        return cls(values.count, values.count, values.count, total, squares, total)
+        return cls(trials, trials, trials, total, squares, total)
 
     @classmethod
     def of_values(cls, values: Iterable[tuple[Hashable, float]]) -> Clusters:

@@ -12,9 +12,8 @@ from fractions import Fraction
 from typing import NamedTuple, TypeVar
 
 from streamer.stats.errors import StatsError
-from streamer.stats.exact_sum import quotient
 from streamer.stats.pass_at_k import pass_at_k
-from streamer.stats.ranked import middle_of
+from streamer.stats.rounding import middle_of, quotient
 
 _Label = TypeVar("_Label")
 

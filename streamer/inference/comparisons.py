@@ -16,7 +16,7 @@ from math import comb
 from typing import NamedTuple
 
 from streamer.inference.finite_population import ALPHA, Outcome, final, prefixes
-from streamer.stats.exact_sum import quotient
+from streamer.stats.rounding import quotient
 
 DIFFERENCE_PREFIXES = 16
 """Prefixes that the final difference looks at: a margin has two sides, and each look is asked for twice."""

@@ -46,8 +46,8 @@ class TrialPlan:
             that is not known. Every listed trial without a final value then counts as unknown besides.
         difficulty: 0 to 1 by task, known before the run.
         others: places in the order that belong to other agents or to withdrawn trials.
-        places: places in the queue of the plan; None: the order comes from elsewhere. With fewer places than
-            trials, several attempts at a task share one: they run together.
+        places: places in the queue of the plan; None: the order comes from elsewhere. With at most half
+            as many places as trials, the attempts at a task share one: they run together.
     """
 
     trials: int | None
@@ -96,6 +96,10 @@ def conclude(
     return Conclusion(None, FinalMissing.EMPTY) if passes.empty else Conclusion(passes, None)
 
 
+MOST_TRIALS = 100_000
+"""Of a plan beyond, the hard bounds are the interval: the table of factorials would take too much memory."""
+
+
 def missing_before(plan: TrialPlan, ordered: Sequence[Trial]) -> FinalMissing | None:
     """Why there can be no interval, before it is computed; None: there can.
 
@@ -130,7 +134,8 @@ def missing_in_plan(plan: TrialPlan, trials: int, *, placed: bool) -> FinalMissi
     if not placed and not _only_concurrency(plan):
         return FinalMissing.ORDER_UNKNOWN_IN_PART
     if plan.places is not None and plan.places < plan.trials:
-        return FinalMissing.ATTEMPTS_TOGETHER
+        several = 2 * plan.places <= plan.trials
+        return FinalMissing.ATTEMPTS_TOGETHER if several else FinalMissing.ORDER_UNKNOWN_IN_PART
     return None
 
 
@@ -148,10 +153,12 @@ def _failed_check(plan: TrialPlan, planned: int, ordered: Sequence[Trial]) -> Fi
 def _passes(
     plan: TrialPlan, planned: int, ordered: Sequence[Trial], later: Sequence[Outcome], alpha: Fraction
 ) -> Passes:
-    if _placed(ordered):
-        return final(sequence(ordered, planned, plan.others), planned, later, alpha)
     outcomes = [trial.outcome for trial in ordered]
     passed, failed, stopped = (outcomes.count(outcome) for outcome in (True, False, None))
+    if planned > MOST_TRIALS:
+        return Passes(passed, planned - failed, planned).grown(later)
+    if _placed(ordered):
+        return final(sequence(ordered, planned, plan.others), planned, later, alpha)
     return final_without_order(passed, failed, planned, plan.concurrency or 1, stopped, alpha).grown(later)
 
 

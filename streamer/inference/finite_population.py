@@ -27,7 +27,7 @@ from itertools import pairwise
 from math import comb, lgamma, log
 
 from streamer.stats.errors import StatsError
-from streamer.stats.exact_sum import quotient
+from streamer.stats.rounding import quotient
 
 ALPHA = Fraction(1, 20)
 """Chance that an interval ever misses, exact. Everything that is published has the level 95 %."""

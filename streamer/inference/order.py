@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
-from hashlib import sha256
 from itertools import groupby, pairwise
 from math import inf
 from typing import NamedTuple
 
 from streamer.inference.finite_population import Outcome
+from streamer.inference.shuffle import digest
 
 
 class OrderKind(StrEnum):
@@ -59,26 +59,6 @@ class Trial(NamedTuple):
     place: int | None = None
 
 
-def hash_shuffled(tasks: Iterable[str], seed: str) -> list[str]:
-    """The tasks in a random order that everybody with the same seed gets.
-
-    Sorted by the sha256 of the seed and the task. A task that stands in the list several times is shuffled as
-    several trials. The order of the input does not matter. A task more or less leaves the order of the others
-    as it is.
-
-    Args:
-        tasks: names.
-        seed: any text that was not picked by its result, as the run's name.
-
-    >>> hash_shuffled(["a", "b", "c", "d", "e"], seed="nightly")
-    ['e', 'a', 'c', 'b', 'd']
-    >>> hash_shuffled(["e", "c", "d", "b"], seed="nightly")
-    ['e', 'c', 'b', 'd']
-    """
-    copies = ((task, copy) for task, count in Counter(tasks).items() for copy in range(count))
-    return [task for task, _ in sorted(copies, key=lambda trial: _digest(seed, trial[0], str(trial[1])))]
-
-
 def in_order(run: str, trials: Iterable[Trial]) -> list[Trial]:
     """The trials by their place; those without one come last.
 
@@ -92,7 +72,7 @@ def in_order(run: str, trials: Iterable[Trial]) -> list[Trial]:
     times = Counter(trial.place for trial in ordered)
     if len(times) < len(ordered):
         ordered.sort(
-            key=lambda trial: (_place(trial), _digest(run, trial.slot) if times[trial.place] > 1 else b"")
+            key=lambda trial: (_place(trial), digest(run, trial.slot) if times[trial.place] > 1 else b"")
         )
     return ordered
 
@@ -152,7 +132,3 @@ def arrangement(tasks: Sequence[str]) -> Arrangement:
 
 def _place(trial: Trial) -> float:
     return inf if trial.place is None else trial.place
-
-
-def _digest(*parts: str) -> bytes:
-    return sha256("\0".join(parts).encode()).digest()

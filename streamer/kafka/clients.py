@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 
 from streamer.kafka.broker import telling_refusals
-from streamer.kafka.limits import REQUEST_MS
+from streamer.kafka.constants import REQUEST_MS
 from streamer.settings import Settings
 
 KafkaProducer: TypeAlias = AIOKafkaProducer

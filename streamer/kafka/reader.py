@@ -13,15 +13,15 @@ from typing import Any, Self, TypeAlias
 
 from aiokafka import TopicPartition
 
-from streamer.kafka.consumer import AIOKafkaConsumer
-from streamer.kafka.errors import TopicUnreadable
-from streamer.kafka.limits import (
+from streamer.kafka.constants import (
     FETCH_WAIT_MS,
     MAX_MESSAGE_BYTES,
     PATIENCE_SECONDS,
     REQUEST_MS,
     SHORT_WAIT_MS,
 )
+from streamer.kafka.consumer import AIOKafkaConsumer
+from streamer.kafka.errors import TopicUnreadable
 from streamer.settings import Settings
 
 ConsumerRecord: TypeAlias = Any

@@ -18,8 +18,8 @@ from typing import Any, Self
 
 from streamer.kafka.broker import telling_refusals
 from streamer.kafka.clients import KafkaProducer, producer
+from streamer.kafka.constants import MAX_MESSAGE_BYTES
 from streamer.kafka.errors import KafkaError, TopicMissing
-from streamer.kafka.limits import MAX_MESSAGE_BYTES
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of_key
 from streamer.schemas.canonical import canonical_json

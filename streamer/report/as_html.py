@@ -20,6 +20,7 @@ from streamer.report.data import Json, RunData
 from streamer.schemas.canonical import canonical_json
 from streamer.schemas.summaries import RunSummary
 from streamer.text import dollars, percent, shown, visible
+from streamer.views.columns import Column
 from streamer.views.eta import eta_of
 from streamer.views.tables import (
     Table,
@@ -115,9 +116,7 @@ def _more(data: RunData) -> Iterable[str]:
 
 def _card(table: Table, note: str = "") -> str:
     title, note = escape(table.title), note or table.note
-    heads = "".join(
-        f'<th scope="col"{_number(at, table)}>{escape(head)}</th>' for at, head in enumerate(table.columns)
-    )
+    heads = "".join(f'<th scope="col"{_number(c)}>{escape(c.title)}</th>' for c in table.columns)
     rows = "".join(f"<tr>{''.join(_cells(row, table))}</tr>" for row in table.rows)
     empty = "" if table.rows else '<p class="empty">Nothing yet.</p>'
     return (
@@ -128,15 +127,14 @@ def _card(table: Table, note: str = "") -> str:
     )
 
 
-def _cells(row: Sequence[object], table: Table) -> Iterable[str]:
-    for at, value in enumerate(row):
-        named = at < table.names and isinstance(value, str)
-        content = _name(value) if named else _text(shown(value))
-        yield f'<th scope="row">{content}</th>' if at == 0 else f"<td{_number(at, table)}>{content}</td>"
+def _cells(row: Sequence[str], table: Table) -> Iterable[str]:
+    for at, (column, value) in enumerate(zip(table.columns, row, strict=True)):
+        content = _name(value) if column.named else _text(value)
+        yield f'<th scope="row">{content}</th>' if at == 0 else f"<td{_number(column)}>{content}</td>"
 
 
-def _number(at: int, table: Table) -> str:
-    return "" if at < table.names else ' class="number"'
+def _number(column: Column) -> str:
+    return "" if column.left else ' class="number"'
 
 
 def _name(value: object) -> str:

@@ -10,6 +10,7 @@ import re
 
 from streamer.report.data import RunData
 from streamer.text import UNSEEN, shown, visible
+from streamer.views.columns import Column
 from streamer.views.tables import (
     Table,
     about,
@@ -43,13 +44,13 @@ def as_markdown(data: RunData) -> bytes:
 def _table(table: Table) -> list[str]:
     if not table.rows:
         return []
-    borders = [":--" if at < table.names else "--:" for at in range(len(table.columns))]
+    borders = [":--" if column.left else "--:" for column in table.columns]
     return [
         f"### {table.title}",
         "",
-        _line(list(table.columns)),
+        _line(table.heads),
         _line(borders),
-        *(_line([_cell(value, at < table.names) for at, value in enumerate(row)]) for row in table.rows),
+        *(_line([_cell(*cell) for cell in zip(table.columns, row, strict=True)]) for row in table.rows),
         *(["", text(table.note)] if table.note else []),
         "",
     ]
@@ -59,8 +60,8 @@ def _line(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _cell(value: object, named: bool) -> str:
-    return name(value) if named and value is not None else text(value)
+def _cell(column: Column, value: str) -> str:
+    return name(value) if column.named and value != UNSEEN else text(value)
 
 
 def name(value: object) -> str:

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 from streamer.web import STATIC
+from streamer.web.boards_module import boards_module
 
 OURS = Path(__file__).with_name("static")
 
@@ -23,7 +24,7 @@ def script(entry: Path) -> str:
     Raises:
         ValueError: a module does what is not understood.
     """
-    modules: dict[str, str] = {}
+    modules: dict[str, str] = {"boards": _as_function("boards", boards_module())}
     _add(entry, modules)
     return '"use strict";\n' + "\n".join(modules.values())
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_type_hints
 
 from streamer.schemas.events import Measurements
-from streamer.schemas.formulacode import FormulaCodePayload
+from streamer.schemas.formulacode import ADVANTAGES, FormulaCodePayload
 from streamer.schemas.scored_trial import ScoredTrial
 from streamer.views.trial_rows import outcome_of
 
@@ -90,15 +90,7 @@ COLUMNS: tuple[TrialColumn, ...] = (
     *_of_trial("number", "duration_seconds", unit="seconds"),
     *_of_measurements(),
     *_of_formulacode("number", "task_speedup", unit="ratio"),
-    *_of_formulacode(
-        "number",
-        "agent_advantage",
-        "agent_advantage_level1",
-        "agent_advantage_level2",
-        "agent_advantage_level3",
-        "agent_advantage_level4",
-        unit="difference of ratios",
-    ),
+    *_of_formulacode("number", *ADVANTAGES, unit="difference of ratios"),
     *_of_formulacode("integer", "num_benchmarks", "num_valid_benchmarks", "benchmarks_left_out"),
     *_of_formulacode("boolean", "fallback_to_baseline", "claimed", "pytest_failed", "snapshot_failed"),
     *_of_trial("integer", "revision"),

@@ -6,7 +6,14 @@ from streamer.score.formulacode.score import FormulaCodeScore, is_formulacode, m
 from streamer.score.infrastructure import INFRASTRUCTURE_FAILURES
 from streamer.score.made_with import made_with
 from streamer.score.prices import Price, PriceTable, PriceTableError
-from streamer.score.rules import NOP, ORACLE, GradingProfile, ScoringRules, UnknownProfile, grading_profile
+from streamer.score.scoring_rules import (
+    NOP,
+    ORACLE,
+    GradingProfile,
+    ScoringRules,
+    UnknownProfile,
+    grading_profile,
+)
 from streamer.score.trial import (
     Scored,
     cost_of_pass,

@@ -8,7 +8,7 @@ from functools import lru_cache
 from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.canonical import canonical_json, sha256_hex
 from streamer.score.prices import PriceTable
-from streamer.score.rules import PROFILES
+from streamer.score.scoring_rules import PROFILES
 
 DIGITS = 16
 """Hexadecimal digits of a fingerprint: short enough to read out, long enough never to meet its double."""

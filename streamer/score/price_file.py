@@ -52,7 +52,7 @@ class PriceTableError(ValueError):
 
 
 def read_price_file(text: str, source: str) -> tuple[Entry, ...]:
-    """Entries of a price table, in file order; `source` is that of entries that name none."""
+    """Entries of a price table, in file order; an entry that names no source is from `source`."""
     try:
         document = tomllib.loads(text, parse_float=Decimal)
     except (ValueError, ArithmeticError) as error:  # also numbers too long to read

@@ -31,7 +31,7 @@ class _Tariff:
 
     @classmethod
     def of(cls, price: Price) -> _Tariff:
-        """A cache price that nobody knows is the input price."""
+        """A price for computing; an unknown cache price is the input price."""
         cache_read = price.input if price.cache_read is None else price.cache_read
         cache_write = price.input if price.cache_write is None else price.cache_write
         rates = (price.input, price.output, cache_read, cache_write)
@@ -51,7 +51,7 @@ class PriceTable:
 
     @classmethod
     def default(cls) -> PriceTable:
-        """The specification's prices, then E5's, then those of genai-prices."""
+        """The specification's prices, then E5's, then the prices of genai-prices."""
         return cls()
 
     @classmethod
@@ -71,7 +71,7 @@ class PriceTable:
         return sha256_hex(canonical_json([named, genai_prices_version()]))
 
     def price(self, model: str) -> Price | None:
-        """Price of a model in USD per token, exact; None if nobody knows it.
+        """Price of a model in USD per token, exact; None if no table has it.
 
         >>> price = PriceTable.default().price("anthropic/claude-opus-4-5-20251101")
         >>> float(price.input), float(price.output), price.source
@@ -84,7 +84,7 @@ class PriceTable:
             return price
 
     def origin(self, model: str) -> Origin | None:
-        """Which table the price of a model is from; None if nobody knows it.
+        """Which table the price of a model is from; None if no table has it.
 
         >>> PriceTable.default().origin("gpt-4o"), PriceTable.default().origin("a-model-without-price")
         ('built-in', None)
@@ -99,7 +99,7 @@ class PriceTable:
     def entries(self) -> tuple[Entry, ...]:
         """What the user's table and ours hold, the user's first, each with the price that applies.
 
-        Left out: those of ours that the user's replace, and all of genai-prices.
+        Our entries that the user's replace are left out, and all of genai-prices.
         """
         taken = {name for entry in self._user for name in entry.names}
         ours = (entry for entry in _default_entries() if not taken.issuperset(entry.names))

@@ -17,7 +17,7 @@ from streamer.schemas.summary_fields import CostSource, VerdictSource
 from streamer.score.formulacode.reverted import Entries, known_benchmarks, with_own
 from streamer.score.formulacode.score import FormulaCodeScore, formulacode_score, is_formulacode
 from streamer.score.infrastructure import is_infrastructure_failure
-from streamer.score.rules import NOP, ORACLE, ScoringRules
+from streamer.score.scoring_rules import NOP, ORACLE, ScoringRules
 
 NO_FAILURE = frozenset({None, "", "unset", "none"})
 """Failure modes of a trial that did not fail to end (G6)."""
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         Attributes:
             cache_read_tokens: as the event has it.
             cache_write_tokens: likewise.
-            awaited: the success is not final: nobody gave a verdict, or the planned oracle has no result yet.
+            awaited: the success is not final: a verdict is missing, or the planned oracle's result.
             formulacode: speedups, advantages and failure flags; None where neither the trial nor its group
                 carries any of FormulaCode's sections.
         """
@@ -92,7 +92,7 @@ class _Group:
     """What the scores of the sub-trials of one trial have in common.
 
     Attributes:
-        allowed_failures: tests that may fail, as many as the oracle's; None: none may, there is no oracle.
+        allowed_failures: how many tests may fail, as many as the oracle's; None: no oracle, no failures.
         with_formulacode: any sub-trial carries FormulaCode's sections.
     """
 
@@ -189,7 +189,7 @@ def _verdict(event: AnyTrial, success: bool) -> tuple[bool | None, VerdictSource
 def _changed_nothing(event: AnyTrial, success: bool) -> bool:
     """Whether the agent failed, so that it counts as one that changed nothing (R21); never nop (R4).
 
-    Measured benchmarks without tests, snapshot, verdict and failure mode stand: nobody says that it failed.
+    Measured benchmarks stand where tests, snapshot, verdict and failure mode are all missing.
     """
     if success or event.agent == NOP:
         return False

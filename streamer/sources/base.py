@@ -27,6 +27,7 @@ class ConvertOptions:
         model: name of the model where the files name none.
         trial_files_only: leave out trials that exist only in run-level files (crashed ones, H2).
         harness: "auto", or the name of the only connector to use.
+        declared: fields of the plan that the user declares; they replace those of the files.
     """
 
     run_id: str | None = None
@@ -34,6 +35,7 @@ class ConvertOptions:
     model: str | None = None
     trial_files_only: bool = False
     harness: str = AUTO
+    declared: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +51,10 @@ class Found:
     """One trial as its files tell it.
 
     Attributes:
-        path: the file it was read from.
-        event: a `trial_result` without `run_id`, and with a `shard` only where the harness does not number
-            repeats; may hold values that do not fit the schema.
+        path: the file it was read from; for a start the directory of the trial.
+        event: a `trial_result`, or a `trial_started` for a trial that has no result yet. Without `run_id`,
+            and with a `shard` only where the harness does not number repeats. May hold values that do not fit
+            the schema.
         from_run_file: it stands only in the run-level file.
         other_run: the run its own name claims, if that is not the run whose directory it lies in.
         nested: it lies deeper than the harness writes, as copies do.
@@ -132,6 +135,9 @@ class Source(Protocol):
         self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
     ) -> Iterator[Item]:
         """The trials of the run, without trials of runs nested in it, in a stable order.
+
+        A trial that has begun and has no result may be given as a `trial_started`, with the slot that its
+        result will fill. It is sent only where the run has no result in that slot.
 
         Args:
             path: what `detect` said yes to.

@@ -13,6 +13,8 @@ Decisions, for all harnesses alike:
   trial is left aside and reported: it belongs to a run that was not converted.
 - A name that is too long is cut and reported (:mod:`streamer.sources.names`).
 - A field that does not fit the schema is left out and reported; a file that cannot be read is reported.
+- A trial that has begun is sent as `trial_started`, unless its slot has a result or the run is a copy.
+- What the user declares of the plan replaces what the files say.
 """
 
 from __future__ import annotations
@@ -24,34 +26,23 @@ from typing import Any
 
 from streamer.schemas.canonical import canonical_json, sha256_hex
 from streamer.sources.base import ConvertOptions, Found, Unreadable
-from streamer.sources.discover import FoundRun, discover
+from streamer.sources.discover import FoundRun, discover, without_copies
+from streamer.sources.explanations import Explanation, explanation_of
 from streamer.sources.files import known
-from streamer.sources.fit import SLOT, fit_event
+from streamer.sources.fit import fit_event, slot_of
 from streamer.sources.names import with_short_names
 from streamer.sources.pool import pooled_finished, pooled_started
 from streamer.sources.registry import sources_for
 from streamer.sources.remarks import Remark, Remarks
+from streamer.sources.starts import STARTED
 
 _WHERE = frozenset({"run_id", "shard", "agent", "model"})
 """What a copy of a trial takes from the run that it lies in, rather than from its own file."""
 
-EXPLAINED = ("input_tokens", "output_tokens", "cost_usd", "trajectory_length")
-"""Fields that may come from the harness's result or from an agent's own logs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """Where the numbers of a sent trial come from that may come from several files.
-
-    Attributes:
-        path: the file that the trial was read from.
-        values: field to (value, file); (None, "") where the files say nothing.
-        hints: what files could not tell, and why.
-    """
-
-    path: Path
-    values: dict[str, tuple[Any, str]]
-    hints: tuple[str, ...]
+NOT_SHUFFLED = (
+    "run {}: its order is declared as shuffled, and its harness orders tasks by itself. Declare that only if "
+    "the harness was changed"
+)
 
 
 @dataclass
@@ -68,6 +59,7 @@ class ConvertReport:
         remarks: (id of a run, what) to what its files leave open.
         cut: (path, field, reason) of each name that was too long and is sent cut.
         explanations: one for each trial result sent, in their order.
+        starts: the directory of each start sent, in their order.
         notes: what the user should know besides.
     """
 
@@ -80,6 +72,7 @@ class ConvertReport:
     remarks: dict[tuple[str, str], Remarks] = field(default_factory=dict)
     cut: list[tuple[Path, str, str]] = field(default_factory=list)
     explanations: list[Explanation] = field(default_factory=list)
+    starts: list[Path] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
@@ -117,7 +110,7 @@ def convert_runs(
 def convert_part(
     run: FoundRun, part: Path, options: ConvertOptions, report: ConvertReport
 ) -> Iterator[dict[str, Any]]:
-    """Trial results in a part of one run, except those that only the whole could tell from copies."""
+    """Trials in a part of one run, except those that only the whole could tell from copies."""
     return _Conversion(options, report).part_events(run, part)
 
 
@@ -142,7 +135,7 @@ class _Conversion:
 
     def events(self, runs: Sequence[FoundRun]) -> Iterator[dict[str, Any]]:
         pooled = self._options.run_id is not None
-        whole = _without_copies(runs)
+        whole = without_copies(runs)
         if pooled and whole:
             yield from self._plan_event(whole[0], pooled_started([run.plan for run in whole]))
         doubtful: list[tuple[FoundRun, Found]] = []
@@ -159,6 +152,7 @@ class _Conversion:
         """Plan, trials and end of one run; nothing if all its trials are copies of others'."""
         _note_unreadable(self._report, run.plan.problems)
         trials: list[dict[str, Any]] = []
+        begun: list[Found] = []
         copies = 0
         for item in run.source.trials(run.path, run.plan, self._options):
             if not item.path.is_relative_to(run.only):
@@ -167,34 +161,54 @@ class _Conversion:
                 self._note_remark(run, item)
             elif isinstance(item, Unreadable):
                 _note_unreadable(self._report, [item])
+            elif item.event.get("type") == STARTED:
+                begun.append(item)
             elif item.other_run is not None:
                 doubtful.append((run, item))
             else:
                 sent = self._trial_event(run, item)
                 copies += sent is None
                 trials.extend([sent] if sent else [])
-        if not trials and (copies or not run.plan.tells_something):
+        if not trials and (copies or not (begun or run.plan.tells_something)):
             return
+        starts = [] if run.nested else list(self._start_events(run, begun))
         self._report.runs.extend([] if run.run_id in self._report.runs else [run.run_id])
-        if with_plan and run.plan.started:
-            yield from self._plan_event(run, run.plan.started)
-        yield from trials
+        if with_plan and (started := self._started(run)):
+            yield from self._plan_event(run, started)
+        yield from trials + starts
         if with_plan and run.plan.finished:
             yield from self._plan_event(run, run.plan.finished)
 
     def plan_events(self, run: FoundRun) -> Iterator[dict[str, Any]]:
-        for event in (run.plan.started, run.plan.finished):
+        for event in (self._started(run), run.plan.finished):
             yield from self._plan_event(run, event) if event else ()
+
+    def _started(self, run: FoundRun) -> dict[str, Any] | None:
+        """The run's plan; also for one whose files have none, if the user declares some of it."""
+        return run.plan.started or ({"type": "run_started"} if self._options.declared else None)
 
     def part_events(self, run: FoundRun, part: Path) -> Iterator[dict[str, Any]]:
         """Trials of a part that are no copies, whatever lies elsewhere."""
+        begun: list[Found] = []
         for item in run.source.trials(run.path, run.plan, self._options, part):
             if isinstance(item, Remark):
                 self._note_remark(run, item)
             elif isinstance(item, Unreadable):
                 _note_unreadable(self._report, [item])
+            elif item.event.get("type") == STARTED:
+                begun.append(item)
             elif item.other_run is None and not item.nested and (sent := self._trial_event(run, item)):
                 yield sent
+        yield from self._start_events(run, begun)
+
+    def _start_events(self, run: FoundRun, begun: Sequence[Found]) -> Iterator[dict[str, Any]]:
+        """The starts in slots without a result."""
+        for found in begun:
+            event = self._fit(found.path, self._addressed(run, found.event))
+            if event is not None and slot_of(event) not in self._slots:
+                self._slots.add(slot_of(event))
+                self._report.starts.append(found.path)
+                yield event
 
     def _doubtful_event(self, run: FoundRun, found: Found) -> Iterator[dict[str, Any]]:
         """A trial that names another run: sent after all others, if it is neither a copy nor a stray."""
@@ -213,7 +227,7 @@ class _Conversion:
         if event is None:
             return None
         content = self._content(run, found, event)
-        slot = tuple(event.get(name) for name in sorted(SLOT))
+        slot = slot_of(event)
         if found.replaced or content in self._sent or (found.partial and slot in self._slots):
             self._report.duplicates += not found.from_run_file
             return None
@@ -221,7 +235,7 @@ class _Conversion:
         self._slots.add(slot)
         self._report.trials += 1
         self._report.run_file_trials += found.from_run_file
-        self._report.explanations.append(_explanation(found, event))
+        self._report.explanations.append(explanation_of(found, event))
         return event
 
     def _note_remark(self, run: FoundRun, remark: Remark) -> None:
@@ -231,7 +245,11 @@ class _Conversion:
         remarks.details[remark.detail] += 1
 
     def _plan_event(self, run: FoundRun, event: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        fitted = self._fit(run.path, {"run_id": self._options.run_id or run.run_id, **event})
+        declared = self._options.declared if event["type"] == "run_started" else {}
+        if declared.get("order_kind") == "shuffled" and event.get("order_kind") == "chosen":
+            self._report.notes.append(NOT_SHUFFLED.format(run.run_id))
+        address = {"run_id": self._options.run_id or run.run_id}
+        fitted = self._fit(run.path, {**address, **event, **declared})
         yield from [fitted] if fitted else []
 
     def _addressed(self, run: FoundRun, event: dict[str, Any]) -> dict[str, Any]:
@@ -262,22 +280,3 @@ class _Conversion:
             event = fit_event(with_short_names(self._addressed(run, known(own)))[0])[0] or {}
         ignored = {"revision"} | (_WHERE if "trial_id" in event else frozenset())
         return sha256_hex(canonical_json({k: value for k, value in event.items() if k not in ignored}))
-
-
-def _explanation(found: Found, event: dict[str, Any]) -> Explanation:
-    values = {
-        name: (event[name], found.origins.get(name, found.path.name)) if name in event else (None, "")
-        for name in EXPLAINED
-    }
-    return Explanation(found.path, values, found.hints)
-
-
-def _without_copies(runs: Sequence[FoundRun]) -> list[FoundRun]:
-    """The first of each group of runs with one id or with a harness id in common; none that is nested."""
-    kept: dict[str, FoundRun] = {}
-    uuids: set[str] = set()
-    for run in runs:
-        if not run.nested and not uuids & run.plan.uuids:
-            kept.setdefault(run.run_id, run)
-            uuids |= run.plan.uuids
-    return list(kept.values())

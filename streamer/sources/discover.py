@@ -91,6 +91,17 @@ def outermost_run(
     return None
 
 
+def without_copies(runs: Sequence[FoundRun]) -> list[FoundRun]:
+    """The first of each group of runs with one id or with a harness id in common; none that is nested."""
+    kept: dict[str, FoundRun] = {}
+    uuids: set[str] = set()
+    for run in runs:
+        if not run.nested and not uuids & run.plan.uuids:
+            kept.setdefault(run.run_id, run)
+            uuids |= run.plan.uuids
+    return list(kept.values())
+
+
 def _runs_of(
     root: Path, sources: Sequence[Source], problems: list[Unreadable]
 ) -> Iterator[tuple[Source, Path, bool]]:

@@ -77,6 +77,7 @@ class FcEval:
         yield from run.merged_files()
         if not options.trial_files_only and within is None:
             yield from run.run_file()
+        yield from run.starts()
 
     def part(self, run: Path, changed: Path) -> Path | None:
         return part_of_run(run, changed)

@@ -56,6 +56,13 @@ class Roster:
         self.agents.setdefault(position, agent)
         return agent
 
+    def agent_at(self, where: TrialName) -> ConfiguredAgent | None:
+        """The agent of a trial without a result; None where no file names it, or several share the trial."""
+        if where.agent_index is None:
+            return None if self.is_multi else self.agents.get(1)
+        agent = self.agents.get(where.agent_index)
+        return agent if agent is not None and named_so(agent, where.label) else None
+
     def _learn(self, run_file: Path, own_names: Collection[str]) -> None:
         """Learn the agents from the run-level file. A merged trial lists all agents, the last one's last."""
         try:

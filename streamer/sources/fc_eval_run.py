@@ -23,6 +23,7 @@ from streamer.sources.fc_eval_layout import (
 from streamer.sources.fc_eval_merged import Merged
 from streamer.sources.fc_eval_payload import left_open, payload_of, trajectory_length
 from streamer.sources.fc_eval_roster import Roster, last_position
+from streamer.sources.fc_eval_starts import starts_of
 from streamer.sources.files import (
     FileError,
     clean_name,
@@ -43,6 +44,7 @@ from streamer.sources.terminal_bench_layout import (
     depth,
     has_own_file,
     run_file_results,
+    trials_begun,
 )
 
 NAME = "fc-eval"
@@ -164,6 +166,11 @@ class RunReading:
                     yield from self._run_file_entry(file, result)
             else:
                 yield Unreadable(file, f"results[{number}]: {_NO_TASK}")
+
+    def starts(self) -> Iterator[Item]:
+        """Agents that have begun and have no result of their own."""
+        begun = trials_begun(self._path, self._within)
+        return starts_of(begun, self._own_names, self._roster, self._options)
 
     @property
     def _run_file(self) -> Path:

@@ -119,6 +119,11 @@ def mtime_ns(path: Path) -> int:
         return 0
 
 
+def first_written_ns(*paths: Path) -> int:
+    """The earliest time of the last write among paths, in Unix nanoseconds; 0 if all are gone."""
+    return min(filter(None, map(mtime_ns, paths)), default=0)
+
+
 def time_of(value: Any) -> datetime | None:
     """A time with zone from ISO 8601 text, else None."""
     try:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 from pydantic import ValidationError
 
 from streamer.schemas.events import EVENT
+from streamer.schemas.identity import UNKNOWN
 from streamer.schemas.limits import MAX_RECORD_BYTES
 
 SLOT = frozenset({"type", "run_id", "shard", "task_id", "attempt", "agent", "model", "tier", "subtest"})
 """Fields that say what an event is about: without one of them it would be about something else (R17)."""
+
+_DEFAULTS = {"shard": "", "attempt": 1, "agent": UNKNOWN, "model": UNKNOWN}
 
 ROOM_BYTES = MAX_RECORD_BYTES - 1024
 """Size of an event as it is made here: it may yet get a longer revision."""
@@ -36,6 +40,15 @@ def fit_event(event: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, s
     kept = {name: value for name, value in kept.items() if name not in misfits}
     misfits.update(_too_large(kept))
     return {name: value for name, value in kept.items() if name not in misfits}, misfits
+
+
+def slot_of(event: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The slot that an event is about, to compare: a field that is left out is as one with its default.
+
+    >>> slot_of({"task_id": "t"}) == slot_of({"task_id": "t", "shard": "", "attempt": 1})
+    True
+    """
+    return tuple(event.get(name, _DEFAULTS.get(name)) for name in sorted(SLOT - {"type"}))
 
 
 def _too_large(event: dict[str, Any]) -> dict[str, str]:

@@ -42,8 +42,10 @@ from streamer.sources.harbor_layout import (
     is_job,
     labels,
     planned_trials,
+    queue_of_each,
     with_zone,
 )
+from streamer.sources.harbor_starts import start_in
 from streamer.sources.harbor_trajectory import TRAJECTORY, steps_of, trajectory_length
 
 PASSED = 1
@@ -71,7 +73,7 @@ class Harbor:
         result = read_optional(path / RESULT, plan.problems)
         plan.aliases = frozenset(filter(None, [text(config.get("job_name"))])) - {plan.run_id}
         plan.uuids = frozenset(filter(None, [text(result.get("id"))]))
-        plan.started = self._started(path, config, lock)
+        plan.started = self._started(path, config, lock, plan.problems)
         finished_at = text(result.get("finished_at"))
         if finished_at:
             plan.finished = known(
@@ -84,7 +86,9 @@ class Harbor:
             )
         return plan
 
-    def _started(self, path: Path, config: dict[str, Any], lock: dict[str, Any]) -> dict[str, Any]:
+    def _started(
+        self, path: Path, config: dict[str, Any], lock: dict[str, Any], problems: list[Unreadable]
+    ) -> dict[str, Any]:
         planned = planned_trials(lock)
         agents = [(name, model) for name, model, _ in planned] or configured_agents(config)
         benchmark, version = _benchmark(config)
@@ -96,6 +100,9 @@ class Harbor:
                 "started_at": lock.get("created_at"),
                 "tasks": list(dict.fromkeys(task for *_, task in planned if task)) or None,
                 "attempts": attempts(planned) if planned else config.get("n_attempts"),
+                "order": queue_of_each(planned),
+                "concurrency": lock.get("n_concurrent_trials") or config.get("n_concurrent_trials"),
+                "plan_complete": bool(planned) and not problems,
                 "agent_models": labels(agents),
                 "benchmark": benchmark,
                 "benchmark_version": version,
@@ -107,7 +114,10 @@ class Harbor:
     ) -> Iterator[Found | Unreadable]:
         for directory in [within] if within else subdirectories(path):
             file = directory / RESULT
-            if self.skip(directory) or not is_file(file):
+            if self.skip(directory):
+                continue
+            if not is_file(file):
+                yield from start_in(path, directory, options)
                 continue
             try:
                 result = read_object(file)

@@ -70,19 +70,15 @@ def is_trial(path: Path) -> bool:
     """Whether a directory is a trial's."""
     if is_file(path / TRIAL_LOG):
         return is_file(path / CONFIG) or is_file(path / RESULT)
-    return any("trial_name" in _peek(path / name) for name in (CONFIG, RESULT) if is_file(path / name))
+    return any("trial_name" in peek(path / name) for name in (CONFIG, RESULT) if is_file(path / name))
 
 
 def _is_of_a_job(file: Path) -> bool:
-    keys = {
-        CONFIG: {"job_name"},
-        LOCK: {"trials", "n_concurrent_trials"},
-        RESULT: {"n_total_trials", "stats"},
-    }
-    return keys[file.name] <= _peek(file).keys()
+    return _JOB_KEYS[file.name] <= peek(file).keys()
 
 
-def _peek(file: Path) -> dict[str, Any]:
+def peek(file: Path) -> dict[str, Any]:
+    """The object in a file; empty if there is none that can be read."""
     try:
         return read_object(file)
     except FileError:
@@ -94,17 +90,17 @@ def planned_trials(lock: Mapping[str, Any]) -> list[Planned]:
     trials = lock.get("trials")
     entries = [entry for entry in trials if isinstance(entry, dict)] if isinstance(trials, list) else []
     return [
-        (*_agent_of(part(entry, "agent")), text(part(entry, "task").get("name")) or "") for entry in entries
+        (*agent_of(part(entry, "agent")), text(part(entry, "task").get("name")) or "") for entry in entries
     ]
 
 
 def configured_agents(config: Mapping[str, Any]) -> list[tuple[str | None, str | None]]:
     """Agent and model of each agent that the job's config names."""
     agents = config.get("agents")
-    return [_agent_of(a) for a in agents if isinstance(a, dict)] if isinstance(agents, list) else []
+    return [agent_of(a) for a in agents if isinstance(a, dict)] if isinstance(agents, list) else []
 
 
-def _agent_of(agent: Mapping[str, Any]) -> tuple[str | None, str | None]:
+def agent_of(agent: Mapping[str, Any]) -> tuple[str | None, str | None]:
     """Name and model; no name if the agent is given as code, which alone knows its name (`AgentFactory`)."""
     name = text(agent.get("name"))
     return (None if name and ":" in name else name), text(agent.get("model_name"))
@@ -126,6 +122,22 @@ def attempts(planned: list[Planned]) -> int | None:
     tasks, agents = {task for *_, task in planned}, {(name, model) for name, model, _ in planned}
     even = len(counts) == len(tasks) * len(agents) and len(set(counts.values())) == 1
     return counts[planned[0]] if even else None
+
+
+def queue_of_each(planned: list[Planned]) -> list[str] | None:
+    """The tasks in the order in which each agent starts them; None if that differs, or a task has no name.
+
+    A job runs rounds: each attempt takes all tasks in the same order. So a task stands here once for each
+    attempt.
+
+    >>> queue_of_each([("a", "m", "t2"), ("b", "m", "t2"), ("a", "m", "t1"), ("b", "m", "t1")])
+    ['t2', 't1']
+    """
+    queues: dict[tuple[str | None, str | None], list[str]] = {}
+    for name, model, task in planned:
+        queues.setdefault((name, model), []).append(task)
+    first = next(iter(queues.values()), [])
+    return first if all(first) and all(queue == first for queue in queues.values()) and first else None
 
 
 def with_zone(local: Any, same_moment_local: Any, same_moment: Any) -> str | None:

@@ -28,6 +28,8 @@ def pooled_started(plans: Sequence[RunPlan]) -> dict[str, Any]:
             "attempts": _attempts(started, tasks, labels),
             "agent_models": labels,
             "tiers": _union(started, "tiers"),
+            "order_kind": "chosen" if any(one.get("order_kind") == "chosen" for one in started) else None,
+            "plan_complete": _complete([one.get("plan_complete") for one in started]),
             **shared,
         }
     )
@@ -69,6 +71,11 @@ def _attempts(
             totals.update(dict.fromkeys(((label, task) for task in one["tasks"]), one["attempts"]))
     combinations = [(label, task) for label in labels for task in tasks]
     return totals[combinations[0]] if _agree([totals[c] for c in combinations]) else None
+
+
+def _complete(each: Sequence[bool | None]) -> bool | None:
+    """Whether all runs know their plan; None if none of them says it."""
+    return None if all(one is None for one in each) else all(one is not False for one in each)
 
 
 def _agree(values: Sequence[Any]) -> bool:

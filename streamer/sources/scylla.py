@@ -19,6 +19,7 @@ from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable
 from streamer.sources.files import (
     FileError,
     clean_name,
+    exists,
     is_directory,
     is_file,
     known,
@@ -32,6 +33,7 @@ from streamer.sources.files import (
     time_of,
     walk,
 )
+from streamer.sources.starts import start_of
 
 RESULT = "run_result.json"
 CONFIG = Path("config", "experiment.json")
@@ -71,6 +73,7 @@ class Scylla:
         plan.model = models[0] if len(models) == 1 else None
         labels = [agent_model_label(plan.agent, model_for_reporting(model)) for model in models]
         tiers = [tier for tier in _list(config, "tiers_to_run") if text(tier)]
+        has_one_subtest = bool(tiers) and config.get("max_subtests") == 1
         plan.started = known(
             {
                 "type": "run_started",
@@ -81,7 +84,8 @@ class Scylla:
                 "attempts": config.get("runs_per_subtest"),
                 "agent_models": labels or None,
                 "tiers": tiers or None,
-                "subtests": dict.fromkeys(tiers, 1) if tiers and config.get("max_subtests") == 1 else None,
+                "subtests": dict.fromkeys(tiers, 1) if has_one_subtest else None,
+                "plan_complete": (has_one_subtest or not tiers) and not plan.problems if config else None,
             }
         )
         if checkpoint.get("status") == COMPLETED:
@@ -99,7 +103,8 @@ class Scylla:
         self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
     ) -> Iterator[Found | Unreadable]:
         task_id = _task(path, read_optional(path / CONFIG, []))
-        files = [d / RESULT for d in walk(within or path, self.skip) if is_file(d / RESULT)]
+        homes = list(walk(within or path, self.skip))
+        files = [home / RESULT for home in homes if is_file(home / RESULT)]
         completed: set[tuple[str, ...]] = set()
         for file in sorted(files, key=lambda file: (_in_progress(path, file), file)):
             place = _place(path, file)
@@ -116,6 +121,8 @@ class Scylla:
             yield from problems
             yield Found(file, event, replaced=_in_progress(path, file) and place in completed)
             completed.add(place)
+        for home in homes:
+            yield from _start(path, home, task_id, plan)
 
     def part(self, run: Path, changed: Path) -> Path | None:
         """The directory of the trial; for a path above it the whole run."""
@@ -180,6 +187,23 @@ def _times(trial: Path, problems: list[Unreadable]) -> tuple[str | None, str | N
         except OverflowError:
             started_at = None
     return started_at, judge.get("measured_at") or agent.get("measured_at")
+
+
+def _start(run: Path, trial: Path, task_id: str, plan: RunPlan) -> Iterator[Found]:
+    """The start of a trial without a result, if its files name the slot that the result will fill."""
+    place, model = _place(run, trial / RESULT), plan.model or _model_of(trial)
+    if place is None or model is None or exists(trial / RESULT):
+        return
+    tier, subtest, number = place
+    slot = {
+        "task_id": task_id,
+        "attempt": int(number),
+        "agent": plan.agent,
+        "model": model,
+        "tier": tier,
+        "subtest": subtest,
+    }
+    yield start_of(trial, slot, trial, trial / "agent", started_at=_times(trial, [])[0])
 
 
 def _failure_mode(exit_code: Any) -> str | None:

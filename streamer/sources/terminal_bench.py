@@ -26,6 +26,7 @@ from streamer.sources.files import (
     read_optional,
     text,
 )
+from streamer.sources.starts import start_of
 from streamer.sources.terminal_bench_layout import (
     FC_EVAL_LOCK,
     LOCK,
@@ -38,10 +39,14 @@ from streamer.sources.terminal_bench_layout import (
     has_own_file,
     is_run_file,
     is_run_place,
+    made_first,
     part_of_run,
     run_file_results,
     run_name,
+    sorts_by_duration,
+    task_by_task,
     trial_files,
+    trials_begun,
 )
 
 
@@ -137,6 +142,13 @@ class TerminalBench:
                 own=told.own,
                 hints=told.problems,
             )
+        for directory in trials_begun(run, within):
+            task_id = clean_name(directory.parent)
+            attempt, named = attempt_and_run(task_id, clean_name(directory))
+            if named is None or named in own_names:
+                agent, model = plan.agent or UNKNOWN, plan.model or UNKNOWN
+                slot = {"task_id": task_id, "attempt": attempt, "agent": agent, "model": model}
+                yield start_of(directory, slot, *made_first(directory))
 
     def _trials_of_run_file(
         self, path: Path, plan: RunPlan, seen: set[_Identity], *, alone: bool = False
@@ -218,8 +230,9 @@ class _Trial(NamedTuple):
 def _run_started(
     lock: dict[str, Any], metadata: dict[str, Any], plan: RunPlan, revision: int
 ) -> dict[str, Any]:
-    dataset = part(lock, "dataset")
+    dataset, config = part(lock, "dataset"), part(lock, "run_config")
     tasks = dataset.get("task_ids") or metadata.get("task_ids") or metadata.get("dataset_size")
+    attempts = config.get("n_attempts") or metadata.get("n_attempts")
     label = agent_model_label(plan.agent, model_for_reporting(plan.model or UNKNOWN)) if plan.agent else None
     return known(
         {
@@ -228,7 +241,11 @@ def _run_started(
             "revision": revision,
             "started_at": metadata.get("start_time") or lock.get("created_at"),
             "tasks": tasks,
-            "attempts": part(lock, "run_config").get("n_attempts") or metadata.get("n_attempts"),
+            "attempts": attempts,
+            "order": task_by_task(tasks, attempts),
+            "order_kind": "chosen" if sorts_by_duration(lock) else None,
+            "concurrency": config.get("n_concurrent_trials") or metadata.get("n_concurrent_trials"),
+            "plan_complete": bool(tasks) and not plan.problems if lock or metadata or plan.problems else None,
             "agent_models": [label] if label else None,
             "benchmark": dataset.get("name") or metadata.get("dataset_name"),
             "benchmark_version": dataset.get("version") or metadata.get("dataset_version"),

@@ -9,18 +9,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from streamer.schemas.limits import MAX_PLANNED_ATTEMPTS
 from streamer.sources.files import (
     FileError,
     clean_name,
+    exists,
     is_directory,
     is_file,
+    part,
     read_json,
     read_object,
     subdirectories,
+    text,
     walk,
 )
 
@@ -30,6 +34,9 @@ LOCK = "tb.lock"
 FC_EVAL_LOCK = "fc.lock"
 MARKERS = (METADATA, LOCK, FC_EVAL_LOCK)
 LOG_DIRECTORIES = frozenset({"sessions", "panes", "agent-logs"})
+SORTS_SINCE = (0, 2, 13)
+"""The oldest version of terminal-bench that is known to sort tasks by their expected duration."""
+
 TRIAL_DEPTH = 2
 """Directories between a run and its trials: the task's and the trial's own."""
 
@@ -137,6 +144,23 @@ def trial_files(run: Path, within: Path | None = None) -> Iterator[Path]:
             yield directory / RESULTS
 
 
+def trials_begun(run: Path, within: Path | None = None) -> Iterator[Path]:
+    """Directories of trials and of sub-trials that have no result of their own, in their proper place.
+
+    `within`: only those in this directory of a task.
+    """
+    for task in [within] if within else subdirectories(run):
+        if not is_run_directory(task):
+            for trial in subdirectories(task):
+                if _is_trial_directory(trial) and not exists(trial / RESULTS):
+                    yield trial
+
+
+def made_first(trial: Path) -> Iterator[Path]:
+    """The directories that the harness makes at the start of a trial."""
+    return (trial / name for name in ("", *sorted(LOG_DIRECTORIES)))
+
+
 def part_of_run(run: Path, changed: Path) -> Path | None:
     """The task's directory that a path in a run lies in or is, or the run's results; None for other files."""
     names = changed.relative_to(run).parts
@@ -150,6 +174,37 @@ def part_of_run(run: Path, changed: Path) -> Path | None:
 def has_own_file(run: Path, task_id: str, trial_name: str | None) -> bool:
     """Whether a trial that the run-level file names has a result of its own in its place."""
     return trial_name is not None and is_file(run / task_id / trial_name / RESULTS)
+
+
+def task_by_task(tasks: Any, attempts: Any) -> list[Any] | None:
+    """The order of a run's queue: all attempts at a task, then the next task; None if the tasks are unnamed.
+
+    >>> task_by_task(["b", "a"], 2), task_by_task(["b", "a"], 1), task_by_task(80, 1)
+    ([['b', 1], ['b', 2], ['a', 1], ['a', 2]], ['b', 'a'], None)
+    """
+    if (
+        not isinstance(tasks, list)
+        or not isinstance(attempts, int)
+        or not 1 <= attempts <= MAX_PLANNED_ATTEMPTS
+    ):
+        return None
+    if attempts == 1:
+        return tasks
+    return [[task, attempt] for task in tasks for attempt in range(1, attempts + 1)]
+
+
+def sorts_by_duration(lock: Mapping[str, Any]) -> bool:
+    """Whether the harness that wrote a lock starts the tasks with the longest expected duration first.
+
+    fc-eval does, and terminal-bench from 0.2.13 on at the latest (`Dataset.sort_by_duration`). No option or
+    list of tasks changes that. Earlier versions are not known.
+    """
+    harness = part(lock, "harness")
+    if harness.get("package") == "fc-eval":
+        return True
+    numbers = re.match(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})", text(harness.get("version")) or "")
+    is_known = numbers is not None and tuple(map(int, numbers.groups())) >= SORTS_SINCE
+    return harness.get("package") == "terminal-bench" and is_known
 
 
 def depth(run: Path, file: Path) -> int:

@@ -15,8 +15,8 @@ from streamer.stats.held import FewValues, Held, Values, ZerosAndOnes
 class Distribution:
     """Median, mean, mode, minimum, maximum, standard deviation and count of one metric of one group.
 
-    Infinite values have their place in the order and can be the mode, but enter no sum: they are counted
-    apart, the mean is then infinite (NaN between inf and -inf) and the standard deviation unknown (R14,
+    Infinite values have their place in the order and can be the mode. They enter no sum and are counted
+    apart: the mean is then infinite, NaN between inf and -inf, and the standard deviation is unknown (R14,
     R18, S9). NaN enters nothing, not even `count`; `nans` tells how many there were. -0.0 counts as 0.0.
 
     >>> cost = Distribution()
@@ -99,7 +99,7 @@ class Distribution:
         self.withdraw(values + [nan] * sum(other.nans for other in others))
 
     def total(self) -> float:
-        """The sum, correctly rounded; 0.0 of nothing; infinite or NaN with infinite values."""
+        """The sum, correctly rounded: 0.0 of nothing, infinite or NaN with infinite values."""
         if self._total is None:
             self._total = self._held.finite.total() + self._infinities()
         return self._total
@@ -109,7 +109,7 @@ class Distribution:
         return self._held.finite.total_over(parts) + self._infinities()
 
     def mean(self) -> float | None:
-        """The mean, correctly rounded; None of nothing; infinite or NaN with infinite values."""
+        """The mean, correctly rounded: None of nothing, infinite or NaN with infinite values."""
         return self._infinities() or self._held.finite.mean()
 
     def median(self) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import frexp, inf, isfinite, isqrt
+from math import frexp, inf, isfinite
 from operator import mul
 from typing import TypeGuard
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from streamer.schemas.canonical import JsonNumber, json_number
 from streamer.stats.digits import MANY, MOST_BITS, Digits
 from streamer.stats.errors import StatsError
+from streamer.stats.rounding import quotient, root_of_quotient
 
 _PORTION = 4096
 """So many values are split in digits at once; where they lie too far apart, so many go one by one."""
@@ -21,20 +22,20 @@ _PORTION = 4096
 _WHOLE = 2**53
 """Up to that, floats hold every integer."""
 
-_ROOT_BITS = 2 * 53 + 3
-"""Bits of the radicand that leave the integer root two bits more than a float holds."""
-
 
 class ExactSum:
     """Sum and sum of squares of finite floats, as integers over a common power of two (R18).
 
-    Every finite float is an integer over a power of two, so both sums are exact, adding and removing are
-    inverse to the last bit, and one correctly rounded division at the end gives the answer. The common
-    power is the greatest that any value, or any column that values came with, has needed so far: it grows
-    when a finer one comes and starts again at 1 when the last value leaves.
+    Every finite float is an integer over a power of two, so both sums are exact. Adding and removing are
+    inverse to the last bit. One correctly rounded division at the end gives the answer. The common power
+    is the greatest that any value so far has needed, or any column that values came with. It grows when
+    a finer one comes, and starts again at 1 when the last value leaves.
 
-    mean = S / n; variance = (n Q - S^2) / (n (n - ddof)); std_dev = its root, where S is the sum and Q the
-    sum of squares. ddof 0 is the population's, 1 the sample's.
+    With the sum S and the sum of squares Q of n values:
+
+    - mean = S / n
+    - variance = (n Q - S^2) / (n (n - ddof)); ddof is 0 for a population, 1 for a sample
+    - std_dev = the root of the variance
 
     >>> total = ExactSum()
     >>> for value in (0.1, 0.2, 0.3, 1e300, -1e300):
@@ -176,7 +177,7 @@ class ExactSum:
             self._reset()
 
     def total(self) -> float:
-        """The sum, correctly rounded; 0.0 of nothing; infinite beyond the range of floats."""
+        """The sum, correctly rounded: 0.0 of nothing, infinite beyond the range of floats."""
         return quotient(self._sum, 1 << self._shift)
 
     def fractions(self) -> tuple[Fraction, Fraction]:
@@ -265,35 +266,3 @@ class ExactSum:
 def _are_whole(values: Sequence[float]) -> TypeGuard[Sequence[int]]:
     """Whether they are integers, and such as floats hold exactly."""
     return set(map(type, values)) == {int} and min(values) >= -_WHOLE and max(values) <= _WHOLE
-
-
-def quotient(numerator: int, denominator: int) -> float:
-    """The float nearest to the fraction; beyond the range of floats: infinite; never -0.0.
-
-    >>> quotient(1, 3), quotient(10**400, 1), quotient(-1, 2**1080)
-    (0.3333333333333333, inf, 0.0)
-    """
-    try:
-        return numerator / denominator + 0.0
-    except OverflowError:
-        return inf if numerator > 0 else -inf
-
-
-def root_of_quotient(numerator: int, denominator: int) -> float:
-    """The float nearest to the square root of the fraction (both >= 0); beyond the range: infinite.
-
-    The integer root is rounded to odd, which makes the second rounding, to a float, the only one that
-    counts (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
-
-    >>> root_of_quotient(2, 1), root_of_quotient(10**600, 1)
-    (1.4142135623730951, 1e+300)
-    """
-    scale = (numerator.bit_length() - denominator.bit_length() - _ROOT_BITS) // 2
-    if scale >= 0:
-        return quotient(_root_to_odd(numerator, denominator << 2 * scale) << scale, 1)
-    return quotient(_root_to_odd(numerator << -2 * scale, denominator), 1 << -scale)
-
-
-def _root_to_odd(numerator: int, denominator: int) -> int:
-    root = isqrt(numerator // denominator)
-    return root | (root * root * denominator != numerator)

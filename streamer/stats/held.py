@@ -73,7 +73,7 @@ class Values:
 
     @property
     def array(self) -> NDArray[np.float64]:
-        """Those kept, with 0.0 for -0.0; to be read only."""
+        """The values kept, with 0.0 for -0.0; to be read only."""
         if self._array is None:
             self._array = np.array(self.kept, dtype=np.float64) + 0.0
         return self._array

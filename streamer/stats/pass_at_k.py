@@ -8,7 +8,7 @@ from math import comb, lcm
 from typing import Any
 
 from streamer.stats.errors import StatsError
-from streamer.stats.exact_sum import quotient
+from streamer.stats.rounding import quotient
 
 ATTEMPT = 1 << 32
 """One attempt, beside the passes: both counts of a task in one integer."""
@@ -62,9 +62,9 @@ _RECOUNT_SHARE = 8
 class PassAtK:
     """pass@k over tasks with n attempts each, c of them passed (R11, F10).
 
-    pass@k = the mean over the tasks with n >= k of 1 - C(n - c, k) / C(n, k), the unbiased estimate of
-    Chen et al., "Evaluating Large Language Models Trained on Code" (2021); rational, rounded once.
-    The tasks of equal (n, c) are counted together.
+    pass@k is the mean over the tasks with n >= k of 1 - C(n - c, k) / C(n, k). This is the unbiased
+    estimate of Chen et al., "Evaluating Large Language Models Trained on Code" (2021). It is computed
+    as a fraction and rounded once. The tasks of equal (n, c) are counted together.
 
     >>> attempts = PassAtK()
     >>> for task, passed in (("a", True), ("a", False), ("b", False), ("b", False), ("c", True)):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isinf
 
 import numpy as np
 from numpy.typing import NDArray
+
+from streamer.stats.rounding import middle_of
 
 
 class Ranked:
@@ -53,7 +54,8 @@ class Ranked:
     def mode(self) -> float | None:
         """The most frequent value, compared as it is; of several the smallest (R15).
 
-        With all values distinct it is the smallest one. Infinite values count like others. None of nothing.
+        With all values distinct it is the smallest one. Infinite values count like others. Of nothing it is
+        None.
         """
         return self._find_mode() if len(self) else None
 
@@ -92,18 +94,3 @@ def runs_of(ordered: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[
     """
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
     return ordered[starts], np.diff(starts, append=len(ordered))
-
-
-def middle_of(lower: float, upper: float) -> float:
-    """The correctly rounded mean of two values.
-
-    Halving a sum is exact or, among the subnormals, the only rounding; where the sum overflows, both are
-    large and halving them first is exact.
-
-    >>> middle_of(1.5e308, 1.7e308), middle_of(5e-324, 1e-323), middle_of(float("-inf"), float("inf"))
-    (1.6e+308, 1e-323, nan)
-    """
-    total = lower + upper
-    if isinf(total) and not isinf(lower) and not isinf(upper):
-        return lower / 2 + upper / 2
-    return total / 2 + 0.0

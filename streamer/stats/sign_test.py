@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamer.stats.exact_sum import quotient
+from streamer.stats.rounding import quotient
 
 
 def sign_test(fewer: int, more: int) -> float:

@@ -1,9 +1,9 @@
-"""Which published results a directory no longer holds."""
+"""Which published results and starts a directory no longer holds."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from streamer.tail.ledger import ResultKey
@@ -34,35 +34,29 @@ class Deletions:
 
     def find(
         self,
-        filled: Iterable[tuple[ResultKey, str]],
-        held: Collection[ResultKey],
-        root: Path,
+        missing: Iterable[tuple[ResultKey, Path]],
         scan: Scan,
         undecided: Callable[[Path], bool],
     ) -> list[ResultKey]:
-        """The results to withdraw now. Nothing of a run that is gone as a whole, or holds no result any more.
+        """The slots to withdraw now. Nothing of a run that is gone as a whole, or holds no trial any more.
 
         One whose file is there and says something else goes when a second reading finds the same: the first
         may have looked while the file was elsewhere.
 
         Args:
-            filled: slots with a published result, and the file each was read from, relative to the root.
-            held: slots that the directory fills.
-            root: the directory, resolved.
-            scan: what it says.
+            missing: slots of which the directory does not say what was published, and the file that it was
+                read from; for a start the trial's directory.
+            scan: what the directory says.
             undecided: whether a file is being written, so that its contents are not known yet.
         """
         homes = {run.path for run in scan.runs}
-        populated = _above({path for path, _ in scan.trials}, homes)
-        broken = {path for path, _ in scan.report.unreadable}
+        populated = _above({path for path, _ in (*scan.trials, *scan.starts)}, homes)
+        broken = {place for path, _ in scan.report.unreadable for place in (path, path.parent)}
         now = time.monotonic()
         since: dict[ResultKey, float] = {}
         elsewhere: set[ResultKey] = set()
         found = []
-        for key, relative in filled:
-            if key in held:
-                continue
-            path = root / relative
+        for key, path in missing:
             home = next((place for place in (path, *path.parents) if place in homes), None)
             if home not in populated or path in broken or undecided(path):
                 continue

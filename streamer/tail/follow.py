@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,7 @@ from streamer.tail.deletions import GONE_SECONDS, Deletions
 from streamer.tail.diagnostics import Diagnostics
 from streamer.tail.file_stability import STILL_SECONDS, FileStability, unstable_paths
 from streamer.tail.file_watcher import Watcher
-from streamer.tail.incremental import IncrementalReader, results_of
+from streamer.tail.incremental import IncrementalReader, results_of, starts_of
 from streamer.tail.ledger import EventFields, Ledger, ResultKey, Wanted
 from streamer.tail.scan import Scan, read_whole
 
@@ -61,10 +61,11 @@ class FollowStatus:
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """The directory as it was read, its results, when that began and how long it took."""
+    """The directory as it was read, its results and starts, when that began and how long it took."""
 
     scan: Scan
     results: list[Wanted]
+    starts: list[Wanted]
     begun: float
     seconds: float
 
@@ -160,7 +161,8 @@ class Follower:
     def _read(self) -> _Whole:
         begun = self._stability.begin()
         scan = read_whole(self._root, self._options)
-        return _Whole(scan, results_of(scan, self._root), begun, self._stability.begin() - begun)
+        results, starts = results_of(scan, self._root), starts_of(scan, self._root)
+        return _Whole(scan, results, starts, begun, self._stability.begin() - begun)
 
     def _apply(self, whole: _Whole) -> None:
         begun = time.monotonic()
@@ -180,7 +182,13 @@ class Follower:
         left = held | incremental.published
         self._emit(event for plan in self._plans(scan, unsure) for event in self._ledger.plan(plan))
         self._emit(e for key, group in groups.items() if key not in left for e in self._ledger.resolve(group))
-        self._emit(self._withdrawals(groups, scan, unstable))
+        self._emit(self._withdrawals(groups.keys(), {new.key for new in whole.starts}, scan, unstable))
+        self._emit(
+            event
+            for new in whole.starts
+            if new.key not in incremental.seen and not incremental.is_frozen(incremental.path_of(new))
+            for event in self._ledger.start(new)
+        )
         self._stand(whole, len(groups))
         self._read_at = time.monotonic()
         self._took = whole.seconds + self._read_at - begun
@@ -196,16 +204,19 @@ class Follower:
         return [plan for plan in scan.plans if plan["run_id"] not in left]
 
     def _withdrawals(
-        self, groups: dict[ResultKey, list[Wanted]], scan: Scan, unstable: set[Path]
+        self, filled: Set[ResultKey], begun: Set[ResultKey], scan: Scan, unstable: set[Path]
     ) -> Iterator[EventFields]:
-        """Retractions of published results that are no longer there."""
-        held = groups.keys() | self._incremental.seen
-        root = self._root.resolve()
-        for key in self._deletions.find(
-            self._ledger.filled(), held, root, scan, lambda path: self._incremental.is_held(path, unstable)
-        ):
+        """Retractions of published results and starts that are no longer there."""
+        incremental, ledger, root = self._incremental, self._ledger, self._root.resolve()
+        results = filled | incremental.seen
+        starts = results | begun | incremental.begun
+        missing = [
+            *((key, root / path) for key, path in ledger.filled() if key not in results),
+            *((key, root / path) for key, path in ledger.begun() if key not in starts),
+        ]
+        for key in self._deletions.find(missing, scan, lambda path: incremental.is_held(path, unstable)):
             self.standing.withdrawn += 1
-            yield self._ledger.retract(key)
+            yield ledger.retract(key)
 
     def _stand(self, whole: _Whole, trials: int) -> None:
         report = whole.scan.report

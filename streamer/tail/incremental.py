@@ -48,6 +48,7 @@ class IncrementalReader:
         urgent: whether only the whole can tell what a change means.
         published: slots for which something was published since the reading of the whole began.
         seen: slots for which a result was found since then.
+        begun: slots for which a start was found since then.
         planned: ids of the runs whose plan was published since then.
     """
 
@@ -64,6 +65,7 @@ class IncrementalReader:
         self.urgent = False
         self.published: set[ResultKey] = set()
         self.seen: set[ResultKey] = set()
+        self.begun: set[ResultKey] = set()
         self.planned: set[str] = set()
         self._root = root
         self._options = options
@@ -86,6 +88,7 @@ class IncrementalReader:
         self.urgent = False
         self.published.clear()
         self.seen.clear()
+        self.begun.clear()
         self.planned.clear()
 
     def whole_says(self, scan: Scan, results: Iterable[Wanted], begun: float) -> None:
@@ -203,6 +206,12 @@ class IncrementalReader:
                 self.urgent = True
             elif not self.is_held(self.path_of(new), unstable):
                 self._offer(new, run)
+        for new in starts_of(scan, self._root):
+            self.begun.add(new.key)
+            if self._is_named(new, run) and not self.is_frozen(self.path_of(new)):
+                self._emit(self._ledger.start(new))
+            else:
+                self.urgent = True
         return any(stabilities[path] is not Stability.GONE for path in unstable)
 
     def _offer(self, new: Wanted, run: FoundRun) -> None:
@@ -214,12 +223,16 @@ class IncrementalReader:
 
     def _is_clear(self, new: Wanted, run: FoundRun, part: Path) -> bool:
         """Whether the whole can hardly say something else of a result than its part does."""
-        if new.event.get("agent", UNKNOWN) == UNKNOWN and run.path not in self._nameless:
-            return False  # another part may name the agent
+        if not self._is_named(new, run):
+            return False
         home = self._homes.get(new.event.get("trial_id", ""), run.path)
         if home != run.path and "trial_id" in new.event and self.runs.at(home) is not None:
             return False  # one of the two is a copy
         return self.path_of(new) != part or self._ledger.file_of(new.key) in (None, new.path)
+
+    def _is_named(self, new: Wanted, run: FoundRun) -> bool:
+        """Whether the agent is known, or as far as the whole knows it: another part may name it."""
+        return new.event.get("agent", UNKNOWN) != UNKNOWN or run.path in self._nameless
 
     def may_be_anothers(self, home: Path, plan: RunPlan) -> bool:
         """Whether results of a run wait while a file that its plan was read from is being written.
@@ -235,9 +248,13 @@ class IncrementalReader:
         """The file that a result was read from."""
         return self._root.resolve() / new.path
 
+    def is_frozen(self, path: Path) -> bool:
+        """Whether what says whose a trial is is being written."""
+        return any(path.is_relative_to(run) for run in self.frozen)
+
     def is_held(self, path: Path, unstable: Iterable[Path]) -> bool:
         """Whether a file of the trial, or what says whose it is, is being written."""
-        if any(path.is_relative_to(run) for run in self.frozen):
+        if self.is_frozen(path):
             return True
         home = path.parent
         return self.runs.at(home) is None and any(other.is_relative_to(home) for other in unstable)
@@ -248,6 +265,12 @@ def results_of(scan: Scan, root: Path) -> list[Wanted]:
     base = root.resolve()
     there = (result for result in scan.trials if os.path.lexists(result[0]))
     return [wanted(event, str(path.relative_to(base))) for path, event in there]
+
+
+def starts_of(scan: Scan, root: Path) -> list[Wanted]:
+    """Its starts."""
+    base = root.resolve()
+    return [wanted(event, str(path.relative_to(base))) for path, event in scan.starts]
 
 
 def _identity(plan: RunPlan) -> tuple[Any, ...]:

@@ -2,8 +2,9 @@
 
 The log only grows, and of two results in a slot the greater standing wins (R17). So where the directory
 differs from the winner of the published results, its result is published again with a higher revision. A slot
-that the directory no longer fills is retracted. Equal content is published once, and once more after each
-start, since the last events before the end may not have arrived.
+that the directory no longer fills is retracted. A start is published once, if its slot has no result. Equal
+content is published once, and once more after each start of `tail`, since the last events before its end may
+not have arrived.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 from streamer.aggregate.keys import SlotKey, fingerprint, microseconds, slot_key
 from streamer.aggregate.slots import Slot, Standing
 from streamer.schemas.canonical import canonical_json
-from streamer.schemas.events import EVENT, TrialResult
+from streamer.schemas.events import EVENT, TrialResult, TrialStarted
 
 EventFields = dict[str, Any]
 Line = dict[str, Any]
@@ -28,10 +29,10 @@ _SLOT_FIELDS = ("shard", "task_id", "attempt", "agent", "model", "tier", "subtes
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A result that a directory holds.
+    """A result, or a start, that a directory holds.
 
     Attributes:
-        path: the file it was read from, relative to the directory.
+        path: the file it was read from, for a start the trial's directory; relative to the directory.
     """
 
     key: ResultKey
@@ -41,18 +42,35 @@ class Wanted:
 
 
 def wanted(event: EventFields, path: str) -> Wanted:
-    """A `trial_result` as `convert` sends it, with its place and standing."""
+    """A `trial_result` or `trial_started` as `convert` sends it, with its place and standing."""
     parsed = EVENT.validate_json(canonical_json(event))
-    assert isinstance(parsed, TrialResult)
-    standing = (parsed.revision, microseconds(parsed.finished_at), fingerprint(parsed))
+    assert isinstance(parsed, TrialResult | TrialStarted)
+    finished_at = parsed.finished_at if isinstance(parsed, TrialResult) else None
+    standing = (parsed.revision, microseconds(finished_at), fingerprint(parsed))
     return Wanted((parsed.run_id, slot_key(parsed)), standing, event, path)
 
 
 @dataclass(slots=True)
 class _PublishedSlot:
+    """What was published of one slot.
+
+    Attributes:
+        path: of the winner, or of the start.
+        sent: since the process began.
+        started: revision of the last start, None without any.
+    """
+
     slot: Slot = field(default_factory=Slot)
     path: str = ""
     sent: bool = False
+    started: int | None = None
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether something published stands: a result, or a start."""
+        floor = self.slot.floor
+        is_started = self.started is not None and (floor is None or self.started > floor)
+        return self.slot.winner is not None or is_started
 
 
 class Ledger:
@@ -105,6 +123,16 @@ class Ledger:
             self._note(best, held.slot.winner)
         held.path = best.path
 
+    def start(self, new: Wanted) -> Iterator[EventFields]:
+        """A trial that has begun: published if nothing stands in its slot, above what was withdrawn."""
+        held = self._held.setdefault(new.key, _PublishedSlot())
+        if not held.is_filled:
+            floor = held.slot.floor
+            held.started = new.standing[0] if floor is None else max(new.standing[0], floor + 1)
+            held.path = new.path
+            self.lines.append({"key": _flat(new.key), "started": held.started, "path": new.path})
+            yield new.event | {"revision": held.started}
+
     def wins(self, new: Wanted) -> bool:
         """Whether this content stands in its slot."""
         held = self._held.get(new.key)
@@ -116,6 +144,12 @@ class Ledger:
             if held.slot.winner is not None:
                 yield key, held.path
 
+    def begun(self) -> Iterator[tuple[ResultKey, str]]:
+        """Every slot with a published start and no result, and the directory of the trial."""
+        for key, held in self._held.items():
+            if held.is_filled and held.slot.winner is None:
+                yield key, held.path
+
     def file_of(self, key: ResultKey) -> str | None:
         """The file that the result in a slot was read from; None if there is no result."""
         held = self._held.get(key)
@@ -124,8 +158,8 @@ class Ledger:
     def retract(self, key: ResultKey) -> EventFields:
         """Withdraw what was published for a slot."""
         held = self._held[key]
-        assert held.slot.winner is not None
-        held.slot.retract(held.slot.winner[0])
+        winner = held.slot.winner
+        held.slot.retract(max(r for r in (winner and winner[0], held.started) if r is not None))
         held.sent = True
         self.lines.append({"key": _flat(key), "floor": held.slot.floor})
         return _retraction(key, held.slot)
@@ -168,6 +202,8 @@ class Ledger:
         held = self._held.setdefault(key, _PublishedSlot())
         if "floor" in line:
             held.slot.retract(int(line["floor"]))
+        elif "started" in line:
+            held.started, held.path = int(line["started"]), str(line["path"])
         else:
             revision, finished_at, print_ = line["standing"]
             held.slot.offer((int(revision), int(finished_at), str(print_)), b"", None)
@@ -180,6 +216,8 @@ class Ledger:
         for key, held in self._held.items():
             if held.slot.floor is not None:
                 yield {"key": _flat(key), "floor": held.slot.floor}
+            if held.started is not None:
+                yield {"key": _flat(key), "started": held.started, "path": held.path}
             for print_, at in held.slot.losers.items():
                 yield {"key": _flat(key), "standing": [*at, print_], "path": held.path}
             if held.slot.winner is not None:

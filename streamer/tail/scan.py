@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,7 +11,10 @@ from streamer.sources.convert import ConvertReport, convert_part, convert_plan, 
 from streamer.sources.discover import FoundRun, discover
 from streamer.sources.files import entries, walk
 from streamer.sources.registry import sources_for
+from streamer.sources.starts import STARTED
 from streamer.tail.ledger import EventFields
+
+RESULT = "trial_result"
 
 
 @dataclass(slots=True)
@@ -20,13 +23,15 @@ class Scan:
 
     Attributes:
         runs: the runs in it.
-        trials: (file that it was read from, event) of each trial.
+        trials: (file that it was read from, event) of each result.
+        starts: (directory of the trial, event) of each trial that has begun and has no result.
         plans: `run_started` and `run_finished` events.
         report: what could not be read.
     """
 
     runs: list[FoundRun] = field(default_factory=list)
     trials: list[tuple[Path, EventFields]] = field(default_factory=list)
+    starts: list[tuple[Path, EventFields]] = field(default_factory=list)
     plans: list[EventFields] = field(default_factory=list)
     report: ConvertReport = field(default_factory=ConvertReport)
 
@@ -41,8 +46,8 @@ def read_whole(root: Path, options: ConvertOptions) -> Scan:
     if runs:
         scan.report.unreadable += [(problem.path, problem.reason) for problem in problems]
     events = list(convert_runs(runs, options, scan.report))
-    scan.trials = list(_trials(events, scan.report))
-    scan.plans = [event for event in events if event["type"] != "trial_result"]
+    _take_trials(scan, events)
+    scan.plans = [event for event in events if event["type"] not in (RESULT, STARTED)]
     return scan
 
 
@@ -50,7 +55,7 @@ def read_part(run: FoundRun, part: Path, options: ConvertOptions) -> Scan:
     """The trials in a part of a run, except those that only the whole could tell from copies."""
     scan = Scan([run])
     events = list(convert_part(run, part, options, scan.report))
-    scan.trials = list(_trials(events, scan.report))
+    _take_trials(scan, events)
     return scan
 
 
@@ -82,7 +87,10 @@ def parts_of(run: FoundRun, place: Path) -> list[Path]:
     return found
 
 
-def _trials(events: Iterable[EventFields], report: ConvertReport) -> Iterator[tuple[Path, EventFields]]:
-    trials = [event for event in events if event["type"] == "trial_result"]
-    paths = [explanation.path for explanation in report.explanations]
-    return zip(paths, trials, strict=True)
+def _take_trials(scan: Scan, events: Sequence[EventFields]) -> None:
+    """The results and starts among the events, each with where it was read."""
+    results = (event for event in events if event["type"] == RESULT)
+    starts = (event for event in events if event["type"] == STARTED)
+    paths = (explanation.path for explanation in scan.report.explanations)
+    scan.trials = list(zip(paths, results, strict=True))
+    scan.starts = list(zip(scan.report.starts, starts, strict=True))

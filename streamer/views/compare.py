@@ -12,20 +12,14 @@ from math import fsum
 
 from streamer.schemas.summaries import AgentModelSummary
 from streamer.stats.sign_test import sign_test
+from streamer.views.boards import COMPARED
 from streamer.views.models import Comparison, Difference, Side, SideTotals, TaskPair, TrialRow
 
 Task = tuple[str, str | None]
 Named = tuple[str, str | None]
 """Run id, and agent:model or None."""
 
-METRICS: dict[str, bool] = {
-    "pass_rate": True,
-    "composite_score": True,
-    "task_speedup": True,
-    "agent_advantage": True,
-    "cost_usd": False,
-    "duration_seconds": False,
-}
+METRICS = {column.name: column.sort == "greatest" for column in COMPARED.columns}
 """The compared metrics -> whether higher is better."""
 
 

@@ -64,7 +64,7 @@ def bar(share: float, width: int) -> str:
 
 
 def of_planned(done: int, planned: int | None) -> str:
-    """A count of trials, as `streamer query` writes it.
+    """A count, and the whole that it is of if that is known.
 
     >>> of_planned(12, 80), of_planned(1200, None)
     ('12 of 80', '1,200')

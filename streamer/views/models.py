@@ -5,15 +5,40 @@ The API of the page answers with these models.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from datetime import datetime
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
+from streamer.client.lifecycle import State, state_of
 from streamer.schemas.base import Instant, Message, Number
+from streamer.schemas.formulacode import FormulaCodePayload, FormulaCodeSummary
+from streamer.schemas.scored_trial import ScoredTrial
+from streamer.schemas.summaries import AgentModelSummary, RunSummary
 from streamer.schemas.summary_fields import Grade
 
 Label = Annotated[str, Field(description="Label `agent:model`.")]
 TrialOutcome = Literal["passed", "failed", "fell_back", "no_verdict"]
+
+
+def described(model: type[BaseModel], name: str) -> Any:
+    """A field with the description that it has in another model."""
+    return Field(description=model.model_fields[name].description)
+
+
+class RunNow(RunSummary):
+    """One run as published, and its state when it was asked for."""
+
+    state: State = Field(
+        description="As of the moment of asking: complete (all planned trials are in), finished (the harness "
+        "ended it short of its plan or without one), running, or without an event for 10 minutes stalled "
+        "(a plan is open) or unfinished (there is no plan)."
+    )
+
+    @classmethod
+    def of(cls, run: RunSummary, now: datetime) -> RunNow:
+        """The run as it stands at a moment."""
+        return cls.model_construct(**dict(run), state=state_of(run, now))
 
 
 class HistoryPoint(Message):
@@ -27,15 +52,15 @@ class HistoryPoint(Message):
     state_version: int = Field(description="Offset of the last event folded into the run.")
     last_event_at: Instant | None = Field(description="Event time.")
     deleted: bool = Field(description="The group emptied.")
-    trials: int | None = Field(description="Slots filled.")
-    accuracy: Number | None = Field(description="resolved / trials.")
+    trials: int | None = described(AgentModelSummary, "trials")
+    accuracy: Number | None = described(AgentModelSummary, "accuracy")
     pass_rate: Number | None = Field(description="Mean pass rate.")
     composite_score: Number | None = Field(description="Median composite score; null without a judge.")
-    grade: Grade | None = Field(description="Grade.")
-    total_cost: Number | None = Field(description="Sum of the known costs in USD.")
-    cost_of_pass: Number | None = Field(description="Known cost over passes in USD.")
-    mean_speedup: Number | None = Field(description="FormulaCode: mean task speedup, ratio.")
-    agent_advantage: Number | None = Field(description="FormulaCode: mean advantage, level 4.")
+    grade: Grade | None = described(AgentModelSummary, "grade")
+    total_cost: Number | None = described(AgentModelSummary, "total_cost")
+    cost_of_pass: Number | None = described(AgentModelSummary, "cost_of_pass")
+    mean_speedup: Number | None = described(FormulaCodeSummary, "mean_speedup")
+    agent_advantage: Number | None = described(FormulaCodeSummary, "agent_advantage")
     provisional: bool | None = Field(description="Planned trials are missing.")
     done: int | None = Field(description="Run only: slots filled.")
     planned: int | None = Field(description="Run only: slots planned.")
@@ -45,34 +70,39 @@ class TrialRow(Message):
     """One scored trial in a list; the whole of it is at `/api/runs/{run}/trials/{trial}`."""
 
     id: str = Field(description="Names the slot within the run, 24 hexadecimal digits.")
-    shard: str = Field(description='Original run inside a pooled one; "" otherwise.')
-    task_id: str = Field(description="The problem.")
+    shard: str = described(ScoredTrial, "shard")
+    task_id: str = described(ScoredTrial, "task_id")
     attempt: int = Field(ge=1, description="n-th repeat of the task.")
     agent_model: Label
-    tier: str | None = Field(description="Prompt tier.")
-    subtest: str | None = Field(description="Variant inside the tier.")
-    resolved: bool | None = Field(description="The harness's verdict; null: none.")
-    success: bool = Field(description="From tests and snapshot where present, else the verdict (R20).")
+    tier: str | None = described(ScoredTrial, "tier")
+    subtest: str | None = described(ScoredTrial, "subtest")
+    resolved: bool | None = described(ScoredTrial, "resolved")
+    success: bool = described(ScoredTrial, "success")
     outcome: TrialOutcome = Field(description="In one word; `fell_back` before `failed` (C1).")
-    failure_mode: str | None = Field(description="Why it ended early, as the harness says.")
-    composite_score: float | None = Field(description="0 to 1; null without a judge (R13).")
-    grade: Grade | None = Field(description="From the composite score; null without one.")
-    cost_usd: float | None = Field(description="In US dollars.")
-    duration_seconds: float | None = Field(description="Wall time in seconds.")
-    task_speedup: float | None = Field(description="FormulaCode: geometric mean speedup.")
-    agent_advantage: float | None = Field(description="FormulaCode: advantage over the human solution.")
+    failure_mode: str | None = described(ScoredTrial, "failure_mode")
+    composite_score: float | None = described(ScoredTrial, "composite_score")
+    grade: Grade | None = described(ScoredTrial, "grade")
+    cost_usd: float | None = described(ScoredTrial, "cost_usd")
+    duration_seconds: float | None = described(ScoredTrial, "duration_seconds")
+    task_speedup: float | None = described(FormulaCodePayload, "task_speedup")
+    agent_advantage: float | None = described(FormulaCodePayload, "agent_advantage")
 
 
-class Side(Message):
+class SideMeans(Message):
+    """What a side of a comparison is measured by, as means; null: unknown, or no trial has it."""
+
+    composite_score: float | None = Field(description="Mean composite score, 0 to 1.")
+    cost_usd: float | None = Field(description="Mean known cost of a trial in USD.")
+    duration_seconds: float | None = Field(description="Mean known duration of a trial in seconds.")
+    task_speedup: float | None = Field(description="FormulaCode: mean known speedup, ratio.")
+    agent_advantage: float | None = Field(description="FormulaCode: mean known advantage.")
+
+
+class Side(SideMeans):
     """One side of a comparison on one task: means over its attempts."""
 
     trials: int = Field(ge=1, description="Trials of this task.")
     pass_rate: float = Field(ge=0, le=1, description="Share of successes.")
-    composite_score: float | None = Field(description="Mean over the trials that have one.")
-    cost_usd: float | None = Field(description="Mean known cost in USD.")
-    duration_seconds: float | None = Field(description="Mean known duration in seconds.")
-    task_speedup: float | None = Field(description="FormulaCode: mean known speedup, ratio.")
-    agent_advantage: float | None = Field(description="FormulaCode: mean known advantage.")
 
 
 class TaskPair(Message):
@@ -84,19 +114,17 @@ class TaskPair(Message):
     b: Side = Field(description="Second side.")
 
 
-class SideTotals(Message):
-    """One side over the tasks that both have done; each task counts once, whatever its attempts."""
+class SideTotals(SideMeans):
+    """One side over the tasks that both have done; each task counts once, whatever its attempts.
+
+    Each mean is over the tasks where both sides know the value.
+    """
 
     run: str = Field(description="Run id.")
     agent_model: Label | None = Field(description="Null: all agents of the run but baselines.")
     trials: int = Field(ge=0, description="Trials of the tasks that both have done.")
     only_here: int = Field(ge=0, description="Tasks that the other side has not done.")
     pass_rate: float | None = Field(description="Mean over tasks; null: no task in common.")
-    composite_score: float | None = Field(description="Mean over the tasks where both have one.")
-    cost_usd: float | None = Field(description="Mean over the tasks where both have a known cost, USD.")
-    duration_seconds: float | None = Field(description="Mean over the tasks where both have one, seconds.")
-    task_speedup: float | None = Field(description="Mean over the tasks where both have one, ratio.")
-    agent_advantage: float | None = Field(description="Mean over the tasks where both have one.")
 
 
 class Difference(Message):

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
-from streamer.client.lifecycle import State, state_and_status
-from streamer.text import dollars, percent, ratio, shown
-from streamer.views.wording import (
-    MIXED,
-    accuracy,
-    accuracy_name,
-    basis,
-    best_first,
-    grade,
-    pass_at_k,
+from streamer.client.lifecycle import State, state_and_status, state_of
+from streamer.schemas.metrics import BoardMetric
+from streamer.text import dollars, shown
+from streamer.views import cells
+from streamer.views.boards import (
+    AGENTS,
+    FAILURES,
+    FORMULACODE,
+    RUNS,
+    TIERS,
+    TRIALS,
+    leaders_of,
 )
+from streamer.views.columns import Board, Column
+from streamer.views.trial_rows import row_of
+from streamer.views.wording import MIXED, accuracy, accuracy_name, best_first, pass_at_k
 
 Summary = Mapping[str, Any]
 
@@ -25,36 +31,42 @@ class Table(NamedTuple):
 
     Attributes:
         title: stands above it.
-        columns: their heads.
-        rows: values; None is unknown. What agents wrote stands in them as it is: escape it.
-        names: so many first columns hold names, the others numbers and words.
+        columns: their titles and alignments.
+        rows: texts, safe to print on a terminal. Names of agents stand in them: escape them for HTML.
         note: stands below it; "": nothing does.
     """
 
     title: str
-    columns: Sequence[str]
-    rows: list[list[object]]
-    names: int = 1
+    columns: Sequence[Column]
+    rows: list[list[str]]
     note: str = ""
+
+    @property
+    def heads(self) -> list[str]:
+        """The titles of the columns."""
+        return [column.title for column in self.columns]
+
+
+def table_of(board: Board, rows: Sequence[Any], title: str = "") -> Table:
+    """The rows of a board in the given order; columns without any value are left out."""
+    columns = cells.known(board.shown_on("text"), rows)
+    texts = [[cells.text(column, row) for column in columns] for row in rows]
+    return Table(title or board.title, columns, texts)
+
+
+def runs_table(runs: Iterable[Summary], now: datetime) -> Table:
+    """Several runs, one line each, in the given order; their states are determined at `now`."""
+    return table_of(RUNS, [{**run, "state": state_of(run, now)} for run in runs])
 
 
 def agents_table(agents: Iterable[Summary]) -> Table:
     """The agents of a run, the highest pass rate first, baselines last."""
-    rows = sorted(agents, key=best_first)
-    outcome = _OutcomeColumns(rows)
-    cells = [[_agent(row), *outcome.cells(row)] for row in rows]
-    return Table("Agents", ("agent:model", *outcome.columns), cells, note=outcome.note)
+    return _groups_table(AGENTS, sorted(agents, key=best_first), "Agents")
 
 
 def formulacode_table(agents: Iterable[Summary]) -> Table:
     """FormulaCode's means, one agent a row; no rows where no agent has them."""
-    columns = (
-        *("agent:model", "mean speedup", "success rate", "advantage", "level 1", "level 2", "level 3"),
-        *("level 4", "per USD", "valid benchmarks", "fell back", "missing", "claimed", "with a speedup"),
-    )
-    measured = [agent for agent in sorted(agents, key=best_first) if agent["formulacode"]]
-    rows = [[_agent(agent), *_measured(agent["formulacode"])] for agent in measured]
-    return Table("FormulaCode", columns, rows)
+    return table_of(FORMULACODE, [agent for agent in sorted(agents, key=best_first) if agent["formulacode"]])
 
 
 def tiers_tables(tiers: Iterable[Summary]) -> list[Table]:
@@ -62,44 +74,41 @@ def tiers_tables(tiers: Iterable[Summary]) -> list[Table]:
     held = list(tiers)
     pooled = [tier for tier in held if tier["agent_model"] is None]
     single = [tier for tier in held if tier["agent_model"] is not None]
-    tables = [_gains_table("Tiers", ("tier",), pooled)]
+    tables = [_groups_table(TIERS, pooled, "Tiers")]
     if len({tier["agent_model"] for tier in single}) > 1:
-        tables.append(_gains_table("Agents within tiers", ("tier", "agent_model"), single))
+        tables.append(_groups_table(TIERS, single, "Agents within tiers"))
     return tables
 
 
 def subtests_table(subtests: Iterable[Summary]) -> Table:
     """Tiers broken down by subtest."""
     rows = [{**subtest, "agent_model": subtest["agent_model"] or "all"} for subtest in subtests]
-    return _gains_table("Subtests", ("tier", "subtest", "agent_model"), rows)
+    return _groups_table(TIERS, rows, "Subtests")
 
 
-def _gains_table(title: str, names: Sequence[str], groups: Sequence[Summary]) -> Table:
-    """Groups with what they gain over the baseline tier."""
-    outcome = _OutcomeColumns(groups)
-    heads = [name.replace("_", ":") for name in names]
-    rows = [[*(group[name] for name in names), *outcome.cells(group), *_gain(group)] for group in groups]
-    columns = (*heads, *outcome.columns, "uplift", "delta")
-    return Table(title, columns, rows, len(names), outcome.note)
+def _groups_table(board: Board, groups: Sequence[Summary], title: str) -> Table:
+    mixed = any(group["pass_at_k"] is None for group in groups)
+    return table_of(board, groups, title)._replace(note=MIXED if mixed else "")
 
 
-def trials_table(trials: Sequence[Summary]) -> Table:
+def trials_table(trials: Iterable[Summary]) -> Table:
     """Scored trials, one line each."""
-    shards = ("shard",) if any(trial["shard"] for trial in trials) else ()
-    places = (*shards, "tier", "subtest", "task_id", "attempt", "agent_model")
-    judged = any(trial["composite_score"] is not None for trial in trials)
-    scores = ("composite_score", "grade") if judged else ()
-    numbers = (*scores, "cost_usd", "duration_seconds", "failure_mode")
-    rows = [[*(t[name] for name in places), _verdict(t), *(t[name] for name in numbers)] for t in trials]
-    return Table("Trials", (*places, "resolved", *numbers), rows, names=len(places))
+    return table_of(TRIALS, [{**trial, **dict(row_of("", trial))} for trial in trials])
+
+
+def leaders_table(metric: BoardMetric, places: Sequence[object]) -> Table:
+    """A leaderboard, in the given order."""
+    unit = "" if metric.unit == "1" else f", {metric.unit}"
+    order = "highest" if metric.higher_is_better else "lowest"
+    return table_of(leaders_of(metric.name), places, f"{metric.name}{unit}: {order} first")
 
 
 def failures_table(run: Summary) -> Table:
     """How the trials ended, by failure mode, the most frequent first."""
     trials = run["trials"]
     modes = sorted(run["failure_modes"].items(), key=lambda item: (-item[1], item[0]))
-    rows: list[list[object]] = [[mode, count, percent(count / trials)] for mode, count in modes if trials]
-    return Table("How the trials ended", ("failure mode", "trials", "share"), rows)
+    rows = [{"mode": mode, "count": count, "share": count / trials} for mode, count in modes if trials]
+    return table_of(FAILURES, rows)
 
 
 def about(run: Summary, state: State) -> list[str]:
@@ -137,63 +146,3 @@ def _pass_at_k_of_run(run: Summary) -> str:
     if run["pass_at_k"] is None:
         return "pass@k by agent only"
     return f"pass@k {pass_at_k(run)}"
-
-
-def _verdict(trial: Summary) -> object:
-    """The verdict; a derived one says so (R27)."""
-    if trial["verdict_source"] != "derived":
-        return trial["resolved"]
-    return f"{shown(trial['resolved'])} (derived)"
-
-
-def _agent(summary: Summary) -> str:
-    return f"{summary['agent_model']} (baseline)" if summary["baseline"] else str(summary["agent_model"])
-
-
-class _OutcomeColumns:
-    """The columns that boards of agents, tiers and subtests share; those that no row needs are left out."""
-
-    def __init__(self, groups: Sequence[Summary]) -> None:
-        self._judged = any(group["statistics"]["composite_score"]["count"] for group in groups)
-        self._excluded = any(group["infrastructure_failures"] for group in groups)
-        self.note = MIXED if any(group["pass_at_k"] is None for group in groups) else ""
-
-    @property
-    def columns(self) -> list[str]:
-        """Their heads."""
-        infrastructure = ["infra. failures", "accuracy without"] if self._excluded else []
-        composite = ["composite"] if self._judged else []
-        return [
-            *("trials", "pass rate", "accuracy", *infrastructure, "pass@k", *composite),
-            *("grade", "rests on", "mean cost", "cost of pass"),
-        ]
-
-    def cells(self, group: Summary) -> list[object]:
-        """Their values."""
-        without = percent(group["accuracy_excluding_infrastructure"])
-        infrastructure = [group["infrastructure_failures"], without] if self._excluded else []
-        composite = [group["statistics"]["composite_score"]["median"]] if self._judged else []
-        return [
-            *(_trials(group), percent(group["statistics"]["pass_rate"]["mean"]), percent(group["accuracy"])),
-            *(*infrastructure, pass_at_k(group), *composite, grade(group), basis(group)),
-            *(dollars(group["mean_cost"]), dollars(group["cost_of_pass"])),
-        ]
-
-
-def _measured(numbers: Summary) -> list[object]:
-    levels = (ratio(numbers[f"agent_advantage_level{level}"]) for level in range(1, 5))
-    return [
-        *(ratio(numbers["mean_speedup"]), percent(numbers["mean_success_rate"])),
-        *(ratio(numbers["agent_advantage"]), *levels, ratio(numbers["cost_weighted_advantage"])),
-        f"{shown(numbers['num_valid_benchmarks'])} of {shown(numbers['num_benchmarks'])}",
-        *(numbers["fallbacks"], numbers["missing"], numbers["claimed"], numbers["coverage"]["task_speedup"]),
-    ]
-
-
-def _trials(summary: Summary) -> str:
-    planned = summary["runs_planned"]
-    return shown(summary["trials"]) if planned is None else f"{shown(summary['trials'])} of {shown(planned)}"
-
-
-def _gain(summary: Summary) -> list[object]:
-    return [percent(summary["tier_uplift"]), summary["tier_delta"]]

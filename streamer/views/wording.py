@@ -17,7 +17,16 @@ Summary = BaseModel | Mapping[str, Any]
 BASES = {"composite_median": "composite", "mean_pass_rate": "pass rate"}
 """`grade_basis` -> what people call it (R13)."""
 
-MIXED = "pass@k –: the trials mix agents or tiers, and each of those has its own (R11)"
+GRADES = "SABCDF"
+"""The letters, best first."""
+
+GRADE_MARKS = "* planned trials are missing; ? trials wait for their judge"
+"""What the marks beside a grade mean where there is little room."""
+
+OUTCOMES = {"passed": "passed", "failed": "failed", "fell_back": "fell back", "no_verdict": "no verdict"}
+"""`outcome` of a trial -> what people call it."""
+
+MIXED = "No pass@k: the trials mix agents or tiers, and each of those has its own (R11)"
 """Why pass@k is null where a group has trials."""
 
 

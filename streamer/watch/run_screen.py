@@ -15,21 +15,18 @@ from streamer.client.lifecycle import state_of
 from streamer.client.results import ReaderError, UnknownRun
 from streamer.schemas.summaries import AgentModelSummary, RunSummary
 from streamer.text import visible
+from streamer.views.boards import AGENTS, TIERS, TRIALS
 from streamer.views.eta import eta_of
 from streamer.views.models import TrialRow
-from streamer.watch.boards import (
-    agent_columns,
-    default_sort_key,
-    tier_columns,
-)
+from streamer.watch.boards import board_columns, counted
 from streamer.watch.columns import Sort
 from streamer.watch.context import WatchContext
 from streamer.watch.following import follow_state
 from streamer.watch.header import cost_line, outcome_line, progress_line, title_of
 from streamer.watch.live_screen import LiveScreen
 from streamer.watch.model import OneRun
+from streamer.watch.rejection_columns import rejection_columns
 from streamer.watch.table import BoardTable
-from streamer.watch.trial_tables import rejection_columns, trial_columns
 
 MOST_REJECTIONS = 50
 
@@ -90,11 +87,15 @@ class RunScreen(LiveScreen):
         agents.sort(key=lambda agent: agent.agent_model)
         self._sort_first(agents)
         self.query_one("#agents", BoardTable).show_rows(
-            agent_columns(agents), agents, lambda agent: agent.agent_model, lambda agent: agent.baseline
+            board_columns(AGENTS, self.now, counted(AGENTS, len(agents))),
+            agents,
+            lambda agent: agent.agent_model,
+            lambda agent: agent.baseline,
         )
         tiers = sorted(self.model.tiers.values(), key=lambda tier: tier.tier)
         self.query_one("#tiers").display = bool(tiers)
-        self.query_one("#tiers", BoardTable).show_rows(tier_columns(tiers), tiers, lambda tier: tier.tier)
+        columns = board_columns(TIERS, self.now, counted(TIERS, len(tiers)))
+        self.query_one("#tiers", BoardTable).show_rows(columns, tiers, lambda tier: tier.tier)
         self._draw_trials()
         self._draw_rejections()
         self.put_problems()
@@ -134,7 +135,7 @@ class RunScreen(LiveScreen):
         elif self._trials is None:
             head = "newest trials: reading the log"
         self.query_one("#trials", BoardTable).show_rows(
-            trial_columns(trials, head), trials, lambda trial: trial.id
+            board_columns(TRIALS, self.now, head), trials, lambda trial: trial.id
         )
 
     def _draw_rejections(self) -> None:
@@ -152,7 +153,8 @@ class RunScreen(LiveScreen):
         """Sort by speedup from the first moment that there is one."""
         table = self.query_one("#agents", BoardTable)
         if not self._sorted and table.sorting == Sort("pass_rate", True) and agents:
-            table.sorting = Sort(default_sort_key(agents), True)
+            measured = any(agent.formulacode for agent in agents)
+            table.sorting = Sort("mean_speedup" if measured else "pass_rate", True)
 
     def action_sort(self) -> None:
         """From now on the user says how it is sorted."""

@@ -10,13 +10,11 @@ from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Footer, Input, Static
 
 from streamer.client.change_feed import StateUpdate
-from streamer.client.lifecycle import state_of
 from streamer.client.results import ReaderError
 from streamer.text import visible
-from streamer.watch.boards import (
-    RunLine,
-    run_columns,
-)
+from streamer.views.boards import RUNS
+from streamer.views.models import RunNow
+from streamer.watch.boards import board_columns
 from streamer.watch.columns import Sort
 from streamer.watch.context import WatchContext
 from streamer.watch.following import follow_state
@@ -64,8 +62,8 @@ class RunsScreen(LiveScreen):
         runs = [run for run in self.model.runs.values() if self.watching.shows(run.run_id)]
         wanted = [run for run in runs if self.wanted(run.run_id, run.display_name, run.benchmark)]
         wanted.sort(key=lambda run: (run.last_event_at is not None, run.last_event_at), reverse=True)
-        lines = [RunLine(run, state_of(run, now)) for run in wanted[:MOST_RUNS]]
-        self.query_one("#main", BoardTable).show_rows(run_columns(now), lines, lambda line: line.run.run_id)
+        lines = [RunNow.of(run, now) for run in wanted[:MOST_RUNS]]
+        self.query_one("#main", BoardTable).show_rows(board_columns(RUNS, now), lines, lambda run: run.run_id)
         self.put("#title", " · ".join([self.watching.where, self._count(len(runs)), *self.watching.crew()]))
         self.put("#note", self._note(len(wanted)))
         self.put_problems()

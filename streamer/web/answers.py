@@ -19,7 +19,7 @@ from streamer.schemas.summaries import AgentModelSummary, TierSummary
 from streamer.settings import Settings
 from streamer.views.compare import compare, side_of
 from streamer.views.history import history_points
-from streamer.views.models import Comparison, HistoryPoint, TrialRow
+from streamer.views.models import Comparison, HistoryPoint, RunNow, TrialRow
 from streamer.web.hub import Hub
 from streamer.web.models import (
     CompareQuery,
@@ -29,7 +29,6 @@ from streamer.web.models import (
     LeaderboardRow,
     NoQuery,
     Query,
-    RunNow,
     RunSnapshot,
     TiersQuery,
     TrialPage,

@@ -25,11 +25,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from streamer.schemas.canonical import canonical_json
 from streamer.web import STATIC
 from streamer.web.answers import OPERATIONS, BadQuery, NoSuchTrial, Operation, Web, values_of
-from streamer.web.guard import SESSION_PATH, RequestGuard
+from streamer.web.boards_module import boards_module
 from streamer.web.hub import TooManyViewers
 from streamer.web.models import Query
 from streamer.web.openapi import STREAMS, openapi
 from streamer.web.problems import problem, status_of
+from streamer.web.request_checks import SESSION_PATH, RequestChecks
 from streamer.web.rooms import Room
 from streamer.web.trial_log import TooManyTrials, TrialMoved
 
@@ -84,10 +85,11 @@ def create_app(web: Web, *, token: str | None = None, host_names: Iterable[str] 
         Route(SESSION_PATH, session),
         *(Route(path, updates) for path in STREAMS),
         *(Route(operation.path, _endpoint(web, operation)) for operation in OPERATIONS),
+        Route("/static/js/boards.js", _boards),
         Mount("/static", _Static(directory=STATIC)),
     ]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _http_problem})
-    return RequestGuard(GZipMiddleware(_Encoded(app), minimum_size=1000, compresslevel=5), token, host_names)
+    return RequestChecks(GZipMiddleware(_Encoded(app), minimum_size=1000, compresslevel=5), token, host_names)
 
 
 def _endpoint(web: Web, operation: Operation) -> Any:
@@ -140,6 +142,10 @@ def _json(body: bytes) -> Response:
 
 async def _index(request: Request) -> Response:
     return FileResponse(STATIC / "index.html", headers={"cache-control": "no-cache"})
+
+
+async def _boards(request: Request) -> Response:
+    return Response(boards_module(), media_type="text/javascript", headers={"cache-control": "no-cache"})
 
 
 class _Static(StaticFiles):

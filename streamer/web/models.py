@@ -5,12 +5,11 @@ Numbers that are not finite are the texts "Infinity", "-Infinity" and "NaN", as 
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from streamer.client.lifecycle import State, state_of
+from streamer.client.lifecycle import State
 from streamer.schemas.base import Message, Number
 from streamer.schemas.metrics import BOARD_METRICS
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
@@ -24,21 +23,6 @@ TrialSort = Literal[
     "latest", "task", "agent", "tier", "outcome", "composite_score", "cost_usd", "duration_seconds"
 ]
 MetricName = Annotated[str, Field(json_schema_extra={"enum": list(BOARD_METRICS)})]
-
-
-class RunNow(RunSummary):
-    """One run as published, and its state when it was asked for."""
-
-    state: State = Field(
-        description="As of the moment of asking: complete (all planned trials are in), finished (the harness "
-        "ended it short of its plan or without one), running, or without an event for 10 minutes stalled "
-        "(a plan is open) or unfinished (there is no plan)."
-    )
-
-    @classmethod
-    def of(cls, run: RunSummary, now: datetime) -> Self:
-        """The run as it stands at a moment."""
-        return cls(**dict(run), state=state_of(run, now))
 
 
 class LeaderboardRow(Message):
@@ -152,6 +136,3 @@ class CompareQuery(Query):
     b_agent: str | None = Field(default=None, description="Agent:model of the second side.")
     offset: int = Field(default=0, ge=0, description="Skip so many tasks.")
     limit: int = Field(default=100, ge=1, le=MAX_PAGE, description="At most so many tasks.")
-
-
-GroupSummary = AgentModelSummary | TierSummary

@@ -19,7 +19,7 @@ from streamer.client.lifecycle import state_of
 from streamer.schemas.canonical import canonical_json
 from streamer.schemas.summaries import RunSummary, TierSummary
 from streamer.versions import Version, is_older
-from streamer.web.models import RunNow
+from streamer.views.models import RunNow
 
 GroupKey = tuple[str, str, str, str]
 """Run id, type, tier or "", agent:model or ""."""

@@ -18,8 +18,8 @@ from streamer.settings import Settings
 from streamer.web.answers import Web
 from streamer.web.app import create_app
 from streamer.web.connections import IDLE_SECONDS, MOST_PER_ADDRESS, Connections, LimitedProtocol
-from streamer.web.guard import MIN_TOKEN_CHARACTERS
 from streamer.web.listening import BACKLOG, DEFAULT_HOST, ServeError, listening
+from streamer.web.request_checks import MIN_TOKEN_CHARACTERS
 
 GRACE_SECONDS = 5
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.pipeline import Pipeline
-from tests.support.events import a_deletion, a_plan, a_retraction, a_trial, digests, folded, records
+from tests.support.events import a_deletion, a_plan, a_retraction, a_start, a_trial, digests, folded, records
 from tests.support.examples import examples
 
 maybe = st.none
@@ -40,6 +40,17 @@ contents = st.fixed_dictionaries(
     }
 )
 trials = st.builds(lambda who, what: a_trial(**who, **what), identities, contents)
+starts = st.builds(
+    lambda who, what: a_start(**who, **what),
+    identities,
+    st.fixed_dictionaries(
+        {
+            "revision": st.integers(0, 2),
+            "position": st.sampled_from([None, 0, 1, 2, 5]),
+            "started_at": st.sampled_from([None, "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"]),
+        }
+    ),
+)
 retractions = st.builds(
     lambda who, revision: a_retraction(**who, revision=revision), identities, st.integers(0, 2)
 )
@@ -47,7 +58,15 @@ plans = st.builds(
     a_plan,
     revision=st.integers(0, 3),
     tasks=st.sampled_from([None, 2, ["t1", "t2", "t3"]]),
-    attempts=st.sampled_from([None, 2]),
+    attempts=st.sampled_from([None, 1, 2]),
+    agent_models=st.sampled_from([None, ["alpha:gpt-5", "oracle:gpt-5"]]),
+    tiers=st.sampled_from([None, ["T0", "T1"]]),
+    order=st.sampled_from([None, ["t1", "t2"], ["t2", "t1", "t1"], [["t1", 2], "t2"]]),
+    order_kind=st.sampled_from([None, "shuffled", "shuffled", "chosen"]),
+    concurrency=st.sampled_from([None, 2]),
+    task_difficulty=st.sampled_from([None, {"t1": 0.5, "t2": 0.25}]),
+    plan_complete=st.sampled_from([None, None, True, False]),
+    judged=st.sampled_from([None, True, False]),
     grading_profile=st.sampled_from([None, "specified", "scylla-2026", "specified@0.7:0.3"]),
     baselines=st.sampled_from([None, ["beta"]]),
     baseline_tier=st.sampled_from([None, "T1"]),
@@ -64,7 +83,9 @@ finishes = st.builds(
     st.sampled_from([None, "done", "failed"]),
 )
 deletions = st.builds(a_deletion, revision=st.integers(-1, 1))
-events = st.lists(st.one_of(trials, trials, trials, retractions, plans, finishes, deletions), max_size=14)
+events = st.lists(
+    st.one_of(trials, trials, trials, starts, starts, retractions, plans, finishes, deletions), max_size=14
+)
 
 
 @examples(150)

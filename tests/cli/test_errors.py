@@ -11,7 +11,9 @@ import pytest
 
 from streamer.cli.errors import explain, without_password
 from streamer.embedded.probe import free_port
+from tests.cli.calling import a_run, call, ndjson
 from tests.support.cli import COMMAND, streamer
+from tests.support.online import Online
 
 EVENT = b'{"type":"trial_result","run_id":"r","task_id":"t%d","resolved":true}\n'
 
@@ -131,3 +133,14 @@ def test_an_error_of_the_system_names_the_file() -> None:
 @pytest.mark.parametrize("url", ["redis://h:1/0", "rediss://:p@h:1/0?password=p", "redis://u:p@@h:1/0"])
 def test_a_printed_url_has_no_password(url: str) -> None:
     assert without_password(url).removeprefix("rediss").removeprefix("redis") == "://h:1/0"
+
+
+@pytest.mark.parametrize(
+    "arguments", [("publish",), ("subscribe", "run"), ("runs", "set", "r", "--name", "n")]
+)
+def test_a_broker_that_is_away_is_one_clear_line(stack: Online, arguments: tuple[str, ...]) -> None:
+    away = f"127.0.0.1:{free_port()}"
+    done = call(stack, *arguments, "--bootstrap", away, stdin=ndjson(a_run("nowhere")))
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"streamer: no Kafka broker answers at {away}. Start one".encode())
+    assert done.stderr.count(b"\n") == 1

@@ -7,13 +7,15 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 
+import streamer.inference
 from streamer.embedded.probe import free_port
 
 HEAVY = {
-    *("aiokafka", "apprise", "cramjam", "faust", "genai_prices", "matplotlib", "mpmath", "numpy"),
+    *("aiokafka", "apprise", "cramjam", "faust", "genai_prices", "matplotlib", "numpy"),
     *("prometheus_client", "pyarrow", "pydantic", "redis", "rich", "rocksdict", "sse_starlette", "starlette"),
     *("textual", "uvicorn", "watchfiles"),
 }
@@ -81,3 +83,20 @@ def test_a_command_loads_only_what_it_uses(start: Start, tmp_path: Path) -> None
     loaded = {name.partition(".")[0] for name in modules} & HEAVY
     assert loaded - start.uses == set()
     assert len(modules) <= start.most, f"{len(modules)} modules"
+
+
+@pytest.mark.parametrize("module", sorted(info.name for info in iter_modules(streamer.inference.__path__)))
+def test_readers_of_the_base_can_import_the_inference(module: str) -> None:
+    """The base has neither numpy nor anything else of the extra `local`."""
+    program = f"import json, sys, streamer.inference.{module}; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    modules = set(json.loads(done.stdout))
+    assert f"streamer.inference.{module}" in modules
+    assert {name.partition(".")[0] for name in modules} & HEAVY == set()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from streamer.client.lifecycle import (
     SILENT_AFTER,
-    STATES,
     State,
     is_over,
     state_and_status,
@@ -89,5 +88,5 @@ def test_what_the_harness_calls_the_end_stands_beside_the_state_not_in_its_place
 def test_the_guide_for_viewers_has_the_table_with_every_word_and_the_time() -> None:
     guide = (ROOT / "docs" / "viewer.md").read_text("utf-8")
     section = guide.partition("## The state of a run")[2].partition("\n## ")[0]
-    assert tuple(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == STATES
+    assert tuple(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == get_args(State)
     assert f"{SILENT_AFTER.seconds // 60} minutes" in section

@@ -70,3 +70,12 @@ def decoded(value: Any) -> Any:
 def travelling(value: Any) -> Any:
     """A number as it travels in our JSON (R14)."""
     return "Infinity" if value == float("inf") else value
+
+
+ERRORS = ("standard_error", "low", "high")
+"""Of a mean, beside the specification's statistics; tests/aggregate/test_uncertainty.py has their rules."""
+
+
+def statistics_of(summary: Summary, metric: str) -> dict[str, Any]:
+    """The specification's statistics of a metric."""
+    return {name: value for name, value in summary["statistics"][metric].items() if name not in ERRORS}

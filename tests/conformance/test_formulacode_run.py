@@ -10,28 +10,28 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from streamer.aggregate.group import GroupState
 from streamer.aggregate.keys import SlotKey
 from streamer.aggregate.summarise import formulacode_body
-from streamer.score import FormulaCodeScore, Scored
 from tests.conformance.formulacode_rules import cost_weighted, exact_mean, ruled_gmean
+from tests.conformance.formulacode_run_cases import (
+    MEANS,
+    SUMS,
+    Entry,
+    Json,
+    agents,
+    by_agent,
+    number,
+    scored_trial,
+    summary,
+    whole,
+)
 from tests.support.events import a_trial, folded
 from tests.support.formulacode_cases import ADVANTAGES, Case, cases, close
-
-Json = dict[str, Any]
-SUMS = ("num_benchmarks", "num_valid_benchmarks")
-MEANS = {
-    "mean_speedup": "task_speedup",
-    **{name: name for name in ADVANTAGES},
-    "mean_cost_per_task": "task_cost_usd",
-    "mean_trajectory_length": "trajectory_length",
-}
-"""Run-level field -> the field of a trial that it is the mean of."""
 
 COMPARED, EQUAL = 876, 641
 """Fields of the agents' summaries; those of them that are fc-eval's."""
@@ -48,91 +48,6 @@ R1: a missing value is left out of the mean, where fc-eval puts a default. R18: 
 which makes fc-eval's mean NaN or infinite. R20: without a success and without flags the verdict decides,
 where fc-eval counts a success. R25: the mean advantage over the mean cost, each of the trials that have it.
 """
-
-
-class Entry(NamedTuple):
-    """One agent's metrics in one trial of a case, as the file has them, and as a scored trial."""
-
-    raw: Json
-    scored: Scored
-
-
-def number(value: Any) -> float | None:
-    """A finite number, also as text (F2); None: missing (R1, R18)."""
-    try:
-        found = float(value)
-    except (TypeError, ValueError):
-        return None
-    return found if math.isfinite(found) else None
-
-
-def whole(value: Any) -> int | None:
-    """What `int()` makes of it (F2); None: missing."""
-    try:
-        return int(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-
-
-def success(entry: Json, verdict: bool | None) -> bool:
-    """As written, else from the flags, else the verdict (R20)."""
-    if isinstance(entry.get("success"), bool):
-        return bool(entry["success"])
-    flags = [entry.get("pytest_failed"), entry.get("snapshot_failed")]
-    known = [flag for flag in flags if isinstance(flag, bool)]
-    return not any(known) if known else verdict is True
-
-
-def scored_trial(entry: Json, verdict: bool | None) -> Scored:
-    passed = success(entry, verdict)
-    values = tuple(number(entry.get(name)) for name in ADVANTAGES)
-    flags = [entry.get(name) is True for name in ("pytest_failed", "snapshot_failed")]
-    counts = [whole(entry.get(name)) or 0 for name in SUMS]
-    score = FormulaCodeScore(
-        pytest_failed=flags[0],
-        snapshot_failed=flags[1],
-        fallback=False,
-        task_speedup=number(entry.get("task_speedup")),
-        advantages=values if any(value is not None for value in values) else None,
-        claimed=False,
-        num_benchmarks=counts[0],
-        num_valid_benchmarks=counts[1],
-        speedup_percentage=None,
-    )
-    unknown: Json = dict.fromkeys(Scored.__struct_fields__)
-    return Scored(
-        **unknown
-        | {
-            "resolved": verdict,
-            "success": passed,
-            "pass_rate": float(passed),
-            "cost_usd": number(entry.get("task_cost_usd")),
-            "trajectory_length": whole(entry.get("trajectory_length")),
-            "formulacode": score,
-        }
-    )
-
-
-def by_agent(case: Case, field: str) -> dict[str, list[Entry]]:
-    """The entries of each agent:model that are dicts, over the trials of a case (F1)."""
-    found: dict[str, list[Entry]] = defaultdict(list)
-    for trial in case.input["results"]:
-        held = (trial.get("parser_extra_metrics") or {}).get(field)
-        for key, entry in held.items() if isinstance(held, dict) else ():
-            if isinstance(entry, dict):
-                found[key].append(Entry(entry, scored_trial(entry, trial.get("is_resolved"))))
-    return found
-
-
-def summary(key: str, entries: list[Entry]) -> Json:
-    """What the product says of an agent:model with these trials."""
-    group = GroupState()
-    for number, entry in enumerate(entries):
-        slot = SlotKey("", f"task-{number}", 1, key, "", None, None)
-        group.add(slot, entry.scored)
-    body = formulacode_body(group, nop=key.partition(":")[0] == "nop")
-    assert body is not None
-    return body
 
 
 def ruled_mean(entries: list[Entry], field: str) -> float | None:
@@ -167,12 +82,6 @@ def why(field: str, entries: list[Entry]) -> str:
     if any(isinstance(value, float) and not math.isfinite(value) for value in values):
         return "R18"
     return "R1" if any(number(v) is None or whole(v) is None for v in values) else ""
-
-
-def agents() -> Iterator[tuple[Case, str, list[Entry]]]:
-    for case in cases("run"):
-        for key, entries in by_agent(case, "agent_metrics_by_agent").items():
-            yield case, key, entries
 
 
 def same(ours: Any, theirs: Any) -> bool:
@@ -289,11 +198,11 @@ def test_costs_by_agent_model_are_fc_evals() -> None:
     compared = 0
     for case in cases("run"):
         events = []
-        for number, trial in enumerate(case.input["results"]):
+        for task, trial in enumerate(case.input["results"]):
             for index, (key, cost) in enumerate((trial.get("costs_by_agent_model") or {}).items(), 1):
                 agent, _, model = key.partition(":")
                 who = {"agent": agent, "model": model, "agent_index": index}
-                events.append(a_trial(run_id=case.id, task_id=f"task-{number}", cost_usd=cost, **who))
+                events.append(a_trial(run_id=case.id, task_id=f"task-{task}", cost_usd=cost, **who))
         runs = folded(events)[0].run(case.id).summaries() if events else []
         ours: Json = next(
             (c.summary["cost_by_agent_model"] for c in runs if c.kind == "run" and c.summary), {}

@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.folds import Summary, close, folded, pooled_tiers, summaries, the_run, travelling
+from tests.conformance.folds import (
+    Summary,
+    close,
+    folded,
+    pooled_tiers,
+    statistics_of,
+    summaries,
+    the_run,
+    travelling,
+)
 from tests.conformance.group_rules import (
     BASELINES,
     SCORED,
@@ -95,7 +104,7 @@ def test_every_statistic_is_the_ruled_one(run: Run) -> None:
     for ours, trials in groups(run):
         for metric in SCORED:
             ruled = {name: travelling(value) for name, value in distribution(trials, metric).items()}
-            held = ours["statistics"][metric]
+            held = statistics_of(ours, metric)
             assert held == {name: close(value) for name, value in ruled.items()}, metric
             assert held["mode"] == ruled["mode"], metric
             assert ours["coverage"][metric] == ruled["count"]

@@ -22,6 +22,7 @@ from tests.conformance.folds import (
     folded,
     pooled_subtests,
     pooled_tiers,
+    statistics_of,
     summaries,
     the_run,
     travelling,
@@ -57,7 +58,7 @@ def check_group(ours: Summary, theirs: Wanted, trials: Events) -> None:
     assert ours["grading_profile"] == "specified"
     for metric in (name for name in DISTRIBUTED if name in theirs):
         ruled = distribution(trials, metric)
-        assert ours["statistics"][metric] == {k: close(v) for k, v in ruled.items()}, metric
+        assert statistics_of(ours, metric) == {k: close(v) for k, v in ruled.items()}, metric
         assert ours["statistics"][metric]["mode"] == ruled["mode"], metric
         assert {k: v for k, v in ruled.items() if k != "mode"} == {
             k: close(v)
@@ -81,7 +82,7 @@ def check_grade(ours: Summary, theirs: Wanted, trials: Events) -> None:
 def check_cost_of_pass(ours: Summary, theirs: Wanted, trials: Events) -> None:
     """R14: a metric of each run; the group's is mean cost / mean pass rate, total cost / passes."""
     ruled = distribution(trials, "cost_of_pass")
-    assert ours["statistics"]["cost_of_pass"] == {k: close(travelling(v)) for k, v in ruled.items()}
+    assert statistics_of(ours, "cost_of_pass") == {k: close(travelling(v)) for k, v in ruled.items()}
     assert ours["cost_of_pass"] == close(travelling(cost_of_pass(trials)))
     if "cost_of_pass_from_means" in theirs:
         assert ours["cost_of_pass"] == close(decoded(theirs["cost_of_pass_from_means"]))
@@ -269,7 +270,7 @@ def test_statistics_of_nothing_are_null_without_a_grade() -> None:
             {"type": "trial_result", "run_id": "r", "task_id": "t", "tier": "T1", "score": 0.5},
         ]
     )
-    empty = pooled_tiers(folding)["T0"]["statistics"]["impl_rate"]
+    empty = statistics_of(pooled_tiers(folding)["T0"], "impl_rate")
     assert empty == dict.fromkeys(("median", "mean", "mode", "min", "max", "std_dev")) | {"count": 0}
 
 

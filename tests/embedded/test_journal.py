@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from streamer.embedded.errors import EmbeddedError
 from streamer.embedded.journal import Journal
 from streamer.embedded.journal_format import HEAD_BYTES, MAGIC, Frame
-from streamer.embedded.locks import locked
 from tests.embedded.full_disk import small_disk
 
 FRAMES = [Frame(n % 3, n // 3 * 2, 2, b"batch-%d" % n) for n in range(10)]
@@ -120,14 +118,3 @@ def test_a_write_that_the_disk_refuses_leaves_nothing_and_the_next_one_works(tmp
         frames, warnings = read(disk / "journal")
         assert frames == [*FRAMES, Frame(0, 8, 1, big)]
         assert warnings == []
-
-
-def test_a_second_process_is_told_who_has_the_lock(tmp_path: Path) -> None:
-    with (
-        locked(tmp_path / "lock", "The data directory"),
-        pytest.raises(EmbeddedError, match=r"The data directory .* is in use by process \d+"),
-        locked(tmp_path / "lock", "The data directory"),
-    ):
-        pass
-    with locked(tmp_path / "lock", "The data directory"):
-        pass

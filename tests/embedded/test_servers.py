@@ -7,24 +7,10 @@ from pathlib import Path
 
 import pytest
 import redis
-from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from streamer.embedded.broker import Broker
 from streamer.embedded.probe import kafka_answers, redis_answers
+from tests.embedded.writers import offset_after_sending
 from tests.support.servers import KafkaServer, RedisServer
-
-
-async def offset_after_sending(bootstrap: str, topic: str, *, create: bool) -> int:
-    """Create the topic if told, send one record, return its offset."""
-    if create:
-        admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-        await admin.start()
-        await admin.create_topics([NewTopic(topic, 1, 1)])
-        await admin.close()
-    async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
-        sent = await producer.send_and_wait(topic, b"x")
-    return int(sent.offset)
 
 
 @pytest.mark.kafka
@@ -49,18 +35,6 @@ def test_kafka_keeps_its_data_over_a_kill_and_answers_after_a_pause(tmp_path: Pa
     finally:
         server.stop()
     assert not server.child.alive
-
-
-async def test_the_embedded_broker_takes_records(embedded_broker: str, namespace: str) -> None:
-    assert await offset_after_sending(embedded_broker, namespace, create=True) == 0
-
-
-@pytest.mark.stack
-def test_the_embedded_broker_ends_when_told() -> None:
-    with Broker() as broker:
-        assert kafka_answers(broker.port)
-    assert not broker.child.alive
-    assert not kafka_answers(broker.port)
 
 
 @pytest.mark.stack

@@ -12,7 +12,7 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from streamer.kafka.limits import MAX_MESSAGE_BYTES
+from streamer.kafka.constants import MAX_MESSAGE_BYTES
 from streamer.publish.loop_thread import LoopThread
 from tests.faults.traffic import Message
 from tests.support.worker_process import wait_for

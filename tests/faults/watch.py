@@ -16,8 +16,8 @@ import redis
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
+from streamer.kafka.constants import MAX_MESSAGE_BYTES
 from streamer.kafka.consumer import AIOKafkaConsumer
-from streamer.kafka.limits import MAX_MESSAGE_BYTES
 from streamer.kafka.names import Names
 from streamer.publish.loop_thread import LoopThread
 from streamer.redis.keys import Keys

@@ -12,19 +12,6 @@ from tests.house.repository import ROOT, tracked_files
 MAX_LINES = 300
 """Hard limit of a Python module, tests included."""
 
-STILL_LONGER = {
-    "tests/client/test_async_reader.py",
-    "tests/publish/test_trial_publisher.py",
-    "tests/ops/test_verify.py",
-    "tests/conformance/test_formulacode_run.py",
-    "tests/embedded/test_proxy.py",
-    "tests/score/test_trial.py",
-    "tests/redis/test_converges.py",
-    "tests/web/test_page.py",
-    "tests/worker/test_quarantine.py",
-}
-"""Modules that are about to be split. Empty this list, and never add to it."""
-
 PYTHON = [path for path in tracked_files() if path.suffix == ".py"]
 
 MACHINE_PATHS = [
@@ -56,10 +43,7 @@ def test_git_tracks_python_files() -> None:
 @pytest.mark.parametrize("path", PYTHON, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_module_is_longer_than_300_lines(path: Path) -> None:
     lines = len(path.read_text(encoding="utf-8").splitlines())
-    if str(path.relative_to(ROOT)) in STILL_LONGER:
-        assert lines > MAX_LINES, "it is short enough now: take it off the list STILL_LONGER"
-    else:
-        assert lines <= MAX_LINES, f"{lines} lines: split it along what it does"
+    assert lines <= MAX_LINES, f"{lines} lines: split it along what it does"
 
 
 def test_no_tracked_file_names_a_path_of_one_machine_or_a_registry_host() -> None:

@@ -22,7 +22,7 @@ from streamer.inference.ability import (
     task_error,
 )
 from streamer.inference.quantiles import student_t
-from streamer.stats import StatsError
+from streamer.stats.errors import StatsError
 from streamer.stats.pass_at_k import pass_hat_k
 from tests.support.examples import examples
 

@@ -23,8 +23,10 @@ from streamer.inference.bounds import (
     pass_rate,
     reachable_pass_at_k,
 )
-from streamer.score.rules import grading_profile
-from streamer.stats import Distribution, PassAtK, StatsError
+from streamer.score.scoring_rules import grading_profile
+from streamer.stats.distribution import Distribution
+from streamer.stats.errors import StatsError
+from streamer.stats.pass_at_k import PassAtK
 from tests.support.examples import examples
 
 SHARES = st.lists(st.floats(0.0, 1.0), max_size=8)

@@ -22,7 +22,7 @@ from streamer.inference.comparisons import (
     places,
 )
 from streamer.inference.finite_population import ALPHA, highest, lowest
-from streamer.stats import StatsError
+from streamer.stats.errors import StatsError
 from streamer.stats.sign_test import sign_test
 from tests.support.examples import examples
 

@@ -21,7 +21,7 @@ from streamer.inference.finite_population import (
     possible,
     prefixes,
 )
-from streamer.stats import StatsError
+from streamer.stats.errors import StatsError
 from tests.support.examples import examples
 
 OUTCOMES = st.sampled_from([True, False, None])

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.inference.order import Arrangement, Trial, arrangement, hash_shuffled, in_order, sequence
+from streamer.inference.order import Arrangement, Trial, arrangement, in_order, sequence
+from streamer.inference.shuffle import hash_shuffled
 from tests.support.examples import examples
 
 TASKS = [f"task-{number}" for number in range(12)]

@@ -9,32 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka.codec import snappy_encode
 from aiokafka.consumer import fetcher
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
 
 import streamer
 from streamer.kafka.consumer import MAX_HANDED_BYTES
-from streamer.kafka.unpack import MAX_UNPACKED_BYTES
 from streamer.schemas.decode import Unread
+from tests.kafka.reading import EVENTS, VALUES, at_offset, read
 from tests.support.packed import CODECS, MIB, a_batch, a_bomb, packed, record, record_batch
-
-EVENTS = TopicPartition("team.trial-events", 3)
-VALUES = [b"first", b"", b"third" * 1000]
-
-
-def at_offset(batch: bytes, offset: int) -> bytes:
-    return offset.to_bytes(8, "big") + batch[8:]
-
-
-def read(*batches: bytes, tp: TopicPartition = EVENTS, start: int = 0) -> list[Any]:
-    """What a consumer reads of these batches, the first of which is at offset 0."""
-    placed, offset = [], 0
-    for batch in batches:
-        placed.append(at_offset(batch, offset))
-        offset += int.from_bytes(batch[23:27], "big") + 1
-    return list(fetcher.PartitionRecords(tp, MemoryRecords(b"".join(placed)), [], start, None, None, True, 0))
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -42,25 +25,6 @@ def test_a_usual_batch_is_read_as_ever(codec: str) -> None:
     found = read(a_batch(codec, VALUES), a_batch(codec, VALUES))
     assert [(one.offset, one.value) for one in found] == list(enumerate(VALUES * 2))
     assert not any(isinstance(one.value, Unread) for one in found)
-
-
-@pytest.mark.parametrize("framed", [False, True])
-def test_snappy_is_read_as_the_java_library_frames_it_too(framed: bool) -> None:
-    body = b"".join(piece for offset, value in enumerate(VALUES) for piece in record(offset, 0, value))
-    found = read(
-        record_batch("snappy", snappy_encode(body, xerial_compatible=framed, xerial_blocksize=999), 3)
-    )
-    assert [one.value for one in found] == VALUES
-
-
-@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_a_batch_that_unpacks_to_the_limit_is_read_and_one_byte_more_is_not(codec: str) -> None:
-    overhead = sum(len(piece) for piece in record(0, 0, b"")) + 2 * 3  # two lengths take 4 bytes, not 1
-    at = MAX_UNPACKED_BYTES - overhead
-    [right] = read(a_bomb(codec, at))
-    assert len(right.value) == at
-    [beyond] = read(a_bomb(codec, at + 1))
-    assert isinstance(beyond.value, Unread)
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
@@ -73,24 +37,6 @@ def test_an_oversized_batch_is_one_record_with_the_reason_and_the_next_batches_a
     assert unread.reason.code == "unreadable_batch"
     assert "at offsets 3 to 7 of partition 3 unpacks to more than 33,554,432 bytes" in unread.reason.message
     assert found[3].timestamp > 0
-
-
-@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-@pytest.mark.parametrize("damage", [b"no such thing as packed bytes", b"", None])
-def test_a_damaged_batch_is_one_record_with_the_reason(codec: str, damage: bytes | None) -> None:
-    whole = packed(codec, record(0, 100_000))
-    body = whole[: len(whole) // 2] if damage is None else damage
-    found = read(record_batch(codec, body, 2), a_batch(codec, VALUES))
-    assert [one.offset for one in found] == [1, 2, 3, 4]
-    assert isinstance(found[0].value, Unread)
-
-
-def test_a_batch_with_fewer_records_than_it_claims_is_read_as_far_as_it_goes() -> None:
-    body = packed("zstd", [*record(0, 0, b"a"), *record(1, 0, b"b")])
-    found = read(record_batch("zstd", body, 9), a_batch("zstd", VALUES))
-    assert [one.value for one in found] == [b"a", b"b", b"", *VALUES]
-    assert isinstance(found[2].value, Unread)
-    assert found[2].offset == 8
 
 
 def test_an_unreadable_batch_is_found_again_at_any_of_its_offsets() -> None:
@@ -157,7 +103,7 @@ def test_one_call_hands_on_as_many_records_as_it_was_asked_for() -> None:
 _WITHIN = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (1024 ** 3, 1024 ** 3))
-from tests.kafka.test_consumer import read, VALUES
+from tests.kafka.reading import read, VALUES
 from tests.support.packed import a_batch
 found = read(open(sys.argv[1], "rb").read(), a_batch("zstd", VALUES))
 status = open("/proc/self/status").read()  # ru_maxrss would be that of the process that started this one

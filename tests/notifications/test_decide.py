@@ -2,60 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from streamer.notifications.decide import Decider, Rules
-from streamer.notifications.notification import MAX_NAME, Notification, named
-from streamer.notifications.rejections import QUIET, RejectionRate
+from streamer.notifications.decide import Decider
+from streamer.notifications.notification import MAX_NAME, named
+from tests.notifications.watching import MINUTE, NOW, RULES, Watching, agent, run
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
-
-NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-MINUTE = timedelta(minutes=1)
-RULES = Rules(budget_usd=10.0, stalled_after=10 * MINUTE, rejections_per_minute=3)
-
-
-def run(version: int = 0, **fields: Any) -> dict[str, Any]:
-    return a_run_change("r", version=version, **fields).summary or {}
-
-
-def agent(grade: str | None, version: int = 0, name: str = "a", **fields: Any) -> dict[str, Any]:
-    change = an_agent_model_change(
-        "r", name, "m", version=version, means={"composite_score": 0.5}, grade=grade, **fields
-    )
-    return change.summary or {}
-
-
-class Watching:
-    """A decider of one run, and its memory as it would be written down."""
-
-    def __init__(self, *, new: bool = True, remembered: dict[str, str] | None = None) -> None:
-        self.decider = Decider(RULES)
-        self.written: dict[str, str] = dict(remembered or {})
-        self.decider.begin("r", self.written, new=new)
-
-    def take(self, *summaries: dict[str, Any], at: datetime = NOW) -> list[str]:
-        """Keys of the notices that these give reason to, each delivered at once."""
-        found: list[Notification] = []
-        for summary in summaries:
-            found += self.decider.take(summary, at)
-        return self._delivered(found)
-
-    def tick(self, at: datetime) -> list[str]:
-        return self._delivered(self.decider.tick(at))
-
-    def again(self) -> Watching:
-        """Another process, later."""
-        return Watching(new=False, remembered=self.written)
-
-    def _delivered(self, notices: list[Notification]) -> list[str]:
-        self.written |= self.decider.changed("r")
-        for notice in notices:
-            self.written[notice.key] = "told"
-            self.decider.delivered(notice)
-        return [notice.key for notice in notices]
 
 
 def test_start_and_end_are_told_once_whatever_comes_how_often() -> None:
@@ -202,22 +157,6 @@ def test_a_deleted_run_that_comes_again_begins_again() -> None:
     assert watching.tick(NOW + timedelta(days=9)) == []
     watching.decider.begin("r", {}, new=True)
     assert watching.take(run(2)) == ["started"]
-
-
-def test_too_many_rejections_in_a_minute_are_told_and_then_not_for_an_hour() -> None:
-    rate = RejectionRate(3)
-    spread = [rate.take("not_json", None, NOW + 20 * n * timedelta(seconds=1)) for n in range(1, 30)]
-    assert spread == [None] * 29
-    at = NOW + timedelta(hours=1)
-    burst = [rate.take("missing_field", f"<r{n}>", at) for n in range(50)]
-    told = [notice for notice in burst if notice]
-    assert len(told) == 1
-    assert "more than 3 records rejected within a minute" in told[0].title
-    assert "missing_field" in told[0].body
-    assert "‹r0›" in told[0].body
-    again = [rate.take("x", None, at + QUIET + n * timedelta(seconds=1)) for n in range(4)]
-    assert len([notice for notice in again if notice]) == 1
-    assert RejectionRate(0, told_at=at).take("x", None, at + MINUTE) is None
 
 
 def test_names_mention_nobody_link_nowhere_and_are_cut() -> None:

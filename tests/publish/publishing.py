@@ -20,6 +20,10 @@ from streamer.settings import Settings
 from streamer.worker.process.topics import ensure_topics
 
 PARTITIONS = 4
+DEADLINE_SECONDS = 20
+
+LARGE = {f"bench.{number}": {"agent/nop": 0.5, "oracle/nop": 0.25} for number in range(1_000)}
+"""Benchmarks of a trial that is checked in slices."""
 
 
 def settings_of(bootstrap: str, namespace: str = "", *, embedded: bool = True) -> Settings:
@@ -87,3 +91,9 @@ def spilled_lines(directory: Path) -> list[dict[str, Any]]:
     """Events in the spill files of a directory, whole lines only."""
     lines = b"".join(path.read_bytes() for path in directory.glob("*.spill.ndjson")).split(b"\n")[:-1]
     return [orjson.loads(line) for line in lines if line]
+
+
+def events(settings: Settings) -> list[dict[str, Any]]:
+    """All events in the event topic."""
+    topic = Names(settings.namespace).trial_events
+    return [orjson.loads(record.value) for record in read_topic(settings, topic)]

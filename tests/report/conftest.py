@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from streamer.report.data import RunData
 from streamer.settings import Settings
+from tests.report.reporting import folded, hostile_events, mixed_events, tiered
 from tests.support.servers import RedisServer
 from tests.web.feeding import Feed
 
@@ -35,3 +37,9 @@ def environment(settings: Settings) -> dict[str, str]:
         "STREAMER_NAMESPACE": settings.namespace,
         "STREAMER_EMBEDDED": "true",
     }
+
+
+@pytest.fixture(params=["mixed", "tiered", "hostile"])
+def data(request: pytest.FixtureRequest) -> RunData:
+    made = {"mixed": mixed_events, "hostile": hostile_events}
+    return tiered() if request.param == "tiered" else folded(made[request.param]())

@@ -6,9 +6,10 @@ import csv
 import io
 from datetime import UTC, datetime
 from functools import cache
+from html.parser import HTMLParser
 from typing import Any
 
-from streamer.report.columns import COLUMNS, Value
+from streamer.report.columns import COLUMNS, TrialColumn, Value
 from streamer.report.data import RunData, from_events
 from tests.support.events import Event, a_plan, a_trial, records
 from tests.support.simulated import TIERED_RUN, simulate
@@ -43,6 +44,8 @@ MEASURED: dict[str, Any] = {
         "m.g": {"agent/nop": 0.5, "oracle/nop": 1.5},
     },
 }
+
+CELLS = ("td", "th", "h1", "h2", "dd", "p")
 
 
 def folded(events: list[Any], run_id: str | None = None) -> RunData:
@@ -128,3 +131,40 @@ def _quoted_cells(text: str) -> list[bool]:
             at += 1
         at += 1 if text[at] == "," else 2
     return found
+
+
+class Elements(HTMLParser):
+    """The elements, attributes and texts of a page, as a browser without scripts sees them."""
+
+    def __init__(self, page: bytes) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.cells: list[str] = []
+        self.data = self.text = ""
+        self._inside = ""
+        self._in_cell = False
+        self.feed(page.decode())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self._inside = "data" if ("id", "data") in attrs else tag
+        if tag in CELLS:
+            self.cells.append("")
+            self._in_cell = True
+
+    def handle_data(self, text: str) -> None:
+        if self._inside == "data":
+            self.data += text
+            return
+        self.text += text
+        if self._in_cell:
+            self.cells[-1] += text
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_cell = self._in_cell and tag not in CELLS
+
+
+def _read(column: TrialColumn, value: Value) -> Value | datetime:
+    return datetime.fromisoformat(value) if column.kind == "time" and isinstance(value, str) else value

@@ -105,7 +105,16 @@ def speedups() -> list[Event]:
     ]
 
 
-EXAMPLES = {made.__name__: made() for made in (smallest, attempts, tiers, corrections, speedups)}
+def unfinished() -> list[Event]:
+    """A shuffled run with trials in flight: what can be reached, and the interval of the final pass rate."""
+    run_id, tasks = "unfinished", [f"task-{number}" for number in range(10)]
+    start = {**trial(run_id, "task-6"), "type": "trial_started", "position": 6}
+    results = [trial(run_id, task, resolved=task != "task-2", cost_usd=0.25) for task in tasks[:5]]
+    queue = plan(run_id, tasks=tasks, attempts=1, order=tasks, order_kind="shuffled", concurrency=2)
+    return [queue, *results, start]
+
+
+EXAMPLES = {made.__name__: made() for made in (smallest, attempts, tiers, corrections, speedups, unfinished)}
 """Name of the folder -> its events."""
 
 

@@ -37,6 +37,7 @@ from tests.schemas.examples import FULL_PLAN, SLOT
 
 END: dict[str, Any] = {"type": "run_finished", "run_id": "r"}
 RETRACTION: dict[str, Any] = {"type": "trial_retracted", "run_id": "r", "task_id": "t", "revision": 1}
+START: dict[str, Any] = {"type": "trial_started", "run_id": "r", "task_id": "t"}
 DELETION: dict[str, Any] = {"type": "run_deleted", "run_id": "r", "revision": 1}
 
 Pair = tuple[Any, Any]
@@ -104,6 +105,10 @@ PLAN_FIELDS: dict[str, list[Pair]] = {
     "harness": [NAME],
     "tasks": [(MAX_TASKS, MAX_TASKS + 1), (0, -1), ([ID[0]], [ID[1]])],
     "attempts": [(MAX_PLANNED_ATTEMPTS, MAX_PLANNED_ATTEMPTS + 1), (1, 0)],
+    "order": [(["t"], [""]), ([["t", MAX_ORDINAL]], [["t", MAX_ORDINAL + 1]]), ([["t", 1]], [["t", 0]])],
+    "order_kind": [("shuffled", "random")],
+    "concurrency": [ORDINAL, (1, 0)],
+    "task_difficulty": [({"t": 1}, {"t": 1.5}), ({"t": 0}, {"t": -0.5}), keyed(MAX_ID_CHARACTERS, 0.5)],
     "agent_models": [names(MAX_AGENT_MODELS), tuple([label] for label in text(MAX_AGENT_MODEL_CHARACTERS))],
     "tiers": [names(MAX_TIERS), ([NAME[0]], [NAME[1]])],
     "subtests": [entries(MAX_TIERS, 1), keyed(MAX_NAME_CHARACTERS, 1), ({"T0": MAX_SUBTESTS}, {"T0": 1001})],
@@ -125,10 +130,13 @@ LIMITS: dict[str, tuple[dict[str, Any], dict[str, list[Pair]]]] = {
     "trial_result": (SLOT, TRIAL_FIELDS),
     "run_started": (FULL_PLAN, PLAN_FIELDS),
     "run_finished": (END, {"run_id": [ID], "revision": [REVISION, LEAST_REVISION], "status": [TEXT]}),
+    "trial_started": (START, SLOT_FIELDS | {"position": [(MAX_ORDINAL, MAX_ORDINAL + 1), (0, -1)]}),
     "trial_retracted": (RETRACTION, SLOT_FIELDS | {"reason": [TEXT]}),
     "run_deleted": (DELETION, {"run_id": [ID], "revision": [REVISION, LEAST_REVISION]}),
 }
-WITHOUT_A_LIMIT = {"type", "schema_version", "resolved", "judged", "started_at", "finished_at"}
+WITHOUT_A_LIMIT = {
+    *("type", "schema_version", "resolved", "judged", "plan_complete", "started_at", "finished_at")
+}
 """Fixed words, truth values, and times, which are missing outside 2000 to 2200."""
 
 CASES = [

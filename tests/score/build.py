@@ -7,13 +7,23 @@ from typing import Any
 
 from streamer.schemas.events import EVENT, TrialResult
 from streamer.schemas.formulacode import FormulaCodePayload
-from streamer.score import FormulaCodeScore, PriceTable, ScoringRules, score_trial, task_payload
+from streamer.score import (
+    FormulaCodeScore,
+    Price,
+    PriceTable,
+    Scored,
+    ScoringRules,
+    score_trial,
+    task_payload,
+)
 
 RULES = ScoringRules(PriceTable.default())
 """The rules of a run without a plan."""
 
 BROKEN = {"status": "failed"}
 """A snapshot section that makes its trial fail."""
+
+Json = dict[str, Any]
 
 
 def a_trial(**fields: Any) -> TrialResult:
@@ -22,6 +32,11 @@ def a_trial(**fields: Any) -> TrialResult:
     event = EVENT.validate_json(json.dumps(content))
     assert isinstance(event, TrialResult)
     return event
+
+
+def scored(**fields: Any) -> Scored:
+    """A trial with these fields, scored."""
+    return score_trial(a_trial(**fields), RULES)
 
 
 def counts(failed: int | None = None, error: int | None = None, status: str = "ok") -> dict[str, Any]:
@@ -55,3 +70,8 @@ def payload(**fields: Any) -> dict[str, Any]:
     )
     FormulaCodePayload.model_validate(made, extra="forbid")
     return made
+
+
+def per_million(price: Price | None) -> tuple[float, float]:
+    assert price is not None
+    return float(price.input * 10**6), float(price.output * 10**6)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.score import Price, PriceTable, PriceTableError
+from streamer.score import PriceTable
+from tests.score.build import per_million
 from tests.support.examples import examples
 
 USER = """
@@ -26,16 +25,6 @@ cache_write = 1.25
 aliases = ["our/model-2026"]
 source = "the contract of 2026"
 """
-
-
-@pytest.fixture(scope="module")
-def table() -> PriceTable:
-    return PriceTable.default()
-
-
-def per_million(price: Price | None) -> tuple[float, float]:
-    assert price is not None
-    return float(price.input * 10**6), float(price.output * 10**6)
 
 
 @pytest.mark.parametrize(
@@ -77,29 +66,6 @@ def test_fc_evals_prices_come_after_the_specifications(
     assert per_million(price) == usd_per_million
     assert price is not None
     assert "E5" in price.source
-
-
-@pytest.mark.parametrize(
-    "model", ["claude-opus-4-5-thinking", "openrouter/anthropic/claude-opus-4.5", "Claude-Opus-4-5"]
-)
-def test_a_name_that_only_the_library_recognises_takes_our_price_of_that_model(
-    table: PriceTable, model: str
-) -> None:
-    assert per_million(table.price(model)) == (15, 75)
-
-
-def test_models_outside_our_table_take_the_librarys_bundled_price(table: PriceTable) -> None:
-    price = table.price("anthropic/claude-haiku-4-5")
-    assert price is not None
-    assert per_million(price) == (1, 5)
-    assert price.source.startswith("genai-prices ")
-
-
-@pytest.mark.parametrize("model", ["o3", "deepseek-chat"])
-def test_prices_that_change_by_date_or_hour_do_not_depend_on_the_clock(table: PriceTable, model: str) -> None:
-    price = table.price(model)
-    assert price is not None
-    assert per_million(price) == {"o3": (2, 8), "deepseek-chat": (0.27, 1.1)}[model]
 
 
 @pytest.mark.parametrize(
@@ -172,61 +138,3 @@ def test_a_users_alias_may_take_over_one_of_our_names() -> None:
 def test_a_price_of_zero_that_the_user_states_is_a_price() -> None:
     table = PriceTable.from_toml("[models.local]\ninput = 0\noutput = 0.0")
     assert table.cost("local", 1000, 100) == 0.0
-
-
-def test_an_empty_table_is_the_default_table() -> None:
-    assert per_million(PriceTable.from_toml("").price("gpt-5")) == (1.25, 10)
-
-
-FINE = "input = 1\noutput = 1\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[models.x]\ninput = = 1", "not valid TOML.*line 2.*mend the file"),
-        ("[models.x]\ninput = 1e-99999999999999999999", "not valid TOML"),
-        (f"[models.x]\ninput = {'9' * 5000}", "not valid TOML"),
-        ("models = 3", "allowed: tables named"),
-        ("[prices.x]\ninput = 1", "'prices' at the top; allowed: tables named"),
-        ("[models]\nx = 3", r'models\."x"\] is 3; allowed: a table with input, output'),
-        ("[models.x]\noutput = 1", r'models\."x"\] lacks input; add it'),
-        ("[models.x]\ninput = 1", r'models\."x"\] lacks output; add it'),
-        (
-            "[models.x]\n" + FINE + "cached = 1",
-            r'models\."x"\] has the unknown field \'cached\'; allowed: input',
-        ),
-        (
-            "[models.x]\noutput = 1\ninput = -3",
-            r'models\."x"\] input is -3; allowed: USD per 1 million tokens',
-        ),
-        ("[models.x]\noutput = 1\ninput = nan", r'models\."x"\] input is NaN; allowed'),
-        ("[models.x]\noutput = 1\ninput = inf", r'models\."x"\] input is Infinity; allowed'),
-        ("[models.x]\noutput = 1\ninput = true", r'models\."x"\] input is True; allowed'),
-        ("[models.x]\noutput = 1\ninput = '3'", r"models\.\"x\"\] input is '3'; allowed"),
-        ("[models.x]\noutput = 1\ninput = 1e-999999999", r'models\."x"\] input is 1E-999999999; allowed'),
-        ("[models.x]\noutput = 1\ninput = 1e999999999", r'models\."x"\] input is 1E\+999999999; allowed'),
-        ("[models.x]\n" + FINE + "cache_read = -1", r'models\."x"\] cache_read is -1; allowed'),
-        ("[models.x]\n" + FINE + 'aliases = "y"', r"aliases is 'y'; allowed: a list"),
-        ("[models.x]\n" + FINE + "aliases = [1]", r"aliases is \[1\]; allowed: a list"),
-        ("[models.x]\n" + FINE + "source = 1", "source is 1; allowed: a text"),
-        ("[models.x]\n" + FINE + "[models.'openai/x']\n" + FINE, "the name 'x' stands for both .* keep one"),
-        ("[models.x]\n" + FINE + "aliases = ['x']", "the name 'x' stands for both"),
-    ],
-)
-def test_a_table_that_cannot_be_used_says_where_and_what_is_allowed(text: str, message: str) -> None:
-    with pytest.raises(PriceTableError, match=message):
-        PriceTable.from_toml(text)
-
-
-def test_an_error_in_a_table_is_a_value_error() -> None:
-    assert issubclass(PriceTableError, ValueError)
-
-
-def test_the_price_library_is_loaded_only_when_our_own_table_has_no_price() -> None:
-    program = (
-        "import sys; from streamer.score import PriceTable; table = PriceTable.default();"
-        "table.cost('openai/gpt-5', 1, 1); assert 'genai_prices' not in sys.modules;"
-        "table.cost('claude-haiku-4-5', 1, 1); assert 'genai_prices' in sys.modules"
-    )
-    subprocess.run([sys.executable, "-W", "error", "-c", program], check=True, timeout=60)

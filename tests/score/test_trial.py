@@ -1,4 +1,4 @@
-"""Scoring of trials: success, rates, composite, cost, duration (R1, R2, R5, R9, R10, R13, R14, R20)."""
+"""Scoring of trials: success, rates, composite, duration (R1, R5, R9, R10, R13, R20, R27)."""
 
 from __future__ import annotations
 
@@ -10,18 +10,13 @@ import pytest
 
 from streamer.schemas.events import TrialResult
 from streamer.score import (
-    Scored,
     ScoringRules,
     deciding_sub_trial,
     grading_profile,
     score_trial,
     score_trial_group,
 )
-from tests.score.build import RULES, a_trial, counts
-
-
-def scored(**fields: Any) -> Scored:
-    return score_trial(a_trial(**fields), RULES)
+from tests.score.build import RULES, a_trial, counts, scored
 
 
 def successes(*events: TrialResult) -> list[bool]:
@@ -195,7 +190,7 @@ def test_with_baselines_only_the_highest_of_them_gives_the_verdict() -> None:
     assert deciding_sub_trial(group, RULES.is_baseline) is group[0]
 
 
-# Derived verdicts and infrastructure
+# Derived verdicts
 
 
 @pytest.mark.parametrize("mode", [None, "unset", "none"])
@@ -218,41 +213,6 @@ def test_r27_a_verdict_of_the_harness_stands() -> None:
     assert (trial.resolved, trial.verdict_source, trial.success) == (False, "reported", True)
 
 
-@pytest.mark.parametrize(
-    ("fields", "excluded"),
-    [
-        ({"harness": "terminal-bench", "failure_mode": "unknown_agent_error"}, True),
-        ({"harness": "fc-eval", "failure_mode": "agent_installation_failed", "resolved": False}, True),
-        ({"harness": "harbor", "failure_mode": "ApiOverloadedError"}, True),
-        ({"harness": "harbor", "failure_mode": "unknown_agent_error"}, False),
-        ({"harness": "terminal-bench", "failure_mode": "agent_timeout"}, False),
-        ({"harness": "terminal-bench", "failure_mode": "unknown_agent_error", "resolved": True}, False),
-        ({"failure_mode": "infrastructure_error"}, True),
-        ({"failure_mode": "unknown_agent_error"}, False),
-        ({"harness": "terminal-bench"}, False),
-    ],
-)
-def test_an_unresolved_trial_that_the_infrastructure_failed_is_told_apart(
-    fields: dict[str, Any], excluded: bool
-) -> None:
-    assert scored(**fields).infrastructure_failure is excluded
-
-
-def test_a_trial_without_a_harness_has_the_plans() -> None:
-    rules = ScoringRules(RULES.prices, harness="terminal-bench")
-    assert score_trial(a_trial(failure_mode="unknown_agent_error"), rules).infrastructure_failure
-    other = a_trial(failure_mode="unknown_agent_error", harness="harbor")
-    assert not score_trial(other, rules).infrastructure_failure
-
-
-def test_the_plan_names_infrastructure_failures_in_place_of_the_table() -> None:
-    rules = ScoringRules(RULES.prices, infrastructure=frozenset({"agent_timeout"}))
-    timeout = a_trial(harness="terminal-bench", failure_mode="agent_timeout")
-    error = a_trial(harness="terminal-bench", failure_mode="unknown_agent_error")
-    assert score_trial(timeout, rules).infrastructure_failure
-    assert not score_trial(error, rules).infrastructure_failure
-
-
 # Rates, cost, duration
 
 
@@ -273,52 +233,6 @@ def test_a_trial_that_awaits_its_judge_has_no_composite() -> None:
 def test_the_profiles_weights_shape_the_composite() -> None:
     weighted = ScoringRules(RULES.prices, grading_profile("specified@3:1"))
     assert score_trial(a_trial(resolved=True, score=0.5), weighted).composite_score == 0.875
-
-
-def test_a_reported_cost_wins_over_an_estimate_even_if_it_is_zero() -> None:
-    tokens = {"model": "gpt-5", "input_tokens": 1000, "output_tokens": 100}
-    reported = scored(cost_usd=0.0, **tokens)
-    assert (reported.cost_usd, reported.cost_source) == (0.0, "reported")
-    estimate = scored(**tokens)
-    assert (estimate.cost_usd, estimate.cost_source) == (0.00225, "estimated")
-
-
-def test_an_unknown_cost_is_unknown_not_zero() -> None:
-    trial = scored(model="nobody-prices-this", input_tokens=1000, output_tokens=100, resolved=False)
-    assert (trial.cost_usd, trial.cost_source) == (None, None)
-
-
-@pytest.mark.parametrize("tokens", [(0, 0), (None, None), (0, None)])
-def test_r2_an_agent_without_tokens_was_not_counted_by_anybody(tokens: tuple[int | None, int | None]) -> None:
-    fields = {"model": "gpt-5", "input_tokens": tokens[0], "output_tokens": tokens[1]}
-    assert scored(agent="terminus", **fields).cost_usd is None
-
-
-def test_r2_tokens_from_a_cache_alone_were_counted() -> None:
-    fields = {"model": "claude-opus-4-5", "input_tokens": 0, "output_tokens": 0, "cache_read_tokens": 10**6}
-    assert scored(agent="terminus", **fields).cost_usd == 1.5
-
-
-def test_r2_a_baseline_without_tokens_costs_nothing() -> None:
-    trial = scored(agent="oracle", model="gpt-5", input_tokens=0, output_tokens=0)
-    assert (trial.cost_usd, trial.cost_source) == (0.0, "estimated")
-    named = ScoringRules(RULES.prices, named_baselines=frozenset({"echo"}))
-    event = a_trial(agent="echo", model="gpt-5", input_tokens=0, output_tokens=0)
-    assert score_trial(event, named).cost_usd == 0.0
-
-
-def test_r14_a_failed_trial_costs_infinitely_much_whether_its_cost_is_known_or_not() -> None:
-    assert scored(resolved=False).cost_of_pass == math.inf
-    assert scored(resolved=False, cost_usd=1.0).cost_of_pass == math.inf
-
-
-def test_r14_a_pass_at_an_unknown_cost_has_an_unknown_cost_of_pass() -> None:
-    assert scored(resolved=True).cost_of_pass is None
-
-
-def test_a_failed_trial_with_a_known_cost_has_an_infinite_cost_of_pass() -> None:
-    assert scored(resolved=False, cost_usd=0.0).cost_of_pass == math.inf
-    assert scored(resolved=True, cost_usd=0.25).cost_of_pass == 0.25
 
 
 START, END = "2026-01-01T00:00:00+00:00", "2026-01-01T01:00:01.5+01:00"

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 
 import pytest
 from aiokafka.protocol.admin import SaslAuthenticateRequest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from streamer.cli.errors import explain, without_password
 from streamer.redis.connect import BadRedisUrl, address
@@ -18,67 +16,6 @@ from tests.support.cli import streamer
 
 SECRET = "s3cr/et?#@:%41"
 SASL = {"security_protocol": "SASL_SSL", "sasl_username": "u"}
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "secret"
-    path.write_text(f"{SECRET}\n")
-    return path
-
-
-def test_passwords_come_from_files(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STREAMER_SASL_PASSWORD_FILE", str(file))
-    monkeypatch.setenv("STREAMER_REDIS_PASSWORD_FILE", str(file))
-    settings = Settings(**SASL)
-    assert settings.kafka_options()["sasl_plain_password"] == SECRET
-    assert settings.redis_options()["password"] == SECRET
-    assert SECRET not in f"{settings!r} {settings} {settings.model_dump()}"
-
-
-def test_a_changed_file_counts_for_the_next_client(file: Path) -> None:
-    settings = Settings(redis_password_file=file)
-    file.write_text("new")
-    assert settings.redis_options()["password"] == "new"
-
-
-@pytest.mark.parametrize("content", [None, b"", b"\n", b"\xff\xfe"])
-def test_a_file_without_a_secret_is_wrong_use(tmp_path: Path, content: bytes | None) -> None:
-    path = tmp_path / "absent"
-    if content is not None:
-        path.write_bytes(content)
-    done = streamer("query", "runs", environment={"STREAMER_REDIS_PASSWORD_FILE": str(path)})
-    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
-    assert str(path).encode() in done.stderr
-
-
-@pytest.mark.parametrize("name", ["ssl_cafile", "redis_cafile", "ssl_certfile", "ssl_keyfile"])
-def test_a_certificate_file_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ValidationError, match="there is no file"):
-        Settings(**{name: tmp_path / "absent"})
-
-
-def test_a_password_is_given_once(file: Path) -> None:
-    with pytest.raises(ValidationError, match="give one of them"):
-        Settings(**SASL, sasl_password=SECRET, sasl_password_file=file)
-
-
-@pytest.mark.parametrize("more", [{}, {"sasl_username": "u"}, {"sasl_password": SECRET}])
-def test_sasl_needs_a_name_and_a_password(more: dict[str, str]) -> None:
-    with pytest.raises(ValidationError, match="SASL needs sasl_username") as caught:
-        Settings(security_protocol="SASL_PLAINTEXT", **more)
-    assert SECRET not in str(caught.value)
-
-
-def test_a_wrong_setting_is_named_without_any_secret_beside_it() -> None:
-    with pytest.raises(ValidationError) as caught:
-        Settings(partitions="x", sasl_password=SECRET, redis=f"redis://u:{SECRET}@h/0")
-    assert "partitions" in str(caught.value)
-    assert SECRET not in str(caught.value)
-
-
-def test_settings_print_no_url_that_may_hold_a_password() -> None:
-    assert SECRET not in repr(Settings(redis=f"redis://u:{SECRET}@h/0"))
 
 
 @pytest.mark.parametrize(

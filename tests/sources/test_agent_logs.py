@@ -10,11 +10,8 @@ from typing import Any
 import pytest
 
 from streamer.sources.agent_logs import AgentLogs, enriched, read_agent_logs
-from streamer.sources.cast import cast_length
-from streamer.sources.files import FileError
+from tests.sources.recordings import write_cast, written
 from tests.support.events import a_trial
-
-HEADER = '{"version": 2}\n'
 
 
 def a_step(prompt: Any = 10, completion: Any = 2) -> dict[str, Any]:
@@ -24,17 +21,6 @@ def a_step(prompt: Any = 10, completion: Any = 2) -> dict[str, Any]:
 
 def write_steps(trial: Path, steps: Any, name: str = "t.json", mtime: int = 1_700_000_000) -> Path:
     return written(trial / "agent-logs" / name, json.dumps(steps), mtime)
-
-
-def write_cast(trial: Path, events: int, name: str = "agent.cast", mtime: int = 1_700_000_000) -> Path:
-    return written(trial / "sessions" / name, HEADER + '[0.1, "o", "x"]\n' * events, mtime)
-
-
-def written(file: Path, text: str, mtime: int) -> Path:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text)
-    os.utime(file, (mtime, mtime))
-    return file
 
 
 def test_a_trial_without_logs_says_nothing(tmp_path: Path) -> None:
@@ -120,22 +106,6 @@ def test_hostile_logs_are_problems_not_exceptions(tmp_path: Path) -> None:
         logs = read_agent_logs(trial)
         assert logs.trajectory_length is None
         assert len(logs.problems) == 1
-
-
-def test_a_recording_that_is_no_utf_8_or_has_not_begun_has_no_length(tmp_path: Path) -> None:
-    file = tmp_path / "a.cast"
-    file.write_bytes(HEADER.encode() + b'[0, "o", "\xff"]\n')
-    with pytest.raises(FileError, match="not UTF-8"):
-        cast_length(file)
-    file.write_bytes(b"")
-    with pytest.raises(FileError, match="has not begun"):
-        cast_length(file)
-
-
-def test_a_recording_nested_too_deeply_counts_its_good_lines(tmp_path: Path) -> None:
-    file = tmp_path / "a.cast"
-    file.write_text(HEADER + "[" * 100_000 + '\n[0, "o", "x"]\n')
-    assert cast_length(file) == 1
 
 
 def test_a_sub_trial_finds_its_recording_in_the_main_trial_by_its_index(tmp_path: Path) -> None:

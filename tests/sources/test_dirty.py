@@ -11,11 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from streamer.schemas.limits import MAX_NAME_CHARACTERS
 from streamer.sources.base import ConvertOptions
 from streamer.sources.convert import ConvertReport, convert
-from streamer.sources.fit import fit_event
-from streamer.sources.names import with_short_names
 from tests.sources.builders import a_result, a_run, a_trial_file, converted, trials_of, write_json
 from tests.support.examples import examples
 
@@ -45,13 +42,6 @@ def test_a_file_that_holds_no_trial_is_named_and_the_others_go_on(tmp_path: Path
     ((path, reason),) = report.unreadable
     assert path == bad
     assert reason
-
-
-def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "run1", [a_result()], [])
-    (run / "oom" / "oom.1-of-1.run1" / "results.json").write_bytes(b"\xff\x00{\x80")
-    _, report = converted(run)
-    assert "not valid JSON" in report.unreadable[0][1]
 
 
 @pytest.mark.parametrize(
@@ -139,29 +129,6 @@ def test_a_directory_name_that_is_no_text_still_names_the_run(tmp_path: Path) ->
     assert trials_of(converted(run)[0])[0]["run_id"] == "r��"
 
 
-def test_a_pipe_where_a_file_belongs_is_not_waited_for(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "run1", [a_result()], [], metadata={})
-    (run / "results.json").unlink()
-    os.mkfifo(run / "results.json")
-    (run / "oom" / "oom.2-of-2.run1").mkdir()
-    os.mkfifo(run / "oom" / "oom.2-of-2.run1" / "results.json")
-    events, report = converted(run)
-    assert len(trials_of(events)) == 1
-    assert report.unreadable == [(run / "results.json", "not a regular file")]
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="SKIPPED LOUDLY: root reads what nobody may read")
-def test_what_may_not_be_read_is_named(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "run1", [a_result(), a_result("b")], [])
-    (run / "oom" / "oom.1-of-1.run1" / "results.json").chmod(0)
-    (run / "b").chmod(0)
-    try:
-        _, report = converted(run)
-    finally:
-        (run / "b").chmod(0o755)
-    assert {"Permission denied" in reason for _, reason in report.unreadable} == {True}
-
-
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
@@ -183,59 +150,3 @@ def test_no_json_at_all_makes_it_raise_or_send_something_invalid(
     for run_id in (None, "pool"):
         events, _ = converted(run, run_id=run_id)
         assert "oom" in {event["task_id"] for event in trials_of(events)}
-
-
-def test_an_event_that_would_be_too_large_loses_its_largest_field_and_counts() -> None:
-    """A record of more than 1 MiB would be rejected, and the trial with it."""
-    event = {
-        "type": "trial_result",
-        "run_id": "r",
-        "task_id": "t",
-        "claimed": {"c": "x" * 700_000},
-        "benchmarks": {"b": "y" * 800_000},
-        "output_tokens": 7,
-    }
-    fitted, misfits = fit_event(event)
-    assert fitted == {name: value for name, value in event.items() if name != "benchmarks"}
-    assert list(misfits) == ["benchmarks"]
-    assert "800,008 bytes" in misfits["benchmarks"]
-
-
-LONG = "the same beginning of a name " * 12
-
-
-def test_long_names_are_cut_so_that_two_never_become_one(tmp_path: Path) -> None:
-    results = [
-        a_result(task_id=f"t{n}", trial_name=f"t{n}.1-of-1.run1", failure_mode=LONG + str(n)) for n in (1, 2)
-    ]
-    events, report = converted(a_run(tmp_path / "run1", results))
-    first, second = (trial["failure_mode"] for trial in trials_of(events))
-    assert len(first) == len(second) == MAX_NAME_CHARACTERS
-    assert first != second
-    assert first.startswith(LONG[:115] + "~")
-    assert [(name, "longer than 128" in reason) for _, name, reason in report.cut] == [
-        ("failure_mode", True)
-    ] * 2
-    assert (report.left_out, report.unreadable) == ([], [])
-
-
-def test_a_long_name_is_cut_alike_in_trials_and_in_their_plan(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "run1", [a_result()], [])
-    events, _ = converted(run, agent=LONG, model=f"openai/{LONG}")
-    [trial] = trials_of(events)
-    [plan] = [event for event in events if event["type"] == "run_started"]
-    assert plan["agent_models"] == [f"{trial['agent']}:{trial['model']}"]
-    assert len(trial["agent"]) == len(trial["model"]) == MAX_NAME_CHARACTERS
-
-
-def test_a_name_of_128_characters_is_sent_as_it_is(tmp_path: Path) -> None:
-    events, report = converted(a_run(tmp_path / "run1", [a_result(failure_mode="é" * 128)]))
-    assert [trial["failure_mode"] for trial in trials_of(events)] == ["é" * 128]
-    assert report.cut == []
-
-
-@given(st.text(min_size=129, max_size=300), st.text(min_size=129, max_size=300))
-def test_different_long_names_stay_different(one: str, other: str) -> None:
-    cut = [with_short_names({"agent": name})[0]["agent"] for name in (one, other)]
-    assert (cut[0] == cut[1]) == (one == other)
-    assert {len(name) for name in cut} == {MAX_NAME_CHARACTERS}

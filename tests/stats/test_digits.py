@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from streamer.stats import ExactSum
 from streamer.stats.digits import Digits
+from streamer.stats.exact_sum import ExactSum
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -6,7 +6,8 @@ from math import inf, nan
 
 import pytest
 
-from streamer.stats import Distribution, StatsError
+from streamer.stats.distribution import Distribution
+from streamer.stats.errors import StatsError
 
 
 def distribution(*values: float) -> Distribution:

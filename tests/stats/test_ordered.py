@@ -7,7 +7,9 @@ from math import inf, isnan, nan
 
 import pytest
 
-from streamer.stats import OrderedMultiset, StatsError, ordered
+from streamer.stats import ordered
+from streamer.stats.errors import StatsError
+from streamer.stats.ordered import OrderedMultiset
 from tests.stats import oracles
 
 

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from streamer.stats import Attempts, PassAtK, StatsError
-from streamer.stats.pass_at_k import sizes
+from streamer.stats.errors import StatsError
+from streamer.stats.pass_at_k import Attempts, PassAtK, sizes
 from tests.stats import oracles
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streamer.schemas.canonical import json_number
-from streamer.stats import Distribution
+from streamer.stats.distribution import Distribution
 from tests.stats.oracles import mode_of
 from tests.support.data import shared_data
 

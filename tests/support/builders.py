@@ -17,6 +17,7 @@ from streamer.schemas.summaries import (
     TierSummary,
 )
 from streamer.schemas.summary_fields import Published
+from streamer.views.models import TrialRow
 
 METRICS = (
     "pass_rate",
@@ -136,6 +137,7 @@ def _counts() -> dict[str, Any]:
         "accuracy": 1.0,
         "accuracy_excluding_infrastructure": 1.0,
         "infrastructure_failures": 0,
+        "in_flight": 0,
         "pass_at_k": {"1": {"value": 1.0, "tasks_covered": 1, "partial": False}},
         "tokens": dict.fromkeys(("input", "output", "cache_read", "cache_write")),
         "failure_modes": {},
@@ -164,3 +166,10 @@ def _change(
     value = canonical_json(summary)
     SUMMARY.validate_json(value, extra="forbid")
     return SummaryChange(run, group, value, summary, epoch, version, summary["digest"])
+
+
+def a_row(**fields: Any) -> TrialRow:
+    """A passed trial."""
+    nulls = dict.fromkeys(TrialRow.model_fields)
+    basic = {"id": "0" * 24, "shard": "", "task_id": "t", "attempt": 1, "agent_model": "a:m"}
+    return TrialRow(**nulls | basic | {"success": True, "resolved": True, "outcome": "passed"} | fields)

@@ -43,6 +43,12 @@ def a_retraction(**fields: Any) -> Event:
     } | fields
 
 
+def a_start(**fields: Any) -> Event:
+    """A start of the trial that `a_trial` is the result of."""
+    slot = {"run_id": "run-1", "task_id": "task-1", "agent": "terminus", "model": "gpt-5"}
+    return {"type": "trial_started"} | slot | fields
+
+
 def a_deletion(**fields: Any) -> Event:
     """A run_deleted event."""
     return {"type": "run_deleted", "run_id": "run-1", "revision": 0} | fields

@@ -30,3 +30,10 @@ async def feed(settings: Settings) -> AsyncIterator[Feed]:
     """A feed into Redis alone."""
     async with Feed(settings) as feed:
         yield feed
+
+
+@pytest.fixture
+async def feed_of_both(logged: Settings) -> AsyncIterator[Feed]:
+    """A feed into Redis and the log."""
+    async with Feed(logged, log=True) as feed:
+        yield feed

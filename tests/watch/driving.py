@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 from textual.pilot import Pilot
 
 from streamer.settings import Settings
 from streamer.watch.app import WatchApp
 from streamer.watch.context import Session
+from tests.support.events import a_plan, a_trial
 from tests.support.eventually import eventually
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 LOOK_SECONDS = 60.0
 SMALL, LARGE = (80, 24), (200, 50)
+
+AT = "2026-01-31T11:59:00Z"
+
+WHEN = {"finished_at": AT}
+
+PLAN = a_plan(tasks=3, attempts=1, agent_models=["terminus:gpt-5"])
 
 
 class Driver:
@@ -86,3 +94,16 @@ async def watching(
     app = WatchApp(settings, run_id, now, session)
     async with app.run_test(size=size, notifications=True) as pilot:
         yield Driver(app, pilot)
+
+
+def a_board() -> list[dict[str, Any]]:
+    """Three agents: `cheap` passes least and costs least, `best` the opposite; and a baseline."""
+    events = [a_plan(tasks=4, attempts=1, agent_models=["best:m", "cheap:m", "mid:m", "nop:nop"])]
+    for agent, passes, cost in (("best", 3, 3.0), ("mid", 2, 1.0), ("cheap", 1, 0.1)):
+        events += [
+            a_trial(
+                task_id=f"t{n}", agent=agent, model="m", resolved=n < passes, cost_usd=cost, finished_at=AT
+            )
+            for n in range(3)
+        ]
+    return [*events, a_trial(task_id="t0", agent="nop", model="nop", resolved=False, finished_at=AT)]

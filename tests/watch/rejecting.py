@@ -13,6 +13,10 @@ from streamer.records import Record
 from streamer.settings import Settings
 from streamer.worker.process.topics import ensure_topics
 
+NOT_JSON = b"not JSON \x1b[31m"
+
+WRONG = b'{"type":"trial_result","run_id":"run-1","task_id":"task-1","resolved":"yes"}'
+
 
 async def reject(
     settings: Settings, *lines: bytes, at_ms: int | None = None, message: str | None = None

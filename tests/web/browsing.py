@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,10 +23,12 @@ from streamer.publish.publisher import Outgoing, ThreadedPublisher
 from streamer.schemas.decode import Reason, decode
 from streamer.settings import Settings
 from tests.embedded.stack import running
+from tests.support.events import a_trial
 from tests.support.worker_process import wait_for
 
 SCREENSHOTS = Path("build") / "screenshots"
 LOOK_SECONDS = 20
+START = datetime.now(UTC) - timedelta(hours=9)
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -147,3 +151,13 @@ def watched(page: Page) -> Iterator[list[str]]:
     page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: said.append(str(error)))
     yield said
+
+
+def trials(run: str, first: int, last: int, **fields: object) -> list[bytes]:
+    """Events of trials, one a minute."""
+    found = []
+    for number in range(first, last):
+        at = (START + timedelta(minutes=number)).isoformat()
+        event = a_trial(run_id=run, task_id=f"task-{number}", finished_at=at, cost_usd=0.5, **fields)
+        found.append(json.dumps(event).encode())
+    return found

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from playwright.sync_api import Browser, Page
 
 from streamer.settings import Settings
 from tests.support.servers import RedisServer
+from tests.support.simulated import simulate
+from tests.web.browsing import START, WebProcess, a_browser, a_stack, publish, watched
 from tests.web.feeding import Feed
 from tests.web.serving import Serving
+from tests.web.viewer import PATH, Viewer, Watch
 
 
 @pytest.fixture
@@ -36,3 +40,51 @@ async def feed(settings: Settings) -> AsyncIterator[Feed]:
     """A feed into Redis alone."""
     async with Feed(settings) as feed:
         yield feed
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with a_browser() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def stack(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    with a_stack(tmp_path_factory.mktemp("stack")) as settings:
+        yield settings
+
+
+@pytest.fixture(scope="module")
+def web(stack: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebProcess]:
+    with WebProcess(stack, tmp_path_factory.mktemp("web")) as web:
+        yield web
+
+
+@pytest.fixture(scope="module")
+def simulated(stack: Settings) -> None:
+    publish(stack, simulate(seed=5, start=START))
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A new page; errors in its console fail the test, unless the server was away."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    with watched(page) as said:
+        yield page
+    context.close()
+    assert [line for line in said if "ERR_CONNECTION" not in line] == []
+
+
+@pytest.fixture
+async def watch() -> AsyncIterator[Watch]:
+    """Make a viewer."""
+    viewers: list[Viewer] = []
+
+    def make(serving: Serving, path: str = PATH) -> Viewer:
+        viewers.append(Viewer(serving.port, path))
+        return viewers[-1]
+
+    yield make
+    for viewer in viewers:
+        await viewer.close()

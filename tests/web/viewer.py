@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 from tests.support.eventually import eventually
-from tests.web.feeding import place_of
+from tests.web.feeding import Feed, place_of
+
+PATH = "/api/runs/run-1/updates"
 
 
 class Viewer:
@@ -76,3 +79,10 @@ class Viewer:
             self.state[place_of(data)] = data
         self.last_id = fields.get("id", self.last_id)
         self.events.append(event)
+
+
+Watch = Callable[..., Viewer]
+
+
+async def converged(viewer: Viewer, feed: Feed, run: str = "run-1") -> None:
+    await eventually(lambda: viewer.digests() == feed.digests(run), "the viewer knows what the fold knows")

@@ -15,7 +15,7 @@ from streamer.aggregate.pages import PageBook
 from streamer.aggregate.plan import Denominators
 from streamer.aggregate.run_state import RunState
 from streamer.settings import Settings
-from streamer.worker import limits, run_worker
+from streamer.worker import constants, run_worker
 
 POISON = "poison"
 TASK = os.environ.get("POISON_TASK", POISON)
@@ -81,7 +81,7 @@ def _load() -> None:
 
 
 def _size() -> None:
-    limits.MAX_RECORD_BYTES = MOST_BYTES
+    constants.MAX_RECORD_BYTES = MOST_BYTES
 
 
 if __name__ == "__main__":

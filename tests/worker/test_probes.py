@@ -3,42 +3,23 @@
 from __future__ import annotations
 
 import json
-import re
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
-from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.samples import Sample
 
 from streamer.embedded.probe import free_port
 from streamer.publish.publisher import Outgoing, ThreadedPublisher
 from streamer.settings import Settings
 from streamer.worker.process.metrics import Metrics, WorkerMoment
 from streamer.worker.process.probes import STUCK_SECONDS, healthy, ready
-from tests.house.repository import ROOT
 from tests.support.events import a_trial
 from tests.support.servers import RedisServer
 from tests.support.worker_process import WorkerProcess, wait_for
+from tests.worker.exported import STATUS, named_in_alerts, samples, value
 
-ALERTS = ROOT / "deploy" / "alerts.yml"
 SECRET = "s3cr3t"
-STATUS: dict[str, Any] = {
-    "partitions": [0, 1],
-    "catching_up": [1],
-    "lag": {"0": 0, "1": 7},
-    "unsent": 3,
-    "open_runs": 2,
-    "closed_runs": 1,
-    "quarantined_runs": 0,
-    "waits": None,
-    "events_lost": 0,
-    "offsets_moved": [],
-    "retention": None,
-}
 
 
 def ask(port: int, path: str) -> tuple[int, str]:
@@ -50,22 +31,6 @@ def ask(port: int, path: str) -> tuple[int, str]:
         return refused.code, refused.read().decode()
     except OSError:
         return 0, ""
-
-
-def samples(text: str) -> list[Sample]:
-    return [sample for family in text_string_to_metric_families(text) for sample in family.samples]
-
-
-def value(text: str, name: str, **labels: str) -> float:
-    [found] = [s.value for s in samples(text) if s.name == name and labels.items() <= s.labels.items()]
-    return float(found)
-
-
-def named_in_alerts() -> set[str]:
-    """Names of all metrics in the expressions of the rules."""
-    rules = [rule for group in yaml.safe_load(ALERTS.read_text("utf-8"))["groups"] for rule in group["rules"]]
-    expressions = " ".join(rule["expr"] for rule in rules)
-    return set(re.findall(r"\b(?:streamer|process)_[a-z_]+", expressions))
 
 
 @pytest.mark.slow
@@ -128,17 +93,6 @@ def publish(settings: Settings) -> None:
         publisher.flush()
 
 
-def test_every_alert_says_what_is_wrong_and_what_to_do() -> None:
-    document = yaml.safe_load(ALERTS.read_text("utf-8"))
-    rules = [rule for group in document["groups"] for rule in group["rules"]]
-    assert len({rule["alert"] for rule in rules}) == len(rules) >= 8
-    for rule in rules:
-        assert re.fullmatch(r"\d+m", rule["for"])
-        assert rule["labels"]["severity"] in ("warning", "critical")
-        assert set(rule["annotations"]) == {"summary", "description"}
-        assert rule["expr"].count("(") == rule["expr"].count(")")
-
-
 def test_a_worker_that_hangs_is_not_healthy_and_one_that_recovers_is_not_ready() -> None:
     metrics = Metrics(2)
     assert healthy(metrics, 0.0)[0] == "200 OK"
@@ -151,22 +105,6 @@ def test_a_worker_that_hangs_is_not_healthy_and_one_that_recovers_is_not_ready()
     metrics.status = WorkerMoment(100.0, STATUS | {"catching_up": []}, True, False)
     assert ready(metrics, 101.0)[0] == "200 OK"
     assert ready(metrics, 101.0 + STUCK_SECONDS)[0].startswith("503")
-
-
-def test_gauges_say_how_the_worker_stands() -> None:
-    metrics = Metrics(2)
-    metrics.status = WorkerMoment(0.0, STATUS, False, True)
-    found = {
-        (sample.name, sample.labels.get("partition")): sample.value
-        for family in metrics.standing()
-        for sample in family.samples
-    }
-    assert found["streamer_partition_lag_events", "1"] == 7
-    assert found["streamer_partition_catching_up", "0"] == 0
-    assert found["streamer_partition_catching_up", "1"] == 1
-    assert found["streamer_redis_unsent_keys", None] == 3
-    assert found["streamer_redis_away", None] == 1
-    assert found["streamer_ready", None] == 0
 
 
 def test_ready_tells_of_runs_in_quarantine_and_of_waiting_for_the_configuration() -> None:

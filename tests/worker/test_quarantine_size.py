@@ -10,7 +10,7 @@ from streamer.pipeline import Pipeline
 from streamer.records import Record
 from tests.support.worker_process import WorkerProcess
 from tests.worker.deployment import KINDS, Deployment, Digests, folded, redis_key, trial_events
-from tests.worker.test_quarantine import (
+from tests.worker.sick_run import (
     SICK,
     degraded,
     in_quarantine,

@@ -1,9 +1,9 @@
 // Draws what can be drawn better than as a plain table; without it the tables stand as they are.
 
 import { Board } from "./board.js";
+import { WORDS } from "./boards.js";
 import { Charts } from "./charts.js";
 import { card, h } from "./dom.js";
-import { GRADE_MARKS } from "./format.js";
 import { Tiers } from "./tiers.js";
 
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -15,7 +15,7 @@ charts.chart.take(data.history);
 charts.update(data.agents, data.tiers);
 
 const board = new Board();
-place("agents", card("Agents", [h("span", { class: "note" }, GRADE_MARKS)], board.element));
+place("agents", card("Agents", [h("span", { class: "note" }, WORDS.marks)], board.element));
 board.update(data.agents, (label) => charts.indexOf(label));
 
 if (data.tiers.length) {

@@ -16,7 +16,7 @@ def known_benchmarks(group: Sequence[AnyTrial]) -> Entries:
     """Every benchmark that a sub-trial of the group knows, with the first valid oracle value of it.
 
     The oracle's own entries come first, then the others' by position, so the order of the events never
-    matters. A benchmark whose oracle value nobody knows keeps none. Entries that are not objects are left
+    matters. A benchmark without any oracle value stays without one. Entries that are not objects are left
     out (C1).
     """
     known: Entries = {}

@@ -22,8 +22,8 @@ class FormulaCodeScore:
     Attributes:
         pytest_failed: the test suite failed, relative to the oracle's where there is one (D8, R5).
         snapshot_failed: the snapshot comparison failed (D10).
-        fallback: the agent failed and counts with the benchmarks that are known, each at 1.0 (R21); False
-            where none is known, though its speedup is 1.0 all the same (C3).
+        fallback: the agent failed and counts with the known benchmarks, each at 1.0 (R21). False without
+            known benchmarks, though its speedup is 1.0 all the same (C3).
         task_speedup: None if not measured (R21).
         advantages: in the order of :data:`ADVANTAGES`; None if unknown (R21, R22), also one by one where
             a log claims only some.

@@ -1,7 +1,7 @@
 """Task metrics: the geometric mean speedup and the advantage at four levels.
 
-One logarithm and one exponential (those of `math`) serve every size and every path: numpy's differ
-in the last bit. Sums of logarithms are exactly rounded, so the order of benchmarks never matters.
+One logarithm and one exponential, from `math`, serve every size and every path: numpy's differ in the
+last bit. Sums of logarithms are exactly rounded, so the order of benchmarks never matters.
 """
 
 from __future__ import annotations
@@ -15,9 +15,6 @@ from pydantic import JsonValue
 from streamer.score.formulacode.advantages import advantages, gmean
 from streamer.score.formulacode.speedups import effective_pairs, has_oracle
 
-LEVELS = (1, 2, 3, 4)
-"""Module, class, function, overall (A6); level 4 is the primary `agent_advantage` (A5)."""
-
 
 @dataclass(frozen=True, slots=True)
 class TaskMetrics:
@@ -25,8 +22,8 @@ class TaskMetrics:
 
     Attributes:
         task_speedup: geometric mean over the valid benchmarks; 1.0 if there is none (A3).
-        advantages: levels 1 to 4; None if no benchmark has an oracle value at all (R22), or after a
-            fallback no valid one, since it invents none (R21).
+        advantages: by module, class and function, and over all, levels 1 to 4 (A6). None if no benchmark
+            has an oracle value at all (R22), or after a fallback no valid one, since it invents none (R21).
         num_benchmarks: entries, invalid ones included (A4).
         num_valid_benchmarks: valid entries (A1).
     """

@@ -13,17 +13,17 @@ import faust
 from faust.sensors.prometheus import FaustMetrics, PrometheusMonitor
 from prometheus_client import CollectorRegistry
 
-from streamer.kafka.limits import MAX_MESSAGE_BYTES
+from streamer.kafka.constants import MAX_MESSAGE_BYTES
 from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.worker.faust.event_consumer import EventConsumer
-from streamer.worker.faust.table_recovery import PatientTableManager
-from streamer.worker.faust.topic_partition import TopicPartition
-from streamer.worker.limits import (
+from streamer.worker.constants import (
     BROKER_PATIENCE_SECONDS,
     EMBEDDED_SESSION_TIMEOUT_SECONDS,
     MAX_POLL_RECORDS,
 )
+from streamer.worker.faust.event_consumer import EventConsumer
+from streamer.worker.faust.table_recovery import PatientTableManager
+from streamer.worker.faust.topic_partition import TopicPartition
 
 HEARTBEATS_PER_SESSION = 3
 COMMIT_SECONDS = 1.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from streamer.worker.limits import USUAL_RECORD_BYTES
+from streamer.worker.constants import USUAL_RECORD_BYTES
 
 RECORDS_PER_TURN = 500
 """Records folded before the event loop gets its turn: about 10 ms."""

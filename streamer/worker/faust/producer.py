@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from streamer.kafka.clients import KafkaProducer, producer
+from streamer.kafka.constants import MAX_MESSAGE_BYTES
 from streamer.kafka.errors import TOO_LARGE
-from streamer.kafka.limits import MAX_MESSAGE_BYTES
 from streamer.settings import Settings
-from streamer.worker import limits
-from streamer.worker.limits import BROKER_PATIENCE_SECONDS, SEND_BATCH_BYTES
+from streamer.worker import constants
+from streamer.worker.constants import BROKER_PATIENCE_SECONDS, SEND_BATCH_BYTES
 
 NO_HEADERS: list[tuple[str, bytes]] = []
 """Headers of nearly all records; aiokafka wants a list."""
@@ -60,8 +60,8 @@ def fitting(records: list[ProducerRecord]) -> list[ProducerRecord]:
         RecordTooLarge: one of them would not fit a message.
     """
     for record in records:
-        if size_of(record) > limits.MAX_RECORD_BYTES:
-            raise RecordTooLarge(record, f"at most {limits.MAX_RECORD_BYTES:,} are written")
+        if size_of(record) > constants.MAX_RECORD_BYTES:
+            raise RecordTooLarge(record, f"at most {constants.MAX_RECORD_BYTES:,} are written")
     return records
 
 

@@ -23,18 +23,18 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 from yarl import URL
 
+from streamer.kafka.constants import FETCH_WAIT_MS
 from streamer.kafka.consumer import AIOKafkaConsumer
-from streamer.kafka.limits import FETCH_WAIT_MS
 from streamer.kafka.log import ends_of
 from streamer.kafka.reader import stable_end
 from streamer.settings import READ_COMMITTED, Settings
-from streamer.worker.faust.batches import FetchedBatch, HandedBatches
-from streamer.worker.faust.event_consumer import Committed
-from streamer.worker.limits import (
+from streamer.worker.constants import (
     EMBEDDED_FETCH_WAIT_MS,
     FETCH_TURN_SECONDS,
     MAX_UNDONE_RECORDS,
 )
+from streamer.worker.faust.batches import FetchedBatch, HandedBatches
+from streamer.worker.faust.event_consumer import Committed
 
 BY_WORKER = "streamer"
 """Metadata of the offsets that workers commit; what else sets offsets does not know of it."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from streamer.kafka.clients import administering
+from streamer.kafka.constants import MAX_MESSAGE_BYTES
 from streamer.kafka.creation import create_topic, partition_count
-from streamer.kafka.limits import MAX_MESSAGE_BYTES
 from streamer.kafka.names import Names
 from streamer.kafka.partitions import ours, read_partition_counts, what_differs
 from streamer.settings import Settings

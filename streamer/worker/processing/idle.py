@@ -22,9 +22,9 @@ from streamer.kafka.names import Names
 from streamer.pipeline import Pipeline
 from streamer.settings import Settings
 from streamer.worker.clock import clock
+from streamer.worker.constants import PAGES_PER_TURN
 from streamer.worker.faust.tables import Tables
 from streamer.worker.faust.topic_partition import TopicPartition
-from streamer.worker.limits import PAGES_PER_TURN
 from streamer.worker.processing.changelog_checkpoint import StateLost
 from streamer.worker.processing.partition import ClosedRun, Partition
 from streamer.worker.processing.record_encoding import RecordEncoder

@@ -21,11 +21,11 @@ from streamer.pipeline import Pipeline
 from streamer.records import Failure
 from streamer.score import PriceTable
 from streamer.settings import Settings
+from streamer.worker.constants import PAGES_PER_TURN
 from streamer.worker.faust.app import StreamerApp
 from streamer.worker.faust.producer import Producer
 from streamer.worker.faust.tables import Tables
 from streamer.worker.faust.topic_partition import TopicPartition
-from streamer.worker.limits import PAGES_PER_TURN
 from streamer.worker.processing.changelog_checkpoint import (
     Checkpoint,
     StateLost,

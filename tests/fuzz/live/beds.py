@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from streamer.embedded.broker import Broker
 from streamer.settings import Settings
-from streamer.worker.limits import MAX_MESSAGE_BYTES
+from streamer.worker.constants import MAX_MESSAGE_BYTES
 from streamer.worker.process.topics import ensure_topics
 from tests.embedded.stack import Stack, descendants, launch
 from tests.support.servers import KafkaServer, RedisServer

@@ -33,7 +33,7 @@ from streamer.records import Record
 from streamer.redis.entry import entry_of
 from streamer.redis.keys import Keys
 from streamer.settings import Settings
-from streamer.worker.limits import MAX_MESSAGE_BYTES
+from streamer.worker.constants import MAX_MESSAGE_BYTES
 from tests.fuzz.live.beds import START_SECONDS, Bed
 from tests.fuzz.live.stream import Publication, Round, Stream
 from tests.support.cli import streamer

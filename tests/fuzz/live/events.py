@@ -1,4 +1,4 @@
-"""Whole events of the five kinds, by the JSON Schema of events: valid ones, and nearly valid ones."""
+"""Whole events of the six kinds, by the JSON Schema of events: valid ones, and nearly valid ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from tests.fuzz.live.values import Reach, Values
 
 Event = dict[str, Any]
 
-KINDS = {"trial_result": 80, "run_started": 8, "run_finished": 3, "trial_retracted": 9, "run_deleted": 0.2}
+KINDS = {
+    "trial_result": 68,
+    "trial_started": 12,
+    "run_started": 8,
+    "run_finished": 3,
+    "trial_retracted": 9,
+    "run_deleted": 0.2,
+}
 """Kind to its weight."""
 
 SHARE = 0.35
@@ -40,7 +47,10 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "run_started": ("agent_models", "tiers", "subtests", "labels"),
     },
-    "large plan": {"run_started": ("tasks", "tasks", "attempts", "tiers", "subtests")},
+    "large plan": {
+        "run_started": ("tasks", "tasks", "attempts", "tiers", "subtests", "order", "concurrency"),
+        "trial_started": ("position", "position"),
+    },
     "long names": {"trial_result": ("failure_mode", "failure_mode")},
 }
 """What sort of run it is -> fields of which one or two in each event go to a limit or beyond it."""

@@ -1,13 +1,14 @@
 // Two runs, or two agents, on the tasks that both have done.
 
 import { get, runPath } from "./api.js";
+import { BOARDS } from "./boards.js";
+import { WRITERS } from "./cells.js";
 import { card, h, name } from "./dom.js";
 import { offer, select } from "./controls.js";
-import { count, duration, number, percent, ratio, signed, times, usd } from "./format.js";
+import { count, number, percent, ratio, signed, usd } from "./format.js";
 import { Table } from "./table.js";
 
 const PAGE = 50;
-const ROWS = [["pass_rate", "Pass rate", percent, true], ["composite_score", "Composite", ratio, true], ["task_speedup", "Speedup", times, true], ["agent_advantage", "Advantage", ratio, true], ["cost_usd", "Cost per trial", usd, false], ["duration_seconds", "Duration", duration, false]];
 
 export class Compare {
   // chosen: {a, b, a_agent, b_agent}; change(chosen): so that the address can follow
@@ -127,20 +128,22 @@ export class Compare {
 
 function totals(found) {
   const title = (side) => (side.agent_model === null ? [name(side.run)] : [name(side.agent_model)]);
+  const of = (column) => found.differences[column.name];
+  const write = (column) => WRITERS[column.format];
   const table = new Table(
     [
-      { id: "what", title: "Mean over tasks", cell: ([, text]) => text },
-      { id: "a", title: "First", number: true, cell: ([id, , write]) => write(found.a[id]) },
-      { id: "b", title: "Second", number: true, cell: ([id, , write]) => write(found.b[id]) },
-      { id: "difference", title: "Second − first", number: true, cell: ([id, , write, high]) => moved(found.differences[id].mean, write, high) },
-      { id: "tasks", title: "Tasks", hint: "Tasks where both know it", number: true, cell: ([id]) => count(found.differences[id].tasks) },
-      { id: "p", title: "p", hint: "Two-sided exact sign test over the tasks that differ", number: true, cell: ([id]) => chance(found.differences[id].p_value) },
+      { id: "what", title: "Mean over tasks", cell: (column) => column.title },
+      { id: "a", title: "First", number: true, cell: (column) => write(column)(found.a[column.name]) },
+      { id: "b", title: "Second", number: true, cell: (column) => write(column)(found.b[column.name]) },
+      { id: "difference", title: "Second − first", number: true, cell: (column) => moved(of(column).mean, write(column), of(column).higher_is_better) },
+      { id: "tasks", title: "Tasks", hint: "Tasks where both know it", number: true, cell: (column) => count(of(column).tasks) },
+      { id: "p", title: "p", hint: "Two-sided exact sign test over the tasks that differ", number: true, cell: (column) => chance(of(column).p_value) },
     ],
-    { caption: "Totals", key: ([id]) => id },
+    { caption: "Totals", key: (column) => column.name },
   );
   table.head.children[1].replaceChildren(...title(found.a));
   table.head.children[2].replaceChildren(...title(found.b));
-  table.update(ROWS.filter(([id]) => found.differences[id].tasks > 0));
+  table.update(BOARDS.compared.filter((column) => of(column).tasks > 0));
   return table;
 }
 

@@ -1,10 +1,10 @@
 // One trial with everything that is known of it, and why it failed or fell back.
 
 import { get, runPath } from "./api.js";
+import { outcome } from "./cells.js";
 import { h, name, visible } from "./dom.js";
 import { UNKNOWN, count, duration, grade, moment, number, percent, ratio, times, usd } from "./format.js";
 import { Table } from "./table.js";
-import { outcome } from "./trials.js";
 
 const dialog = document.getElementById("drawer");
 const MOST_BENCHMARKS = 200;

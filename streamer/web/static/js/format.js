@@ -1,5 +1,6 @@
 // Numbers, times and grades for people. Infinity and NaN travel as texts; unknown is null.
 
+import { WORDS } from "./boards.js";
 import { h } from "./dom.js";
 
 export const UNKNOWN = "–";
@@ -59,14 +60,9 @@ export function ago(text) {
 
 const MOODS = { S: "good", A: "good", B: "accent", C: "accent", D: "warn", F: "bad" };
 
-const BASES = { composite_median: "composite", mean_pass_rate: "pass rate" };
-
-export const basis = (group) => BASES[group.grade_basis] ?? UNKNOWN;
-export const GRADE_MARKS = "* planned trials are missing; ? trials wait for their judge";
-
 // Of a group or a row of a leaderboard: * planned trials are missing, ? trials wait for their judge.
 export function groupGrade(group) {
-  const why = [BASES[group.grade_basis] && `by ${BASES[group.grade_basis]}`, group.provisional && "planned trials are missing", group.grade_provisional && "trials wait for their judge"];
+  const why = [WORDS.bases[group.grade_basis] && `by ${WORDS.bases[group.grade_basis]}`, group.provisional && "planned trials are missing", group.grade_provisional && "trials wait for their judge"];
   return grade(group.grade, `${group.provisional ? "*" : ""}${group.grade_provisional ? "?" : ""}`, why.filter(Boolean).join("; "));
 }
 
@@ -80,11 +76,6 @@ export function withoutInfrastructure(summary) {
   const failures = summary.infrastructure_failures;
   if (!failures) return null;
   return `${percent(summary.accuracy_excluding_infrastructure)} without ${count(failures)} infrastructure failure${failures === 1 ? "" : "s"}`;
-}
-
-export function accuracy(summary) {
-  const without = withoutInfrastructure(summary);
-  return without ? h("span", {}, percent(summary.accuracy), h("div", { class: "note" }, without)) : percent(summary.accuracy);
 }
 
 export function meter(value, write = percent) {

@@ -1,24 +1,17 @@
-// What can be shown of an agent:model or a tier, and how.
+// What can be shown of an agent:model or a tier in charts and on leaderboards: the numbers of the board of agents.
 
-import { count, duration, number, percent, ratio, share, times, usd } from "./format.js";
+import { BOARDS } from "./boards.js";
+import { WRITERS, found } from "./cells.js";
+import { count, number } from "./format.js";
 
-const statistic = (metric, which) => (group) => group.statistics?.[metric]?.[which] ?? null;
-const formulacode = (field) => (group) => group.formulacode?.[field] ?? null;
+const ofColumn = ({ name, title, path, format, sort }) => [
+  name,
+  { title, value: (group) => found(group, path), write: WRITERS[format] ?? count, high: sort === "greatest", share: ["percent", "score"].includes(format) },
+];
 
-// name -> title, value in a summary, how it is written, whether more is better, field of the history or null
-export const METRICS = {
-  pass_rate: { title: "Pass rate", value: statistic("pass_rate", "mean"), write: percent, high: true, history: "pass_rate", share: true },
-  accuracy: { title: "Accuracy", value: (g) => g.accuracy, write: percent, high: true, history: "accuracy", share: true },
-  composite_score: { title: "Composite", value: statistic("composite_score", "median"), write: share, high: true, history: "composite_score", share: true },
-  impl_rate: { title: "Judge", value: statistic("impl_rate", "mean"), write: share, high: true, share: true },
-  mean_speedup: { title: "Speedup", value: formulacode("mean_speedup"), write: times, high: true, history: "mean_speedup" },
-  agent_advantage: { title: "Advantage", value: formulacode("agent_advantage"), write: ratio, high: true, history: "agent_advantage" },
-  total_cost: { title: "Cost", value: (g) => g.total_cost, write: usd, high: false, history: "total_cost" },
-  mean_cost: { title: "Cost per trial", value: (g) => g.mean_cost, write: usd, high: false },
-  cost_of_pass: { title: "Cost of pass", value: (g) => g.cost_of_pass, write: usd, high: false, history: "cost_of_pass" },
-  mean_duration: { title: "Duration", value: statistic("duration_seconds", "mean"), write: duration, high: false },
-  trials: { title: "Trials", value: (g) => g.trials, write: count, high: true, history: "trials" },
-};
+// name -> title, value in a summary, how it is written, whether more is better, whether it is from 0 to 1
+export const METRICS = Object.fromEntries(BOARDS.agents.filter((column) => column.name === "trials" || column.metric).map(ofColumn));
+export const LEADER_METRICS = Object.keys(METRICS).filter((name) => name !== "trials");
 
 export const valueOf = (metric, group) => number(METRICS[metric].value(group));
 

@@ -1,13 +1,15 @@
 // One run: its head, and what is chosen of board, tiers, trials and comparison.
 
 import { Board } from "./board.js";
+import { WORDS } from "./boards.js";
+import { progress, stateBadge } from "./cells.js";
 import { Charts } from "./charts.js";
 import { Compare } from "./compare.js";
 import { closeDrawer, openTrial } from "./drawer.js";
 import { card, h, name } from "./dom.js";
-import { GRADE_MARKS, UNKNOWN, ago, count, duration, number, percent, usd, withoutInfrastructure } from "./format.js";
+import { UNKNOWN, ago, count, duration, number, percent, usd, withoutInfrastructure } from "./format.js";
 import { Live } from "./live.js";
-import { progress, runLink, stateBadge } from "./runs.js";
+import { runLink } from "./runs.js";
 import { runPath } from "./api.js";
 import { Tiers } from "./tiers.js";
 import { Trials } from "./trials.js";
@@ -51,7 +53,7 @@ export class Run {
   boardBody() {
     this.board = new Board();
     this.charts = new Charts(this.id);
-    return [card("Board", [h("span", { class: "note" }, GRADE_MARKS)], this.board.element), this.charts.element];
+    return [card("Board", [h("span", { class: "note" }, WORDS.marks)], this.board.element), this.charts.element];
   }
 
   // A snapshot begins: what it does not name is gone. The chart asks what happened meanwhile.
@@ -95,7 +97,7 @@ export class Run {
     document.title = `${run.display_name ?? run.run_id} · streamer`;
     const facts = [["", run.run_id], ["", run.harness], ["", run.benchmark], ...Object.entries(run.labels)].filter(([, value]) => value);
     this.head.replaceChildren(
-      h("div", { class: "line" }, h("h1", {}, name(run.display_name ?? run.run_id)), stateBadge(run), run.provisional ? h("span", { class: "badge warn" }, "provisional") : null),
+      h("div", { class: "line" }, h("h1", {}, name(run.display_name ?? run.run_id)), stateBadge(run.state, run.status), run.provisional ? h("span", { class: "badge warn" }, "provisional") : null),
       h("div", { class: "line note" }, ...facts.map(([key, value]) => h("span", {}, name(key ? `${key}=${value}` : value))), h("span", {}, "last event ", ago(run.last_event_at))),
     );
     this.tiles.replaceChildren(...tiles(run));
@@ -120,7 +122,7 @@ function tiles(run) {
   const total = ends && cost !== null ? `, about ${usd((cost * planned) / done)} in all` : "";
   const pass = Object.entries(run.pass_at_k ?? {}).filter(([k, found]) => found.value !== null && Number(k) <= MOST_ATTEMPTS).at(-1);
   return [
-    tile("Progress", progress(run), left),
+    tile("Progress", progress(done, planned), left),
     tile(run.agent_models > 1 ? "All trials" : "Accuracy", percent(run.accuracy), [`${count(run.resolved)} resolved of ${count(run.trials)}`, withoutInfrastructure(run)].filter(Boolean).join("; ")),
     tile("Cost", usd(run.total_cost), rate + total),
     run.pass_at_k === null ? tile("pass@k", UNKNOWN, "each agent has its own: these trials are of several") : tile(pass ? `pass@${pass[0]}` : "pass@k", pass ? percent(pass[1].value) : UNKNOWN, pass ? `${count(pass[1].tasks_covered)} tasks${pass[1].partial ? ", not all yet" : ""}` : ""),

@@ -1,10 +1,9 @@
 // The tiers of a run: grade, uplift, spread; pooled over the agents, or each agent within each tier.
 
+import { columnsOf } from "./cells.js";
 import { card, h, name, svg } from "./dom.js";
 import { segments, select } from "./controls.js";
-import { GRADE_MARKS, UNKNOWN, count, groupGrade, number, percent, ratio, share, signed, usd } from "./format.js";
-import { metricColumn, restsOn } from "./board.js";
-import { known } from "./metrics.js";
+import { UNKNOWN, number, ratio, share, usd } from "./format.js";
 import { Table } from "./table.js";
 
 const SPREADS = [["pass_rate", "Pass rate"], ["composite_score", "Composite score"], ["impl_rate", "Judge's score"], ["cost_usd", "Cost per trial"], ["duration_seconds", "Duration"]];
@@ -42,7 +41,7 @@ export class Tiers {
     const highest = Math.max(0, ...rows.map((tier) => this.stats(tier).max).map(number).filter(Number.isFinite));
     const limited = !["cost_usd", "duration_seconds"].includes(this.spread);
     this.top = limited ? 1 : highest || 1;
-    this.table.setColumns([...this.columns()]);
+    this.table.setColumns(this.columns(rows));
     if (this.shownTop !== this.top) this.table.elements.clear();
     if (this.shownTop !== this.top) this.table.body.replaceChildren();
     this.shownTop = this.top;
@@ -54,30 +53,13 @@ export class Tiers {
     return tier.statistics[this.spread] ?? {};
   }
 
-  columns() {
-    const who = this.within ? [{ id: "agent", title: "Agent : model", value: (t) => t.agent_model, cell: (t) => name(t.agent_model) }] : [];
-    return [
-      { id: "tier", title: "Tier", value: (t) => t.tier, cell: (t) => [name(t.tier), t.tier === t.baseline_tier ? h("span", { class: "note" }, " baseline") : null] },
-      ...who,
-      { id: "grade", title: "Grade", value: (t) => t.grade && "SABCDF".indexOf(t.grade), hint: GRADE_MARKS, cell: groupGrade },
-      restsOn,
-      { id: "trials", title: "Trials", number: true, high: true, value: (t) => t.trials, cell: (t) => count(t.trials) },
-      { id: "uplift", title: "Uplift", hint: "What the grade rests on, over the baseline tier's, minus 1", number: true, high: true, value: (t) => number(t.tier_uplift), cell: (t) => moved(t.tier_uplift, percent) },
-      { id: "delta", title: "Delta", hint: "What the grade rests on, minus the baseline tier's", number: true, high: true, value: (t) => number(t.tier_delta), cell: (t) => moved(t.tier_delta, share) },
-      ...known(["composite_score"], this.tiers).map(metricColumn),
-      { id: "spread", title: "Spread", cell: (t) => spread(this.stats(t), this.top) },
-      { id: "deviation", title: "σ", hint: "Standard deviation", number: true, value: (t) => number(this.stats(t).std_dev), cell: (t) => share(this.stats(t).std_dev ?? null) },
-      metricColumn("pass_rate"),
-      metricColumn("mean_cost"),
-      metricColumn("cost_of_pass"),
-    ];
+  columns(tiers) {
+    return columnsOf("tiers", tiers, {
+      tier: (t) => [name(t.tier), t.tier === t.baseline_tier ? h("span", { class: "note" }, " baseline") : null],
+      spread: (t) => spread(this.stats(t), this.top),
+      deviation: (t) => share(this.stats(t).std_dev ?? null),
+    });
   }
-}
-
-function moved(value, write) {
-  const known = number(value);
-  if (known === null || !Number.isFinite(known)) return write(value);
-  return h("span", { class: known > 0 ? "better" : known < 0 ? "worse" : null }, signed(known, write));
 }
 
 function spread(stats, top) {

@@ -86,7 +86,7 @@ export class TimeChart {
 
   put(summary) {
     const values = {};
-    for (const metric of Object.values(METRICS)) if (metric.history) values[metric.history] = metric.value(summary);
+    for (const [metric, { value }] of Object.entries(METRICS)) values[metric] = value(summary);
     if (summary.type === "agent_model_summary") insert(this.groups.agent_model, summary.agent_model, summary, values);
     if (summary.type === "tier_summary" && summary.agent_model === null) insert(this.groups.tier, summary.tier, summary, values);
   }
@@ -111,7 +111,6 @@ export class TimeChart {
   }
 
   aligned(keys) {
-    const field = METRICS[this.metric].history;
     const lines = keys.map((key) => this.groups[this.kind].get(key).points);
     const xs = [...new Set(lines.flatMap((points) => points.map((point) => point.x)))].sort((a, b) => a - b);
     const at = new Map(xs.map((x, index) => [x, index]));
@@ -120,7 +119,7 @@ export class TimeChart {
       ...lines.map((points) => {
         const ys = new Array(xs.length).fill(null);
         for (const point of points) {
-          const y = number(point.values[field]);
+          const y = number(point.values[this.metric]);
           ys[at.get(point.x)] = Number.isFinite(y) ? y : null;
         }
         if (points.length && xs.length) ys[xs.length - 1] ??= ys.findLast((y) => y !== null) ?? null;

@@ -1,0 +1,160 @@
+"""The checks of each request, and the headers that restrict the browser.
+
+Nothing is open to other hosts without a token. A page of another site cannot ask in a visitor's name. The
+name in Host must be ours (DNS rebinding), the cookie is SameSite=Strict, and no answer allows cross-origin
+reading.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterable
+from http.cookies import CookieError, SimpleCookie
+from ipaddress import ip_address
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from streamer.web.problems import problem
+
+COOKIE = "streamer_session"
+SESSION_PATH = "/api/session"
+MIN_TOKEN_CHARACTERS = 16
+
+CONTENT_SECURITY_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+"""No inline script or style, nothing from elsewhere, and no way to turn text into HTML (Trusted Types)."""
+
+SECURITY_HEADERS = {
+    "content-security-policy": CONTENT_SECURITY_POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+class RequestChecks:
+    """Checks every request before the application sees it.
+
+    Args:
+        app: the application.
+        token: a client must know it to get data; None: open to all.
+        host_names: further names that this server may be called by.
+    """
+
+    def __init__(self, app: ASGIApp, token: str | None, host_names: Iterable[str] = ()) -> None:
+        self._app = app
+        self._token = token
+        self._host_names = {"localhost", *(_plain_name(name) for name in host_names)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer requests that must not pass; add the headers to the answers of others."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(SECURITY_HEADERS)
+            await send(message)
+
+        headers = Headers(scope=scope)
+        app = self._refusal(scope, headers) or self._exchange(scope) or self._app
+        await app(scope, receive, send_with_headers)
+
+    def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
+        host = headers.get("host", "")
+        if not self._is_ours(host):
+            return problem(
+                421,
+                f"This server is not called {ascii(host)[:200]}. Use an IP address or localhost, or start it "
+                "with --host-name NAME",
+            )
+        path = scope["path"]
+        if not path.startswith("/api/") or self._token is None:
+            return None
+        if path == SESSION_PATH and self._bearer_fits(headers):
+            return self._with_cookie(Response(status_code=204))
+        if self._bearer_fits(headers) or self._cookie_fits(headers):
+            return None
+        refusal = problem(401, "A token is needed: open /?token=TOKEN, or send Authorization: Bearer TOKEN")
+        refusal.headers["www-authenticate"] = "Bearer"
+        return refusal
+
+    def _exchange(self, scope: Scope) -> Response | None:
+        """A token in the address of the page is exchanged for a cookie, once, and leaves the address."""
+        if scope["path"] != "/" or self._token is None or b"token=" not in scope["query_string"]:
+            return None
+        query = parse_qsl(scope["query_string"].decode("ascii", "replace"), keep_blank_values=True)
+        rest = urlencode([(name, value) for name, value in query if name != "token"])
+        answer = RedirectResponse(f"/?{rest}" if rest else "/", status_code=303)
+        fits = any(name == "token" and self._fits(value) for name, value in query)
+        return self._with_cookie(answer) if fits else answer
+
+    def _with_cookie(self, answer: Response) -> Response:
+        answer.set_cookie(COOKIE, _session(self._token or ""), httponly=True, samesite="strict", path="/")
+        answer.headers["cache-control"] = "no-store"
+        return answer
+
+    def _bearer_fits(self, headers: Headers) -> bool:
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and self._fits(given.strip())
+
+    def _cookie_fits(self, headers: Headers) -> bool:
+        try:
+            given = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        except CookieError:
+            return False
+        return given is not None and _equal(given.value, _session(self._token or ""))
+
+    def _fits(self, given: str) -> bool:
+        return self._token is not None and _equal(given, self._token)
+
+    def _is_ours(self, host: str) -> bool:
+        """An address cannot be rebound, only a name can."""
+        name = _plain_name(host)
+        try:
+            ip_address(name)
+        except ValueError:
+            return name in self._host_names
+        return True
+
+
+def _plain_name(host: str) -> str:
+    """Host without port, brackets, final dot and capitals.
+
+    >>> _plain_name("[::1]:80"), _plain_name("Streamer.Example.:8080")
+    ('::1', 'streamer.example')
+    """
+    host = host.strip().lower()
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    return name.removesuffix(".")
+
+
+def _equal(given: str, wanted: str) -> bool:
+    """In constant time, lengths included."""
+    hashes = (hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest() for text in (given, wanted))
+    return hmac.compare_digest(*hashes)
+
+
+def _session(token: str) -> str:
+    """The content of the cookie: it follows from the token, and does not reveal it."""
+    return hmac.new(token.encode(), b"streamer web session 1", hashlib.sha256).hexdigest()

@@ -1,0 +1,83 @@
+"""The plan of a run: joined field by field, in any order; and the trials that it makes (R26)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamer.aggregate.plan import Denominators, Plan
+from streamer.schemas.events import RunFinished, RunStarted
+from streamer.schemas.limits import MAX_COUNT
+
+
+def a_plan(**fields: Any) -> RunStarted:
+    return RunStarted.model_validate({"type": "run_started", "run_id": "r"} | fields)
+
+
+def planned(*events: RunStarted) -> Plan:
+    plan = Plan()
+    for number, event in enumerate(events):
+        plan.join(event, str(number))
+    return plan
+
+
+def denominators(**fields: Any) -> Denominators:
+    return Denominators(planned(a_plan(**fields)), {}, "nop".__eq__)
+
+
+def test_each_field_is_that_of_the_greatest_revision_that_sets_it_in_any_order() -> None:
+    early, late = a_plan(tasks=3, attempts=2, revision=1), a_plan(tasks=5, revision=2)
+    for events in ((early, late), (late, early)):
+        plan = Plan()
+        changed = [plan.join(event, "f") for event in events]
+        assert (plan.task_count, plan.attempts, plan.trials_per_subtest()) == (5, 2, 10)
+        assert changed == [True, True]
+    assert not plan.join(early, "f"), "it decides nothing new"
+
+
+def test_labels_are_joined_one_by_one() -> None:
+    plan = planned(a_plan(labels={"a": "1", "b": "1"}, revision=1), a_plan(labels={"b": "2"}, revision=2))
+    assert plan.labels == {"a": "1", "b": "2"}
+
+
+def test_the_end_with_the_greatest_revision_stands() -> None:
+    plan = Plan()
+    assert not plan
+    ends = [
+        RunFinished.model_validate(
+            {"type": "run_finished", "run_id": "r", "status": status, "revision": revision}
+        )
+        for status, revision in (("done", 2), ("aborted", 1))
+    ]
+    assert [plan.finish(end, "f") for end in ends] == [True, False]
+    assert plan.finished is ends[0]
+    assert plan
+
+
+def test_tasks_that_are_named_twice_count_once() -> None:
+    assert planned(a_plan(tasks=["a", "b", "a"])).task_count == 2
+
+
+def test_tasks_and_attempts_make_the_trials_of_every_agent_in_every_tier() -> None:
+    asked = denominators(
+        tasks=3, attempts=2, tiers=["T0", "T1"], subtests={"T1": 4}, agent_models=["a:m", "b:m", "nop:nop"]
+    )
+    assert asked.agent_model_in_tier("T0") == 6
+    assert asked.agent_model_in_tier("T1") == 24
+    assert asked.tier("T1") == 48, "of the two agents that are compared"
+    assert asked.agent_model("a", "m") == 30
+    assert asked.run() == 90, "baselines included"
+
+
+def test_a_plan_that_is_silent_leaves_ten_trials_to_a_tier_and_none_to_the_run() -> None:
+    asked = denominators(attempts=2)
+    assert (asked.tier("T0"), asked.agent_model_in_tier("T0")) == (10, 10)
+    assert (asked.run(), asked.subtest(pooled=True)) == (None, None)
+
+
+def test_a_product_is_held_to_the_greatest_count() -> None:
+    greatest = {"tasks": 1_000_000, "attempts": 10_000}
+    assert denominators(**greatest).agent_model_in_tier("T0") == 10**10
+    many = [f"a{number}:m" for number in range(1_000)]
+    assert denominators(**greatest, tiers=["T0"], agent_models=many).tier("T0") == 10**13
+    subtests = {"tiers": ["T0"], "subtests": {"T0": 1_000}}
+    assert denominators(**greatest, **subtests, agent_models=many).tier("T0") == MAX_COUNT

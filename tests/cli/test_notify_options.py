@@ -1,0 +1,57 @@
+"""Options about notices: they need a service, and no URL of one is ever printed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from streamer.cli.notify_options import URLS, Asked, check_urls, notify_options
+from streamer.notifications.decide import Rules
+
+SECRET = "json://user:hunter2@127.0.0.1:1/"
+
+
+def asked(*arguments: str, **environment: str) -> tuple[int, str, list[Asked | None]]:
+    """Exit code and output of a command with these options, and what it was given."""
+    given: list[Asked | None] = []
+
+    @click.command()
+    @notify_options
+    def command(asked: Asked | None) -> None:
+        given.append(asked)
+
+    done = CliRunner().invoke(command, list(arguments), env={URLS: None} | environment)
+    return done.exit_code, done.output, given
+
+
+def test_without_a_service_nothing_is_asked_for() -> None:
+    assert asked() == (0, "", [None])
+
+
+@pytest.mark.parametrize("option", ["--budget", "--stalled-after", "--rejection-rate"])
+def test_a_rule_without_a_service_is_wrong_use(option: str) -> None:
+    code, output, given = asked(option, "1")
+    assert (code, given) == (2, [])
+    assert "need --notify URL, or STREAMER_NOTIFY" in output
+
+
+def test_urls_come_from_the_environment_too_separated_by_blanks() -> None:
+    [found] = asked("--stalled-after", "1.5", **{URLS: f"{SECRET} json://b/"})[2]
+    assert found is not None
+    assert list(found.urls) == [SECRET, "json://b/"]
+    assert found.rules == Rules(None, timedelta(seconds=90), None)
+
+
+def test_another_process_gets_the_rules_and_never_a_url() -> None:
+    found = Asked([SECRET], Rules(2.5, timedelta(minutes=10), None), 10.0)
+    assert found.arguments() == ["--budget", "2.5", "--stalled-after", "10.0"]
+    assert "hunter2" not in repr(found)
+
+
+def test_a_url_that_no_service_has_is_wrong_use_without_the_url() -> None:
+    with pytest.raises(click.UsageError) as told:
+        check_urls(Asked(["nobody://hunter2/"], Rules(None, None, None), None))
+    assert "hunter2" not in str(told.value)

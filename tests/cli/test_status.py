@@ -1,0 +1,34 @@
+"""`streamer status`: well, or what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from streamer.embedded.probe import free_port
+from tests.cli.calling import a_run, call, lines, published
+from tests.support.online import Online, online
+
+
+def test_status_is_well_when_everything_is(stack: Online) -> None:
+    done = call(stack, "status", "--json")
+    assert (done.returncode, done.stderr) == (0, b"")
+    [found] = lines(done.stdout)
+    assert found["problems"] == []
+    assert [worker["live"] for worker in found["workers"]] == [True]
+    assert found["workers"][0]["partitions"] == [p["partition"] for p in found["partitions"]]
+    assert len(found["broker"]["topics"]) == 9
+    table = call(stack, "status").stdout.decode()
+    assert found["workers"][0]["id"] in table
+
+
+def test_status_names_what_is_wrong(embedded_broker: str, stack: Online, tmp_path: Path) -> None:
+    with online(tmp_path, embedded_broker, "embedded", worker=False) as idle:
+        published(idle, a_run("waiting", 5))
+        done = call(idle, "status")
+        assert done.returncode == 1
+        assert done.stderr.startswith(b"streamer: no worker is running (5 events wait)")
+    away = ("--bootstrap", f"127.0.0.1:{free_port()}", "--redis", f"redis://127.0.0.1:{free_port()}")
+    done = call(stack, "status", *away)
+    assert (done.returncode, done.stderr.count(b"does not answer")) == (1, 2)
+    nobody = call(stack, "status", "--namespace", "nobody")
+    assert (nobody.returncode, nobody.stderr[:38]) == (1, b"streamer: none of our topics exists: a")

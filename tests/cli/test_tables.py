@@ -1,0 +1,40 @@
+"""Summaries as tables: what is there is shown, and what is not there is said."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from streamer.cli.tables import print_leaderboard, print_run, print_runs, print_trials
+from streamer.schemas.metrics import BOARD_METRICS
+from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
+
+NOW = datetime(2026, 1, 2, 3, 4, 6, tzinfo=UTC)
+
+
+def test_a_run_is_shown_with_its_agents_and_tiers(capsys: pytest.CaptureFixture[str]) -> None:
+    changes = (a_run_change(benchmark="tb"), a_tier_change(), an_agent_model_change())
+    print_run([change.summary or {} for change in changes], NOW)
+    shown = capsys.readouterr().out
+    assert shown.startswith("Run r1 · tb")
+    for text in ("claude:opus", "T0"):
+        assert text in shown
+
+
+def test_runs_are_lines_in_the_given_order_with_what_they_have_done(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    of_12 = {"done": 3, "planned": 12}
+    print_runs([a_run_change(run, progress=of_12).summary or {} for run in ("b", "a")], NOW)
+    rows = [line for line in capsys.readouterr().out.splitlines() if "3 of 12" in line]
+    assert [row.split()[0] for row in rows] == ["b", "a"]
+
+
+def test_nothing_to_show_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    print_runs([], NOW)
+    print_trials([])
+    print_leaderboard(BOARD_METRICS["mean_cost"], [])
+    said = capsys.readouterr().out
+    for text in ("No runs yet.", "No such trials.", "Nobody on the board of mean_cost."):
+        assert text in said

@@ -1,0 +1,30 @@
+"""Summaries written to a Redis, for readers to read."""
+
+from __future__ import annotations
+
+from streamer.aggregate.changes import SummaryChange
+from streamer.redis.keys import Keys
+from streamer.redis.sink import RedisSink
+from tests.support.builders import a_run_change, an_agent_model_change, an_update
+
+KEYS = Keys("team")
+
+
+async def write(sink: RedisSink, *changes: SummaryChange) -> None:
+    await sink.write([an_update(change) for change in changes])
+
+
+async def a_benchmark_of_three_runs(sink: RedisSink) -> None:
+    await write(
+        sink,
+        a_run_change("r1", benchmark="tb", labels={"team": "x", "gpu": "no"}),
+        an_agent_model_change("r1", "a", mean_cost=3.0, accuracy=0.5, grade="B"),
+        an_agent_model_change("r1", "nop", mean_cost=0.0, accuracy=1.0),
+        an_agent_model_change("r1", "early", mean_cost=1.0, accuracy=1.0, provisional=True),
+        a_run_change("r2", benchmark="tb", labels={"team": "y"}),
+        an_agent_model_change("r2", "a", mean_cost=1.0, accuracy=0.5),
+        an_agent_model_change("r2", "b", mean_cost=2.0, accuracy=0.75),
+        an_agent_model_change("r2", "unpriced", accuracy=0.25),
+        a_run_change("r3", labels={"team": "x"}),
+        an_agent_model_change("r3", "a", mean_cost=0.5, accuracy=0.9, cost_of_pass="Infinity"),
+    )

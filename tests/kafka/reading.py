@@ -1,0 +1,27 @@
+"""Record batches, read by the consumer that everything here reads with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiokafka.consumer import fetcher
+from aiokafka.record.memory_records import MemoryRecords
+from aiokafka.structs import TopicPartition
+
+EVENTS = TopicPartition("team.trial-events", 3)
+
+
+VALUES = [b"first", b"", b"third" * 1000]
+
+
+def at_offset(batch: bytes, offset: int) -> bytes:
+    return offset.to_bytes(8, "big") + batch[8:]
+
+
+def read(*batches: bytes, tp: TopicPartition = EVENTS, start: int = 0) -> list[Any]:
+    """What a consumer reads of these batches, the first of which is at offset 0."""
+    placed, offset = [], 0
+    for batch in batches:
+        placed.append(at_offset(batch, offset))
+        offset += int.from_bytes(batch[23:27], "big") + 1
+    return list(fetcher.PartitionRecords(tp, MemoryRecords(b"".join(placed)), [], start, None, None, True, 0))

@@ -1,0 +1,28 @@
+"""Deployments with Kafka and Redis: with a worker, or with one that is still to be started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.layers import ENGINES
+from tests.support.online import Online, bootstrap_of, online
+
+
+@pytest.fixture(params=ENGINES, scope="module")
+def engine(request: pytest.FixtureRequest) -> tuple[str, str]:
+    return request.param, bootstrap_of(request, request.param)
+
+
+@pytest.fixture(scope="module")
+def stack(engine: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Online]:
+    with online(tmp_path_factory.mktemp("verify"), engine[1], engine[0], worker=True) as found:
+        yield found
+
+
+@pytest.fixture
+def idle(engine: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Online]:
+    """A deployment whose worker is not running yet."""
+    with online(tmp_path_factory.mktemp("idle"), engine[1], engine[0], worker=False) as found:
+        yield found

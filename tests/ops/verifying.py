@@ -1,0 +1,62 @@
+"""What tests of verifying share: a run with some of everything, and verdicts on it."""
+
+from __future__ import annotations
+
+import json
+
+import redis
+from aiokafka import AIOKafkaProducer
+
+from streamer.kafka.names import Names
+from streamer.ops.verify import Verdict, Verification
+from streamer.publish.publisher import ThreadedPublisher, outgoing
+from streamer.score import PriceTable
+from streamer.settings import Settings
+from tests.support.events import Event, a_plan, a_retraction, a_trial
+from tests.support.online import PARTITIONS, Online
+
+WAIT_SECONDS = 30.0
+
+
+def a_run(run_id: str) -> list[Event]:
+    """Some of everything that can happen to a run."""
+    trials = [
+        a_trial(run_id=run_id, task_id=f"t{n % 4}", tier=f"T{n % 2}", attempt=n // 8 + 1, agent=agent)
+        | {"resolved": n % 3 > 0, "score": n / 23, "revision": 1, "input_tokens": 10 * n, "output_tokens": n}
+        for n in range(24)
+        for agent in ("terminus", "nop")
+    ]
+    plan = a_plan(run_id=run_id, tasks=4, attempts=3, tiers=["T0", "T1"], benchmark="b")
+    correction = trials[3] | {"resolved": True, "revision": 2}
+    retraction = a_retraction(run_id=run_id, task_id="t1", tier="T1", revision=5)
+    return [*trials, plan, correction, retraction]
+
+
+def publish(settings: Settings, events: list[Event]) -> None:
+    with ThreadedPublisher(settings) as publisher:
+        for event in events:
+            publisher.send(outgoing(event))
+
+
+def verdict_of(settings: Settings, run_id: str, wait_seconds: float = WAIT_SECONDS) -> Verdict:
+    verification = Verification(settings, prices=PriceTable.default(), wait_seconds=wait_seconds)
+    [verdict] = verification.verify(run_id)
+    return verdict
+
+
+def client(stack: Online) -> redis.Redis:
+    return redis.Redis.from_url(stack.redis.url, decode_responses=True)
+
+
+async def scatter(settings: Settings, events: list[Event]) -> None:
+    topic = Names(settings.namespace).trial_events
+    async with AIOKafkaProducer(**settings.kafka_options()) as producer:
+        for number, event in enumerate(events):
+            await producer.send_and_wait(topic, json.dumps(event).encode(), partition=number % PARTITIONS)
+
+
+def topics_verdict(settings: Settings, run_id: str) -> Verdict:
+    prices = PriceTable.default()
+    verification = Verification(settings, prices=prices, wait_seconds=WAIT_SECONDS, topics=True)
+    [verdict] = verification.verify(run_id)
+    return verdict

@@ -1,0 +1,94 @@
+"""An HTML report in headless Chromium: it draws from its own file alone, and reads without scripts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from streamer.report.as_html import as_html
+from tests.report.reporting import HOSTILE, folded, hostile_events, mixed_events, tiered
+from tests.web.browsing import a_browser, watched
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with a_browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "report.html"
+
+
+def test_the_pages_own_charts_are_drawn_from_the_file_alone(browser: Browser, file: Path) -> None:
+    file.write_bytes(as_html(tiered()))
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    with watched(page) as said:
+        page.goto(file.as_uri())
+        expect(page.locator(".plot")).to_have_attribute("data-points", re.compile(r"^\d{2,}$"))
+        expect(page.locator(".plot canvas")).to_be_visible()
+        expect(page.locator(".legend button")).to_have_count(3)
+        page.get_by_role("button", name="Tiers", exact=True).click()
+        expect(page.locator(".legend button")).to_have_count(7)
+        scatter = page.locator("svg.scatter")
+        expect(scatter).to_have_attribute("aria-label", re.compile("On the frontier, cheapest first: .+"))
+        expect(page.locator("svg.spread")).to_have_count(7)
+        agents = page.get_by_role("region", name="Agents of this run")
+        heading = agents.get_by_role("columnheader", name="Cost", exact=True)
+        heading.get_by_role("button").click()
+        expect(heading).to_have_attribute("aria-sort", "ascending")
+    assert (said, asked) == ([], [file.as_uri()])
+    context.close()
+
+
+def test_speedup_can_be_chosen_where_somebody_measured_it(browser: Browser, file: Path) -> None:
+    file.write_bytes(as_html(folded(mixed_events())))
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(file.as_uri())
+    page.get_by_label("Metric").select_option("mean_speedup")
+    expect(page.locator(".plot")).to_have_attribute("aria-label", re.compile("^Speedup over event time"))
+    context.close()
+
+
+def test_without_scripts_the_tables_stand_in_the_colours_of_the_system(browser: Browser, file: Path) -> None:
+    data = tiered()
+    file.write_bytes(as_html(data))
+    context = browser.new_context(java_script_enabled=False, color_scheme="dark")
+    page = context.new_page()
+    page.goto(file.as_uri())
+    agents = page.get_by_role("region", name="Agents", exact=True)
+    expect(agents.locator("tbody tr")).to_have_count(len(data.agents))
+    expect(page.get_by_role("region", name="Trials", exact=True).locator("tbody tr")).to_have_count(210)
+    expect(page.locator("#theme")).not_to_be_visible()
+    expect(page.locator("body")).to_have_css("background-color", "rgb(14, 19, 27)")
+    context.close()
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_hostile_names_are_text_and_a_phone_never_scrolls_sideways(
+    browser: Browser, file: Path, scripts: bool
+) -> None:
+    file.write_bytes(as_html(folded(hostile_events())))
+    context = browser.new_context(viewport={"width": 360, "height": 740}, java_script_enabled=scripts)
+    page = context.new_page()
+    with watched(page) as said:
+        page.goto(file.as_uri())
+        expect(page.locator("#agents tbody tr")).to_have_count(len(HOSTILE))
+        expect(page.get_by_role("heading", level=1)).to_have_text(HOSTILE[0])
+    assert said == []
+    assert page.locator("main script, main img, main b b").count() == 0
+    assert page.title() != "owned"
+    if scripts:
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= 360
+    context.close()

@@ -1,0 +1,47 @@
+"""Runs that are pooled into one have one plan, and a shard each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.sources.builders import a_result, a_run, converted, plan_of, slots_of
+
+
+def test_pooled_runs_are_shards_of_one_run_with_one_plan(tmp_path: Path) -> None:
+    for n, name in enumerate(("a", "b", "c")):
+        a_run(
+            tmp_path / name,
+            [a_result(run=name)],
+            [],
+            lock={
+                "dataset": {"task_ids": ["oom"], "name": "core", "version": f"0.{n}"},
+                "agent": {"name": "x"},
+            },
+            metadata={
+                "n_attempts": 2,
+                "start_time": f"2025-01-0{n + 1}T00:00:00+00:00",
+                "end_time": f"2025-02-0{n + 1}T00:00:00+00:00",
+            },
+        )
+    events, report = converted(tmp_path, run_id="pool")
+    assert slots_of(events) == [("pool", shard, "oom", 1) for shard in "abc"]
+    assert {event["run_id"] for event in events} == {"pool"}
+    plan = plan_of(events)
+    assert (plan["tasks"], plan["attempts"], plan["agent_models"]) == (["oom"], 6, ["x:unknown"])
+    assert plan["started_at"] == "2025-01-01T00:00:00+00:00"
+    assert (plan["benchmark"], "benchmark_version" in plan) == ("core", False)
+    (finished,) = [event for event in events if event["type"] == "run_finished"]
+    assert finished["finished_at"] == "2025-02-03T00:00:00+00:00"
+    assert report.runs == ["a", "b", "c"]
+
+
+def test_a_pool_plans_no_attempts_if_its_tasks_differ_in_them_and_does_not_end_before_all(
+    tmp_path: Path,
+) -> None:
+    finished = {"n_attempts": 1, "end_time": "2025-02-01T00:00:00+00:00"}
+    a_run(tmp_path / "a", [a_result(run="a")], metadata={"task_ids": ["oom"], **finished})
+    a_run(tmp_path / "b", [a_result(run="b")], metadata={"task_ids": ["oom", "b"], "n_attempts": 1})
+    events, _ = converted(tmp_path, run_id="pool")
+    plan = plan_of(events)
+    assert (plan["tasks"], "attempts" in plan) == (["oom", "b"], False)
+    assert not [event for event in events if event["type"] == "run_finished"]

@@ -1,0 +1,27 @@
+"""A system that tells of no changes is made up for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.sources.builders import a_result, a_run, a_trial_file
+from tests.support.tailing import followed
+from tests.support.worker_process import wait_for
+from tests.tail.followed_runs import LOCK
+
+
+def test_the_system_that_tells_of_no_changes_is_made_up_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(28, "OS file watch limit reached")
+
+    monkeypatch.setattr("streamer.tail.file_watcher.watch", refuse)
+    run = a_run(tmp_path / "run1", [a_result()], lock=LOCK)
+    with followed(run) as following:
+        wait_for(lambda: following.trials, "what is there")
+        a_trial_file(run, a_result("b"))
+        wait_for(lambda: len(following.trials) == 2, "another result")
+    assert ["watch limit" in line for line in following.said] == [True]

@@ -1,0 +1,67 @@
+"""The lines above the tables: what they say, and what they leave out where there is no room."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streamer.schemas.summaries import RunSummary
+from streamer.views.eta import Eta
+from streamer.watch.header import cost_line, outcome_line, progress_line, title_of
+from tests.support.builders import a_run_change
+
+UNKNOWN = Eta(None, None, None, None)
+
+
+def a_run(**fields: Any) -> RunSummary:
+    return RunSummary.model_validate(a_run_change(**fields).summary)
+
+
+def test_a_run_is_called_by_its_name_with_its_id_beside_it() -> None:
+    assert title_of(a_run(display_name="Nightly", benchmark="tb"), "running").startswith("Nightly (r1) · tb")
+    assert title_of(a_run(), "stalled") == "r1 · stalled"
+
+
+def test_nothing_in_a_title_acts_on_the_terminal() -> None:
+    assert "\x1b" not in title_of(a_run(display_name="\x1b[31mred", harness="\x1b[1m"), "running")
+
+
+def test_without_a_plan_there_is_no_bar() -> None:
+    assert progress_line(a_run(), UNKNOWN, 80) == "1 trial in, none planned"
+
+
+def test_the_bar_shrinks_to_its_least_and_the_text_stays() -> None:
+    run = a_run(progress={"done": 1, "planned": 4})
+    wide, narrow = (progress_line(run, Eta(0.25, 60.0, None, None), width) for width in (200, 1))
+    text = narrow.split("  ", 1)[1]
+    assert "1 of 4 trials, about" in text
+    assert wide.endswith(text)
+    assert (len(wide) - len(text) - 2, len(narrow) - len(text) - 2) == (60, 10)
+
+
+def test_the_outcome_loses_its_last_parts_first_and_never_the_accuracy() -> None:
+    run = a_run(no_verdict=1)
+    whole = outcome_line(run, 500)
+    assert "pass@1" in whole
+    assert "1 no verdict" in whole
+    assert whole.endswith("1 task")
+    assert "1 task" not in outcome_line(run, len(whole) - 1)
+    assert outcome_line(run, 1) == whole.split(" · ")[0]
+
+
+def test_a_run_of_several_agents_sends_the_reader_to_them_for_pass_at_k() -> None:
+    assert "pass@k by agent only" in outcome_line(a_run(pass_at_k=None), 500)
+
+
+@pytest.mark.parametrize(
+    ("cost", "pace", "line"),
+    [
+        (None, UNKNOWN, "cost unknown"),
+        (1.5, UNKNOWN, "cost $1.5000"),
+        (1.5, Eta(0.5, 60.0, 3.0, 3.0), "cost $1.5000 · $3.0000 per hour · about $3.0000 in all"),
+        (1.5, Eta(1.0, 0.0, 3.0, 1.5), "cost $1.5000 · $3.0000 per hour"),
+    ],
+)
+def test_the_cost_says_as_much_as_is_known(cost: float | None, pace: Eta, line: str) -> None:
+    assert cost_line(a_run(total_cost=cost), pace) == line

@@ -1,0 +1,74 @@
+"""The screens on a real Redis that is fed as a worker feeds it."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamer.settings import Settings
+from tests.support.events import a_deletion, a_plan, a_trial
+from tests.support.formulacode_trials import FASTER
+from tests.watch.driving import AT, LARGE, watching
+from tests.web.feeding import Feed
+
+HOSTILE = (
+    "\x1b[31mred\x1b[0m",
+    "[bold]bold[/bold]",
+    "[link=https://example.org]link[/link]",
+    "abc\u202edef",
+    "<script>alert(1)</script>",
+    "x" * 128,
+)
+
+
+async def test_formulacode_columns_are_there_when_they_are_measured(settings: Settings, feed: Feed) -> None:
+    await feed.take([a_trial(), a_trial(task_id="task-2", benchmarks=FASTER, finished_at=AT)])
+    async with watching(settings, "run-1") as driver:
+        await driver.shows("speedup▼", "advantage", "3.0000", "1.0000")
+    await feed.take([a_trial(run_id="plain", finished_at=AT)])
+    async with watching(settings, "plain") as driver:
+        await driver.shows("pass rate▼")
+        assert "speedup" not in driver.text
+
+
+async def test_tiers_show_grade_and_uplift(settings: Settings, feed: Feed) -> None:
+    tiers = [a_trial(tier="T0", score=0.5), a_trial(tier="T1", score=1.0)]
+    await feed.take(tiers)
+    async with watching(settings, "run-1") as driver:
+        await driver.shows("tiers (2)", "uplift", "33.3 %")
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=["ansi", "markup", "link", "rtl", "html", "long"])
+async def test_hostile_names_are_text(settings: Settings, feed: Feed, name: str) -> None:
+    """Ids may hold no control characters; names, states and benchmarks may."""
+    harmless = name if name.isprintable() else "harmless"
+    plan = a_plan(display_name=name[:200], benchmark=name[:200], harness=name[:200])
+    await feed.take([plan, a_trial(agent=harmless, model=harmless, tier=harmless, finished_at=AT)])
+    await feed.take([{"type": "run_finished", "run_id": "run-1", "status": name[:60]}])
+    visible = name.encode("unicode_escape").decode()
+    async with watching(settings, size=LARGE) as driver:
+        await driver.shows("1 run ", "finished", *([visible[:8]] if name.isprintable() else []))
+        await driver.press("enter")
+        await driver.shows("agents (1)", visible[:8])
+        assert "…" in driver.text or visible in driver.text
+        shown = driver.text
+    assert not {"\x1b", "\u202e"} & set(shown)
+    assert max(len(line) for line in shown.splitlines()) <= LARGE[0]
+
+
+async def test_a_run_that_does_not_exist_is_waited_for(settings: Settings, feed: Feed) -> None:
+    await feed.take([a_trial(run_id="nightly")])
+    async with watching(settings, "nightyl") as driver:
+        await driver.shows("There is no run 'nightyl'. Did you mean nightly? Waiting for it.")
+        await feed.take([a_trial(run_id="nightyl")])
+        await driver.shows("agents (1)", "accuracy 100.0 %")
+        assert "Waiting" not in driver.text
+
+
+async def test_a_deleted_run_is_said_to_be_deleted(settings: Settings, feed: Feed) -> None:
+    await feed.take([a_trial()])
+    async with watching(settings, "run-1") as driver:
+        await driver.shows("agents (1)")
+        await feed.take([a_deletion(revision=5)])
+        await driver.shows("The run was deleted.", "agents (0)")
+        await driver.press("escape")
+        await driver.shows("no runs yet: waiting")

@@ -1,0 +1,175 @@
+"""The API: what its OpenAPI document says, the same numbers as Redis has, problems that say what to do."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import redis
+from jsonschema import Draft202012Validator
+
+from streamer.client.lifecycle import with_state
+from streamer.client.reader import StateReader
+from streamer.redis.keys import Keys
+from streamer.schemas.metrics import BOARD_METRICS
+from streamer.settings import Settings
+from streamer.web.answers import OPERATIONS
+from streamer.web.openapi import openapi
+from tests.support.events import a_plan, a_trial
+from tests.support.simulated import PLAIN_RUN, TIERED_RUN, simulate
+from tests.web.feeding import Feed
+from tests.web.serving import Serving
+
+DOCUMENT = openapi()
+START = datetime(2026, 1, 1, tzinfo=UTC)
+QUERIES = {
+    "/api/runs/{run}/tiers": "?within=true",
+    "/api/runs/{run}/history": "?points=5",
+    "/api/runs/{run}/trials": "?limit=7&sort=cost_usd&descending=true",
+    "/api/leaderboard": "?metric=cost_of_pass",
+    "/api/compare": f"?a={TIERED_RUN}&b={TIERED_RUN}&a_agent=codex:openai/gpt-4o&limit=3",
+}
+
+
+@pytest.fixture
+async def simulated(logged: Settings) -> AsyncIterator[Feed]:
+    """Both runs of the simulated benchmark, in Redis and in the log."""
+    async with Feed(logged, log=True) as feed:
+        lines = simulate(seed=3, start=START)
+        for start in range(0, len(lines), 60):
+            await feed.take(lines[start : start + 60])
+        yield feed
+
+
+@pytest.fixture
+def serving(logged: Settings) -> Iterator[Serving]:
+    with Serving(logged) as serving:
+        yield serving
+
+
+def schema_of(path: str) -> dict[str, Any]:
+    """Schema of the answer of a path, with the components that it refers to."""
+    content = DOCUMENT["paths"][path]["get"]["responses"]["200"]["content"]
+    return {**content["application/json"]["schema"], "components": DOCUMENT["components"]}
+
+
+async def test_every_answer_fits_its_schema(simulated: Feed, serving: Serving) -> None:
+    trial = serving.get(f"/api/runs/{TIERED_RUN}/trials").json()["trials"][0]["id"]
+    for operation in OPERATIONS:
+        path = operation.path.format(run=TIERED_RUN, trial=trial) + QUERIES.get(operation.path, "")
+        answer = serving.get(path)
+        assert (answer.status, answer.headers["content-type"]) == (200, "application/json"), path
+        problems = Draft202012Validator(schema_of(operation.path)).iter_errors(answer.json())
+        assert [problem.message for problem in problems] == [], path
+        assert answer.json(), path
+
+
+async def test_a_run_is_what_redis_holds(simulated: Feed, serving: Serving, settings: Settings) -> None:
+    with redis.Redis.from_url(settings.redis) as client:
+        held = client.get(Keys(settings.namespace).run(TIERED_RUN))
+    published = json.loads(str(held, "utf-8"))
+    assert published["progress"]["done"] == published["progress"]["planned"]
+    assert serving.get(f"/api/runs/{TIERED_RUN}").json() == published | {"state": "complete"}
+
+
+async def test_summaries_are_the_readers(simulated: Feed, serving: Serving, logged: Settings) -> None:
+    with StateReader(logged) as reader:
+        wanted = {
+            f"/api/runs/{PLAIN_RUN}/agents": reader.agents(PLAIN_RUN),
+            f"/api/runs/{TIERED_RUN}/tiers": reader.tiers(TIERED_RUN),
+            f"/api/runs/{TIERED_RUN}/tiers?within=true": reader.tiers(TIERED_RUN, within=True),
+        }
+        runs = [with_state(run, datetime.now(UTC)) for run in reader.runs()]
+    assert serving.get("/api/runs").json() == runs
+    for path, summaries in wanted.items():
+        assert serving.get(path).json() == [summary.model_dump(mode="json") for summary in summaries]
+
+
+@pytest.mark.parametrize("metric", BOARD_METRICS)
+async def test_boards_are_those_of_the_command_line(
+    simulated: Feed, serving: Serving, logged: Settings, metric: str
+) -> None:
+    with StateReader(logged) as reader:
+        rows = [(row.rank, row.run, row.agent_model) for row in reader.leaderboard(metric)]
+    found = serving.get(f"/api/leaderboard?metric={metric}").json()
+    assert [(row["rank"], row["run"], row["agent_model"]) for row in found] == rows
+    states = {TIERED_RUN: "complete", PLAIN_RUN: "finished"}
+    assert all(row["state"] == states[row["run"]] for row in found)
+    labelled = serving.get(f"/api/leaderboard?metric={metric}&label=purpose=demo&limit=2").json()
+    assert {row["run"] for row in labelled} <= {PLAIN_RUN}
+    assert len(labelled) <= 2
+
+
+async def test_the_history_is_thinned_per_group_and_ends_with_the_present(
+    simulated: Feed, serving: Serving
+) -> None:
+    points = serving.get(f"/api/runs/{TIERED_RUN}/history?kind=agent_model&points=3").json()
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for point in points:
+        groups.setdefault(point["agent_model"], []).append(point)
+    agents = {agent["agent_model"]: agent for agent in serving.get(f"/api/runs/{TIERED_RUN}/agents").json()}
+    assert set(groups) == set(agents)
+    for label, found in groups.items():
+        assert len(found) == 3
+        assert found[-1]["trials"] == agents[label]["trials"]
+        assert found[-1]["pass_rate"] == agents[label]["statistics"]["pass_rate"]["mean"]
+        assert [point["last_event_at"] for point in found] == sorted(p["last_event_at"] for p in found)
+
+
+async def test_ids_may_hold_anything_that_an_id_may_hold(feed: Feed, serving: Serving) -> None:
+    hostile = ["a/b", "a/agents", "%2F", "<script>alert(1)</script>", "‮abc", "x" * 128, "ä|{}:?#&=+ "]
+    await feed.take(a_trial(run_id=run, agent=run, model=run, tier=run, task_id=run) for run in hostile)
+    for run in hostile:
+        path = f"/api/runs/{quote(run, safe='')}"
+        answer = serving.get(path)
+        assert (answer.status, answer.json()["run_id"]) == (200, run)
+        assert answer.headers["content-type"] == "application/json"
+        assert serving.get(f"{path}/agents").json()[0]["agent"] == run
+        assert serving.get(f"{path}/tiers").json()[0]["tier"] == run
+        assert {point["tier"] for point in serving.get(f"{path}/history?kind=tier").json()} == {run}
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "says"),
+    [
+        ("/api/runs/nothing", 404, "There is no run 'nothing'"),
+        ("/api/runs/nothing/trials", 404, "There is no run 'nothing'"),
+        ("/api/runs/run-1/trials/abc", 404, "has no trial 'abc'"),
+        ("/api/leaderboard?metric=luck", 400, "Metrics: accuracy"),
+        ("/api/leaderboard?benchmark=b", 404, "Benchmarks: none yet"),
+        ("/api/leaderboard?label=x", 400, "KEY=VALUE"),
+        ("/api/leaderboard?metrik=accuracy", 400, "Allowed: metric, run"),
+        ("/api/runs/run-1/trials?limit=501", 400, "less than or equal to 500"),
+        ("/api/runs?x=1", 400, "Allowed: nothing"),
+        ("/api/compare?a=run-1", 400, "Field required"),
+        ("/api/nothing", 404, "/api/openapi.json"),
+    ],
+)
+async def test_problems_say_what_was_wrong_and_what_is_allowed(
+    logged: Settings, serving: Serving, path: str, status: int, says: str
+) -> None:
+    async with Feed(logged, log=True) as feed:
+        await feed.take([a_plan(), a_trial()])
+        answer = serving.get(path)
+    assert (answer.status, answer.headers["content-type"]) == (status, "application/problem+json")
+    assert says in answer.json()["detail"]
+    schema = {"$ref": "#/components/schemas/Problem", "components": DOCUMENT["components"]}
+    assert Draft202012Validator(schema).is_valid(answer.json())
+
+
+async def test_without_a_broker_everything_but_trials_is_answered(feed: Feed, settings: Settings) -> None:
+    await feed.take([a_trial()])
+    with Serving(settings) as serving:
+        assert serving.get("/api/runs/run-1").status == 200
+        assert serving.get("/api/runs/run-1/trials").status == 503
+
+
+async def test_large_answers_are_compressed_and_streams_are_not(simulated: Feed, serving: Serving) -> None:
+    answer = serving.get(f"/api/runs/{TIERED_RUN}/tiers?within=true", accept_encoding="gzip")
+    assert answer.headers["content-encoding"] == "gzip"
+    assert len(json.loads(gzip.decompress(answer.body))) > 20

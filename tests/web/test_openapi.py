@@ -1,0 +1,25 @@
+"""The OpenAPI document is served, and hangs together."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from jsonschema import Draft202012Validator
+
+from streamer.web.answers import OPERATIONS
+from streamer.web.openapi import STREAMS, openapi
+from tests.web.serving import Serving
+
+DOCUMENT = openapi()
+
+
+async def test_the_document_is_served_and_hangs_together(serving: Serving) -> None:
+    assert serving.get("/api/openapi.json").json() == json.loads(json.dumps(DOCUMENT))
+    references = re.findall(r'"\$ref": "#/components/schemas/(\w+)"', json.dumps(DOCUMENT))
+    assert set(references) <= set(DOCUMENT["components"]["schemas"])
+    assert set(DOCUMENT["paths"]) == {operation.path for operation in OPERATIONS} | set(STREAMS)
+    ids = [path["get"]["operationId"] for path in DOCUMENT["paths"].values()]
+    assert len(set(ids)) == len(ids)
+    for schema in DOCUMENT["components"]["schemas"].values():
+        Draft202012Validator.check_schema(schema)

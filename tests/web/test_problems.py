@@ -1,0 +1,35 @@
+"""Errors that can be explained have a status; our own mistakes have none."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from streamer.client.results import RedisUnavailable, UnknownBenchmark, UnknownMetric, UnknownRun
+from streamer.kafka.errors import KafkaConnectionError, TopicMissing
+from streamer.web.problems import MEDIA_TYPE, problem, status_of
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        (UnknownRun, 404),
+        (UnknownBenchmark, 404),
+        (UnknownMetric, 400),
+        (RedisUnavailable, 503),
+        (KafkaConnectionError, 503),
+        (TopicMissing, 503),
+        (KeyError, None),
+    ],
+)
+def test_each_error_has_its_status(kind: type[Exception], status: int | None) -> None:
+    assert status_of(kind.__new__(kind)) == status
+
+
+def test_a_problem_is_an_answer_that_nobody_keeps() -> None:
+    answer = problem(404, "there is no such run")
+    assert (answer.status_code, answer.media_type) == (404, MEDIA_TYPE)
+    assert answer.headers["cache-control"] == "no-store"
+    body = json.loads(bytes(answer.body))
+    assert (body["title"], body["status"], body["detail"]) == ("Not Found", 404, "there is no such run")

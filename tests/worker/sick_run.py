@@ -1,0 +1,125 @@
+"""A run that falls sick among healthy ones, and what topics, Redis and workers say of it."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Any
+
+import orjson
+import redis
+
+from streamer.client.reader import StateReader
+from streamer.schemas.identity import encode_id
+from tests.support.cli import streamer
+from tests.support.worker_process import WorkerProcess
+from tests.worker.deployment import Deployment, folded, trial_events
+from tests.worker.poisoned import POISON
+
+SICK = "run 1"
+"""One of the six runs of `trial_events`."""
+
+EVERYWHERE = ["score", "cut", "page"]
+
+
+def sick_trial(task: str = POISON, **fields: Any) -> bytes:
+    """A trial of the run that gets sick."""
+    event = {"type": "trial_result", "run_id": SICK, "task_id": task, "agent": "a", "model": "m"}
+    return orjson.dumps(event | {"resolved": True, "cost_usd": 1.0} | fields)
+
+
+def of_run(run_id: str, events: list[bytes]) -> list[bytes]:
+    """The events of one run."""
+    return [event for event in events if orjson.loads(event)["run_id"] == run_id]
+
+
+def without(run_id: str, found: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+    """Digests of all other runs, by topic and key."""
+    mine = encode_id(run_id)
+    return {
+        topic: {key: digest for key, digest in digests.items() if key.split("|")[0] != mine}
+        for topic, digests in found.items()
+    }
+
+
+def poisoned(deployment: Deployment, place: str) -> WorkerProcess:
+    """A worker that fails at the poison, at that place."""
+    return deployment.worker(module="tests.worker.poisoned", environment={"POISON": place})
+
+
+def summaries_of(deployment: Deployment, run_id: str) -> list[dict[str, Any]]:
+    """The run's summaries in the topics."""
+    mine = encode_id(run_id)
+    return [
+        orjson.loads(value)
+        for topic in ("run-summaries", "agent-model-summaries", "tier-summaries")
+        for key, value in deployment.latest(topic).items()
+        if key.split("|")[0] == mine
+    ]
+
+
+def run_cli(deployment: Deployment, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """A command against the deployment."""
+    settings = deployment.settings
+    names = ("bootstrap", "redis", "namespace", "embedded", "partitions")
+    return streamer(
+        *arguments, environment={f"STREAMER_{name.upper()}": str(getattr(settings, name)) for name in names}
+    )
+
+
+def degraded(deployment: Deployment, run_id: str) -> bool:
+    """True if every summary of the run says that it is degraded."""
+    found = summaries_of(deployment, run_id)
+    return bool(found) and all(summary["degraded"] for summary in found)
+
+
+def in_quarantine(deployment: Deployment) -> dict[str, str]:
+    """Runs in quarantine and why, as the workers' heartbeats say."""
+    with StateReader(deployment.settings) as reader:
+        told = [worker.status for worker in reader.workers()]
+    return {run: reason for status in told for run, reason in status.get("quarantined", {}).items()}
+
+
+def owners(deployment: Deployment) -> list[str]:
+    """Workers that have partitions."""
+    with StateReader(deployment.settings) as reader:
+        return [worker.worker_id for worker in reader.workers() if worker.status["partitions"]]
+
+
+def others_are_current(deployment: Deployment) -> bool:
+    """True if topics and Redis say of all other runs what a fold says."""
+    wanted = without(SICK, folded(deployment.published))
+    return wanted == without(SICK, deployment.in_topics()) == deployment.in_redis(wanted)
+
+
+def fall_sick(deployment: Deployment, place: str) -> tuple[WorkerProcess, list[bytes]]:
+    """A worker with six runs, one of which fell sick; and that one's events before."""
+    worker = poisoned(deployment, place).start()
+    events = trial_events(300)
+    deployment.publish(events)
+    deployment.wait_until_equal(worker)
+    deployment.publish([sick_trial(), *trial_events(600)[300:]])
+    worker.wait_until(lambda: SICK in in_quarantine(deployment), "it is set apart")
+    worker.wait_until(lambda: others_are_current(deployment), "all other runs are current")
+    worker.wait_until(lambda: degraded(deployment, SICK), "its summaries say so")
+    return worker, of_run(SICK, events)
+
+
+def values(deployment: Deployment, run_id: str) -> tuple[list[bytes], list[bytes]]:
+    """The run's summaries in the topics and in Redis, as bytes."""
+    mine, keys = encode_id(run_id), deployment.keys
+    in_topics = [
+        value
+        for topic in ("run-summaries", "agent-model-summaries", "tier-summaries")
+        for key, value in deployment.latest(topic).items()
+        if key.split("|")[0] == mine
+    ]
+    with redis.Redis.from_url(deployment.redis_url) as client:
+        suffixes = [field.decode() for field in client.hkeys(keys.versions(run_id))]
+        found = [client.get(keys.of_run(run_id, suffix)) for suffix in suffixes]
+    return sorted(in_topics), sorted(value for value in found if value is not None)
+
+
+def same_bytes(deployment: Deployment, run_id: str) -> bool:
+    """True if topics and Redis hold the same summaries of the run, byte for byte."""
+    in_topics, in_redis = values(deployment, run_id)
+    return bool(in_topics) and in_topics == in_redis
