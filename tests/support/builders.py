@@ -146,7 +146,6 @@ def _counts() -> dict[str, Any]:
         "provisional": False,
         "superseded": 0,
         "conflicts": 0,
-        "in_flight": 0,
     }
 
 
