@@ -80,7 +80,7 @@ class AsyncStateReader:
         return await self._answer(self._questions.run(run_id))
 
     async def snapshot(self, run_id: str) -> RunSnapshot:
-        """A run with its agents and tiers, all from one moment; calls one after the other are not."""
+        """A run with its agents, tiers and trials in flight, all from one moment; single calls are not."""
         return await self._answer(self._questions.snapshot(run_id))
 
     async def in_flight(self, run_id: str) -> list[TrialInFlight]:

@@ -24,7 +24,7 @@ from streamer.client.results import (
     UnreadableSummary,
     WorkerStatus,
 )
-from streamer.redis.entry import IN_FLIGHT, RUN_SUFFIX
+from streamer.redis.entry import IN_FLIGHT
 from streamer.redis.keys import Keys
 from streamer.redis.script import read_run
 from streamer.schemas.base import Message
@@ -42,6 +42,9 @@ SUMMARIES: dict[str, type[RunSummary] | type[AgentModelSummary] | type[TierSumma
     "tier": TierSummary,
 }
 """By the first word of the key suffix."""
+
+EVERYTHING = ("agent_model", "tier", "within", IN_FLIGHT)
+"""The kinds of what a run has besides its own summary."""
 
 T = TypeVar("T")
 Summary = TypeVar("Summary", bound=Published)
@@ -73,11 +76,13 @@ class Queries:
             raise UnknownRun(run_id, known)
         return run
 
-    def snapshot(self, run_id: str, kinds: Iterable[str] = ("agent_model", "tier", "within")) -> Snapshot:
-        """A run with its groups of these kinds, all from one moment."""
+    def snapshot(self, run_id: str, kinds: Iterable[str] = EVERYTHING) -> Snapshot:
+        """A run with its groups of these kinds, or its trials in flight, all from one moment."""
         [reply] = yield [read_run(self._keys, run_id, ("run", *kinds))]
         found: dict[str, list[Any]] = {kind: [] for kind in SUMMARIES}
-        for suffix, value in stored_in(reply).items():
+        stored = stored_in(reply)
+        in_flight = self._in_flight(run_id, stored.pop(IN_FLIGHT, None) or [])
+        for suffix, value in stored.items():
             kind = suffix.partition(":")[0]
             if value is not None:
                 found[kind].append(parsed(SUMMARIES[kind], self._keys.of_run(run_id, suffix), value))
@@ -86,7 +91,7 @@ class Queries:
             raise UnknownRun(run_id, known)
         agents = sorted(found["agent_model"], key=lambda agent: agent.agent_model)
         tiers = sorted(found["tier"], key=lambda tier: (tier.tier, tier.agent_model or ""))
-        return RunSnapshot(found["run"][0], agents, tiers)
+        return RunSnapshot(found["run"][0], agents, tiers, in_flight)
 
     def agents(self, run_id: str) -> Exchange[list[AgentModelSummary]]:
         """Every agent:model of a run, baselines too, by label."""
@@ -98,14 +103,7 @@ class Queries:
 
     def in_flight(self, run_id: str) -> Exchange[list[TrialInFlight]]:
         """The trials of a run in flight, the longest first; those of unknown start last."""
-        [reply] = yield [read_run(self._keys, run_id, ("run", IN_FLIGHT))]
-        found = stored_in(reply)
-        if found.get(RUN_SUFFIX) is None:
-            known = yield from self.run_ids()
-            raise UnknownRun(run_id, known)
-        key = self._keys.in_flight(run_id)
-        trials = [parsed(TrialInFlight, key, value) for value in (found.get(IN_FLIGHT) or [])[1::2]]
-        return sorted(trials, key=_longest_first)
+        return (yield from self.snapshot(run_id, [IN_FLIGHT])).in_flight
 
     def leaderboard(
         self,
@@ -155,6 +153,11 @@ class Queries:
         """Latest event first."""
         members = yield from self._board(self._keys.runs)
         return [decode_id(run) for run in reversed(members)]
+
+    def _in_flight(self, run_id: str, stored: Sequence[bytes]) -> list[TrialInFlight]:
+        """From the fields and values of the hash."""
+        key = self._keys.in_flight(run_id)
+        return sorted((parsed(TrialInFlight, key, value) for value in stored[1::2]), key=_longest_first)
 
     def _places(
         self, metric: str, run: str | None, benchmark: str | None, labels: Mapping[str, str]
