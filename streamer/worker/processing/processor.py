@@ -215,6 +215,7 @@ class Processor:
     async def _process_whole(self, batches: Sequence[FetchedBatch]) -> None:
         self._check_alive()
         touched: dict[int, set[str]] = {}
+        more: set[str] = set()
         asides: list[ProducerRecord] = []
         following: dict[int, int] = {}
         began = time.perf_counter()
@@ -225,6 +226,7 @@ class Processor:
             await self._checkpoints.note_deleted(partition, expected, batch.records[0].offset)
             folded = await self._folding.fold(partition, batch.records)
             touched.setdefault(partition.number, set()).update(folded.touched)
+            more |= folded.more_than_starts
             asides += self._aside(partition, folded)
         self._measures.fold_took(time.perf_counter() - began)
         replaced = await self.save(touched)
@@ -241,7 +243,8 @@ class Processor:
             partition.publish_queue.add_replaced(replaced[number])
             self.idle.touch(partition, runs)
             if partition.caught_up:
-                partition.publish_queue.add_runs(runs)
+                partition.publish_queue.add_runs(runs & more)
+                partition.publish_queue.add_started(runs - more)
             else:  # nothing is published, and no batch is done
                 partition.touched_in_catch_up |= runs
         await self.publish_passed()
