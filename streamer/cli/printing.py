@@ -96,7 +96,7 @@ def print_table(
         columns: their heads.
         rows: values as they are; unknown ones (None) become a dash.
         left: which columns, from 0, are aligned to the left; the others are to the right.
-        note: a line below it; "": none.
+        note: lines below it; "": none.
     """
     from rich import box
     from rich.table import Table as Lines
@@ -112,8 +112,8 @@ def print_table(
     for row in held:
         table.add_row(*(Text(shown(value)) for value in row))
     console().print(table)
-    if note:
-        print_line(note)
+    for line in note.splitlines():
+        print_line(line)
     print_line()
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from streamer.text import UNSEEN
 
@@ -77,6 +77,13 @@ class Board:
     def shown_on(self, surface: Surface) -> list[Column]:
         """The columns of one surface."""
         return [column for column in self.columns if surface in column.on]
+
+
+def found(row: Any, path: Sequence[str]) -> Any:
+    """The value at the end of a path of fields; None where a field is missing."""
+    for step in path:
+        row = row.get(step) if isinstance(row, Mapping) else getattr(row, step, None)
+    return row
 
 
 def unsorted(columns: Iterable[Column]) -> tuple[Column, ...]:
