@@ -20,7 +20,7 @@ from streamer.schemas.metrics import BOARD_METRICS
 from streamer.settings import Settings
 from streamer.web.answers import OPERATIONS
 from streamer.web.openapi import openapi
-from tests.support.events import a_trial
+from tests.support.events import a_plan, a_trial
 from tests.support.simulated import PLAIN_RUN, TIERED_RUN, simulate
 from tests.web.feeding import Feed
 from tests.web.serving import Serving
