@@ -20,6 +20,7 @@ class Folded:
 
     Attributes:
         touched: runs that records were folded into.
+        more_than_starts: those of them in which more happened than that trials started.
         rejections: for the records that are no events.
         misplaced: records of runs that this pipeline does not own, with the run.
         of_closed: likewise of runs that are closed.
@@ -35,6 +36,7 @@ class Folded:
     """
 
     touched: set[str] = field(default_factory=set)
+    more_than_starts: set[str] = field(default_factory=set)
     rejections: list[Rejected] = field(default_factory=list)
     misplaced: list[tuple[LogRecord, str]] = field(default_factory=list)
     of_closed: list[tuple[LogRecord, str]] = field(default_factory=list)
@@ -51,7 +53,9 @@ class Folded:
     def joined(self, run_id: str, effect: Effect) -> None:
         """An event joined its run."""
         self.touched.add(run_id)
-        if effect is Effect.COUNTED:
+        if effect is not Effect.STARTED:
+            self.more_than_starts.add(run_id)
+        if effect in (Effect.COUNTED, Effect.STARTED):
             self.counted += 1
         elif effect is Effect.DUPLICATE:
             self.duplicates += 1

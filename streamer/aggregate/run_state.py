@@ -39,6 +39,7 @@ class Effect(StrEnum):
     """What an event did to the run."""
 
     COUNTED = "counted"
+    STARTED = "started"
     DUPLICATE = "duplicate"
     SUPERSEDED = "superseded"
     IGNORED = "ignored"
@@ -211,8 +212,12 @@ class RunState:
         slot = self.slots.get(key) or Slot()
         if slot.floor is not None and start.revision <= slot.floor:
             return Effect.IGNORED
+        if not slot.start(start):
+            return Effect.DUPLICATE
         self.slots[key] = slot
-        return Effect.COUNTED if self._change(key, lambda held: held.start(start)) else Effect.DUPLICATE
+        self.changes.slot(key)
+        self.scores.started(key, slot)
+        return Effect.STARTED
 
     def lose(self, key: SlotKey, standing: tuple[int, int, str]) -> None:
         """Join a content that another copy of the slot has seen lose."""

@@ -18,8 +18,8 @@ from streamer.settings import Settings
 HARBOR, TERMINAL_BENCH, INSPECT = "harbor", "terminal-bench", "inspect"
 
 NOT_FOR_TERMINAL_BENCH = (
-    "Terminal-Bench and fc-eval sort tasks by their expected duration, whatever list they get. So there is no "
-    "form of a list for them. Leave the order as it is, or run the tasks with another harness"
+    "Terminal-Bench and fc-eval sort tasks by their expected duration, whatever list they get. So there is "
+    "no form of a list for them. Leave the order as it is, or run the tasks with another harness"
 )
 SEED_BYTES = 4
 """Inspect takes an integer as seed."""

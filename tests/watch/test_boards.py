@@ -1,4 +1,4 @@
-"""The boards on a screen: the columns of the shared boards, with their styles and what they sort by."""
+"""The shared columns as columns of the screens: heads, colours and ages."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 
 from streamer.schemas.summaries import AgentModelSummary, RunSummary
 from streamer.views.boards import AGENTS, RUNS
-from streamer.watch.boards import board_columns, counted, name_of
-from tests.support.builders import a_run_change, an_agent_model_change
+from streamer.views.models import RunNow
+from streamer.watch.boards import board_columns, counted, default_sort_key
+from streamer.watch.columns import BoardColumn
+from tests.support.builders import a_formulacode_summary, a_run_change, an_agent_model_change
 
 NOW = datetime(2026, 1, 2, 3, 5, 5, tzinfo=UTC)
 
@@ -17,37 +19,47 @@ def an_agent(agent: str = "claude", **fields: Any) -> AgentModelSummary:
     return AgentModelSummary.model_validate(an_agent_model_change(agent=agent, **fields).summary)
 
 
-def test_the_columns_are_those_that_the_board_shows_on_a_terminal() -> None:
-    wanted = [column.name for column in AGENTS.shown_on("terminal")]
-    assert [column.key for column in board_columns(AGENTS, NOW)] == wanted
+def by_key(columns: list[BoardColumn[Any]]) -> dict[str, BoardColumn[Any]]:
+    return {column.key: column for column in columns}
 
 
-def test_the_head_names_the_table_and_the_other_columns_keep_their_titles() -> None:
-    first, *others = board_columns(AGENTS, NOW, "agents (3)")
-    plain = board_columns(AGENTS, NOW)
-    assert first.head == "agents (3)"
-    assert [column.head for column in others] == [column.head for column in plain[1:]]
-    assert counted(AGENTS, 3) == f"{AGENTS.title.lower()} (3)"
+def style(column: BoardColumn[Any], row: object) -> str:
+    assert column.style
+    return column.style(row)
 
 
-def test_baselines_are_dim_and_grades_have_their_colours() -> None:
-    styles = {column.key: column.style for column in board_columns(AGENTS, NOW) if column.style}
-    found = {
-        style(row) for style in styles.values() for row in (an_agent("nop"), an_agent(grade="A"), an_agent())
-    }
-    assert found >= {"dim", "green", ""}
+def test_the_first_head_counts_the_rows_and_the_others_are_the_titles() -> None:
+    heads = [column.head for column in board_columns(AGENTS, NOW, counted(AGENTS, 3))]
+    assert heads[:2] == ["agents (3)", "grade"]
+    assert board_columns(AGENTS, NOW)[0].head == "agent:model"
 
 
-def test_a_column_sorts_only_if_its_board_says_so() -> None:
-    sorting = {column.name: column.sort for column in RUNS.shown_on("terminal")}
-    for column in board_columns(RUNS, NOW):
-        assert (column.value is not None) == bool(sorting[column.key])
-        assert column.descending == (sorting[column.key] == "greatest")
+def test_marks_stand_beside_a_grade_and_it_has_a_colour() -> None:
+    grade = by_key(board_columns(AGENTS, NOW))["grade"]
+    waiting = an_agent(grade="B", provisional=True, grade_provisional=True)
+    assert (grade.text(waiting), style(grade, waiting)) == ("B*?", "cyan")
+    assert style(grade, an_agent(grade=None)) == ""
 
 
-def test_a_run_is_called_by_its_name_else_by_its_id_and_nothing_in_it_acts() -> None:
-    def name(**fields: Any) -> str:
-        return name_of(RunSummary.model_validate(a_run_change(**fields).summary))
+def test_baselines_are_dim() -> None:
+    agent = by_key(board_columns(AGENTS, NOW))["agent"]
+    assert [style(agent, an_agent(name)) for name in ("nop", "claude")] == ["dim", ""]
 
-    assert (name(), name(display_name="Nightly")) == ("r1", "Nightly")
-    assert "\x1b" not in name(display_name="\x1b[31mred")
+
+def test_costs_sort_from_the_least_and_rates_from_the_greatest() -> None:
+    columns = by_key(board_columns(AGENTS, NOW))
+    assert (columns["total_cost"].descending, columns["pass_rate"].descending) == (False, True)
+    assert columns["pass@1"].value is None
+
+
+def test_the_last_event_is_an_age_and_the_state_has_its_colour() -> None:
+    at = "2026-01-02T03:04:05Z"
+    run = RunNow.of(RunSummary.model_validate(a_run_change(last_event_at=at).summary), NOW)
+    columns = by_key(board_columns(RUNS, NOW))
+    assert columns["last"].text(run) == "1 min ago"
+    assert style(columns["state"], run) in ("cyan", "green")
+
+
+def test_where_speedups_are_measured_the_board_begins_with_them() -> None:
+    assert default_sort_key([an_agent()]) == "pass_rate"
+    assert default_sort_key([an_agent(formulacode=a_formulacode_summary())]) == "mean_speedup"

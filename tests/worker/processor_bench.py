@@ -116,10 +116,11 @@ class Bench:
         """A batch of events at these offsets."""
         values = trial_events(first + count)[first:]
         return FetchedBatch(
-            "trial-events", 0, [self._record(first + n, value) for n, value in enumerate(values)]
+            "trial-events", 0, [self.record(first + n, value) for n, value in enumerate(values)]
         )
 
-    def _record(self, offset: int, value: bytes) -> Any:
+    def record(self, offset: int, value: bytes) -> Any:
+        """A record of the event topic."""
         return SimpleNamespace(
             topic="trial-events", partition=0, offset=offset, timestamp=0, key=None, value=value, headers=()
         )

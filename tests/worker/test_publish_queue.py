@@ -9,9 +9,11 @@ import pytest
 
 from streamer.pipeline import Pipeline
 from streamer.records import Record
+from streamer.worker.faust.batches import FetchedBatch
 from streamer.worker.processing.partition import Partition
 from streamer.worker.processing.publish_queue import PublishQueue
 from streamer.worker.processing.publish_rate import PublishRate
+from tests.support.events import a_start, a_trial
 from tests.worker.deployment import trial_events
 from tests.worker.processor_bench import Bench
 
@@ -151,3 +153,26 @@ async def test_scored_trials_do_not_pile_up_while_every_turn_publishes_some_runs
         waiting, pipeline = bench.partition.publish_queue.runs, bench.partition.pipeline
         assert sum(pipeline.run(run_id).scored_waiting for run_id in waiting) <= 20
         assert sum(pipeline.run(run_id).state.counts.waiting for run_id in waiting) <= 10
+
+
+def batch_of(bench: Bench, at: int, *events: dict[str, Any]) -> FetchedBatch:
+    """A batch of these events, from offset `at` on."""
+    values = enumerate(map(orjson.dumps, events), at)
+    return FetchedBatch("trial-events", 0, [bench.record(offset, value) for offset, value in values])
+
+
+async def test_starts_alone_publish_once_a_second_and_no_batch_waits_for_them(bench: Bench) -> None:
+    bench.behind = False
+    starts = [a_start(task_id=f"t{number}") for number in range(30)]
+    batches = [batch_of(bench, at, starts[at]) for at in range(30)]
+    for batch in batches:
+        await bench.processor.handle(batch)
+        bench.seconds += 0.1
+    assert len(published(bench)) == 3
+    assert all(batch.done for batch in batches)
+    await bench.processor.handle(batch_of(bench, 30, a_trial(task_id="t0")))
+    assert published(bench) == ["run-1"]  # a result is published at once, and the last starts with it
+    await bench.processor.flush()
+    assert published(bench) == []
+    [summary] = [u for u in bench.sink.updates[-1].summaries if u.kind == "run"]
+    assert (summary.summary or {})["in_flight"] == 29

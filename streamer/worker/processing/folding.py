@@ -29,21 +29,24 @@ class BatchFolder:
             found = partition.pipeline.fold(portion)
             self._note(partition, found)
             if found.of_closed:
-                found.touched |= await self._fold_closed(partition, found)
+                opened = await self._fold_closed(partition, found)
+                found.touched |= opened.touched
+                found.more_than_starts |= opened.more_than_starts
             folded.touched |= found.touched
+            folded.more_than_starts |= found.more_than_starts
             if portion[0].offset >= partition.silent_to:
                 folded.rejections += found.rejections
                 folded.misplaced += found.misplaced
             await asyncio.sleep(0)
         return folded
 
-    async def _fold_closed(self, partition: Partition, found: Folded) -> set[str]:
-        """Open the runs again whose records were handed back, and fold those; the runs."""
+    async def _fold_closed(self, partition: Partition, found: Folded) -> Folded:
+        """Open the runs again whose records were handed back, and fold those."""
         for run_id in dict.fromkeys(run_id for _, run_id in found.of_closed):
             await self._idle.open(partition, run_id)
         opened = partition.pipeline.fold(record for record, _ in found.of_closed)
         self._note(partition, opened)
-        return opened.touched
+        return opened
 
     def _note(self, partition: Partition, folded: Folded) -> None:
         """Count what a fold reported; a run in quarantine that was deleted is to be folded again."""

@@ -17,7 +17,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from streamer.aggregate.changes import SummaryChange
+from streamer.aggregate.changes import RunUpdate
 from streamer.decoding import Folded
 from streamer.kafka.partitioner import partition_of
 from streamer.redis.sink import RedisSink
@@ -160,10 +160,12 @@ class Processor:
             if partition.caught_up:
                 yield from partition.run_ids()
 
-    def summaries(self, run_id: str) -> list[SummaryChange]:
-        """Everything of such a run as published; nothing of any other run."""
+    def standing(self, run_id: str) -> RunUpdate:
+        """All of such a run as published; nothing of any other run."""
         partition = self.partitions.get(partition_of(run_id, self._count))
-        return self.idle.summaries(partition, run_id) if partition and partition.caught_up else []
+        if partition and partition.caught_up:
+            return self.idle.standing(partition, run_id)
+        return RunUpdate(run_id)
 
     def is_due(self) -> bool:
         """Whether it is time to publish, in view of the backlog."""
@@ -213,6 +215,7 @@ class Processor:
     async def _process_whole(self, batches: Sequence[FetchedBatch]) -> None:
         self._check_alive()
         touched: dict[int, set[str]] = {}
+        more: set[str] = set()
         asides: list[ProducerRecord] = []
         following: dict[int, int] = {}
         began = time.perf_counter()
@@ -223,6 +226,7 @@ class Processor:
             await self._checkpoints.note_deleted(partition, expected, batch.records[0].offset)
             folded = await self._folding.fold(partition, batch.records)
             touched.setdefault(partition.number, set()).update(folded.touched)
+            more |= folded.more_than_starts
             asides += self._aside(partition, folded)
         self._measures.fold_took(time.perf_counter() - began)
         replaced = await self.save(touched)
@@ -239,7 +243,8 @@ class Processor:
             partition.publish_queue.add_replaced(replaced[number])
             self.idle.touch(partition, runs)
             if partition.caught_up:
-                partition.publish_queue.add_runs(runs)
+                partition.publish_queue.add_runs(runs & more)
+                partition.publish_queue.add_started(runs - more)
             else:  # nothing is published, and no batch is done
                 partition.touched_in_catch_up |= runs
         await self.publish_passed()

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
+from math import inf
 
 from streamer.worker.clock import clock
 from streamer.worker.faust.batches import FetchedBatch
 from streamer.worker.faust.producer import ProducerRecord
+
+REST_SECONDS = 1.0
+"""How often summaries are published because of starts alone."""
 
 
 @dataclass(slots=True)
@@ -32,6 +36,9 @@ class Pending:
 class PublishQueue:
     """The queue for publication, in two parts: the current one, and the additions since it began.
 
+    Runs in which trials have only started rest apart, and join it once a second. No batch waits for them: the
+    starts are saved, and a recovered worker publishes whatever the summaries lack.
+
     With two parts each batch is done at some time, however many runs the batches after it touch. A run that
     is published leaves both.
 
@@ -46,21 +53,31 @@ class PublishQueue:
     (None, None, ['b'])
     >>> queue.discard(["b"]), queue.take_finished().batches == [first], queue.next_runs(9)
     (None, True, ['c'])
+    >>> seconds = iter([0.0, 5.0, 5.0, 5.5, 6.0])
+    >>> queue = PublishQueue(now=lambda: next(seconds))
+    >>> queue.add_started(["a"])
+    >>> queue.next_runs(9), queue.discard(["a"]), queue.add_started(["a"])
+    (['a'], None, None)
+    >>> bool(queue), bool(queue)
+    (False, True)
     """
 
     def __init__(self, now: Callable[[], float] = clock) -> None:
         self._now = now
         self._current, self._later = Pending(), Pending()
         self._began_at = now()
+        self._resting: dict[str, None] = {}
+        self._rest_until = -inf
 
     def __bool__(self) -> bool:
         """True if anything waits, even if only a batch has to be marked as done."""
+        self._wake()
         return bool(self._current or self._later)
 
     @property
     def runs(self) -> set[str]:
         """Every run that waits."""
-        return {*self._current.runs, *self._later.runs}
+        return {*self._current.runs, *self._later.runs, *self._resting}
 
     @property
     def pending_seconds(self) -> float:
@@ -69,7 +86,14 @@ class PublishQueue:
 
     def add_runs(self, runs: Iterable[str]) -> None:
         """Queue these runs for publication."""
-        self._later.runs.update(dict.fromkeys(runs))
+        for run_id in runs:
+            self._later.runs[run_id] = None
+            self._resting.pop(run_id, None)
+
+    def add_started(self, runs: Iterable[str]) -> None:
+        """Queue these runs, in which trials have started and nothing else happened: once a second."""
+        waiting = self._current.runs.keys() | self._later.runs.keys()
+        self._resting.update(dict.fromkeys(run_id for run_id in runs if run_id not in waiting))
 
     def add_batch(self, batch: FetchedBatch) -> None:
         """Queue this batch: it is done when everything that waits now is published."""
@@ -81,6 +105,7 @@ class PublishQueue:
 
     def next_runs(self, most: int) -> list[str]:
         """The runs to publish next, at most `most`: those that have waited for the longest time."""
+        self._wake()
         if not self._current:
             self._current, self._later = self._later, Pending()
             self._began_at = self._now()
@@ -91,6 +116,7 @@ class PublishQueue:
         for run_id in runs:
             self._current.runs.pop(run_id, None)
             self._later.runs.pop(run_id, None)
+            self._resting.pop(run_id, None)
 
     def take_finished(self) -> Pending | None:
         """Take the current part out of the queue if all its runs are published; None if some wait."""
@@ -102,7 +128,14 @@ class PublishQueue:
     def drain(self) -> Pending:
         """Take everything out of the queue: it was published otherwise."""
         current, later = self._current, self._later
-        self._current, self._later = Pending(), Pending()
+        later.runs.update(self._resting)
+        self._current, self._later, self._resting = Pending(), Pending(), {}
         return Pending(
             current.runs | later.runs, current.batches + later.batches, current.replaced + later.replaced
         )
+
+    def _wake(self) -> None:
+        """Let the runs that rest join the queue, if the last ones did so a second ago."""
+        if self._resting and (now := self._now()) >= self._rest_until:
+            self._later.runs.update(self._resting)
+            self._resting, self._rest_until = {}, now + REST_SECONDS
