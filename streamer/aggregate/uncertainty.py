@@ -23,6 +23,9 @@ from streamer.stats.pass_at_k import pass_hat_k, sizes
 
 LEVEL = float(1 - ALPHA)
 
+MOST_ATTEMPTS = 1_000
+"""Attempts at a task up to which pass@k has a bound: binomials of a million would take minutes."""
+
 
 def uncertainty_body(
     evidence: Evidence,
@@ -132,9 +135,9 @@ def _repeat(counts: list[tuple[int, int, int]]) -> dict[str, Any] | None:
 
 
 def _reachable_pass_at_k(evidence: Evidence, group: GroupState, plan: GroupPlan) -> dict[str, Any] | None:
-    """None where the summary has no pass@k (R11), or its tasks and attempts are not planned."""
+    """None where the summary has no pass@k (R11), its tasks and attempts are not planned, or it plans too many."""
     attempts = plan.attempts_per_task
-    if len(group.owners) > 1 or plan.tasks is None or attempts is None:
+    if len(group.owners) > 1 or plan.tasks is None or attempts is None or attempts > MOST_ATTEMPTS:
         return None
     tasks = evidence.attempted(attempts)
     if tasks is None:
