@@ -14,6 +14,7 @@ from benchmarks.latency import latency
 from benchmarks.peers import FLOOR, OURS, TARGETS, compare
 from benchmarks.rows import Family, Measured, Row, Sites
 from benchmarks.scale_out import two_workers
+from benchmarks.starts import starts
 from benchmarks.startup import startup
 from benchmarks.volume import volume
 
@@ -66,6 +67,7 @@ def families(find_peers: Callable[[], Path]) -> dict[str, Family]:
     return {
         "peers": with_peers,
         "fold": folded,
+        "starts": starts,
         "growth": growth,
         "two-workers": two_workers,
         "latency": latency,

@@ -54,6 +54,22 @@ class SummaryChange:
         return self.group.topic_key(self.run_id)
 
 
+class InFlightChange(NamedTuple):
+    """The trials in flight of one run, after they changed.
+
+    Attributes:
+        run_id: the run, not encoded.
+        trials: :func:`~streamer.aggregate.keys.slot_in_run` of each trial to its JSON; {}: none is in flight.
+        epoch: as of the summaries.
+        state_version: likewise.
+    """
+
+    run_id: str
+    trials: dict[str, bytes]
+    epoch: int
+    state_version: int
+
+
 class ScoredChange(NamedTuple):
     """One slot's scored trial, for the compacted topic `scored-trials`; None: the slot emptied."""
 
@@ -81,10 +97,11 @@ class PageWrite:
 
 @dataclass(slots=True)
 class RunUpdate:
-    """All that changed in one run, update from one consistent state."""
+    """All that changed in one run, from one consistent state; `in_flight` None: those trials are the same."""
 
     run_id: str
     summaries: list[SummaryChange] = field(default_factory=list)
+    in_flight: InFlightChange | None = None
     scored: list[ScoredChange] = field(default_factory=list)
     news: list[NewsItem] = field(default_factory=list)
 

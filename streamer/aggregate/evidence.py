@@ -65,7 +65,7 @@ class Evidence:
             return Clusters.of_single(held.finite.count, *held.finite.fractions())
         values = self.lineup.values(metric)
         rows = np.flatnonzero(~np.isnan(values) & self.lineup.held)
-        return Clusters.of_values(zip(self.lineup.tasks[rows].tolist(), values[rows].tolist(), strict=True))
+        return Clusters.of_values(self.lineup.tasks[rows].tolist(), values[rows].tolist())
 
     def outcomes(self) -> list[bool | None]:
         """Of each row: whether it passed; None without a final value."""

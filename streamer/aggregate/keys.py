@@ -104,9 +104,18 @@ def slot_topic_key(run_key: str, key: SlotKey) -> str:
     >>> slot_topic_key("r", SlotKey("", "a|b", 1, "c", "d/e", "T0", None))
     'r||a%7Cb|1|c|d%2Fe|T0|'
     """
+    return f"{run_key}|{slot_in_run(key)}"
+
+
+def slot_in_run(key: SlotKey) -> str:
+    """Key of a slot among the others of its run: :func:`slot_topic_key` without the run.
+
+    >>> slot_in_run(SlotKey("", "a|b", 1, "c", "d/e", "T0", None))
+    '|a%7Cb|1|c|d%2Fe|T0|'
+    """
     shard, task_id, attempt, agent, model, tier, subtest = key
     place = _encoded_place(agent, model, tier, subtest)
-    return f"{run_key}|{shard and _encoded(shard)}|{_encoded(task_id)}|{attempt}|{place}"
+    return f"{shard and _encoded(shard)}|{_encoded(task_id)}|{attempt}|{place}"
 
 
 @lru_cache(maxsize=4096)

@@ -96,8 +96,9 @@ class Lineup:
 
     def in_flight(self) -> list[SlotKey]:
         """Slots that have a start and no result, by agent, in the order in which they were first seen."""
-        keys = self.keys()
-        return [keys[row] for row in np.flatnonzero(self.states & (STARTED | HELD) == STARTED).tolist()]
+        rows = np.flatnonzero(self.states & (STARTED | HELD) == STARTED).tolist()
+        keys = self.keys() if rows else []
+        return [keys[row] for row in rows]
 
     def count(self, bits: int, among: int) -> int:
         """How many rows have exactly these bits among those."""

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from streamer.aggregate.changes import PageWrite, RunChanges, RunUpdate, ScoredChange, SummaryChange
-from streamer.aggregate.keys import NO_TIME, RUN, SlotKey, SummaryKind, rfc3339, slot_topic_key
+from streamer.aggregate.changes import (
+    InFlightChange,
+    PageWrite,
+    RunChanges,
+    RunUpdate,
+    ScoredChange,
+    SummaryChange,
+)
+from streamer.aggregate.keys import NO_TIME, RUN, SlotKey, SummaryKind, rfc3339, slot_in_run, slot_topic_key
 from streamer.aggregate.news import Grades, rescored
 from streamer.aggregate.page_format import is_run_page, seen_by, slots_on
 from streamer.aggregate.pages import PageBook, join_page
@@ -17,6 +24,9 @@ from streamer.schemas.events import AnyEvent
 from streamer.schemas.identity import encode_id
 from streamer.schemas.plain import PlainTrial
 from streamer.score import PriceTable
+
+MOST_IN_FLIGHT = 1_000
+"""Trials in flight that Redis lists of a run, about 200 bytes each."""
 
 
 class Run:
@@ -29,6 +39,7 @@ class Run:
 
     Attributes:
         state: the slots, the plan, and what follows from them; for reading.
+        in_flight_taken: the trials in flight as they were taken last; None: there never were any.
     """
 
     def __init__(
@@ -48,6 +59,7 @@ class Run:
         self._grades = Grades()
         self._pages = PageBook(self.state, writer) if writer is not None else None
         self._unpublished: set[SlotKey] | None = set()
+        self.in_flight_taken: InFlightChange | None = None
 
     def join(self, event: AnyEvent | PlainTrial, raw: bytes, offset: int, timestamp_ms: int) -> Effect:
         """Join one event; see :meth:`RunState.apply`."""
@@ -60,13 +72,14 @@ class Run:
         return changes
 
     def take_summaries(self, *, news: bool = False) -> RunUpdate:
-        """The summaries that changed; scored trials wait for `take_scored` or `forget_scored`."""
+        """What changed, without scored trials: these wait for `take_scored` or `forget_scored`."""
         self.state.count()
         groups, rescorings = self.state.changes.take_groups()
         summaries = self._summaries.take(groups)
         moved = [item for change in summaries if (item := self._grades.moved(change)) is not None]
         told = moved + [rescored(self.state, item, self._epoch) for item in rescorings]
-        return RunUpdate(self.state.run_id, summaries, news=told if news else [])
+        in_flight = self._take_in_flight()
+        return RunUpdate(self.state.run_id, summaries, in_flight, news=told if news else [])
 
     def take_scored(self, most: int | None = None) -> list[ScoredChange]:
         """Scored trials that changed, `most` of them if that is given; [] if none waits.
@@ -133,6 +146,22 @@ class Run:
             }
             for key in keys[:most]
         ]
+
+    def in_flight_by_slot(self) -> dict[str, bytes]:
+        """The trials in flight as Redis holds them: the slot's key to canonical JSON, the longest first."""
+        return {
+            slot_in_run(SlotKey(*(trial[name] for name in SlotKey._fields))): canonical_json(trial)
+            for trial in self.in_flight(MOST_IN_FLIGHT)
+        }
+
+    def _take_in_flight(self) -> InFlightChange | None:
+        """The trials in flight, if they are others than when they were taken last."""
+        trials = self.in_flight_by_slot()
+        if trials == (self.in_flight_taken.trials if self.in_flight_taken else {}):
+            return None
+        state = self.state
+        self.in_flight_taken = InFlightChange(state.run_id, trials, self._epoch, state.state_version)
+        return self.in_flight_taken
 
     def taken(self) -> list[tuple[SummaryKind, str]]:
         """Kind and topic key of every summary that was taken and not withdrawn."""

@@ -212,8 +212,12 @@ class RunState:
         slot = self.slots.get(key) or Slot()
         if slot.floor is not None and start.revision <= slot.floor:
             return Effect.IGNORED
+        if not slot.start(start):
+            return Effect.DUPLICATE
         self.slots[key] = slot
-        return Effect.STARTED if self._change(key, lambda held: held.start(start)) else Effect.DUPLICATE
+        self.changes.slot(key)
+        self.scores.started(key, slot)
+        return Effect.STARTED
 
     def lose(self, key: SlotKey, standing: tuple[int, int, str]) -> None:
         """Join a content that another copy of the slot has seen lose."""

@@ -261,7 +261,7 @@ class Slot(Struct, gc=False, eq=False):
         if any(map(start.says_no_more_than, self.starts)):
             return False
         kept = [held for held in self.starts if not held.says_no_more_than(start)]
-        self._own().starts = tuple(sorted([*kept, start], key=repr))
+        self._own().starts = tuple(sorted([*kept, start], key=repr)) if kept else (start,)
         return True
 
     def retract(self, revision: int) -> bool:

@@ -96,7 +96,7 @@ def print_table(
         columns: their heads.
         rows: values as they are; unknown ones (None) become a dash.
         left: which columns, from 0, are aligned to the left; the others are to the right.
-        note: a line below it; "": none.
+        note: lines below it; "": none.
     """
     from rich import box
     from rich.table import Table as Lines
@@ -112,15 +112,18 @@ def print_table(
     for row in held:
         table.add_row(*(Text(shown(value)) for value in row))
     console().print(table)
-    if note:
-        print_line(note)
+    for line in note.splitlines():
+        print_line(line)
     print_line()
 
 
-def print_board(table: Table) -> None:
-    """A table of summaries on stdout; nothing if it has no rows."""
-    left = [at for at, column in enumerate(table.columns) if column.left]
-    print_table(table.title, table.heads, table.rows, left=left, note=table.note)
+def print_board(*tables: Table, empty: str = "") -> None:
+    """Tables of summaries on stdout, those without rows left out; `empty`: a line if none has rows."""
+    for table in tables:
+        left = [at for at, column in enumerate(table.columns) if column.left]
+        print_table(table.title, table.heads, table.rows, left=left, note=table.note)
+    if empty and not any(table.rows for table in tables):
+        print_line(empty)
 
 
 def print_line(text: str = "") -> None:

@@ -11,16 +11,8 @@ import click
 import orjson
 
 from streamer.cli.options import json_option, with_settings
-from streamer.cli.printing import print_json, print_line, say, visible
-from streamer.cli.tables import (
-    print_agents,
-    print_leaderboard,
-    print_run,
-    print_runs,
-    print_subtests,
-    print_tiers,
-    print_trials,
-)
+from streamer.cli.printing import print_board, print_json, say, visible
+from streamer.cli.tables import print_run
 from streamer.cli.tables_formulacode import print_payload
 from streamer.client.lifecycle import with_state
 from streamer.client.reader import StateReader
@@ -28,6 +20,14 @@ from streamer.schemas.base import Message
 from streamer.schemas.canonical import canonical_json, json_number
 from streamer.schemas.metrics import BOARD_METRICS
 from streamer.settings import Settings
+from streamer.views.tables import (
+    agents_table,
+    leaders_table,
+    runs_table,
+    subtests_table,
+    tiers_tables,
+    trials_table,
+)
 
 Summary = dict[str, Any]
 
@@ -50,7 +50,7 @@ def runs(as_json: bool, settings: Settings) -> None:
     if as_json:
         _print_json(with_state(run, now) for run in found)
     else:
-        print_runs(_dumped(found), now)
+        print_board(runs_table(_dumped(found), now), empty="No runs yet.")
 
 
 @command.command()
@@ -86,7 +86,7 @@ def agents(run_id: str, as_json: bool, settings: Settings) -> None:
     if as_json:
         _print_json(found)
     else:
-        print_agents(found)
+        print_board(agents_table(found))
 
 
 @command.command()
@@ -102,10 +102,7 @@ def tiers(run_id: str, by: str | None, as_json: bool, settings: Settings) -> Non
     if as_json:
         _print_json(found + broken_down)
         return
-    print_tiers(found)
-    print_subtests(broken_down)
-    if not found:
-        print_line("This run has no tiers.")
+    print_board(*tiers_tables(found), subtests_table(broken_down), empty="This run has no tiers.")
 
 
 @command.command()
@@ -137,7 +134,7 @@ def trials(
                 print_json(value)
     if as_json:
         return
-    print_trials(found)
+    print_board(trials_table(found), empty="No such trials.")
     for trial in found if task else ():
         print_payload(trial)
 
@@ -166,7 +163,9 @@ def leaderboard(
     if as_json:
         _print_json([asdict(row) | {"metric": metric, "value": json_number(row.value)} for row in rows])
     else:
-        print_leaderboard(BOARD_METRICS[metric], rows)
+        print_board(
+            leaders_table(BOARD_METRICS[metric], rows), empty=f"No agent is on the board of {metric}."
+        )
 
 
 def _by_subtest(settings: Settings, run_id: str) -> list[Summary]:

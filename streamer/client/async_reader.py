@@ -19,6 +19,7 @@ from streamer.redis.cancelling import cancellable
 from streamer.redis.channel import Listener
 from streamer.redis.connect import address, async_client, listening_client, refuse_plaintext
 from streamer.redis.keys import Keys
+from streamer.schemas.in_flight import TrialInFlight
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.settings import Settings
 
@@ -79,8 +80,12 @@ class AsyncStateReader:
         return await self._answer(self._questions.run(run_id))
 
     async def snapshot(self, run_id: str) -> RunSnapshot:
-        """A run with its agents and tiers, all from one moment; calls one after the other are not."""
+        """A run with its agents, tiers and trials in flight, all from one moment; single calls are not."""
         return await self._answer(self._questions.snapshot(run_id))
+
+    async def in_flight(self, run_id: str) -> list[TrialInFlight]:
+        """As StateReader.in_flight."""
+        return await self._answer(self._questions.in_flight(run_id))
 
     async def agents(self, run_id: str) -> list[AgentModelSummary]:
         """Every agent:model of a run, baselines too, by label."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, TypeAlias, TypeVar
 
 from pydantic import ValidationError
@@ -24,9 +24,12 @@ from streamer.client.results import (
     UnreadableSummary,
     WorkerStatus,
 )
+from streamer.redis.entry import IN_FLIGHT
 from streamer.redis.keys import Keys
 from streamer.redis.script import read_run
+from streamer.schemas.base import Message
 from streamer.schemas.identity import decode_id
+from streamer.schemas.in_flight import TrialInFlight
 from streamer.schemas.metrics import BOARD_METRICS, BoardMetric, board_values
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.schemas.summary_fields import Published
@@ -40,8 +43,12 @@ SUMMARIES: dict[str, type[RunSummary] | type[AgentModelSummary] | type[TierSumma
 }
 """By the first word of the key suffix."""
 
+EVERYTHING = ("agent_model", "tier", "within", IN_FLIGHT)
+"""The kinds of what a run has besides its own summary."""
+
 T = TypeVar("T")
 Summary = TypeVar("Summary", bound=Published)
+Stored = TypeVar("Stored", bound=Message)
 RedisCommand: TypeAlias = tuple[str | int, ...]
 Exchange: TypeAlias = Generator[list[RedisCommand], list[Any], T]
 Snapshot: TypeAlias = Exchange[RunSnapshot]
@@ -69,11 +76,13 @@ class Queries:
             raise UnknownRun(run_id, known)
         return run
 
-    def snapshot(self, run_id: str, kinds: Iterable[str] = ("agent_model", "tier", "within")) -> Snapshot:
-        """A run with its groups of these kinds, all from one moment."""
+    def snapshot(self, run_id: str, kinds: Iterable[str] = EVERYTHING) -> Snapshot:
+        """A run with its groups of these kinds, or its trials in flight, all from one moment."""
         [reply] = yield [read_run(self._keys, run_id, ("run", *kinds))]
         found: dict[str, list[Any]] = {kind: [] for kind in SUMMARIES}
-        for suffix, value in stored_in(reply).items():
+        stored = stored_in(reply)
+        in_flight = self._in_flight(run_id, stored.pop(IN_FLIGHT, None) or [])
+        for suffix, value in stored.items():
             kind = suffix.partition(":")[0]
             if value is not None:
                 found[kind].append(parsed(SUMMARIES[kind], self._keys.of_run(run_id, suffix), value))
@@ -82,7 +91,7 @@ class Queries:
             raise UnknownRun(run_id, known)
         agents = sorted(found["agent_model"], key=lambda agent: agent.agent_model)
         tiers = sorted(found["tier"], key=lambda tier: (tier.tier, tier.agent_model or ""))
-        return RunSnapshot(found["run"][0], agents, tiers)
+        return RunSnapshot(found["run"][0], agents, tiers, in_flight)
 
     def agents(self, run_id: str) -> Exchange[list[AgentModelSummary]]:
         """Every agent:model of a run, baselines too, by label."""
@@ -91,6 +100,10 @@ class Queries:
     def tiers(self, run_id: str, within: bool) -> Exchange[list[TierSummary]]:
         """The tiers of a run, by name; `within`: each followed by the agent:models within it."""
         return (yield from self.snapshot(run_id, ["tier", "within"] if within else ["tier"])).tiers
+
+    def in_flight(self, run_id: str) -> Exchange[list[TrialInFlight]]:
+        """The trials of a run in flight, the longest first; those of unknown start last."""
+        return (yield from self.snapshot(run_id, [IN_FLIGHT])).in_flight
 
     def leaderboard(
         self,
@@ -141,6 +154,11 @@ class Queries:
         members = yield from self._board(self._keys.runs)
         return [decode_id(run) for run in reversed(members)]
 
+    def _in_flight(self, run_id: str, stored: Sequence[bytes]) -> list[TrialInFlight]:
+        """From the fields and values of the hash."""
+        key = self._keys.in_flight(run_id)
+        return sorted((parsed(TrialInFlight, key, value) for value in stored[1::2]), key=_longest_first)
+
     def _places(
         self, metric: str, run: str | None, benchmark: str | None, labels: Mapping[str, str]
     ) -> Exchange[list[Candidate]]:
@@ -176,7 +194,12 @@ class Queries:
         return [parsed(kind, key, value) if value else None for key, value in zip(every, values, strict=True)]
 
 
-def stored_in(reply: Sequence[Any]) -> dict[str, bytes | None]:
+def _longest_first(trial: TrialInFlight) -> tuple[bool, datetime, str]:
+    start = trial.started_at
+    return (start is None, start or datetime.max.replace(tzinfo=UTC), trial.model_dump_json())
+
+
+def stored_in(reply: Sequence[Any]) -> dict[str, Any]:
     """Key suffix to value, from the reply of read_run.lua; None: the key is not there."""
     return {_text(suffix): value for suffix, value in zip(reply[1::2], reply[2::2], strict=True)}
 
@@ -240,11 +263,11 @@ def history_entry(entry_id: str, fields: Mapping[bytes | str, bytes | str]) -> H
     )
 
 
-def parsed(kind: type[Summary], key: str, value: bytes) -> Summary:
-    """The summary that Redis holds under this key.
+def parsed(kind: type[Stored], key: str, value: bytes) -> Stored:
+    """The summary, or the trial in flight, that Redis holds under this key.
 
     Raises:
-        UnreadableSummary: the value is no summary of this kind.
+        UnreadableSummary: the value is nothing of this kind.
     """
     try:
         return kind.model_validate_json(value)

@@ -25,6 +25,7 @@ from streamer.client.wait import NotReached, Predicate, finished
 from streamer.redis.connect import address, refuse_plaintext, sync_client
 from streamer.redis.errors import UNREACHABLE
 from streamer.redis.keys import Keys
+from streamer.schemas.in_flight import TrialInFlight
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.settings import Settings
 
@@ -73,8 +74,16 @@ class StateReader:
         return self._answer(self._questions.run(run_id))
 
     def snapshot(self, run_id: str) -> RunSnapshot:
-        """A run with its agents and tiers, all from one moment; calls one after the other are not."""
+        """A run with its agents, tiers and trials in flight, all from one moment; single calls are not."""
         return self._answer(self._questions.snapshot(run_id))
+
+    def in_flight(self, run_id: str) -> list[TrialInFlight]:
+        """The trials of a run that have started and have no result, 1,000 at most.
+
+        The longest in flight come first, and those of unknown start last. None are listed once the run has
+        finished, or while it is in quarantine. Raises UnknownRun if Redis has no run of this id.
+        """
+        return self._answer(self._questions.in_flight(run_id))
 
     def agents(self, run_id: str) -> list[AgentModelSummary]:
         """Every agent:model of a run, baselines too, by label."""

@@ -11,6 +11,7 @@ from typing import Any
 from streamer.client.lifecycle import State
 from streamer.redis.connect import other_protocol
 from streamer.redis.errors import AuthenticationError, AuthorizationError, ResponseError
+from streamer.schemas.in_flight import TrialInFlight
 from streamer.schemas.metrics import BOARD_METRICS
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 
@@ -26,11 +27,13 @@ class RunSnapshot:
         run: the run itself.
         agents: every agent:model, baselines too, by label.
         tiers: each tier, by name, followed by the agent:models within it.
+        in_flight: trials that have started and have no result, the longest in flight first; 1,000 at most.
     """
 
     run: RunSummary
     agents: list[AgentModelSummary]
     tiers: list[TierSummary]
+    in_flight: list[TrialInFlight]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,14 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isfinite, lcm
+from operator import mul
 from typing import NamedTuple
 
 from streamer.inference.finite_population import ALPHA
 from streamer.inference.quantiles import student_t
 from streamer.stats.errors import StatsError
 from streamer.stats.pass_at_k import Counts
-from streamer.stats.rounding import quotient, root_of_quotient
+from streamer.stats.rounding import quotient, root_of_quotient, whole
 
 
 class Interval(NamedTuple):
@@ -50,7 +51,7 @@ class Clusters:
 
     @classmethod
     def of_counts(cls, counts: Counts) -> Clusters:
-        """Of (attempts, passes, tasks that have so many), as pass@k holds them.
+        """The clusters of (attempts, passes, tasks that have so many), as pass@k holds them.
 
         >>> Clusters.of_counts([(2, 1, 3), (1, 1, 1)])
         Clusters(tasks=4, trials=7, sizes=13, total=4, squares=4, products=7)
@@ -59,7 +60,7 @@ class Clusters:
 
     @classmethod
     def of_sums(cls, sums: Iterable[tuple[int, Fraction | float]]) -> Clusters:
-        """Of (trials, sum of their values) for each task; a sum that is not finite raises StatsError.
+        """The clusters of (trials, sum of their values) by task; a sum that is not finite raises StatsError.
 
         >>> Clusters.of_sums([(2, 0.5), (1, 0.25)]).total
         Fraction(3, 4)
@@ -67,17 +68,11 @@ class Clusters:
         held = [(n, *_exact(total)) for n, total in sums]
         unit = lcm(*(denominator for _, _, denominator in held))  # all sums become whole: fractions are slow
         found = cls._of((n, numerator * (unit // denominator), 1) for n, numerator, denominator in held)
-        total, squares, products = found.total, found.squares, found.products
-        return replace(
-            found,
-            total=Fraction(total, unit),
-            squares=Fraction(squares, unit**2),
-            products=Fraction(products, unit),
-        )
+        return found._over(unit)
 
     @classmethod
     def of_single(cls, trials: int, total: Fraction, squares: Fraction) -> Clusters:
-        """Of one trial for each task: how many, the sum of their values, and the sum of their squares.
+        """The clusters of one trial for each task: how many, the sum of their values, and of their squares.
 
         >>> Clusters.of_single(2, Fraction(3, 4), Fraction(5, 16)) == Clusters.of_sums([(1, 0.5), (1, 0.25)])
         True
@@ -85,16 +80,27 @@ class Clusters:
         return cls(trials, trials, trials, total, squares, total)
 
     @classmethod
-    def of_values(cls, values: Iterable[tuple[Hashable, float]]) -> Clusters:
-        """Of trials in any order: the task of each, and its value.
+    def of_values(cls, tasks: Sequence[Hashable], values: Sequence[float]) -> Clusters:
+        """The clusters of trials in any order: the task of each, and its value.
 
-        >>> Clusters.of_values([("a", 0.25), ("b", 0.25), ("a", 0.25)]).products
+        >>> Clusters.of_values(["a", "b", "a"], [0.25, 0.25, 0.25]).products
         Fraction(5, 4)
         """
-        by_task: dict[Hashable, list[float]] = {}
-        for task, value in values:
-            by_task.setdefault(task, []).append(value)
-        return cls.of_sums((len(held), _sum(held)) for held in by_task.values())
+        units, shift = whole(values)
+        places = {task: place for place, task in enumerate(dict.fromkeys(tasks))}
+        counts, sums = [0] * len(places), [0] * len(places)
+        for place, unit in zip(map(places.__getitem__, tasks), units, strict=True):
+            counts[place] += 1
+            sums[place] += unit
+        found = cls(
+            len(places),
+            len(units),
+            sum(map(mul, counts, counts)),
+            sum(sums),
+            sum(map(mul, sums, sums)),
+            sum(map(mul, counts, sums)),
+        )
+        return found._over(1 << shift)
 
     def __add__(self, other: Clusters) -> Clusters:
         """Both together; their tasks must be different ones.
@@ -146,6 +152,11 @@ class Clusters:
 
     def _mean(self) -> Fraction:
         return Fraction(self.total) / self.trials
+
+    def _over(self, unit: int) -> Clusters:
+        """The same of values that are so many times smaller."""
+        total, squares = Fraction(self.total, unit), Fraction(self.squares, unit**2)
+        return replace(self, total=total, squares=squares, products=Fraction(self.products, unit))
 
     @classmethod
     def _of(cls, parts: Iterable[tuple[int, int, int]]) -> Clusters:
@@ -285,10 +296,6 @@ def _exact(total: Fraction | float) -> tuple[int, int]:
     if isinstance(total, float) and not isfinite(total):
         raise StatsError.unfit("Clusters", total, "finite sums")
     return total.as_integer_ratio()
-
-
-def _sum(values: Sequence[float]) -> Fraction | float:
-    return values[0] if len(values) == 1 else sum(map(Fraction, values), Fraction())
 
 
 def _rounded(value: Fraction) -> float:

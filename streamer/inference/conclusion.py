@@ -97,7 +97,7 @@ def conclude(
 
 
 MOST_TRIALS = 100_000
-"""Of a plan beyond, the hard bounds are the interval: the table of factorials would take too much memory."""
+"""Trials of the largest plan with an interval. Factorials of more take too much memory: hard bounds stand."""
 
 
 def missing_before(plan: TrialPlan, ordered: Sequence[Trial]) -> FinalMissing | None:

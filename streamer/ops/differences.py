@@ -10,8 +10,12 @@ import orjson
 
 from streamer.aggregate.changes import ScoredChange, SummaryChange
 from streamer.ops.published import SCORED, TopicKey
+from streamer.redis.entry import IN_FLIGHT
 from streamer.schemas.base import SEMANTICS_VERSION
-from streamer.schemas.canonical import NOT_DIGESTED, digest_of
+from streamer.schemas.canonical import NOT_DIGESTED, canonical_json, digest_of, sha256_hex
+
+SHOWN_SLOTS = 10
+"""Trials in flight of a run that are named, if more differ."""
 
 SHOWN_SCORED = 10
 """Scored trials of a run that are named, if more differ."""
@@ -27,7 +31,8 @@ class Mismatch:
         key: of the topic; in Redis the suffix within the run, as `agent_model:A:M`. Ids percent-encoded.
         log: digest by the log, None: there is no such summary.
         found: digest recomputed from the value that was found, None: there is none.
-        fields: names of the fields that differ; `digest` if the value contradicts its own digest.
+        fields: names of the fields that differ; `digest` if the value contradicts its own digest; for the
+            trials in flight, slots.
         topic: the topic in which it was found, without the namespace; None: in Redis.
         partition: its partition.
         reason: why it differs, where the value tells: another version of the semantics; None: not known.
@@ -76,6 +81,27 @@ def _other_version(stored: Mapping[str, Any]) -> str | None:
         f"published by semantics_version {version}, compared by {SEMANTICS_VERSION}; "
         "the workers publish it again once they are upgraded"
     )
+
+
+def in_flight_differences(log: Mapping[str, bytes], found: Mapping[bytes, bytes]) -> list[Mismatch]:
+    """The hash of the trials in flight in Redis against the log: one difference, or [] if they agree.
+
+    Its `fields` are the slots that differ, the first ones.
+    """
+    wanted = {key: trial.decode() for key, trial in log.items()}
+    stored = {_readable(key): _readable(trial) for key, trial in found.items()}
+    if wanted == stored:
+        return []
+    slots = [key for key in sorted({*wanted, *stored}) if wanted.get(key) != stored.get(key)]
+    return [Mismatch(IN_FLIGHT, _digest(wanted), _digest(stored), tuple(slots[:SHOWN_SLOTS]))]
+
+
+def _digest(trials: Mapping[str, str]) -> str | None:
+    return sha256_hex(canonical_json(trials)) if trials else None
+
+
+def _readable(value: bytes) -> str:
+    return value.decode("utf-8", "backslashreplace")
 
 
 def other_bytes(place: TopicKey, log: str, in_topic: bytes, in_redis: bytes) -> list[Mismatch]:

@@ -21,12 +21,14 @@ class FoldedLog:
 
     Attributes:
         runs: summaries by key suffix; {} for a deleted run.
+        in_flight: the trials in flight of each run in `runs`, as `Run.in_flight_by_slot`.
         scored: digests of the scored trials by key, if they were asked for.
         failed: why a run could not be folded.
         others: runs in the log that were not folded.
     """
 
     runs: dict[str, dict[str, SummaryChange]] = field(default_factory=dict)
+    in_flight: dict[str, dict[str, bytes]] = field(default_factory=dict)
     scored: dict[str, dict[bytes, str]] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     others: set[str] = field(default_factory=set)
@@ -50,6 +52,7 @@ def fold_log(settings: Settings, *, prices: PriceTable, run_id: str | None, scor
         try:
             changes = pipeline.run(known).summaries()
             log.runs[known] = {entry_of(change, news=False).suffix: change for change in changes}
+            log.in_flight[known] = pipeline.run(known).in_flight_by_slot()
             if scored:
                 log.scored[known] = scored_digests(pipeline.run(known).take_scored())
         except Exception as error:

@@ -9,12 +9,14 @@ from typing import Any
 
 import orjson
 
-from streamer.aggregate.changes import SummaryChange
+from streamer.aggregate.changes import InFlightChange, RunUpdate, SummaryChange
 from streamer.redis.keys import Keys
 from streamer.schemas.metrics import board_values
 from streamer.versions import Version
 
 RUN_SUFFIX = "run"
+IN_FLIGHT = "in_flight"
+"""Suffix of the one key that is a hash; also in write_run.lua."""
 DELETED = "deleted"
 """Field of a run's versions that names no key but says when the run was deleted; also in write_run.lua."""
 
@@ -46,10 +48,11 @@ class KeyState:
 
     Attributes:
         run_id: the run, not encoded.
-        suffix: the key's suffix within the run: `run`, `agent_model:A:M`, `tier:T`, `tier:T:A:M`.
+        suffix: the key's suffix within the run: `run`, `agent_model:A:M`, `tier:T`, `tier:T:A:M`,
+            `in_flight`.
         version: (epoch, state_version).
-        value: the summary's bytes; None: tombstone.
-        summary: what `value` parses to; None: tombstone.
+        value: the summary's bytes; of `in_flight` the JSON list of its fields and values; None: tombstone.
+        summary: what `value` parses to; None: tombstone, or no summary.
         news: whether history and subscribers hear of it.
     """
 
@@ -62,7 +65,7 @@ class KeyState:
 
     @property
     def kind(self) -> str:
-        """`run`, `agent_model` or `tier`."""
+        """`run`, `agent_model`, `tier` or `in_flight`."""
         return self.suffix.partition(":")[0]
 
     @property
@@ -114,6 +117,24 @@ class KeyState:
             "state_version": self.version[1],
         }
         return orjson.dumps(message).decode()
+
+
+def entries_of(update: RunUpdate, *, news: bool) -> list[KeyState]:
+    """The Redis side of an update; the trials in flight come first and are never news."""
+    in_flight = [] if update.in_flight is None else [_in_flight_entry(update.in_flight)]
+    return [*in_flight, *(entry_of(change, news=news) for change in update.summaries)]
+
+
+def _in_flight_entry(change: InFlightChange) -> KeyState:
+    fields = [part for key, trial in change.trials.items() for part in (key, trial.decode())]
+    return KeyState(
+        run_id=change.run_id,
+        suffix=IN_FLIGHT,
+        version=(change.epoch, change.state_version),
+        value=orjson.dumps(fields) if fields else None,
+        summary=None,
+        news=False,
+    )
 
 
 def entry_of(change: SummaryChange, *, news: bool) -> KeyState:

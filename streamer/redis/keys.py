@@ -68,6 +68,10 @@ class Keys:
         """Set: `AGENT:MODEL` of every agent:model that has a summary within the tier."""
         return self.of_run(run_id, f"{GroupId(tier).redis_suffix}:agent_models")
 
+    def in_flight(self, run_id: str) -> str:
+        """Hash: the slot of each trial in flight, as in the topic `scored-trials`, to its JSON."""
+        return self.of_run(run_id, "in_flight")
+
     def history(self, run_id: str) -> str:
         """Stream: one entry per emission, capped."""
         return self.of_run(run_id, "history")

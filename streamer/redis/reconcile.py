@@ -14,8 +14,8 @@ from itertools import count
 from math import inf
 from typing import Protocol
 
-from streamer.aggregate.changes import SummaryChange
-from streamer.redis.entry import KeyState, entry_of, last_event_seconds
+from streamer.aggregate.changes import RunUpdate
+from streamer.redis.entry import KeyState, entries_of, last_event_seconds
 from streamer.versions import is_older
 
 
@@ -25,8 +25,8 @@ class RunOwner(Protocol):
     def run_ids(self) -> Iterable[str]:
         """Every run that is owned; may be iterated piecemeal while runs come and go."""
 
-    def summaries(self, run_id: str) -> Iterable[SummaryChange]:
-        """Every summary of a run as published, from one moment; empty for a run that is not owned."""
+    def standing(self, run_id: str) -> RunUpdate:
+        """All of a run as published, from one moment; without summaries for a run that is not owned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +77,10 @@ class Writes:
 
     def whole(self, run_id: str, unsent: Sequence[KeyState] = ()) -> Write | None:
         """The write of a whole run as it stands, without history and news except the waiting ones."""
-        standing = self._owner.summaries(run_id) if self._owner else ()
-        entries = {entry.suffix: entry for change in standing if (entry := entry_of(change, news=False))}
-        if not entries:
+        standing = self._owner.standing(run_id) if self._owner else None
+        if standing is None or not standing.summaries:
             return None
+        entries = {entry.suffix: entry for entry in entries_of(standing, news=False)}
         for entry in unsent:
             other = entries.get(entry.suffix, entry)
             newer = other if is_older(entry.version, other.version) else entry

@@ -15,7 +15,7 @@ from redis.asyncio import Connection
 from streamer.aggregate.changes import RunUpdate
 from streamer.redis.cancelling import cancellable
 from streamer.redis.connect import address, async_client
-from streamer.redis.entry import entry_of
+from streamer.redis.entry import entries_of
 from streamer.redis.errors import UNREACHABLE
 from streamer.redis.heartbeats import Heartbeats
 from streamer.redis.keys import Keys
@@ -107,8 +107,8 @@ class RedisSink:
         On return Redis has it, or its keys are unsent and a background task sees to them.
         """
         for update in updates:
-            for change in update.summaries:
-                self._unsent.put(entry_of(change, news=True))
+            for entry in entries_of(update, news=True):
+                self._unsent.put(entry)
         runs = [
             run_id
             for run_id in dict.fromkeys(update.run_id for update in updates)

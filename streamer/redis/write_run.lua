@@ -6,10 +6,10 @@
 -- ARGV[3]  the mark that this write leaves under streamer:{RUN}:writer if the run exists; "" for none
 -- ARGV[4]  "changes", or "whole": what is not named here, and not newer than the run, is gone
 -- then, for each change, three arguments:
---   suffix   of the key: run | agent_model:A:M | tier:T | tier:T:A:M
+--   suffix   of the key: run | agent_model:A:M | tier:T | tier:T:A:M | in_flight
 --   plan     JSON {version: "epoch:state_version", deleted: bool, board: {METRIC: score or false},
 --                  history: [field, value, ...], update: message}; history and update only for news
---   value    the summary's bytes; "" for a tombstone
+--   value    the summary's bytes; of in_flight, a hash, the JSON list [field, value, ...]; "" for a tombstone
 -- Reply: {changes refused because something newer was seen, the run's benchmark before ("" for none)}, or
 -- {-1, ""}: nothing was written, because another write came between, or Redis lost its data
 
@@ -19,6 +19,7 @@ local FIRST_CHANGE = 5
 local versions = KEYS[1]
 local prefix = string.sub(versions, 1, -#'versions' - 1)
 local DELETED = 'deleted' -- field of versions: when the run was deleted; what is older stays out
+local IN_FLIGHT = 'in_flight'
 
 local function older(one, other)
   local epoch, offset = string.match(one, '^(%d+):(%-?%d+)$')
@@ -80,7 +81,13 @@ local function remove_run(version)
   redis.call('HSET', versions, DELETED, version)
 end
 
+local function store_in_flight(value)
+  redis.call('DEL', prefix .. IN_FLIGHT)
+  redis.call('HSET', prefix .. IN_FLIGHT, unpack(cjson.decode(value)))
+end
+
 local function same_as_stored(suffix, version, value)
+  if suffix == IN_FLIGHT then return false end
   if redis.call('HGET', versions, suffix) ~= version then return false end
   return (redis.call('GET', prefix .. suffix) or '') == value
 end
@@ -98,6 +105,8 @@ local function apply(suffix, plan, value)
   if plan.deleted then
     remove(suffix)
     if suffix == 'run' then remove_run(plan.version) end
+  elseif suffix == IN_FLIGHT then
+    store_in_flight(value)
   else
     store(suffix, value, plan.board, known)
   end

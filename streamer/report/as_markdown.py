@@ -51,7 +51,7 @@ def _table(table: Table) -> list[str]:
         _line(table.heads),
         _line(borders),
         *(_line([_cell(*cell) for cell in zip(table.columns, row, strict=True)]) for row in table.rows),
-        *(["", text(table.note)] if table.note else []),
+        *(line for note in table.note.splitlines() for line in ("", text(note))),
         "",
     ]
 

@@ -5,7 +5,14 @@ The inference needs these without the arrays of the other modules.
 
 from __future__ import annotations
 
-from math import inf, isinf, isqrt
+from collections.abc import Sequence
+from math import frexp, inf, isinf, isqrt
+
+FLOAT_BITS = 53
+"""Binary digits of a float."""
+
+LARGEST_EXPONENT = 1023
+"""Two to the power of this is a float, and so is two to the power of each smaller whole number from 0 on."""
 
 _ROOT_BITS = 2 * 53 + 3
 """Bits of the radicand that leave the integer root two bits more than a float holds."""
@@ -56,3 +63,23 @@ def middle_of(lower: float, upper: float) -> float:
     if isinf(total) and not isinf(lower) and not isinf(upper):
         return lower / 2 + upper / 2
     return total / 2 + 0.0
+
+
+def whole(values: Sequence[float]) -> tuple[list[int], int]:
+    """Finite values as integers over the same power of two, exact: the integers, and the exponent.
+
+    >>> whole([0.75, 2.0, -0.25])
+    ([13510798882111488, 36028797018963968, -4503599627370496], 54)
+    >>> whole([1e300, 5e-324])[1], whole([0.0])
+    (1074, ([0], 0))
+    """
+    sizes = [abs(value) for value in values if value]
+    if not sizes:
+        return [0] * len(values), 0
+    shift = max(0, FLOAT_BITS - frexp(min(sizes))[1])
+    if shift + frexp(max(sizes))[1] <= LARGEST_EXPONENT:  # multiplying by a power of two is exact then
+        scale = 2.0**shift
+        return [int(value * scale) for value in values], shift
+    ratios = [value.as_integer_ratio() for value in values]
+    shift = max(denominator for _, denominator in ratios).bit_length() - 1
+    return [(numerator << shift) // denominator for numerator, denominator in ratios], shift

@@ -57,6 +57,12 @@ INFRASTRUCTURE = Column(
     hint="Accuracy without infrastructure failures, and how many those are",
 )
 EACH_PASS = Column("pass_at_k", "pass@k", "pass_at_each", ("pass_at_k",), on=("text",))
+SO_FAR = Column("so_far", "pass rate", "pass_rate", ("statistics", "pass_rate", "mean"), on=("text",))
+"""The pass rate with the interval of the final one."""
+
+IN_FLIGHT = Column("in_flight", "in flight", "some", ("in_flight",), on=("text",))
+DECIDED = Column("decided", "decided", "decided", ("uncertainty", "decided", "grade"), on=("text",))
+
 STATE = Column("state", "state", "state", ("state",), sort="least", rank=1, least=9)
 
 _PROGRESS = (("progress", "done"), ("progress", "planned"))
@@ -85,8 +91,11 @@ AGENTS = Board(
         AGENT,
         GRADE,
         BASIS,
+        DECIDED,
         TRIALS_IN,
-        metric("pass_rate"),
+        IN_FLIGHT,
+        metric("pass_rate", on=LIVE),
+        SO_FAR,
         metric("composite_score"),
         metric("impl_rate", on=LIVE),
         metric("mean_speedup", on=LIVE),
@@ -113,8 +122,11 @@ TIERS = Board(
         replace(AGENT, rank=14),
         GRADE,
         BASIS,
+        DECIDED,
         TRIALS_IN,
-        metric("pass_rate"),
+        IN_FLIGHT,
+        metric("pass_rate", on=LIVE),
+        SO_FAR,
         metric("composite_score"),
         Column(
             "uplift",
@@ -164,7 +176,7 @@ TRIALS = Board(
     "Trials",
     (
         Column("task", "task", "task", ("task_id",), ("shard",), "least", rank=0, least=16),
-        Column("attempt", "try", "count", ("attempt",), rank=4),
+        Column("attempt", "try", "count", ("attempt",), rank=4, empty="1"),
         Column("tier", "tier", "tier", ("tier",), ("subtest",), "least", rank=5, least=8),
         replace(AGENT, rank=2, least=18),
         Column("outcome", "outcome", "outcome", ("outcome",), sort="least", rank=1),
@@ -252,7 +264,7 @@ def for_page() -> dict[str, Any]:
 
 
 def _page_columns(board: Board) -> list[dict[str, Any]]:
-    kept = ("name", "format", "path", "beside", "sort", "hint")
+    kept = ("name", "format", "path", "beside", "sort", "empty", "hint")
     columns = board.shown_on("page")
     return [
         {key: value for key, value in asdict(column).items() if key in kept}

@@ -5,25 +5,19 @@ Rows are summaries, trials or places of a leaderboard, as their models or as the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
 from streamer.text import UNSEEN, dollars, percent, ratio, shown, visible
-from streamer.views.columns import Column
+from streamer.views.columns import Column, found
 from streamer.views.eta import finite, share_of
 from streamer.views.formatting import age, largest_k, of_planned, share_of_pass, span
+from streamer.views.uncertainty import decided, pass_rate
 from streamer.views.wording import GRADES, OUTCOMES, basis, grade, marked_grade, pass_at_k
 
 NO_FAILURE = (None, "none", "unset")
 """Failure modes by which harnesses say that there was none."""
-
-
-def found(row: Any, path: Sequence[str]) -> Any:
-    """The value at the end of a path of fields; None where a field is missing."""
-    for step in path:
-        row = row.get(step) if isinstance(row, Mapping) else getattr(row, step, None)
-    return row
 
 
 def sort_value(column: Column, row: Any) -> Any:
@@ -59,7 +53,7 @@ def short(column: Column, row: Any, now: datetime) -> str:
 
 def known(columns: Sequence[Column], rows: Sequence[Any]) -> list[Column]:
     """The columns that some row has a value for; the first in any case."""
-    return [c for at, c in enumerate(columns) if not at or any(text(c, row) != UNSEEN for row in rows)]
+    return [c for at, c in enumerate(columns) if not at or any(text(c, row) != c.empty for row in rows)]
 
 
 def _agent(label: str | None, _: Any, row: Any) -> str:
@@ -89,6 +83,7 @@ FORMATS: dict[str, Callable[[Any, Any, Any], str]] = {
     "agent": _agent,
     "basis": lambda _, __, row: basis(row),
     "count": _value(shown),
+    "decided": lambda _, __, row: decided(row),
     "dollars": _value(dollars),
     "failure": _value(lambda mode: UNSEEN if mode in NO_FAILURE else visible(mode)),
     "filled": lambda done, planned, _: percent(share_of(done, planned)),
@@ -102,6 +97,7 @@ FORMATS: dict[str, Callable[[Any, Any, Any], str]] = {
     "number": _value(shown),
     "of": lambda count, whole, _: of_planned(count, whole),
     "outcome": _value(lambda word: OUTCOMES[word]),
+    "pass_rate": lambda _, __, row: pass_rate(row),
     "pass_at_1": _value(lambda pass_at_k: share_of_pass(pass_at_k, "1")),
     "pass_at_each": lambda _, __, row: pass_at_k(row),
     "pass_at_most": _pass_at_most,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
+
+from streamer.text import UNSEEN
 
 Surface = Literal["page", "terminal", "text"]
 """The page, the screens of `streamer watch`, and the tables of commands and reports."""
@@ -32,6 +34,7 @@ class Column:
         sort: the order that comes first when one sorts by it; None: one cannot sort by it.
         rank: columns of a lower rank stay longer as the terminal gets narrower; 0: the first column.
         least: the terminal cuts the text to no fewer characters than this; 0: never.
+        empty: the text of a cell that says nothing; a column of these alone is left out.
         hint: more words about it, for the page; "": none.
         on: the surfaces that show it.
     """
@@ -44,6 +47,7 @@ class Column:
     sort: Literal["greatest", "least"] | None = None
     rank: int = 14
     least: int = 0
+    empty: str = UNSEEN
     hint: str = ""
     on: tuple[Surface, ...] = EVERYWHERE
 
@@ -73,6 +77,13 @@ class Board:
     def shown_on(self, surface: Surface) -> list[Column]:
         """The columns of one surface."""
         return [column for column in self.columns if surface in column.on]
+
+
+def found(row: Any, path: Sequence[str]) -> Any:
+    """The value at the end of a path of fields; None where a field is missing."""
+    for step in path:
+        row = row.get(step) if isinstance(row, Mapping) else getattr(row, step, None)
+    return row
 
 
 def unsorted(columns: Iterable[Column]) -> tuple[Column, ...]:

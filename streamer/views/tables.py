@@ -21,6 +21,7 @@ from streamer.views.boards import (
 )
 from streamer.views.columns import Board, Column
 from streamer.views.trial_rows import row_of
+from streamer.views.uncertainty import footnotes
 from streamer.views.wording import MIXED, accuracy, accuracy_name, best_first, pass_at_k
 
 Summary = Mapping[str, Any]
@@ -33,7 +34,7 @@ class Table(NamedTuple):
         title: stands above it.
         columns: their titles and alignments.
         rows: texts, safe to print on a terminal. Names of agents stand in them: escape them for HTML.
-        note: stands below it; "": nothing does.
+        note: lines below it; "": none.
     """
 
     title: str
@@ -88,7 +89,8 @@ def subtests_table(subtests: Iterable[Summary]) -> Table:
 
 def _groups_table(board: Board, groups: Sequence[Summary], title: str) -> Table:
     mixed = any(group["pass_at_k"] is None for group in groups)
-    return table_of(board, groups, title)._replace(note=MIXED if mixed else "")
+    notes = [MIXED] * mixed + footnotes(groups)
+    return table_of(board, groups, title)._replace(note="\n".join(notes))
 
 
 def trials_table(trials: Iterable[Summary]) -> Table:
@@ -136,9 +138,10 @@ def head_lines(run: Summary) -> list[str]:
 
 
 def progress(run: Summary) -> str:
-    """How far a run is: `12 of 80 trials in, provisional`."""
+    """How far a run is: `12 of 80 planned trials in, 8 in flight, provisional`."""
     done, planned = run["progress"]["done"], run["progress"]["planned"]
     text = f"{done} trials in, none planned" if planned is None else f"{done} of {planned} planned trials in"
+    text += f", {run['in_flight']:,} in flight" if run["in_flight"] else ""
     return f"{text}, provisional" if run["provisional"] else text
 
 

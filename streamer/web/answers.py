@@ -109,7 +109,7 @@ async def _run(web: Web, query: NoQuery, run: str) -> RunNow:
 
 async def _snapshot(web: Web, query: NoQuery, run: str) -> RunSnapshot:
     found = await web.reader.snapshot(run)
-    return RunSnapshot(run=found.run, agents=found.agents, tiers=found.tiers)
+    return RunSnapshot(run=found.run, agents=found.agents, tiers=found.tiers, in_flight=found.in_flight)
 
 
 async def _agents(web: Web, query: NoQuery, run: str) -> list[AgentModelSummary]:
@@ -179,7 +179,7 @@ OPERATIONS = (
     Operation("/api/runs/{run}", "One run.", NoQuery, RunNow, False, _run),
     Operation(
         "/api/runs/{run}/snapshot",
-        "One run with its agent:models and tiers, all from one moment.",
+        "One run with its agent:models, tiers and trials in flight, all from one moment.",
         NoQuery,
         RunSnapshot,
         False,

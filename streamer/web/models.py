@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from streamer.client.lifecycle import State
 from streamer.schemas.base import Message, Number
+from streamer.schemas.in_flight import TrialInFlight
 from streamer.schemas.metrics import BOARD_METRICS
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.schemas.summary_fields import Grade, GradeBasis
@@ -56,6 +57,9 @@ class RunSnapshot(Message):
     run: RunSummary = Field(description="The run.")
     agents: list[AgentModelSummary] = Field(description="Its agent:models, baselines too, by label.")
     tiers: list[TierSummary] = Field(description="Its tiers, each followed by the agent:models within it.")
+    in_flight: list[TrialInFlight] = Field(
+        description="Trials that have started and have no result, the longest first; 1,000 at most."
+    )
 
 
 class Health(Message):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from streamer.aggregate.changes import SummaryChange
+from streamer.aggregate.changes import RunUpdate
 from streamer.kafka.names import Names
 from streamer.redis.sink import RedisSink
 from streamer.score import PriceTable, made_with
@@ -114,9 +114,9 @@ class _RunOwner:
         """As the processor says."""
         return self.processor.run_ids()
 
-    def summaries(self, run_id: str) -> list[SummaryChange]:
+    def standing(self, run_id: str) -> RunUpdate:
         """As the processor says."""
-        return self.processor.summaries(run_id)
+        return self.processor.standing(run_id)
 
 
 def _waiting(app: StreamerApp, place: TopicPartition, next_offset: int) -> int:

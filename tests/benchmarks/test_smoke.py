@@ -28,6 +28,7 @@ from benchmarks.report import as_text, chart, read, write
 from benchmarks.rows import Measured, Row, Sites
 from benchmarks.scale_out import two_workers
 from benchmarks.sizing import as_sizes
+from benchmarks.starts import backlogs, cut_milliseconds, starts
 from benchmarks.startup import startup
 from benchmarks.volume import volume
 from tests.house.repository import ROOT
@@ -37,6 +38,7 @@ pytestmark = pytest.mark.timeout(600)
 TINY = SCALES["tiny"]
 ON_KAFKA = {
     "growth": growth,
+    "starts": starts,
     "two-workers": two_workers,
     "latency": partial(trickle, engine="kafka"),
     "volume": volume,
@@ -83,6 +85,24 @@ def test_a_trickle_runs_on_the_embedded_broker(sites: Sites) -> None:
 
 def test_the_fold_runs(sites: Sites) -> None:
     check(folded(TINY, sites))
+
+
+def test_each_trial_of_the_backlog_with_starts_starts_before_its_result() -> None:
+    alone, queue, started = ([json.loads(line) for line in case] for case in backlogs(600).values())
+    assert [event["type"] for event in queue] == ["run_started", *["trial_result"] * 600]
+    assert [event for event in started if event["type"] != "trial_started"] == queue
+    seen = set()
+    for event in started:
+        slot = event.get("task_id"), event.get("agent")
+        assert event["type"] != "trial_result" or slot in seen
+        seen |= {slot} if event["type"] == "trial_started" else set()
+    assert len(seen) == len(alone) == 600
+    order = queue[0]["order"]
+    assert [event["task_id"] for event in alone if event["agent"] == "agent-00"] == order
+
+
+def test_a_cut_of_a_large_run_is_timed() -> None:
+    assert all(taken > 0 for taken in cut_milliseconds(2))
 
 
 def test_the_bytes_of_a_trickle_are_worked_out_by_topic() -> None:

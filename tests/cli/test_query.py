@@ -122,6 +122,17 @@ def test_json_is_what_was_published(query: Query, folding: Folding, command: str
     assert objects(query(command, DONE, "--json")) == expected
 
 
+def test_agents_and_runs_say_what_may_be_concluded(query: Query) -> None:
+    [agent] = objects(query("agents", OPEN, "--json"))
+    assert agent["uncertainty"]["reachable"]["pass_rate"]["high"] == 1.0
+    assert agent["uncertainty"]["final_missing"] == "order_unknown_in_part"
+    assert agent["in_flight"] == 0
+    for arguments in (["agents", OPEN], ["run", OPEN]):
+        text = query(*arguments).output
+        assert "100.0 % so far (4 to 100)" in text
+        assert "No interval of the final pass rate: some trials have no place in the order." in text
+
+
 def test_runs_are_all_runs_the_latest_first(query: Query, folding: Folding) -> None:
     found = objects(query("runs", "--json"))
     [stalled], [complete] = published(folding, "run", OPEN), published(folding, "run", DONE)

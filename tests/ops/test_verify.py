@@ -58,6 +58,17 @@ def test_each_difference_is_named(stack: Online) -> None:
     assert (found["run"].found, found["tier:T0"].found, found["tier:T9"].log) == ("unreadable", None, None)
 
 
+def test_trials_in_flight_that_differ_are_named(stack: Online) -> None:
+    start = {"type": "trial_started", "run_id": "flying", "task_id": "slow", "agent": "a", "model": "m"}
+    publish(stack.settings, [*a_run("flying"), start])
+    assert verdict_of(stack.settings, "flying").outcome == "equal"
+    with client(stack) as store:
+        store.hset(Keys(stack.settings.namespace).in_flight("flying"), "|stale|1|a|m||", "{}")
+    [found] = verdict_of(stack.settings, "flying").differences
+    assert (found.key, found.fields) == ("in_flight", ("|stale|1|a|m||",))
+    assert None not in (found.log, found.found)
+
+
 def test_a_deleted_run_is_equal_when_nothing_of_it_is_left(stack: Online) -> None:
     publish(stack.settings, [*a_run("deleted"), a_deletion(run_id="deleted", revision=99)])
     assert verdict_of(stack.settings, "deleted") == Verdict("deleted", "equal")

@@ -5,9 +5,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
-from streamer.aggregate.changes import RunUpdate
+from streamer.aggregate.changes import InFlightChange, RunUpdate
+from streamer.aggregate.keys import SlotKey, slot_in_run
+from streamer.schemas.canonical import canonical_json
+from streamer.schemas.in_flight import TrialInFlight
 from streamer.schemas.metrics import BOARD_METRICS
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change, an_update
 
@@ -35,7 +40,25 @@ def with_table(document: str) -> str:
 
 
 def example_updates() -> list[RunUpdate]:
-    """One run of two agents and a baseline, in two batches."""
+    """One run of two agents and a baseline, in two batches; one of its trials is in flight."""
+    trial = TrialInFlight(
+        shard="",
+        task_id="fix-git",
+        attempt=1,
+        agent="claude-code",
+        model="opus",
+        tier="T0",
+        subtest=None,
+        started_at=datetime(2026, 1, 2, 3, tzinfo=UTC),
+        position=4,
+    )
+    slot = slot_in_run(SlotKey("", "fix-git", 1, "claude-code", "opus", "T0", None))
+    in_flight = InFlightChange("nightly", {slot: canonical_json(trial.model_dump(mode="json"))}, 1, 41)
+    first, second = _two_batches()
+    return [first, replace(second, in_flight=in_flight)]
+
+
+def _two_batches() -> list[RunUpdate]:
     return [
         an_update(
             a_run_change("nightly", version=40, benchmark="terminal-bench-core", trials=3),

@@ -11,6 +11,7 @@ import orjson
 import pytest
 import redis
 
+from streamer.aggregate.changes import RunUpdate
 from streamer.pipeline import Pipeline
 from streamer.records import Record
 from streamer.redis.keys import Keys
@@ -36,8 +37,9 @@ class Folding:
     def run_ids(self) -> list[str]:
         return self.pipeline.runs()
 
-    def summaries(self, run_id: str) -> list[Any]:
-        return self.pipeline.run(run_id).summaries() if self.pipeline.knows(run_id) else []
+    def standing(self, run_id: str) -> RunUpdate:
+        known = self.pipeline.knows(run_id)
+        return RunUpdate(run_id, self.pipeline.run(run_id).summaries() if known else [])
 
     async def step(self) -> None:
         """One event of each run; it changes one agent of many."""

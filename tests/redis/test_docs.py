@@ -44,6 +44,7 @@ def test_every_kind_of_key_is_described() -> None:
         ours.agent_models("RUN"),
         ours.tiers("RUN"),
         ours.tier_agent_models("RUN", "TIER"),
+        ours.in_flight("RUN"),
         ours.history("RUN"),
         ours.versions("RUN"),
         ours.writer("RUN"),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from markdown_it import MarkdownIt
 
 from streamer.report.formats import FORMATS
 from streamer.text import visible
+from streamer.views.uncertainty import EXPLAINED
 from tests.report.reporting import HOSTILE, Elements, folded, hostile_events
+from tests.support.events import a_plan, a_trial
 
 
 def test_markdown_becomes_tables_of_the_texts_and_nothing_else() -> None:
@@ -18,6 +22,19 @@ def test_markdown_becomes_tables_of_the_texts_and_nothing_else() -> None:
     for name in HOSTILE:
         assert visible(f"{name}") in page.cells
     assert rendered.count("<tr>") == 3 + len(data.agents) + len(data.tiers) + 1 + len(HOSTILE)
+
+
+def test_markdown_has_the_interval_what_it_means_and_the_trials_in_flight() -> None:
+    tasks = [f"t{n}" for n in range(20)]
+    plan = a_plan(tasks=tasks, attempts=1, order=tasks, order_kind="shuffled")
+    trials = [a_trial(task_id=task) for task in tasks[:10]]
+    start = {name: trials[0][name] for name in ("run_id", "agent", "model")}
+    starts = [{**start, "type": "trial_started", "task_id": task} for task in tasks[10:13]]
+    rendered = MarkdownIt("js-default").render(FORMATS["md"](folded([plan, *trials, *starts])).decode())
+    page = Elements(rendered.encode())
+    assert any(re.fullmatch(r"[\d.]+ % so far \[\d+, \d+\]", cell) for cell in page.cells), page.cells
+    assert EXPLAINED["interval"] in page.cells
+    assert "10 of 20 planned trials in, 3 in flight, provisional" in rendered
 
 
 def test_nothing_in_markdown_is_a_link_or_a_mention() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from streamer.aggregate.changes import SummaryChange
+from streamer.aggregate.changes import RunUpdate, SummaryChange
 from streamer.redis.sink import RedisSink
 
 
@@ -31,6 +31,10 @@ class Owning:
         """All that stands of a run, or its tombstone."""
         kept = list(self._latest.get(run_id, {}).values())
         return [c for c in kept if c.value is not None] or [c for c in kept if c.kind == "run"]
+
+    def standing(self, run_id: str) -> RunUpdate:
+        """The same, for the sink."""
+        return RunUpdate(run_id, self.summaries(run_id))
 
 
 async def reconcile(sink: RedisSink, owner: Owning) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Self
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from streamer.aggregate.changes import SummaryChange
+from streamer.aggregate.changes import RunUpdate
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
 from streamer.pipeline import Pipeline
@@ -82,9 +82,12 @@ class Feed:
         """Every run that was folded."""
         return self.pipeline.runs()
 
-    def summaries(self, run_id: str) -> list[SummaryChange]:
+    def standing(self, run_id: str) -> RunUpdate:
         """Everything of a run as it stands."""
-        return self.pipeline.run(run_id).summaries() if self.pipeline.knows(run_id) else []
+        if not self.pipeline.knows(run_id):
+            return RunUpdate(run_id)
+        run = self.pipeline.run(run_id)
+        return RunUpdate(run_id, run.summaries(), run.in_flight_taken)
 
 
 def place_of(summary: Event) -> tuple[str, str, str]:

@@ -121,6 +121,32 @@ async def test_the_history_is_thinned_per_group_and_ends_with_the_present(
         assert [point["last_event_at"] for point in found] == sorted(p["last_event_at"] for p in found)
 
 
+async def test_a_snapshot_has_what_may_be_concluded_and_the_trials_in_flight(
+    feed: Feed, serving: Serving
+) -> None:
+    tasks = [f"t{n}" for n in range(9)]
+    start = {"type": "trial_started", "started_at": "2026-01-01T00:00:00Z", "position": 5}
+    slots = [
+        {key: a_trial(task_id=task)[key] for key in ("run_id", "task_id", "agent", "model")} for task in tasks
+    ]
+    await feed.take([a_plan(tasks=tasks, attempts=1, order=tasks, order_kind="shuffled")])
+    await feed.take(a_trial(task_id=task) for task in tasks[:5])
+    await feed.take(start | slot for slot in slots[5:7])
+    found = serving.get("/api/runs/run-1/snapshot").json()
+    [agent] = found["agents"]
+    assert (agent["in_flight"], found["run"]["in_flight"]) == (2, 2)
+    assert agent["uncertainty"]["final"]["order_kind"] == "shuffled"
+    assert agent["uncertainty"]["reachable"]["pass_rate"]["high"] == 1.0
+    assert [(trial["task_id"], trial["started_at"]) for trial in found["in_flight"]] == [
+        ("t5", "2026-01-01T00:00:00Z"),
+        ("t6", "2026-01-01T00:00:00Z"),
+    ]
+    [within] = [tier for tier in found["tiers"] if tier["agent_model"]]
+    assert {"reachable", "decided", "final", "final_missing", "ability", "repeat"} <= within[
+        "uncertainty"
+    ].keys()
+
+
 async def test_ids_may_hold_anything_that_an_id_may_hold(feed: Feed, serving: Serving) -> None:
     hostile = ["a/b", "a/agents", "%2F", "<script>alert(1)</script>", "‮abc", "x" * 128, "ä|{}:?#&=+ "]
     await feed.take(a_trial(run_id=run, agent=run, model=run, tier=run, task_id=run) for run in hostile)
@@ -132,41 +158,6 @@ async def test_ids_may_hold_anything_that_an_id_may_hold(feed: Feed, serving: Se
         assert serving.get(f"{path}/agents").json()[0]["agent"] == run
         assert serving.get(f"{path}/tiers").json()[0]["tier"] == run
         assert {point["tier"] for point in serving.get(f"{path}/history?kind=tier").json()} == {run}
-
-
-@pytest.mark.parametrize(
-    ("path", "status", "says"),
-    [
-        ("/api/runs/nothing", 404, "There is no run 'nothing'"),
-        ("/api/runs/nothing/trials", 404, "There is no run 'nothing'"),
-        ("/api/runs/run-1/trials/abc", 404, "has no trial 'abc'"),
-        ("/api/leaderboard?metric=luck", 400, "Metrics: accuracy"),
-        ("/api/leaderboard?benchmark=b", 404, "Benchmarks: none yet"),
-        ("/api/leaderboard?label=x", 400, "KEY=VALUE"),
-        ("/api/leaderboard?metrik=accuracy", 400, "Allowed: metric, run"),
-        ("/api/runs/run-1/trials?limit=501", 400, "less than or equal to 500"),
-        ("/api/runs?x=1", 400, "Allowed: nothing"),
-        ("/api/compare?a=run-1", 400, "Field required"),
-        ("/api/nothing", 404, "/api/openapi.json"),
-    ],
-)
-async def test_problems_say_what_was_wrong_and_what_is_allowed(
-    logged: Settings, serving: Serving, path: str, status: int, says: str
-) -> None:
-    async with Feed(logged, log=True) as feed:
-        await feed.take([a_plan(), a_trial()])
-        answer = serving.get(path)
-    assert (answer.status, answer.headers["content-type"]) == (status, "application/problem+json")
-    assert says in answer.json()["detail"]
-    schema = {"$ref": "#/components/schemas/Problem", "components": DOCUMENT["components"]}
-    assert Draft202012Validator(schema).is_valid(answer.json())
-
-
-async def test_without_a_broker_everything_but_trials_is_answered(feed: Feed, settings: Settings) -> None:
-    await feed.take([a_trial()])
-    with Serving(settings) as serving:
-        assert serving.get("/api/runs/run-1").status == 200
-        assert serving.get("/api/runs/run-1/trials").status == 503
 
 
 async def test_large_answers_are_compressed_and_streams_are_not(simulated: Feed, serving: Serving) -> None:

@@ -187,6 +187,23 @@ async def test_pages_and_log_both_gone_are_said_and_nothing_less_is_published(
     assert "run 2" in bench.partition.closed
 
 
+async def test_trials_in_flight_stay_known_while_a_run_is_closed() -> None:
+    bench = Bench()
+    start = {"type": "trial_started", "run_id": "run 1", "task_id": "slow", "agent": "a", "model": "m"}
+    await bench.processor.handle(a_batch(0, [*EVENTS[:60], orjson.dumps(start)]))
+    before = bench.processor.standing("run 1").in_flight
+    assert before is not None
+    assert list(before.trials) == ["|slow|1|a|m||"]
+    close_all(bench)
+    assert bench.processor.standing("run 1").in_flight == before
+    late = [event for event in EVENTS[60:600] if b'"run 1"' in event][:1]
+    await bench.processor.handle(a_batch(61, late))
+    after = bench.processor.standing("run 1").in_flight
+    assert after is not None
+    assert after.trials == before.trials
+    assert after.state_version >= before.state_version
+
+
 async def test_a_deleted_run_stays_deleted_when_it_is_closed_and_opened_again() -> None:
     bench = Bench()
     await bench.processor.handle(a_batch(0, EVENTS[:60]))

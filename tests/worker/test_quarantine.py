@@ -129,6 +129,22 @@ def test_redis_that_lost_its_data_gets_the_degraded_summaries_back(
         assert reader.run(SICK).degraded == "Poisoned: cannot be divided"
 
 
+def test_a_run_in_quarantine_lists_no_trials_in_flight_until_it_is_repaired(on_embedded: Deployment) -> None:
+    worker = poisoned(on_embedded, "score").start()
+    start = {"type": "trial_started", "run_id": SICK, "task_id": "slow", "agent": "a", "model": "m"}
+    on_embedded.publish([*of_run(SICK, trial_events(60)), orjson.dumps(start)])
+    key = on_embedded.keys.in_flight(SICK)
+    with redis.Redis.from_url(on_embedded.redis_url) as client:
+        worker.wait_until(lambda: client.hkeys(key) == [b"|slow|1|a|m||"], "the trial is in flight")
+        on_embedded.publish([sick_trial()])
+        worker.wait_until(lambda: degraded(on_embedded, SICK), "the run is in quarantine")
+        worker.wait_until(lambda: not client.exists(key), "the list is gone")
+        worker.kill()
+        healthy = on_embedded.worker().start()
+        assert run_cli(on_embedded, "runs", "repair", SICK).returncode == 0
+        healthy.wait_until(lambda: client.hkeys(key) == [b"|slow|1|a|m||"], "the trial is in flight again")
+
+
 def test_topic_and_redis_say_degraded_in_the_same_bytes(on_embedded: Deployment) -> None:
     fall_sick(on_embedded, "cut")
     value = on_embedded.latest("run-summaries")[encode_id(SICK)]

@@ -1,8 +1,8 @@
 """Runs that get no events leave memory, and come back when one arrives.
 
-What stays of a closed run are the names of its state pages and of its summaries, which the tables hold. The
-pipeline hands back an event for it. Then the run is joined from its pages again, or, where the tables have
-lost one, folded again from the event log.
+What stays of a closed run are the names of its state pages and of its summaries, which the tables hold. Its
+trials in flight stay too, since no table holds them. The pipeline hands back an event for it. Then the run is
+joined from its pages again, or, where the tables have lost one, folded again from the event log.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import aclosing
 from itertools import islice, takewhile
 from operator import itemgetter
 
-from streamer.aggregate.changes import SummaryChange
+from streamer.aggregate.changes import RunUpdate, SummaryChange
 from streamer.aggregate.keys import SummaryKind
 from streamer.kafka.log import records_between
 from streamer.kafka.names import Names
@@ -143,6 +143,15 @@ class IdleRuns:
         stored = self._stored(run_id, run.taken())
         return stored if stored or run.state.exists else [partition.deleted(run_id, run.state.state_version)]
 
+    def standing(self, partition: Partition, run_id: str) -> RunUpdate:
+        """The summaries of a run, and its trials in flight, as published; a run in quarantine lists none."""
+        in_flight = None
+        if run_id in partition.closed:
+            in_flight = partition.closed[run_id].in_flight
+        elif partition.pipeline.knows(run_id):
+            in_flight = partition.pipeline.run(run_id).in_flight_taken
+        return RunUpdate(run_id, self.summaries(partition, run_id), in_flight)
+
     def _due(self, partition: Partition) -> Iterator[str]:
         if self._idle_seconds is None or not partition.caught_up:
             return
@@ -155,7 +164,9 @@ class IdleRuns:
         run = partition.pipeline.run(run_id)
         version, moment = run.state.state_version, run.state.last_event_at
         pages = partition.pipeline.close(run_id)
-        partition.closed[run_id] = ClosedRun(tuple(pages), tuple(run.taken()), version, moment)
+        partition.closed[run_id] = ClosedRun(
+            tuple(pages), tuple(run.taken()), version, moment, run.in_flight_taken
+        )
         del partition.heard[run_id]
 
     def _stored(self, run_id: str, standing: Iterable[tuple[SummaryKind, str]]) -> list[SummaryChange]:

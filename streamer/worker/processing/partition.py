@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from streamer.aggregate.changes import SummaryChange
+from streamer.aggregate.changes import InFlightChange, SummaryChange
 from streamer.aggregate.keys import RUN, SummaryKind
 from streamer.kafka.quarantine import Quarantine
 from streamer.pipeline import Pipeline
@@ -26,12 +26,14 @@ class ClosedRun(NamedTuple):
         summaries: kind and key of each of its summaries; () for a deleted run.
         state_version: as it was.
         last_event_at: likewise, microseconds.
+        in_flight: likewise, as `Run.in_flight_taken`.
     """
 
     pages: tuple[str, ...]
     summaries: SummaryKeys
     state_version: int
     last_event_at: int
+    in_flight: InFlightChange | None
 
 
 class QuarantinedRun(NamedTuple):

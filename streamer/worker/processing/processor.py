@@ -17,7 +17,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from streamer.aggregate.changes import SummaryChange
+from streamer.aggregate.changes import RunUpdate
 from streamer.decoding import Folded
 from streamer.kafka.partitioner import partition_of
 from streamer.redis.sink import RedisSink
@@ -160,10 +160,12 @@ class Processor:
             if partition.caught_up:
                 yield from partition.run_ids()
 
-    def summaries(self, run_id: str) -> list[SummaryChange]:
-        """Everything of such a run as published; nothing of any other run."""
+    def standing(self, run_id: str) -> RunUpdate:
+        """All of such a run as published; nothing of any other run."""
         partition = self.partitions.get(partition_of(run_id, self._count))
-        return self.idle.summaries(partition, run_id) if partition and partition.caught_up else []
+        if partition and partition.caught_up:
+            return self.idle.standing(partition, run_id)
+        return RunUpdate(run_id)
 
     def is_due(self) -> bool:
         """Whether it is time to publish, in view of the backlog."""
