@@ -25,7 +25,7 @@ LAYOUTS = {
 """Harness -> what writes its directories."""
 
 SHUFFLES = "harbor"
-"""The one harness that starts tasks in the order in which it is given them."""
+"""The one harness that starts tasks in the order of the list that it gets."""
 
 
 def simulate_run(
@@ -52,12 +52,12 @@ def simulate_run(
         pace_seconds: how long a trial takes on average. One that does not pass takes twice as long as one
             that does.
         concurrency: so many trials run at once.
-        shuffle: start the tasks in a random order; only harbor can be told to.
+        shuffle: start the tasks in a random order; only harbor can.
         sleep: waits.
         written: called with each file when it is complete.
 
     Raises:
-        ValueError: the harness cannot be told to shuffle.
+        ValueError: the harness cannot shuffle.
     """
     disk = Disk(out, seed, pace_seconds, sleep, written)
     if shuffle and layout != SHUFFLES:

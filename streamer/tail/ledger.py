@@ -52,7 +52,7 @@ def wanted(event: EventFields, path: str) -> Wanted:
 
 @dataclass(slots=True)
 class _PublishedSlot:
-    """What was published of one slot.
+    """One slot, as far as it was published.
 
     Attributes:
         path: of the winner, or of the start.
