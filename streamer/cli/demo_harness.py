@@ -22,7 +22,10 @@ RUNS = {TIERED_RUN: ("scylla", 63), SPEEDUP_RUN: ("fc-eval", 40)}
 """Run -> its harness, and how many trials; of fc-eval's each is one of nop, oracle and an agent."""
 
 SEED = 11
-PACE_SECONDS = 0.31
+AT_ONCE = 3
+"""Trials of each run that run at once."""
+
+PACE_SECONDS = 0.42
 """How long a trial takes when one watches: both runs then end after some 33 seconds."""
 
 HOURS_AGO = 12
@@ -63,7 +66,14 @@ def follow_simulated(settings: Settings, reader: StateReader, root: Path, pace_s
                 raise _DemoStopped
 
         simulate_run(
-            layout, root / run_id, trials, seed=SEED, start=start, pace_seconds=pace_seconds, sleep=sleep
+            layout,
+            root / run_id,
+            trials,
+            seed=SEED,
+            start=start,
+            pace_seconds=pace_seconds,
+            concurrency=AT_ONCE,
+            sleep=sleep,
         )
 
     with ThreadPoolExecutor(1 + len(RUNS)) as threads:

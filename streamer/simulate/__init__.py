@@ -24,6 +24,9 @@ LAYOUTS = {
 }
 """Harness -> what writes its directories."""
 
+SHUFFLES = "harbor"
+"""The one harness that starts tasks in the order of the list that it gets."""
+
 
 def simulate_run(
     layout: str,
@@ -33,6 +36,8 @@ def simulate_run(
     seed: int,
     start: datetime,
     pace_seconds: float = 0.0,
+    concurrency: int = 1,
+    shuffle: bool = False,
     sleep: Callable[[float], None] = time.sleep,
     written: Callable[[Path], None] = lambda _: None,
 ) -> None:
@@ -44,8 +49,20 @@ def simulate_run(
         trials: how many, >= 1; those that are run again count once.
         seed: of everything random.
         start: when the run began, with a zone; the times in the files follow from it.
-        pace_seconds: how long a trial takes.
+        pace_seconds: how long a trial takes on average. One that does not pass takes twice as long as one
+            that does.
+        concurrency: so many trials run at once.
+        shuffle: start the tasks in a random order; only harbor can.
         sleep: waits.
         written: called with each file when it is complete.
+
+    Raises:
+        ValueError: the harness cannot shuffle.
     """
-    LAYOUTS[layout](Disk(out, seed, pace_seconds, sleep, written), trials, seed, start)
+    disk = Disk(out, seed, pace_seconds, sleep, written)
+    if shuffle and layout != SHUFFLES:
+        raise ValueError(f"shuffle is for {SHUFFLES}; {layout} starts tasks in an order of its own")
+    if shuffle:
+        write_harbor(disk, trials, seed, start, concurrency, shuffle=True)
+    else:
+        LAYOUTS[layout](disk, trials, seed, start, concurrency)

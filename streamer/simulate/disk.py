@@ -8,6 +8,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+MEAN_SECONDS = 55.0
+"""How long a simulated trial takes on average, about, in simulated time."""
+
 PIECES = 3
 SHARE_OF_WRITING = 0.1
 """Part of a trial's time that one file takes to be written."""
@@ -19,7 +22,7 @@ class Disk:
     Args:
         root: the run directory.
         seed: of the places where files are cut.
-        pace_seconds: how long a trial takes.
+        pace_seconds: how long a trial takes on average.
         sleep: waits.
         written: called with each file when it is complete.
     """
@@ -43,10 +46,15 @@ class Disk:
         """The run's id."""
         return self.root.absolute().name
 
-    def work(self, share: float = 1.0) -> None:
-        """Let so much of a trial's time go by."""
+    def pause_writing(self) -> None:
+        """Wait as a harness does between two writes of one file."""
         if self._pace:
-            self._sleep(self._pace * share)
+            self._sleep(self._pace * SHARE_OF_WRITING)
+
+    def pass_time(self, seconds: float) -> None:
+        """Let simulated time go by, at the pace at which a trial takes so long on average."""
+        if self._pace and seconds > 0:
+            self._sleep(self._pace * seconds / MEAN_SECONDS)
 
     def make(self, *names: str) -> Path:
         """A directory below the run's."""
@@ -66,6 +74,6 @@ class Disk:
         with path.open("wb", buffering=0) as file:
             for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
                 if start:
-                    self.work(SHARE_OF_WRITING)
+                    self.pause_writing()
                 file.write(data[start:end])
         self._written(path)

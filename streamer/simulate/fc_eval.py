@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Generator
 from dataclasses import replace
 from datetime import datetime
+from itertools import product
 
-from streamer.simulate.disk import SHARE_OF_WRITING, Disk
+from streamer.simulate.disk import Disk
 from streamer.simulate.fc_eval_merge import ResultFields, merged
 from streamer.simulate.outcomes import TEST_TIMEOUT, UNSET, Fate, SimulatedTrial, attempts_of
+from streamer.simulate.schedule import Steps, run_queue
 from streamer.simulate.terminal_bench import RunFile, metadata_of, trial_directory, trial_name
 from streamer.sources.agent_keys import ConfiguredAgent, container_key
 
@@ -24,40 +28,45 @@ _PRICES = (1.25e-6, 1e-5)
 """USD per token in and out."""
 
 
-def write_fc_eval(disk: Disk, trials: int, seed: int, start: datetime) -> None:
+def write_fc_eval(disk: Disk, trials: int, seed: int, start: datetime, concurrency: int) -> None:
     """Every trial is one of each agent; crashed trials are run again when the run is resumed."""
     fate = Fate(seed, start)
     attempts = attempts_of(trials)
     tasks = [f"repo_project_{number}" for number in range(1, trials // attempts + 1)]
     run_uuid = fate.new_id()
     disk.make()
-    disk.json(disk.root / "fc.lock", _lock(start, tasks, attempts))
+    disk.json(disk.root / "fc.lock", _lock(start, tasks, attempts, concurrency))
     metadata = metadata_of(disk.name, run_uuid, start, tasks, attempts) | {"agent_name": "multi-agent"}
     disk.json(disk.root / "run_metadata.json", metadata)
     run_file = RunFile(disk, run_uuid)
-    crashed = []
-    for task in tasks:
-        for attempt in range(1, attempts + 1):
-            trial = fate.trial(task, attempt)
-            _run(disk, run_file, fate, trial, attempts)
-            crashed += [trial] if trial.crashed else []
+    crashed: list[SimulatedTrial] = []
+
+    def run(task: str, attempt: int, *, crashes: bool) -> Steps:
+        trial = fate.trial(task, attempt, crashes=crashes)
+        crashed.extend([trial] if trial.crashed else [])
+        return _run(disk, run_file, fate, trial, attempts)
+
+    places = product(tasks, range(1, attempts + 1))
+    run_queue(disk, fate, (run(*place, crashes=True) for place in places), concurrency)
     ended = {"end_time": fate.now.isoformat(), "accuracy": run_file.accuracy}
     disk.json(disk.root / "run_metadata.json", metadata | ended)
-    run_file.forget([_bare(trial, trial_name(disk, trial, attempts)) for trial in crashed])
-    for trial in crashed:
-        _run(disk, run_file, fate, fate.trial(trial.task, trial.attempt, crashes=False), attempts)
+    again = list(crashed)
+    run_file.forget([_bare(trial, trial_name(disk, trial, attempts)) for trial in again])
+    for trial in again:
+        for left in (disk.root / trial.task).glob(f"{trial_name(disk, trial, attempts)}*"):
+            shutil.rmtree(left)
+    run_queue(disk, fate, (run(t.task, t.attempt, crashes=False) for t in again), concurrency)
 
 
-def _run(disk: Disk, run_file: RunFile, fate: Fate, trial: SimulatedTrial, attempts: int) -> None:
+def _run(disk: Disk, run_file: RunFile, fate: Fate, trial: SimulatedTrial, attempts: int) -> Steps:
     """The agents one after the other, then the trial as a whole; a crash prevents the last two (D16)."""
     name = trial_name(disk, trial, attempts)
     home = trial_directory(disk, trial.task, name)
     ran = AGENTS[:-1] if trial.crashed else AGENTS
     results: dict[str, ResultFields] = {}
     for index, agent in enumerate(ran, 1):
-        own = _own_trial(fate, trial, agent.label)
-        results[agent.key] = _sub_trial(disk, fate, own, index, name)
-        disk.work(1 / len(AGENTS))
+        own = _own_trial(fate, trial, index)
+        results[agent.key] = yield from _sub_trial(disk, fate, own, index, name)
     if trial.crashed:
         run_file.add(_bare(trial, name))
         return
@@ -67,19 +76,25 @@ def _run(disk: Disk, run_file: RunFile, fate: Fate, trial: SimulatedTrial, attem
     run_file.add(whole)
 
 
-def _own_trial(fate: Fate, trial: SimulatedTrial, agent: str) -> SimulatedTrial:
-    """The trial as one agent has it: baselines neither fail nor use tokens."""
+def _own_trial(fate: Fate, trial: SimulatedTrial, index: int) -> SimulatedTrial:
+    """The trial as one agent has it, a part of its time; baselines neither fail nor use tokens."""
+    agent, share = AGENTS[index - 1].label, (trial.ended - trial.started) / len(AGENTS)
+    begun = trial.started + (index - 1) * share
+    own = replace(trial, id=fate.new_id(), started=begun, ended=begun + share)
     if agent == AGENTS[-1].label:
-        return replace(trial, id=fate.new_id())
-    return replace(trial, id=fate.new_id(), failure=UNSET, resolved=agent == "oracle", tokens=(0, 0))
+        return own
+    return replace(own, failure=UNSET, resolved=agent == "oracle", tokens=(0, 0))
 
 
-def _sub_trial(disk: Disk, fate: Fate, trial: SimulatedTrial, index: int, name: str) -> ResultFields:
-    """Write what one agent leaves; its result twice, before and after its logs were read (G3)."""
+def _sub_trial(
+    disk: Disk, fate: Fate, trial: SimulatedTrial, index: int, name: str
+) -> Generator[float, None, ResultFields]:
+    """What one agent does and leaves; its result twice, before and after its logs were read (G3)."""
     agent = AGENTS[index - 1]
     key = container_key(index, agent)
     sub = f"{name}.agent-{index}-{agent.label}"
     home = trial_directory(disk, trial.task, sub)
+    yield trial.seconds
     steps = trial.tokens[1] % 30 + 2
     if trial.tokens[0]:
         disk.json(home / "agent-logs" / "trajectory.json", _trajectory(trial, steps))
@@ -93,7 +108,7 @@ def _sub_trial(disk: Disk, fate: Fate, trial: SimulatedTrial, index: int, name: 
             "parser_extra_metrics": _metrics(sections, key),
         }
     disk.json(home / "results.json", result)
-    disk.work(SHARE_OF_WRITING)
+    disk.pause_writing()
     cost = trial.tokens[0] * _PRICES[0] + trial.tokens[1] * _PRICES[1]
     metrics = result["parser_extra_metrics"] or {}
     read = {"trajectory_length": steps if cost else 0, "task_cost_usd": cost, "agent_model_key": agent.key}
@@ -175,7 +190,7 @@ def _trajectory(trial: SimulatedTrial, steps: int) -> list[ResultFields]:
     return [*({"role": "user", "text": "go on"} for _ in range(steps - 1)), last]
 
 
-def _lock(start: datetime, tasks: list[str], attempts: int) -> ResultFields:
+def _lock(start: datetime, tasks: list[str], attempts: int, concurrency: int) -> ResultFields:
     agents = [
         {"agent_id": f"agent-{index}", "agent_name": name, "model_name": model}
         for index, (name, model) in enumerate(AGENTS, 1)
@@ -186,6 +201,6 @@ def _lock(start: datetime, tasks: list[str], attempts: int) -> ResultFields:
         "harness": {"package": "fc-eval", "version": "0.1.0"},
         "agent": {"name": "multi-agent", "extra_kwargs": {"multi_agent_agents": agents}},
         "run_spec": {"agent_mode": "multi", "agents": agents},
-        "run_config": {"n_attempts": attempts},
+        "run_config": {"n_attempts": attempts, "n_concurrent_trials": concurrency},
         "dataset": {"name": None, "version": None, "task_ids": tasks},
     }

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 import string
+from collections.abc import Generator
 from datetime import datetime
 from itertools import product
 from typing import Any
 
+from streamer.inference.shuffle import hash_shuffled
 from streamer.simulate.disk import Disk
 from streamer.simulate.outcomes import (
     AGENT_TIMEOUT,
@@ -17,6 +19,7 @@ from streamer.simulate.outcomes import (
     SimulatedTrial,
     attempts_of,
 )
+from streamer.simulate.schedule import Steps, run_queue
 
 AGENT, PROVIDER, MODEL = "terminus-2", "anthropic", "claude-sonnet-4-20250514"
 DATASET = "simulated"
@@ -30,25 +33,33 @@ _RANDOM_CHARACTERS = 7
 Json = dict[str, Any]
 
 
-def write_harbor(disk: Disk, trials: int, seed: int, start: datetime) -> None:
-    """One agent, several attempts at each task; a crashed trial is retried at once."""
+def write_harbor(
+    disk: Disk, trials: int, seed: int, start: datetime, concurrency: int, *, shuffle: bool = False
+) -> None:
+    """One agent, several attempts at each task, in rounds; a crashed trial is retried at once."""
     fate = Fate(seed, start)
     attempts = attempts_of(trials)
     tasks = [f"task-{number}" for number in range(1, trials // attempts + 1)]
     names = {place: _name(fate, place[1]) for place in product(range(1, attempts + 1), tasks)}
+    if shuffle:
+        own = {task: place for place, task in enumerate(hash_shuffled(tasks, str(seed)))}
+        names = dict(sorted(names.items(), key=lambda item: (item[0][0], own[item[0][1]])))
     job = _Job(disk, fate, trials)
     disk.make()
     disk.text(disk.root / "job.log", "")
     disk.json(disk.root / "config.json", _job_config(disk.name, attempts))
-    disk.json(disk.root / "lock.json", _job_lock(start, [task for _, task in names]))
+    disk.json(disk.root / "lock.json", _job_lock(start, [task for _, task in names], concurrency))
     job.write()
-    for (_, task), name in names.items():
-        if _run(disk, fate.trial(task, 1), name).crashed:
+
+    def run(task: str, name: str) -> Steps:
+        if (yield from _run(disk, fate.trial(task, 1), name)):
             shutil.rmtree(disk.root / name)
             job.retries += 1
-            _run(disk, fate.trial(task, 1, crashes=False), name)
+            yield from _run(disk, fate.trial(task, 1, crashes=False), name)
         job.done += 1
         job.write()
+
+    run_queue(disk, fate, (run(task, name) for (_, task), name in names.items()), concurrency)
     job.write(finished=True)
 
 
@@ -81,19 +92,19 @@ class _Job:
         self._disk.json(self._disk.root / "result.json", result)
 
 
-def _run(disk: Disk, trial: SimulatedTrial, name: str) -> SimulatedTrial:
-    """One trial, from its configuration to its result."""
+def _run(disk: Disk, trial: SimulatedTrial, name: str) -> Generator[float, None, bool]:
+    """One trial, from its configuration to its result; whether it crashed."""
     home = disk.make(name)
     disk.text(home / "trial.log", "")
     disk.json(home / "config.json", _trial_config(disk, trial, name))
     disk.json(home / "lock.json", {"task": {"name": trial.task}, "agent": _agent()})
-    disk.work(0.7)
+    yield trial.seconds * 0.7
     disk.json(home / "agent" / "trajectory.json", _trajectory(trial))
-    disk.work(0.3)
+    yield trial.seconds * 0.3
     if trial.resolved is not None:
         disk.text(home / "verifier" / "reward.txt", str(int(trial.resolved)))
     disk.json(home / "result.json", _result(disk, trial, name))
-    return trial
+    return trial.crashed
 
 
 def _name(fate: Fate, task: str) -> str:
@@ -110,12 +121,12 @@ def _job_config(name: str, attempts: int) -> Json:
     return {"job_name": name, "n_attempts": attempts, "agents": [_agent()], "datasets": [dataset]}
 
 
-def _job_lock(start: datetime, tasks: list[str]) -> Json:
+def _job_lock(start: datetime, tasks: list[str], concurrency: int) -> Json:
     return {
         "schema_version": 3,
         "created_at": start.isoformat(),
         "harbor": {"version": "0.25.0"},
-        "n_concurrent_trials": 1,
+        "n_concurrent_trials": concurrency,
         "retry": {"max_retries": 1},
         "trials": [{"task": {"name": task, "source": DATASET}, "agent": _agent()} for task in tasks],
     }

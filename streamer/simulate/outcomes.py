@@ -15,6 +15,9 @@ UNSET = "unset"
 _KINDS = {UNSET: 0.84, AGENT_TIMEOUT: 0.07, TEST_TIMEOUT: 0.03, CRASH: 0.06}
 _SKILL = 0.6
 
+FAILURES_TAKE = 2.0
+"""A trial that does not pass takes so many times as long: an agent that is stuck goes on."""
+
 
 @dataclass(frozen=True, slots=True)
 class SimulatedTrial:
@@ -44,13 +47,21 @@ class SimulatedTrial:
         """Whether it left no result of its own."""
         return self.failure == CRASH
 
+    @property
+    def seconds(self) -> float:
+        """How long it takes."""
+        return (self.ended - self.started).total_seconds()
+
 
 class Fate:
-    """Draws trials, one after the other in time.
+    """Draws trials.
 
     Args:
         seed: of everything.
         start: when the first one starts.
+
+    Attributes:
+        now: when the next one starts.
     """
 
     def __init__(self, seed: int, start: datetime) -> None:
@@ -58,21 +69,21 @@ class Fate:
         self.now = start
 
     def trial(self, task: str, attempt: int, *, crashes: bool = True) -> SimulatedTrial:
-        """The next trial; `crashes`: whether it may."""
+        """A trial that starts now; `crashes`: whether it may."""
         random = self.random
         (failure,) = random.choices(list(_KINDS), list(_KINDS.values()))
         if failure == CRASH and not crashes:
             failure = UNSET
         verdict = random.random() < _SKILL
-        started = self.now
-        self.now += timedelta(seconds=round(random.lognormvariate(3.5, 0.5), 3))
+        resolved = None if failure in (CRASH, TEST_TIMEOUT) else verdict
+        seconds = random.lognormvariate(3.5, 0.5) * (1 if resolved else FAILURES_TAKE)
         return SimulatedTrial(
             task,
             attempt,
             failure,
-            None if failure in (CRASH, TEST_TIMEOUT) else verdict,
-            started,
+            resolved,
             self.now,
+            self.now + timedelta(seconds=round(seconds, 3)),
             (int(random.lognormvariate(10, 0.6)), int(random.lognormvariate(7.5, 0.6))),
             self.new_id(),
         )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Generator
 from datetime import datetime, timedelta
 from itertools import islice, product
 from typing import Any
 
 from streamer.simulate.disk import Disk
 from streamer.simulate.outcomes import AGENT_TIMEOUT, Fate, SimulatedTrial
+from streamer.simulate.schedule import Steps, run_queue
 
 MODEL = "claude-sonnet-4-5-20250929"
 JUDGES = ("claude-opus-4-5-20251101", "claude-sonnet-4-5-20250929", "claude-haiku-4-5")
@@ -20,7 +22,7 @@ CellAttempt = tuple[str, str, int]
 """Tier, subtest, run."""
 
 
-def write_scylla(disk: Disk, trials: int, seed: int, start: datetime) -> None:
+def write_scylla(disk: Disk, trials: int, seed: int, start: datetime, concurrency: int) -> None:
     """Tier by tier; a run whose agent crashed is deleted and run again at the end of its tier."""
     fate = Fate(seed, start)
     subtests = -(-trials // (len(TIERS) * RUNS))
@@ -37,17 +39,20 @@ def write_scylla(disk: Disk, trials: int, seed: int, start: datetime) -> None:
     disk.json(disk.root / "config" / "experiment.json", config)
     checkpoint = _CheckpointFile(disk, fate)
     checkpoint.write()
-    places = islice(product(TIERS, range(subtests), range(1, RUNS + 1)), trials)
+    cells = islice(product(TIERS, range(subtests), range(1, RUNS + 1)), trials)
+    places = [(tier, f"{number + (tier != TIERS[0]):02}", run) for tier, number, run in cells]
     again: list[CellAttempt] = []
-    for tier, number, run in places:
-        place = (tier, f"{number + (tier != TIERS[0]):02}", run)
-        if _run(disk, fate, place, crashes=True).crashed:
-            again.append(place)
+
+    def run(place: CellAttempt, *, crashes: bool) -> Steps:
+        crashed = yield from _run(disk, fate, place, crashes=crashes)
+        again.extend([place] if crashed else [])
         checkpoint.add(place)
-    for place in again:
-        shutil.rmtree(disk.root / "completed" / place[0] / place[1] / f"run_{place[2]:02}")
-        _run(disk, fate, place, crashes=False)
-        checkpoint.add(place)
+
+    run_queue(disk, fate, (run(place, crashes=True) for place in places), concurrency)
+    crashed = list(again)
+    for tier, subtest, number in crashed:
+        shutil.rmtree(disk.root / "completed" / tier / subtest / f"run_{number:02}")
+    run_queue(disk, fate, (run(place, crashes=False) for place in crashed), concurrency)
     checkpoint.write("completed")
 
 
@@ -80,30 +85,30 @@ class _CheckpointFile:
         )
 
 
-def _run(disk: Disk, fate: Fate, place: CellAttempt, *, crashes: bool) -> SimulatedTrial:
-    """Agent, judges and result of one run; written in in_progress/, then moved."""
+def _run(disk: Disk, fate: Fate, place: CellAttempt, *, crashes: bool) -> Generator[float, None, bool]:
+    """Agent, judges and result of one run, written in in_progress/, then moved; whether the agent crashed."""
     tier, subtest, number = place
     trial = fate.trial(f"{tier}/{subtest}", number, crashes=crashes)
-    seconds = (trial.ended - trial.started).total_seconds()
+    seconds = trial.seconds
     agent_end = trial.started + timedelta(seconds=seconds * 0.6)
     name = f"run_{number:02}"
     home = disk.make("in_progress", tier, subtest, name)
     disk.text(home / "agent" / "MODEL.md", f"# Agent Model Information\n\n**Model**: {MODEL}\n")
+    yield seconds * 0.6
     disk.json(
         home / "agent" / "timing.json",
         {"agent_duration_seconds": seconds * 0.6, "measured_at": agent_end.isoformat()},
     )
-    disk.work(0.6)
     judged = _judged(fate, trial)
     disk.json(
         home / "judge" / "timing.json",
         {"judge_duration_seconds": seconds * 0.4, "measured_at": trial.ended.isoformat()},
     )
-    disk.work(0.4)
+    yield seconds * 0.4
     disk.json(home / "run_result.json", _result(trial, seconds, judged))
     target = disk.make("completed", tier, subtest)
     home.rename(target / name)
-    return trial
+    return trial.crashed
 
 
 def _judged(fate: Fate, trial: SimulatedTrial) -> dict[str, Any]:

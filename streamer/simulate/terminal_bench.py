@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import datetime
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from streamer.simulate.disk import Disk
 from streamer.simulate.outcomes import CRASH, TEST_TIMEOUT, Fate, SimulatedTrial, attempts_of
+from streamer.simulate.schedule import Steps, run_queue
 
 AGENT, MODEL = "terminus", "anthropic/claude-sonnet-4"
 DATASET = "simulated-core"
@@ -48,31 +51,36 @@ class RunFile:
         self._disk.text(self._disk.root / "results.json", f'{rest}, "results": [{entries}]}}')
 
 
-def write_terminal_bench(disk: Disk, trials: int, seed: int, start: datetime) -> None:
+def write_terminal_bench(disk: Disk, trials: int, seed: int, start: datetime, concurrency: int) -> None:
     """One agent, several attempts; crashed trials are run again when the run is resumed."""
     fate = Fate(seed, start)
     attempts = attempts_of(trials)
     tasks = [f"task-{number:04}" for number in range(1, trials // attempts + 1)]
     run_uuid = fate.new_id()
     disk.make()
-    disk.json(disk.root / "tb.lock", _lock(start, tasks, attempts))
+    disk.json(disk.root / "tb.lock", _lock(start, tasks, attempts, concurrency))
     metadata = metadata_of(disk.name, run_uuid, start, tasks, attempts) | {
         "agent_name": AGENT,
         "model_name": MODEL,
     }
     disk.json(disk.root / "run_metadata.json", metadata)
     run_file = RunFile(disk, run_uuid)
-    crashed = []
-    for task in tasks:
-        for attempt in range(1, attempts + 1):
-            trial = fate.trial(task, attempt)
-            _run(disk, run_file, trial, attempts)
-            crashed += [trial] if trial.crashed else []
+    crashed: list[SimulatedTrial] = []
+
+    def run(task: str, attempt: int, *, crashes: bool) -> Steps:
+        trial = fate.trial(task, attempt, crashes=crashes)
+        crashed.extend([trial] if trial.crashed else [])
+        return _run(disk, run_file, trial, attempts)
+
+    places = product(tasks, range(1, attempts + 1))
+    run_queue(disk, fate, (run(*place, crashes=True) for place in places), concurrency)
     ended = {"end_time": fate.now.isoformat(), "accuracy": run_file.accuracy}
     disk.json(disk.root / "run_metadata.json", metadata | ended)
-    run_file.forget([_result(disk, trial, attempts) for trial in crashed])
-    for trial in crashed:
-        _run(disk, run_file, fate.trial(trial.task, trial.attempt, crashes=False), attempts)
+    again = list(crashed)
+    run_file.forget([_result(disk, trial, attempts) for trial in again])
+    for trial in again:
+        shutil.rmtree(disk.root / trial.task / trial_name(disk, trial, attempts))
+    run_queue(disk, fate, (run(t.task, t.attempt, crashes=False) for t in again), concurrency)
 
 
 def metadata_of(
@@ -112,11 +120,11 @@ def recording(trial: SimulatedTrial) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _run(disk: Disk, run_file: RunFile, trial: SimulatedTrial, attempts: int) -> None:
+def _run(disk: Disk, run_file: RunFile, trial: SimulatedTrial, attempts: int) -> Steps:
     result = _result(disk, trial, attempts)
     home = trial_directory(disk, trial.task, result["trial_name"])
     disk.text(home / "sessions" / "agent.cast", recording(trial))
-    disk.work()
+    yield trial.seconds
     if not trial.crashed:
         disk.json(home / "results.json", result)
     run_file.add(result)
@@ -140,12 +148,12 @@ def _result(disk: Disk, trial: SimulatedTrial, attempts: int) -> dict[str, Any]:
     }
 
 
-def _lock(start: datetime, tasks: list[str], attempts: int) -> dict[str, Any]:
+def _lock(start: datetime, tasks: list[str], attempts: int, concurrency: int) -> dict[str, Any]:
     return {
         "lockfile_version": "1.0",
         "created_at": start.isoformat(),
         "harness": {"package": "terminal-bench", "version": "0.2.18"},
         "agent": {"name": AGENT, "model_name": MODEL},
-        "run_config": {"n_attempts": attempts},
+        "run_config": {"n_attempts": attempts, "n_concurrent_trials": concurrency},
         "dataset": {"name": DATASET, "version": "1.0", "task_ids": tasks},
     }

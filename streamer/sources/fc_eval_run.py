@@ -14,12 +14,7 @@ from streamer.sources.agent_keys import ConfiguredAgent
 from streamer.sources.agent_logs import AgentLogs, enriched, read_agent_logs
 from streamer.sources.base import ConvertOptions, Found, Item, RunPlan, Unreadable
 from streamer.sources.costs import reported_cost
-from streamer.sources.fc_eval_layout import (
-    METRICS,
-    TrialName,
-    place,
-    result_files,
-)
+from streamer.sources.fc_eval_layout import METRICS, TrialName, place, result_files
 from streamer.sources.fc_eval_merged import Merged
 from streamer.sources.fc_eval_payload import left_open, payload_of, trajectory_length
 from streamer.sources.fc_eval_roster import Roster, last_position

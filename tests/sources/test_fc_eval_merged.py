@@ -59,6 +59,7 @@ MAY_DIFFER_WHERE_SOMETHING_IS_LOST = {
     "median_composite": "likewise",
     "mean_pass_rate": "likewise",
     "pass_rate": "likewise",
+    "uncertainty": "what may be concluded from these numbers",
 }
 """Numbers that differ only because of single trials of which the file has not all."""
 

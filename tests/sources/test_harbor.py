@@ -259,3 +259,26 @@ def test_a_change_in_a_trial_concerns_that_trial_only(recorded: Path) -> None:
     assert source.part(job, job / "result.json") is None
     assert source.part(job, job / "gone__1234567" / "result.json") is None
     assert source.part(job, job) is None
+
+
+def test_the_plan_has_the_queue_of_the_lock_and_how_many_run_at_once(recorded: Path) -> None:
+    """Two agents each take five attempts at five tasks, in rounds; harbor does not shuffle."""
+    plan = plan_of(converted(recorded / "coins")[0])
+    lock = json.loads((recorded / "coins" / "lock.json").read_text())
+    assert plan["order"] == [f"coin-{number}" for number in range(1, 6)] * 5
+    assert plan["concurrency"] == lock["n_concurrent_trials"]
+    assert (plan["plan_complete"], plan.get("order_kind")) == (True, None)
+
+
+def test_agents_with_different_queues_have_no_order_in_common(recorded: Path, tmp_path: Path) -> None:
+    lock = json.loads((recorded / "coins" / "lock.json").read_text())
+    write_json(tmp_path / "coins" / "lock.json", {**lock, "trials": lock["trials"][:-1]})
+    assert "order" not in plan_of(converted(tmp_path)[0])
+
+
+def test_without_its_lock_a_job_has_no_complete_plan(tmp_path: Path) -> None:
+    write_json(
+        tmp_path / "job" / "config.json", {"job_name": "job", "n_attempts": 2, "n_concurrent_trials": 3}
+    )
+    plan = plan_of(converted(tmp_path / "job")[0])
+    assert (plan["attempts"], plan["concurrency"], plan["plan_complete"]) == (2, 3, False)

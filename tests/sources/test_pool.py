@@ -45,3 +45,19 @@ def test_a_pool_plans_no_attempts_if_its_tasks_differ_in_them_and_does_not_end_b
     plan = plan_of(events)
     assert (plan["tasks"], "attempts" in plan) == (["oom", "b"], False)
     assert not [event for event in events if event["type"] == "run_finished"]
+
+
+def test_a_pool_has_a_chosen_order_and_an_incomplete_plan_as_soon_as_one_of_its_runs_has(
+    tmp_path: Path,
+) -> None:
+    dataset = {"dataset": {"task_ids": ["oom"]}, "run_config": {"n_attempts": 1, "n_concurrent_trials": 4}}
+    harness = {"package": "terminal-bench", "version": "0.2.18"}
+    a_run(tmp_path / "a", [a_result(run="a")], lock=dataset | {"harness": harness})
+    a_run(tmp_path / "b", [a_result(run="b")], lock=dataset)
+    plan = plan_of(converted(tmp_path, run_id="pool")[0])
+    assert (plan["order_kind"], plan["plan_complete"]) == ("chosen", True)
+    assert not {"order", "concurrency"} & plan.keys()
+    a_run(tmp_path / "c", [a_result(run="c")], lock={})
+    assert plan_of(converted(tmp_path, run_id="pool")[0])["plan_complete"] is True
+    a_run(tmp_path / "c", metadata={"n_attempts": 1})
+    assert plan_of(converted(tmp_path, run_id="pool")[0])["plan_complete"] is False

@@ -190,3 +190,19 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None
         os.mkfifo(home / "agent" / name)
     events, _ = converted(run)
     assert [event["model"] for event in trials_of(events)] == ["unknown"]
+
+
+@pytest.mark.parametrize(
+    ("config", "complete"),
+    [
+        ({"tiers_to_run": ["T0"], "max_subtests": 1}, True),
+        ({"tiers_to_run": ["T0"]}, False),
+        ({"tiers_to_run": ["T0"], "max_subtests": 3}, False),
+        ({}, True),
+    ],
+)
+def test_a_plan_whose_subtests_are_not_counted_is_not_complete(
+    tmp_path: Path, config: dict[str, Any], complete: bool
+) -> None:
+    path = an_experiment(tmp_path / "exp", {"T0/00/run_01": a_run_result()}, experiment_id="t", **config)
+    assert plan_of(converted(path)[0])["plan_complete"] is complete

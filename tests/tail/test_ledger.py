@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.tail.ledger import EventFields, Ledger
+from streamer.tail.ledger import EventFields, Ledger, wanted
 from tests.support.events import a_plan
 from tests.support.examples import examples
 from tests.support.tailing import digests_of
@@ -52,6 +54,39 @@ def test_resolved_results_are_published_once() -> None:
     assert reconciled(ledger, results) == []
     again = reopened(ledger)
     assert reconciled(again, results) == [results[1][1]]
+
+
+def a_start(**fields: Any) -> EventFields:
+    event = {"type": "trial_started", "run_id": "run-1", "task_id": "t1", "agent": "terminus", "model": "m"}
+    return event | {"revision": 5} | fields
+
+
+def test_a_start_is_published_once_and_a_restart_knows_it() -> None:
+    ledger = Ledger()
+    assert list(ledger.start(wanted(a_start(), "t1"))) == [a_start()]
+    assert list(ledger.start(wanted(a_start(revision=9), "t1"))) == []
+    assert list(reopened(ledger).start(wanted(a_start(), "t1"))) == []
+    ((key, path),) = reopened(ledger).begun()
+    assert (key[1].task_id, path) == ("t1", "t1")
+
+
+def test_a_start_counts_for_nothing_where_a_result_stands() -> None:
+    ledger = Ledger()
+    (event,) = reconciled(ledger, results_of({"f1": ("t1", 1, 1)}))
+    start = {name: event[name] for name in ("run_id", "task_id", "agent", "model")}
+    assert list(ledger.start(wanted({"type": "trial_started", "revision": 9, **start}, "t1"))) == []
+    assert list(ledger.begun()) == []
+
+
+def test_a_start_after_a_withdrawal_lies_above_it() -> None:
+    ledger = Ledger()
+    first = wanted(a_start(), "t1")
+    assert len(list(ledger.start(first))) == 1
+    assert ledger.retract(first.key)["revision"] == 5
+    assert list(reopened(ledger).retracted()) != []
+    again = reopened(ledger)
+    assert [event["revision"] for event in again.start(first)] == [6]
+    assert list(reopened(again).start(first)) == []
 
 
 def test_a_plan_is_published_when_it_says_something_else() -> None:

@@ -164,3 +164,13 @@ def test_a_retry_of_harbor_begins_once_more(tmp_path: Path) -> None:
     assert again == ["trial_result", "trial_retracted", "trial_started", "trial_result"]
     first, retracted, second, last = (event["revision"] for event in following.events[-4:])
     assert first <= retracted < second < last
+
+
+def test_a_lock_that_is_mended_completes_the_plan(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run1", [a_result()], metadata={"n_attempts": 1})
+    write_json(run / "tb.lock", json.dumps(LOCK)[:20])
+    with followed(run) as following:
+        wait_for(lambda: any(e.get("plan_complete") is False for e in following.events), "what is there")
+        write_json(run / "tb.lock", LOCK)
+        wait_for(lambda: any(e.get("plan_complete") is True for e in following.events), "the whole plan")
+        following.wait_until_converted()
