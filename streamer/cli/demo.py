@@ -21,8 +21,8 @@ from streamer.cli.demo_harness import PACE_SECONDS, RUNS, follow_simulated, show
 from streamer.cli.demo_stack import demo_stack
 from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.options import with_settings
-from streamer.cli.printing import print_line, say
-from streamer.cli.tables import print_leaderboard, print_run, print_runs
+from streamer.cli.printing import print_board, print_line, say
+from streamer.cli.tables import print_run
 from streamer.cli.tail import summary_of
 from streamer.cli.verify import exit_code, verdicts_of
 from streamer.cli.verify import show as show_verdict
@@ -37,6 +37,7 @@ from streamer.schemas.metrics import BOARD_METRICS
 from streamer.settings import Settings
 from streamer.sources.base import ConvertOptions
 from streamer.sources.convert import ConvertReport, convert
+from streamer.views.tables import leaders_table, runs_table
 
 VISIBLE_SECONDS = 33.0
 """How long the events of real results take to stream, so that one can watch."""
@@ -153,13 +154,13 @@ def _print_boards(reader: StateReader, summaries: list[Summary]) -> None:
     now = datetime.now(UTC)
     runs = [summary for summary in summaries if summary["type"] == "run_summary"]
     if len(runs) > RUNS_IN_FULL:
-        print_runs(runs, now)
+        print_board(runs_table(runs, now))
     else:
         for run in runs:
             within = [s for s in summaries if s["run_id"] == run["run_id"]]
             shown = [s for s in within if not (s["type"] == "tier_summary" and s["agent_model"])]
             print_run(shown, now)
-    print_leaderboard(BOARD_METRICS["pass_rate"], reader.leaderboard("pass_rate"))
+    print_board(leaders_table(BOARD_METRICS["pass_rate"], reader.leaderboard("pass_rate")))
 
 
 def _print_rejections(settings: Settings) -> None:

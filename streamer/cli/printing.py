@@ -117,10 +117,13 @@ def print_table(
     print_line()
 
 
-def print_board(table: Table) -> None:
-    """A table of summaries on stdout; nothing if it has no rows."""
-    left = [at for at, column in enumerate(table.columns) if column.left]
-    print_table(table.title, table.heads, table.rows, left=left, note=table.note)
+def print_board(*tables: Table, empty: str = "") -> None:
+    """Tables of summaries on stdout, those without rows left out; `empty`: a line if none has rows."""
+    for table in tables:
+        left = [at for at, column in enumerate(table.columns) if column.left]
+        print_table(table.title, table.heads, table.rows, left=left, note=table.note)
+    if empty and not any(table.rows for table in tables):
+        print_line(empty)
 
 
 def print_line(text: str = "") -> None:

@@ -11,16 +11,8 @@ import click
 import orjson
 
 from streamer.cli.options import json_option, with_settings
-from streamer.cli.printing import print_json, print_line, say, visible
-from streamer.cli.tables import (
-    print_agents,
-    print_leaderboard,
-    print_run,
-    print_runs,
-    print_subtests,
-    print_tiers,
-    print_trials,
-)
+from streamer.cli.printing import print_board, print_json, say, visible
+from streamer.cli.tables import print_run
 from streamer.cli.tables_formulacode import print_payload
 from streamer.client.lifecycle import with_state
 from streamer.client.reader import StateReader
@@ -28,6 +20,14 @@ from streamer.schemas.base import Message
 from streamer.schemas.canonical import canonical_json, json_number
 from streamer.schemas.metrics import BOARD_METRICS
 from streamer.settings import Settings
+from streamer.views.tables import (
+    agents_table,
+    leaders_table,
+    runs_table,
+    subtests_table,
+    tiers_tables,
+    trials_table,
+)
 
 Summary = dict[str, Any]
 
@@ -50,7 +50,7 @@ def runs(as_json: bool, settings: Settings) -> None:
     if as_json:
         _print_json(with_state(run, now) for run in found)
     else:
-        print_runs(_dumped(found), now)
+        print_board(runs_table(_dumped(found), now), empty="No runs yet.")
 
 
 @command.command()
@@ -82,11 +82,11 @@ def run(run_id: str, as_json: bool, settings: Settings) -> None:
 def agents(run_id: str, as_json: bool, settings: Settings) -> None:
     """The agents of a run."""
     with StateReader(settings) as reader:
-        found = _dumped(reader.agents(run_id))
+        found = reader.agents(run_id)
     if as_json:
-        _print_json(found)
+        _print_json(_published(found))
     else:
-        print_agents(found)
+        print_board(agents_table(_dumped(found)))
 
 
 @command.command()
@@ -97,15 +97,12 @@ def agents(run_id: str, as_json: bool, settings: Settings) -> None:
 def tiers(run_id: str, by: str | None, as_json: bool, settings: Settings) -> None:
     """The tiers of a run: pooled, and each agent:model within them."""
     with StateReader(settings) as reader:
-        found = _dumped(reader.tiers(run_id, within=True))
+        found = reader.tiers(run_id, within=True)
     broken_down = _by_subtest(settings, run_id) if by else []
     if as_json:
-        _print_json(found + broken_down)
+        _print_json(_published(found) + broken_down)
         return
-    print_tiers(found)
-    print_subtests(broken_down)
-    if not found:
-        print_line("This run has no tiers.")
+    print_board(*tiers_tables(_dumped(found)), subtests_table(broken_down), empty="This run has no tiers.")
 
 
 @command.command()
@@ -137,7 +134,7 @@ def trials(
                 print_json(value)
     if as_json:
         return
-    print_trials(found)
+    print_board(trials_table(found), empty="No such trials.")
     for trial in found if task else ():
         print_payload(trial)
 
@@ -166,7 +163,9 @@ def leaderboard(
     if as_json:
         _print_json([asdict(row) | {"metric": metric, "value": json_number(row.value)} for row in rows])
     else:
-        print_leaderboard(BOARD_METRICS[metric], rows)
+        print_board(
+            leaders_table(BOARD_METRICS[metric], rows), empty=f"No agent is on the board of {metric}."
+        )
 
 
 def _by_subtest(settings: Settings, run_id: str) -> list[Summary]:
@@ -183,7 +182,13 @@ def _label(text: str) -> tuple[str, str]:
     return key, value
 
 
+def _published(messages: Iterable[Message]) -> list[Summary]:
+    """The JSON as published, without the fields that are missing in it."""
+    return [message.model_dump(mode="json", exclude_unset=True) for message in messages]
+
+
 def _dumped(messages: Iterable[Message]) -> list[Summary]:
+    """The JSON with every field of this version."""
     return [message.model_dump(mode="json") for message in messages]
 
 

@@ -176,7 +176,7 @@ TRIALS = Board(
     "Trials",
     (
         Column("task", "task", "task", ("task_id",), ("shard",), "least", rank=0, least=16),
-        Column("attempt", "try", "count", ("attempt",), rank=4),
+        Column("attempt", "try", "count", ("attempt",), rank=4, empty="1"),
         Column("tier", "tier", "tier", ("tier",), ("subtest",), "least", rank=5, least=8),
         replace(AGENT, rank=2, least=18),
         Column("outcome", "outcome", "outcome", ("outcome",), sort="least", rank=1),
@@ -264,7 +264,7 @@ def for_page() -> dict[str, Any]:
 
 
 def _page_columns(board: Board) -> list[dict[str, Any]]:
-    kept = ("name", "format", "path", "beside", "sort", "hint")
+    kept = ("name", "format", "path", "beside", "sort", "empty", "hint")
     columns = board.shown_on("page")
     return [
         {key: value for key, value in asdict(column).items() if key in kept}

@@ -53,7 +53,7 @@ def short(column: Column, row: Any, now: datetime) -> str:
 
 def known(columns: Sequence[Column], rows: Sequence[Any]) -> list[Column]:
     """The columns that some row has a value for; the first in any case."""
-    return [c for at, c in enumerate(columns) if not at or any(text(c, row) != UNSEEN for row in rows)]
+    return [c for at, c in enumerate(columns) if not at or any(text(c, row) != c.empty for row in rows)]
 
 
 def _agent(label: str | None, _: Any, row: Any) -> str:

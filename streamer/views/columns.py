@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from streamer.text import UNSEEN
+
 Surface = Literal["page", "terminal", "text"]
 """The page, the screens of `streamer watch`, and the tables of commands and reports."""
 
@@ -32,6 +34,7 @@ class Column:
         sort: the order that comes first when one sorts by it; None: one cannot sort by it.
         rank: columns of a lower rank stay longer as the terminal gets narrower; 0: the first column.
         least: the terminal cuts the text to no fewer characters than this; 0: never.
+        empty: the text of a cell that says nothing; a column of these alone is left out.
         hint: more words about it, for the page; "": none.
         on: the surfaces that show it.
     """
@@ -44,6 +47,7 @@ class Column:
     sort: Literal["greatest", "least"] | None = None
     rank: int = 14
     least: int = 0
+    empty: str = UNSEEN
     hint: str = ""
     on: tuple[Surface, ...] = EVERYWHERE
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
 
-from streamer.schemas.summaries import RunSummary
+from streamer.schemas.summaries import AgentModelSummary, RunSummary
 from streamer.text import visible
 from streamer.views.cells import short, sort_value
 from streamer.views.columns import Board, Column
@@ -44,6 +44,11 @@ def counted(board: Board, count: int) -> str:
     return f"{board.title.lower()} ({count})"
 
 
+def default_sort_key(agents: Sequence[AgentModelSummary]) -> str:
+    """Mean speedup where it is measured, else pass rate."""
+    return "mean_speedup" if any(agent.formulacode for agent in agents) else "pass_rate"
+
+
 def name_of(run: RunSummary) -> str:
     """The run's name for people, or its id, fit for showing."""
     return visible(run.display_name or run.run_id)
@@ -60,4 +65,5 @@ def _on_screen(column: Column, now: datetime, head: str) -> BoardColumn[Any]:
         least=column.least,
         left=column.left,
         style=_STYLES.get(column.format),
+        empty=column.empty,
     )

@@ -11,6 +11,8 @@ from typing import Any, Generic, TypeVar
 
 from rich.cells import cell_len, set_cell_size
 
+from streamer.text import UNSEEN
+
 Row = TypeVar("Row")
 
 WIDE = 100
@@ -41,6 +43,7 @@ class BoardColumn(Generic[Row]):
         left: aligned to the left; numbers are not.
         prose: cut at its end, not in its middle as names are.
         style: of the text of a row, a style of rich.
+        empty: a text that says nothing; a column of these alone is left out.
     """
 
     key: str
@@ -53,6 +56,7 @@ class BoardColumn(Generic[Row]):
     left: bool = False
     prose: bool = False
     style: Callable[[Row], str] | None = None
+    empty: str = UNSEEN
 
 
 @dataclass(frozen=True, slots=True)

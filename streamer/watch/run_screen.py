@@ -18,7 +18,7 @@ from streamer.text import visible
 from streamer.views.boards import AGENTS, TIERS, TRIALS
 from streamer.views.eta import eta_of
 from streamer.views.models import TrialRow
-from streamer.watch.boards import board_columns, counted
+from streamer.watch.boards import board_columns, counted, default_sort_key
 from streamer.watch.columns import Sort
 from streamer.watch.context import WatchContext
 from streamer.watch.following import follow_state
@@ -153,8 +153,7 @@ class RunScreen(LiveScreen):
         """Sort by speedup from the first moment that there is one."""
         table = self.query_one("#agents", BoardTable)
         if not self._sorted and table.sorting == Sort("pass_rate", True) and agents:
-            measured = any(agent.formulacode for agent in agents)
-            table.sorting = Sort("mean_speedup" if measured else "pass_rate", True)
+            table.sorting = Sort(default_sort_key(agents), True)
 
     def action_sort(self) -> None:
         """From now on the user says how it is sorted."""

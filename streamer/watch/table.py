@@ -10,7 +10,6 @@ from rich.text import Text
 from textual import events
 from textual.widgets import DataTable
 
-from streamer.text import UNSEEN
 from streamer.watch.columns import MARKS, BoardColumn, Fitted, Sort, fit, gap_of, next_sort, ordered, padded
 
 SCROLLBAR = 1
@@ -105,13 +104,13 @@ class BoardTable(DataTable[Text]):
         self.sort_by(str(event.column_key.value))
 
     def _columns_with_something(self) -> list[BoardColumn[Any]]:
-        """Columns that are not unknown in every row."""
+        """Columns that say something in some row."""
         if not self._held:
             return [column for column in self._columns if column.rank == 0]
         return [
             column
             for column in self._columns
-            if column.rank == 0 or any(column.text(row) != UNSEEN for row in self._held)
+            if column.rank == 0 or any(column.text(row) != column.empty for row in self._held)
         ]
 
     def _redraw(self) -> None:

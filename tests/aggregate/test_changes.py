@@ -16,10 +16,10 @@ def test_what_was_taken_is_not_handed_over_again() -> None:
     changes.slot(SLOTS[0])
     changes.plan()
     assert changes.take_groups().groups == {GROUP}
-    assert changes.take_scored() == [SLOTS[0]]
+    assert list(changes.take_scored()) == [SLOTS[0]]
     assert changes.take_pages() == ({SLOTS[0]: None}, True, False)
     assert changes.take_groups() == (set(), [])
-    assert changes.take_scored() == []
+    assert list(changes.take_scored()) == []
     assert changes.take_pages() == ({}, False, False)
 
 
@@ -28,8 +28,8 @@ def test_of_many_scored_trials_the_latest_are_handed_over_first_and_none_twice()
     for slot in (*SLOTS, SLOTS[0]):
         changes.scored_trial(slot)
     assert changes.scored_waiting == 3
-    assert changes.take_scored(2) == [SLOTS[2], SLOTS[1]]
-    assert changes.take_scored(2) == [SLOTS[0]]
+    assert list(changes.take_scored(2)) == [SLOTS[2], SLOTS[1]]
+    assert list(changes.take_scored(2)) == [SLOTS[0]]
 
 
 def test_who_takes_no_scored_trials_and_no_pages_collects_none() -> None:

@@ -55,6 +55,7 @@ REDIS = EVENTS | {"redis"}
 
 STARTS = [
     Start("--help", frozenset(), 145),
+    Start("shuffle tasks.txt --seed nightly", EVENTS, 400),
     Start("fold events.ndjson", FOLD | {"rich"}, 630),
     Start("fold events.ndjson --json", FOLD, 580),
     Start("query runs --redis {redis}", REDIS, 505, code=1),
@@ -67,6 +68,7 @@ STARTS = [
 @pytest.mark.parametrize("start", STARTS, ids=lambda start: start.arguments)
 def test_a_command_loads_only_what_it_uses(start: Start, tmp_path: Path) -> None:
     (tmp_path / "events.ndjson").write_text(LINE)
+    (tmp_path / "tasks.txt").write_text("fix-git\nplay-zork\n")
     kafka, redis = f"127.0.0.1:{free_port()}", f"redis://127.0.0.1:{free_port()}/0"
     arguments = start.arguments.format(kafka=kafka, redis=redis).split()
     found = tmp_path / "modules.json"

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from streamer.cli.tables import print_leaderboard, print_run, print_runs, print_trials
-from streamer.schemas.metrics import BOARD_METRICS
+from streamer.cli.printing import print_board
+from streamer.cli.tables import print_run
+from streamer.views.tables import runs_table, trials_table
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
 
 NOW = datetime(2026, 1, 2, 3, 4, 6, tzinfo=UTC)
@@ -26,15 +27,13 @@ def test_runs_are_lines_in_the_given_order_with_what_they_have_done(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     of_12 = {"done": 3, "planned": 12}
-    print_runs([a_run_change(run, progress=of_12).summary or {} for run in ("b", "a")], NOW)
+    print_board(runs_table([a_run_change(run, progress=of_12).summary or {} for run in ("b", "a")], NOW))
     rows = [line for line in capsys.readouterr().out.splitlines() if "3 of 12" in line]
     assert [row.split()[0] for row in rows] == ["b", "a"]
 
 
 def test_nothing_to_show_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    print_runs([], NOW)
-    print_trials([])
-    print_leaderboard(BOARD_METRICS["mean_cost"], [])
-    said = capsys.readouterr().out
-    for text in ("No runs yet.", "No such trials.", "Nobody on the board of mean_cost."):
-        assert text in said
+    print_board(runs_table([], NOW), empty="No runs yet.")
+    assert capsys.readouterr().out == "No runs yet.\n"
+    print_board(trials_table([]), runs_table([a_run_change().summary or {}], NOW), empty="Nothing.")
+    assert "Nothing." not in capsys.readouterr().out

@@ -9,14 +9,19 @@ import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
+import orjson
 import pytest
 
+from streamer.kafka.clients import producer
+from streamer.kafka.names import Names
+from streamer.kafka.partitioner import partition_of
 from streamer.settings import Settings
 from streamer.simulate import simulate_run
 from streamer.worker.process.topics import ensure_topics
 from tests.sources.builders import a_result, a_run, a_trial_file, write_json
+from tests.support.cli import streamer
 from tests.support.tail_process import DEADLINE_SECONDS, Tails, ended
-from tests.support.tailing import converted_digests, digests_of
+from tests.support.tailing import Event, converted_digests, digests_of
 from tests.support.worker_process import wait_for
 
 START = datetime(2026, 1, 2, tzinfo=UTC)
@@ -108,3 +113,82 @@ def test_2000_trials_under_a_tail_that_is_killed_again_and_again_end_as_convert_
     tails: Tails,
 ) -> None:
     assert kill_and_restart(tails, "terminal-bench", 2_000, 12.0) > 3
+
+
+def plans(tails: Tails) -> list[Event]:
+    return [event for event in tails.events if event["type"] == "run_started"]
+
+
+def test_the_order_is_declared_as_content_of_the_plan(tails: Tails, tmp_path: Path) -> None:
+    a_run(tails.run, [a_result()], lock={"dataset": {"task_ids": ["oom", "b"]}})
+    plan = write_json(
+        tmp_path / "plan.json", {"order": ["b", "oom"], "order_kind": "shuffled", "attempts": 2}
+    )
+    for options in ([], ["--order-kind", "chosen"], ["--plan", str(plan)]):
+        with tails.running("--once", *options) as process:
+            assert process.wait(DEADLINE_SECONDS) == 0
+    fields = ("order", "order_kind", "attempts", "tasks")
+    assert [[plan.get(name) for name in fields] for plan in plans(tails)] == [
+        [None, None, None, ["oom", "b"]],
+        [None, "chosen", None, ["oom", "b"]],
+        [["b", "oom"], "shuffled", 2, ["oom", "b"]],
+    ]
+    first, second, third = (plan["revision"] for plan in plans(tails))
+    assert first < second < third
+
+
+def test_a_declaration_that_the_lock_contradicts_is_remarked_on(tails: Tails) -> None:
+    lock = {"harness": {"package": "terminal-bench", "version": "0.2.18"}, "dataset": {"task_ids": ["oom"]}}
+    a_run(tails.run, [a_result()], lock=lock)
+    for options in ([], ["--order-kind", "shuffled"]):
+        with tails.running("--once", *options) as process:
+            assert process.wait(DEADLINE_SECONDS) == 0
+    assert [plan["order_kind"] for plan in plans(tails)] == ["chosen", "shuffled"]
+    assert "its harness orders tasks by itself" in tails.printed
+
+
+@pytest.mark.parametrize(
+    ("plan", "why"),
+    [
+        ('{"taskz": 1}', "'taskz' is no field of a plan"),
+        ('{"run_id": "x"}', "'run_id' is no field of a plan"),
+        ('{"attempts": 0}', "attempts 0: Input should be greater than or equal to 1"),
+        ("[]", "holds a JSON list where an object belongs"),
+    ],
+)
+def test_a_plan_that_is_none_is_refused(tmp_path: Path, plan: str, why: str) -> None:
+    path = write_json(tmp_path / "plan.json", plan)
+    done = streamer("tail", tmp_path / "run1", "--once", "--plan", path)
+    assert done.returncode == 2
+    assert f"--plan {path}: " in done.stderr.decode()
+    assert why in done.stderr.decode()
+
+
+def test_difficulty_comes_from_the_trials_of_another_run(tails: Tails) -> None:
+    """The share of failures of each task, as the topic of scored trials has them; baselines do not count."""
+    trials = [("oom", "x", True), ("oom", "y", False), ("b", "x", False), ("b", "oracle", True)]
+    asyncio.run(publish_scored(tails.settings, "past", trials))
+    a_run(tails.run, [a_result()])
+    with tails.running("--once", "--difficulty-from", "past") as process:
+        assert process.wait(DEADLINE_SECONDS) == 0
+    assert [plan["task_difficulty"] for plan in plans(tails)] == [{"b": 1.0, "oom": 0.5}]
+    with tails.running("--once", "--difficulty-from", "elsewhere") as process:
+        assert process.wait(DEADLINE_SECONDS) == 1
+    assert "holds nothing of run 'elsewhere'" in tails.printed
+
+
+async def publish_scored(settings: Settings, run_id: str, trials: list[tuple[str, str, bool]]) -> None:
+    """Scored trials as a worker publishes them, as far as the difficulty of tasks needs them."""
+    async with producer(settings) as kafka:
+        for version, (task, agent, success) in enumerate(trials, 1):
+            value = {
+                "task_id": task,
+                "agent": agent,
+                "success": success,
+                "epoch": 1,
+                "state_version": version,
+            }
+            key = f"{run_id}||{task}|1|{agent}|m||".encode()
+            partition = partition_of(run_id, settings.partitions)
+            topic = Names(settings.namespace).scored_trials
+            await kafka.send_and_wait(topic, orjson.dumps(value), key, partition)

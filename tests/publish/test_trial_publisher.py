@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -33,6 +34,33 @@ def test_each_helper_publishes_its_event(publisher: TrialPublisher, settings: Se
     assert found["trial_result", "r"]["cost_usd"] == 0.5
     assert found["trial_retracted", "r"]["revision"] == 3
     assert found["run_finished", "r"]["status"] == "done"
+
+
+def test_a_start_arrives_with_its_slot_time_and_position(
+    publisher: TrialPublisher, settings: Settings
+) -> None:
+    start = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    publisher.started(run_id="r", task_id="t1", attempt=2, agent="a", model="m", started_at=start, position=7)
+    assert publisher.flush(DEADLINE_SECONDS)
+    (found,) = events(settings)
+    assert found == {
+        "type": "trial_started",
+        "run_id": "r",
+        "task_id": "t1",
+        "attempt": 2,
+        "agent": "a",
+        "model": "m",
+        "started_at": "2026-01-02T03:04:05Z",
+        "position": 7,
+    }
+
+
+async def test_a_start_is_published_from_asyncio_too(settings: Settings, tmp_path: Path) -> None:
+    async with AsyncTrialPublisher(settings, spill_dir=tmp_path) as publisher:
+        publisher.started(run_id="r", task_id="t1", agent="a", model="m", position=0)
+        assert await publisher.flush(DEADLINE_SECONDS)
+    (found,) = await asyncio.to_thread(events, settings)
+    assert (found["type"], found["task_id"], found["position"]) == ("trial_started", "t1", 0)
 
 
 def test_many_threads_may_publish_at_once(publisher: TrialPublisher, settings: Settings) -> None:

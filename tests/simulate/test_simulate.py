@@ -69,20 +69,3 @@ def test_files_are_seen_half_written(layout: str, tmp_path: Path) -> None:
 
     simulate_run(layout, root, 12, seed=1, start=START, pace_seconds=1.0, sleep=look)
     assert halves & {"results.json", "run_result.json", "result.json"}
-
-
-def test_fc_evals_sub_trials_are_written_before_and_after_their_logs_are_read(tmp_path: Path) -> None:
-    """G3."""
-    root = tmp_path / "run"
-    seen: set[bool] = set()
-
-    def look(_: float) -> None:
-        for path in root.glob("*/*.agent-*/results.json"):
-            try:
-                metrics = json.loads(path.read_bytes())["parser_extra_metrics"] or {}
-            except ValueError:
-                continue
-            seen.add("trajectory_length" in metrics)
-
-    simulate_run("fc-eval", root, 6, seed=2, start=START, pace_seconds=1.0, sleep=look)
-    assert seen == {True, False}

@@ -83,6 +83,19 @@ def test_an_installed_connector_converts_its_runs(site: Path, tiny_run: Path, ha
     assert {trial["task_id"]: trial["resolved"] for trial in trials} == {"a": True, "b": False}
 
 
+def test_an_installed_connector_may_tell_of_trials_that_have_begun(site: Path, tiny_run: Path) -> None:
+    """It yields them beside the results; one that has a result is left out."""
+    lines = CONNECTOR.rstrip().splitlines()
+    lines += [
+        '        for task in ("a", "c"):',
+        '            yield Found(path / task, {"type": "trial_started", "task_id": task, "revision": 1})',
+    ]
+    result = convert(install(site, "tiny_bench", {"tiny": "Tiny"}, "\n".join(lines)), tiny_run)
+    assert result.returncode == 0, result.stderr
+    starts = [event for event in events_of(result) if event["type"] == "trial_started"]
+    assert starts == [{"type": "trial_started", "run_id": "first", "task_id": "c", "revision": 1}]
+
+
 def test_what_the_recipes_connector_cannot_read_is_named(site: Path, tiny_run: Path) -> None:
     (tiny_run / "results.tiny").write_text("a yes\nb\n")
     result = convert(install(site, "tiny_bench", {"tiny": "Tiny"}), tiny_run)

@@ -26,7 +26,7 @@ class Tails:
     def __init__(self, run: Path, data: Path, settings: Settings) -> None:
         self.run = run
         self._output = data / "output.txt"
-        self._settings = settings
+        self.settings = settings
         clean = {name: value for name, value in os.environ.items() if not name.startswith("STREAMER_")}
         self.environment = clean | {
             "STREAMER_BOOTSTRAP": settings.bootstrap,
@@ -57,8 +57,8 @@ class Tails:
     @property
     def events(self) -> list[Event]:
         """What is in the log."""
-        topic = Names(self._settings.namespace).trial_events
-        return [orjson.loads(record.value) for record in read_topic(self._settings, topic)]
+        topic = Names(self.settings.namespace).trial_events
+        return [orjson.loads(record.value) for record in read_topic(self.settings, topic)]
 
 
 def ended(process: subprocess.Popen[bytes], number: signal.Signals) -> int:

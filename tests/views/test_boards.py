@@ -21,15 +21,12 @@ from streamer.views.boards import (
     TRIALS,
     leaders_of,
 )
-from streamer.views.cells import FORMATS, known, sort_value, text
-from streamer.views.columns import Board, Column
+from streamer.views.cells import FORMATS
+from streamer.views.columns import Board
 from streamer.views.models import RunNow, Side, TrialRow
 from streamer.views.wording import GRADES, OUTCOMES
 from streamer.web import STATIC
 from streamer.web.models import LeaderboardRow, TrialOutcome, TrialSort
-from tests.report.reporting import folded
-from tests.support.builders import an_agent_model_change
-from tests.support.events import a_trial
 
 BOARDS = (RUNS, AGENTS, TIERS, TRIALS, LEADERS, COMPARED, FORMULACODE, FAILURES)
 CHOSEN_ON_THE_PAGE = {"spread", "deviation"}
@@ -102,31 +99,3 @@ def test_trials_sort_on_the_page_by_what_the_server_sorts_by() -> None:
 def test_words_cover_grades_and_outcomes() -> None:
     assert tuple(GRADES) == get_args(Grade)
     assert tuple(OUTCOMES) == get_args(TrialOutcome)
-
-
-def test_a_model_and_its_json_give_the_same_cells_and_the_same_order() -> None:
-    values = an_agent_model_change("r", "a", "m", means={"pass_rate": 0.25}, cost_of_pass="Infinity").summary
-    assert values
-    model = AgentModelSummary.model_validate(values)
-    for column in AGENTS.shown_on("text"):
-        assert text(column, values) == text(column, model)
-        assert sort_value(column, values) == sort_value(column, model) if column.sort else True
-    cost = next(column for column in AGENTS.columns if column.name == "cost_of_pass")
-    assert (text(cost, values), sort_value(cost, values)) == ("inf", float("inf"))
-
-
-def test_grades_sort_from_the_best_and_unknown_values_sort_as_unknown() -> None:
-    grade = next(column for column in AGENTS.columns if column.name == "grade")
-    assert sorted(("B", "S", "F"), key=lambda letter: sort_value(grade, {"grade": letter})) == ["S", "B", "F"]
-    assert sort_value(grade, {"grade": None}) is None
-    rate = Column("rate", "rate", "percent", ("rate",), sort="greatest")
-    assert [sort_value(rate, {"rate": value}) for value in (None, "NaN", 0.5)] == [None, None, 0.5]
-
-
-def test_a_column_without_any_value_is_left_out_but_never_the_first() -> None:
-    trials = folded([a_trial()]).trials or []
-    rows = [{**trial, "tier": None, "outcome": "passed"} for trial in trials]
-    names = [column.name for column in known(TRIALS.shown_on("text"), rows)]
-    assert names[0] == "task"
-    assert not {"tier", "composite_score", "grade", "failure"} & set(names)
-    assert [column.name for column in known(TRIALS.shown_on("text"), [])] == ["task"]

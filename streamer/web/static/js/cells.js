@@ -31,7 +31,7 @@ const CELLS = {
   some: (value) => (value ? count(value) : UNKNOWN),
   state: (word, _, row) => stateBadge(word, row.status ?? null),
   task: (task, shard) => named(shard ? `${shard}: ${task}` : task),
-  tier: (tier, subtest) => named(subtest === null ? tier : `${tier}/${subtest}`),
+  tier: (tier, subtest) => named(tier === null || subtest === null ? tier : `${tier}/${subtest}`),
 };
 
 export const found = (row, path) => path.reduce((value, step) => value?.[step] ?? null, row);
@@ -48,7 +48,7 @@ function sortValue(column, row) {
 // cells: name of a column -> cell(row), where this page draws more than the format says.
 export function columnsOf(board, rows, cells = {}) {
   const columns = typeof board === "string" ? BOARDS[board] : board;
-  const kept = columns.filter((column, at) => at === 0 || rows.length === 0 || rows.some((row) => cells[column.name] || cell(column, row) !== UNKNOWN));
+  const kept = columns.filter((column, at) => at === 0 || rows.length === 0 || rows.some((row) => cells[column.name] || cell(column, row) !== column.empty));
   return kept.map((column) => ({
     id: column.name,
     title: column.title,

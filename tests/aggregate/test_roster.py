@@ -1,0 +1,51 @@
+"""The rows of a run: one for each slot, whatever comes and goes in it."""
+
+from __future__ import annotations
+
+from streamer.aggregate.keys import RUN, GroupId
+from streamer.aggregate.roster import AWAITED, HELD, PASSED, STARTED, Roster
+from tests.support.events import Event, a_retraction, a_start, a_trial, folded
+
+AGENT = GroupId(None, "terminus", "gpt-5")
+
+
+def roster(*events: Event) -> Roster:
+    run = folded(events)[0].run("run-1").state
+    run.count()
+    return run.scores.roster
+
+
+def test_each_slot_has_one_row_however_often_its_result_is_corrected() -> None:
+    events = [a_trial(revision=n, resolved=n % 2 == 0, cost_usd=n / 4) for n in (1, 2, 3)]
+    lineup = roster(*events, a_trial(task_id="other")).lineup(AGENT)
+    assert (len(lineup.keys()), lineup.held.tolist()) == (2, [True, True])
+    assert lineup.values("cost_usd")[0] == 0.75
+    assert (lineup.count(HELD | PASSED, HELD | PASSED), lineup.count(HELD, HELD | PASSED)) == (1, 1)
+
+
+def test_a_retracted_result_leaves_a_row_that_holds_nothing() -> None:
+    lineup = roster(a_trial(), a_retraction(revision=1)).lineup(AGENT)
+    assert lineup.count(HELD, HELD) == 0
+
+
+def test_a_start_is_in_flight_until_its_result_and_keeps_its_position() -> None:
+    lineup = roster(a_start(position=4), a_start(task_id="b", position=5), a_trial(task_id="b")).lineup(AGENT)
+    assert [key.task_id for key in lineup.in_flight()] == ["task-1"]
+    assert lineup.count(STARTED, STARTED) == 2
+    assert sorted(lineup.positions().values()) == [4, 5]
+
+
+def test_the_run_has_all_rows_and_a_group_knows_the_positions_of_the_others() -> None:
+    rows = roster(a_start(position=0), a_start(agent="other", position=1))
+    assert len(rows.lineup(RUN).keys()) == 2
+    assert rows.lineup(AGENT).others() == {1}
+    assert rows.lineup(RUN).others() == set()
+    assert rows.lineup(GroupId(None, "nobody", "m")).keys() == []
+
+
+def test_a_verdict_that_is_still_awaited_is_marked() -> None:
+    plan = {"type": "run_started", "run_id": "run-1", "agent_models": ["terminus:gpt-5", "oracle"]}
+    failing = a_trial(resolved=False, tests={"status": "failed", "failed": 1}, agent_index=1)
+    oracle = a_trial(agent="oracle", model=None, agent_index=2)
+    assert roster(plan, failing).lineup(AGENT).count(AWAITED, AWAITED) == 1
+    assert roster(plan, failing, oracle).lineup(AGENT).count(AWAITED, AWAITED) == 0

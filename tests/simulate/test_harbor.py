@@ -1,0 +1,37 @@
+"""harbor's job directories: a retry takes the place of the trial that crashed."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+from streamer.simulate import simulate_run
+
+START = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def test_a_crashed_trial_is_retried_in_its_own_directory(tmp_path: Path) -> None:
+    simulate_run("harbor", tmp_path / "job", 60, seed=3, start=START)
+    job = json.loads((tmp_path / "job" / "result.json").read_text())
+    assert job["stats"]["n_retries"] > 0
+    assert (job["stats"]["n_completed_trials"], job["stats"]["n_pending_trials"]) == (60, 0)
+    results = [json.loads(path.read_text()) for path in (tmp_path / "job").glob("*/result.json")]
+    assert len({result["trial_name"] for result in results}) == len(results) == 60
+    failures = {result["exception_info"] and result["exception_info"]["exception_type"] for result in results}
+    assert "NonZeroAgentExitCodeError" not in failures
+
+
+def test_the_job_says_that_it_has_finished_only_at_its_end(tmp_path: Path) -> None:
+    finished: list[bool] = []
+
+    def look(_: float) -> None:
+        try:
+            job = json.loads((tmp_path / "job" / "result.json").read_text())
+        except (FileNotFoundError, ValueError):
+            return  # not there yet, or half written
+        finished.append(job["finished_at"] is not None)
+
+    simulate_run("harbor", tmp_path / "job", 6, seed=1, start=START, pace_seconds=1.0, sleep=look)
+    assert not any(finished[:-1])
+    assert json.loads((tmp_path / "job" / "result.json").read_text())["finished_at"]

@@ -1,0 +1,57 @@
+"""The application: problems, and what it answers without a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from streamer.settings import Settings
+from streamer.web.openapi import openapi
+from tests.support.events import a_plan, a_trial
+from tests.web.feeding import Feed
+from tests.web.serving import Serving
+
+DOCUMENT = openapi()
+
+
+@pytest.fixture
+def serving(logged: Settings) -> Iterator[Serving]:
+    with Serving(logged) as serving:
+        yield serving
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "says"),
+    [
+        ("/api/runs/nothing", 404, "There is no run 'nothing'"),
+        ("/api/runs/nothing/trials", 404, "There is no run 'nothing'"),
+        ("/api/runs/run-1/trials/abc", 404, "has no trial 'abc'"),
+        ("/api/leaderboard?metric=luck", 400, "Metrics: accuracy"),
+        ("/api/leaderboard?benchmark=b", 404, "Benchmarks: none yet"),
+        ("/api/leaderboard?label=x", 400, "KEY=VALUE"),
+        ("/api/leaderboard?metrik=accuracy", 400, "Allowed: metric, run"),
+        ("/api/runs/run-1/trials?limit=501", 400, "less than or equal to 500"),
+        ("/api/runs?x=1", 400, "Allowed: nothing"),
+        ("/api/compare?a=run-1", 400, "Field required"),
+        ("/api/nothing", 404, "/api/openapi.json"),
+    ],
+)
+async def test_problems_say_what_was_wrong_and_what_is_allowed(
+    logged: Settings, serving: Serving, path: str, status: int, says: str
+) -> None:
+    async with Feed(logged, log=True) as feed:
+        await feed.take([a_plan(), a_trial()])
+        answer = serving.get(path)
+    assert (answer.status, answer.headers["content-type"]) == (status, "application/problem+json")
+    assert says in answer.json()["detail"]
+    schema = {"$ref": "#/components/schemas/Problem", "components": DOCUMENT["components"]}
+    assert Draft202012Validator(schema).is_valid(answer.json())
+
+
+async def test_without_a_broker_everything_but_trials_is_answered(feed: Feed, settings: Settings) -> None:
+    await feed.take([a_trial()])
+    with Serving(settings) as serving:
+        assert serving.get("/api/runs/run-1").status == 200
+        assert serving.get("/api/runs/run-1/trials").status == 503
