@@ -13,12 +13,12 @@ from streamer.client.feeds import Update, follow
 from streamer.kafka.errors import TopicMissing
 from streamer.kafka.names import Names
 from streamer.settings import Settings
+from tests.client.writing import send
 from tests.support.builders import an_agent_model_change
 from tests.support.layers import ENGINES
 from tests.support.online import Online, bootstrap_of, online
 
 SECONDS = 20
-Sent = list[tuple[bytes, bytes | None]]
 
 
 @pytest.fixture(params=ENGINES)
@@ -33,13 +33,6 @@ def settings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 def a_record(version: int, *, epoch: int = 1, agent: str = "claude") -> tuple[bytes, bytes | None]:
     change = an_agent_model_change(agent=agent, version=version, epoch=epoch)
     return change.key.encode(), change.value
-
-
-async def send(settings: Settings, topic: str, records: Sent) -> None:
-    """All in one record batch of one partition."""
-    async with AIOKafkaProducer(**settings.kafka_options(), linger_ms=50) as producer:
-        sent = [await producer.send(topic, value, key=key, partition=1) for key, value in records]
-        await asyncio.gather(*sent)
 
 
 async def take(

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
+from aiokafka import AIOKafkaProducer
+
 from streamer.aggregate.changes import SummaryChange
 from streamer.redis.keys import Keys
 from streamer.redis.sink import RedisSink
+from streamer.settings import Settings
 from tests.support.builders import a_run_change, an_agent_model_change, an_update
 
 KEYS = Keys("team")
@@ -28,3 +33,13 @@ async def a_benchmark_of_three_runs(sink: RedisSink) -> None:
         a_run_change("r3", labels={"team": "x"}),
         an_agent_model_change("r3", "a", mean_cost=0.5, accuracy=0.9, cost_of_pass="Infinity"),
     )
+
+
+Sent = list[tuple[bytes, bytes | None]]
+
+
+async def send(settings: Settings, topic: str, records: Sent) -> None:
+    """All in one record batch of one partition."""
+    async with AIOKafkaProducer(**settings.kafka_options(), linger_ms=50) as producer:
+        sent = [await producer.send(topic, value, key=key, partition=1) for key, value in records]
+        await asyncio.gather(*sent)

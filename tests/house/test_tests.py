@@ -19,13 +19,12 @@ import pytest
 
 from tests.house.repository import ROOT, tracked_files
 
-FEW_DECISIONS = 3
+FEW_DECISIONS = 2
 """A module with more branches than these needs tests."""
 
 SHOWN_ELSEWHERE = {
     "streamer/cli/rebuild.py": "tests/ops/test_rebuild.py",
     "streamer/watch/live_screen.py": "tests/watch/test_run_screen.py",
-    "streamer/worker/process/housekeeping.py": "tests/worker/test_idle.py",
     "streamer/worker/process/runner.py": "tests/cli/test_up.py",
 }
 """Module -> the tests that show what it does, on whole commands, screens or workers. Keep this list short."""

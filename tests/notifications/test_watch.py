@@ -22,7 +22,7 @@ from streamer.redis.keys import Keys
 from streamer.settings import Settings
 from tests.notifications.receiving import SECRET, Receiver, followed
 from tests.report.reporting import HOSTILE
-from tests.support.cli import COMMAND, streamer
+from tests.support.cli import COMMAND
 from tests.support.events import a_deletion, a_plan, a_trial
 from tests.support.worker_process import wait_for
 from tests.web.feeding import Feed
@@ -232,27 +232,3 @@ async def test_hostile_names_reach_no_service_as_they_are(
     for title, body in receiver.taken:
         assert not set(title + body) & set("<>@`*[]\u202e")
         assert "://" not in title + body
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--all"], "where to?"),
-        (["--notify", "json://x"], "name the runs to watch, or say --all"),
-        (["r", "--all", "--notify", "json://x"], "name the runs to watch, or say --all"),
-        (["--all", "--notify", "json://x", "--notify", f"nosuch://{SECRET}"], "notification URL 2 is none"),
-        (["--all", "--budget", "5"], "need --notify URL, or STREAMER_NOTIFY"),
-        (["--all", "--notify", "json://x", "--stalled-after", "0"], "stalled-after"),
-    ],
-)
-def test_wrong_use_is_one_line_without_the_url(arguments: list[str], said: str) -> None:
-    done = streamer("notify", *arguments)
-    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
-    assert said.encode() in done.stderr
-    assert SECRET.encode() not in done.stderr
-
-
-def test_without_redis_it_ends_and_says_so() -> None:
-    done = streamer("notify", "--all", "--notify", "json://x", "--redis", "redis://127.0.0.1:1")
-    assert done.returncode == 1
-    assert b"Redis at 127.0.0.1:1 does not answer" in done.stderr
