@@ -20,7 +20,7 @@ class Folded:
 
     Attributes:
         touched: runs that records were folded into.
-        more_than_starts: those of them in which more happened than that trials started.
+        more_than_starts: runs in which more happened than that trials started.
         rejections: for the records that are no events.
         misplaced: records of runs that this pipeline does not own, with the run.
         of_closed: likewise of runs that are closed.

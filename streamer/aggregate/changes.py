@@ -59,7 +59,7 @@ class InFlightChange(NamedTuple):
 
     Attributes:
         run_id: the run, not encoded.
-        trials: :func:`~streamer.aggregate.keys.slot_in_run` of each trial to its JSON; {}: none is in flight.
+        trials: :func:`~streamer.aggregate.keys.slot_in_run` of each trial to its JSON; {}: no trial is in flight.
         epoch: as of the summaries.
         state_version: likewise.
     """
@@ -134,7 +134,7 @@ class RunChanges:
     """Collects changes. Each `take_*` hands over what came since the last one.
 
     Args:
-        scored_trials: collect slots whose scored trial changed; False where nobody takes them.
+        scored_trials: collect slots whose scored trial changed; False where they are not taken.
         pages: likewise what has to be saved.
     """
 
@@ -170,7 +170,7 @@ class RunChanges:
             self._scored[key] = scored if len(self._scored) < _MOST_SCORES else None
 
     def only_scored_trials(self, keys: Iterable[SlotKey]) -> None:
-        """Of all scored trials, these alone changed."""
+        """The scored trials of these slots changed, and no others."""
         self._scored = dict.fromkeys(keys)
 
     def slot(self, key: SlotKey) -> None:

@@ -22,7 +22,7 @@ class Evidence:
 
     Attributes:
         known: trials with a final value (inference 3).
-        passed: those of them that passed.
+        passed: known trials that passed.
         in_flight: trials that have started and have no result; 0 once the run has finished.
     """
 
@@ -68,14 +68,14 @@ class Evidence:
         return Clusters.of_values(self.lineup.tasks[rows].tolist(), values[rows].tolist())
 
     def outcomes(self) -> list[bool | None]:
-        """Of each row: whether it passed; None without a final value."""
+        """Whether the trial of each row passed; None without a final value."""
         final = self.lineup.states & (HELD | self._open) == HELD
         passed = self.lineup.states & PASSED != 0
         pairs = zip(final.tolist(), passed.tolist(), strict=True)
         return [outcome if known else None for known, outcome in pairs]
 
     def _counts(self, bits: int, passed: int, *, without: int = 0) -> list[tuple[int, int, int]]:
-        """Rows with these bits, and those of them that passed, of each task."""
+        """How many rows of each task have these bits, and how many of these passed."""
         states, tasks = self.lineup.states, self.lineup.tasks
         counted = states & (bits | without) == bits
         attempts = np.bincount(tasks[counted])

@@ -18,7 +18,7 @@ from streamer.score import ORACLE, PriceTable, ScoringRules, grading_profile, mo
 
 DEFAULT_BASELINE_TIER = "T0"
 RUNS_PER_TIER = 10
-"""Runs that the specification plans for a tier of which nobody said anything (R26)."""
+"""Runs that the specification plans for a tier that no plan describes (R26)."""
 
 _NOT_PLAN = frozenset({"type", "schema_version", "run_id", "revision", "labels"})
 
@@ -45,7 +45,7 @@ class Plan:
         return bool(self._fields or self._labels or self._finished)
 
     def join(self, event: RunStarted, fingerprint: str) -> bool:
-        """Take in a plan event; True if it now decides a field, be it with the same value."""
+        """Take in a plan event; True if it now decides a field, even with the same value."""
         standing = (event.revision, fingerprint)
         changed = False
         for name in event.model_fields_set - _NOT_PLAN:
@@ -67,7 +67,7 @@ class Plan:
         return True
 
     def get(self, name: str) -> Any:
-        """Value of a plan field, None where nobody set it."""
+        """Value of a plan field, None where no event set it."""
         entry = self._fields.get(name)
         return entry[1] if entry else None
 
@@ -105,7 +105,7 @@ class Plan:
         return self.get("baseline_tier") or DEFAULT_BASELINE_TIER
 
     def agent_models(self) -> set[tuple[str, str]]:
-        """Planned agents and their models, named as slots name them; empty where nobody said."""
+        """Planned agents and their models, named as slots name them; empty where the plan names none."""
         labels = map(split_label, self.get("agent_models") or ())
         return {(agent or UNKNOWN, model_of_agent(agent, model or UNKNOWN)) for agent, model in labels}
 
@@ -144,10 +144,10 @@ class GroupPlan:
     """What the plan of a run says of one group.
 
     Attributes:
-        trials: planned trials of the group; None: nobody said (R26).
+        trials: planned trials of the group; None: not planned (R26).
         declared: the same where the plan itself says all of it; None: part of it is assumed, or as seen.
-        attempts: planned attempts at each task; None: nobody said.
-        tasks: planned tasks; None: nobody said.
+        attempts: planned attempts at each task; None: not planned.
+        tasks: planned tasks; None: not planned.
         judged: whether trials get a judge's score; None: as seen (R13).
         finished: the run has ended, so nothing is awaited any more.
     """
@@ -161,7 +161,7 @@ class GroupPlan:
 
     @property
     def attempts_per_task(self) -> int | None:
-        """Planned trials at each task, all subtests together; None: nobody said."""
+        """Planned trials at each task, all subtests together; None: not planned."""
         return self.declared // self.tasks if self.declared and self.tasks else None
 
 
@@ -243,7 +243,7 @@ class Denominators:
         return RUNS_PER_TIER * self._tiers_of[agent, model] or None
 
     def run(self) -> int | None:
-        """All slots of the run, those of baselines included; None where the plan does not say."""
+        """All slots of the run, with its baselines; None where the plan does not say."""
         if self._each is None or not self._planned:
             return None
         return _product(self._each, self._places, len(self._planned))

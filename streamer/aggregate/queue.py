@@ -57,7 +57,7 @@ class Queue:
         return self._growth is not None and not self._growth.had(key.task_id, key.attempt)
 
     def first_trials(self, planned: int) -> int | None:
-        """How many of the planned trials the first plan had; None: it cannot be told which."""
+        """How many of the planned trials the first plan had; None: their names are not known."""
         return planned if self._growth is None else self._growth.first_trials(planned)
 
     def _numbered(self, order: Iterable[Entry]) -> dict[Entry, int]:
@@ -113,7 +113,7 @@ class _Growth:
         return planned and self.had(task, attempt)
 
     def first_trials(self, planned: int) -> int | None:
-        """Those of the planned trials that the first plan had."""
+        """How many of the planned trials the first plan had; None: their names are not known."""
         if self.first is None or self.now is None or not self.now:
             return None
         attempts = min(self.first_attempts, self.now_attempts)

@@ -24,8 +24,8 @@ MEANS = ("impl_rate", "cost_usd", "duration_seconds")
 """Metrics whose mean is on a board, and gets an error; the pass rate does besides."""
 
 HELD, PASSED, RESOLVED, AWAITED, RETRYABLE, STARTED = (1 << bit for bit in range(6))
-"""A result stands; it succeeded (R20); it is resolved; a verdict is still awaited; the infrastructure failed
-it, so that it may run again; a start is known."""
+"""Bits of a row. A result stands, it succeeded (R20), it is resolved, a verdict is still awaited. The
+infrastructure failed the trial, so it may run again. A start is known."""
 
 
 class Rows:

@@ -83,7 +83,7 @@ class Slot(Struct, gc=False, eq=False):
 
     Attributes:
         revision: the winner's, None while the slot is empty.
-        page: the state page that holds the slot, None while none does.
+        page: the state page that holds the slot; None: no page holds it yet.
         index: its place on that page, from 0.
         row: its row in the roster, -1 for none.
     """
@@ -144,7 +144,7 @@ class Slot(Struct, gc=False, eq=False):
 
     @property
     def vacant(self) -> bool:
-        """True if no result has been seen that is not withdrawn, and none was withdrawn."""
+        """Whether the slot has never seen a result or a retraction."""
         return self.revision is None and not self.losers and self.floor is None
 
     @property
@@ -198,7 +198,7 @@ class Slot(Struct, gc=False, eq=False):
 
     @property
     def fingerprint(self) -> str:
-        """Of the winner's content."""
+        """The fingerprint of the winner's content."""
         return self._finished_at_and_fingerprint()[1]
 
     def _finished_at_and_fingerprint(self) -> tuple[int, str]:

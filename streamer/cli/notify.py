@@ -22,8 +22,8 @@ def command(run_ids: tuple[str, ...], every: bool, asked: Asked | None, settings
     """Send notices of some runs, or of all, until Ctrl-C.
 
     There are notices of the start, the end with the board, every change of a grade, and an agent that can no
-    longer be overtaken. --budget, --stalled-after, --rejection-rate and --target ask for more. Each is sent
-    once, also over restarts.
+    longer be overtaken. More notices come with --budget, --stalled-after, --rejection-rate and --target. Each
+    is sent once, also over restarts.
     """
     if asked is None:
         raise click.UsageError(f"where to? Give --notify URL, or {URLS}")

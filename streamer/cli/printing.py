@@ -118,7 +118,7 @@ def print_table(
 
 
 def print_board(*tables: Table, empty: str = "") -> None:
-    """Tables of summaries on stdout, those without rows left out; `empty`: a line if none has rows."""
+    """Tables of summaries on stdout, tables without rows left out; `empty`: a line if no table has rows."""
     for table in tables:
         left = [at for at, column in enumerate(table.columns) if column.left]
         print_table(table.title, table.heads, table.rows, left=left, note=table.note)

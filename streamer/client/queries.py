@@ -102,7 +102,7 @@ class Queries:
         return (yield from self.snapshot(run_id, ["tier", "within"] if within else ["tier"])).tiers
 
     def in_flight(self, run_id: str) -> Exchange[list[TrialInFlight]]:
-        """The trials of a run in flight, the longest first; those of unknown start last."""
+        """The trials of a run in flight, the longest first; trials of unknown start come last."""
         return (yield from self.snapshot(run_id, [IN_FLIGHT])).in_flight
 
     def leaderboard(

@@ -80,7 +80,7 @@ class StateReader:
     def in_flight(self, run_id: str) -> list[TrialInFlight]:
         """The trials of a run that have started and have no result, 1,000 at most.
 
-        The longest in flight come first, and those of unknown start last. None are listed once the run has
+        The longest in flight come first, and trials of unknown start last. None are listed once the run has
         finished, or while it is in quarantine. Raises UnknownRun if Redis has no run of this id.
         """
         return self._answer(self._questions.in_flight(run_id))

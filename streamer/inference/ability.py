@@ -102,27 +102,6 @@ class Clusters:
         )
         return found._over(1 << shift)
 
-    def __add__(self, other: Clusters) -> Clusters:
-        """Both together; their tasks must be different ones.
-
-        >>> Clusters.of_counts([(2, 1, 1)]) + Clusters.of_counts([(3, 3, 1)])
-        Clusters(tasks=2, trials=5, sizes=13, total=4, squares=10, products=11)
-        """
-        a, b = self, other
-        return Clusters(
-            a.tasks + b.tasks,
-            a.trials + b.trials,
-            a.sizes + b.sizes,
-            a.total + b.total,
-            a.squares + b.squares,
-            a.products + b.products,
-        )
-
-    def __sub__(self, other: Clusters) -> Clusters:
-        """Undo one `+` of the other: its tasks must be among these, with the same trials."""
-        b = other
-        return self + Clusters(-b.tasks, -b.trials, -b.sizes, -b.total, -b.squares, -b.products)
-
     def mean(self) -> float | None:
         """The mean over all trials; None of nothing."""
         return _rounded(self._mean()) if self.trials else None

@@ -27,7 +27,7 @@ class ConvertOptions:
         model: name of the model where the files name none.
         trial_files_only: leave out trials that exist only in run-level files (crashed ones, H2).
         harness: "auto", or the name of the only connector to use.
-        declared: fields of the plan that the user declares; they replace those of the files.
+        declared: fields of the plan that the user declares; they replace what the files say.
     """
 
     run_id: str | None = None

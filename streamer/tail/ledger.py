@@ -52,7 +52,7 @@ def wanted(event: EventFields, path: str) -> Wanted:
 
 @dataclass(slots=True)
 class _PublishedSlot:
-    """What was published of one slot.
+    """The published events of one slot.
 
     Attributes:
         path: of the winner, or of the start.
