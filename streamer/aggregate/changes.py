@@ -59,7 +59,8 @@ class InFlightChange(NamedTuple):
 
     Attributes:
         run_id: the run, not encoded.
-        trials: :func:`~streamer.aggregate.keys.slot_in_run` of each trial to its JSON; {}: no trial is in flight.
+        trials: :func:`~streamer.aggregate.keys.slot_in_run` of each trial to its JSON; {}: no trial is in
+            flight.
         epoch: as of the summaries.
         state_version: likewise.
     """

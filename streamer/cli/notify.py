@@ -21,8 +21,9 @@ from streamer.settings import Settings
 def command(run_ids: tuple[str, ...], every: bool, asked: Asked | None, settings: Settings) -> None:
     """Send notices of some runs, or of all, until Ctrl-C.
 
-    There are notices of the start, the end with the board, every change of a grade, and the cases that
-    --budget, --stalled-after and --rejection-rate name. Each is sent once, also over restarts.
+    There are notices of the start, the end with the board, every change of a grade, and an agent that can no
+    longer be overtaken. More notices come with --budget, --stalled-after, --rejection-rate and --target. Each
+    is sent once, also over restarts.
     """
     if asked is None:
         raise click.UsageError(f"where to? Give --notify URL, or {URLS}")

@@ -40,6 +40,7 @@ class Asked:
             "--budget": self.rules.budget_usd,
             "--stalled-after": self.minutes,
             "--rejection-rate": self.rules.rejections_per_minute,
+            "--target": self.rules.target,
         }
         return [part for name, value in given.items() if value is not None for part in (name, repr(value))]
 
@@ -69,6 +70,12 @@ def notify_options(command: Command) -> Command:
         metavar="N",
         help="Tell when more than N records are rejected within a minute.",
     )
+    @click.option(
+        "--target",
+        type=click.FloatRange(min=0, max=1),
+        metavar="SHARE",
+        help="Tell when an agent is sure to end with this pass rate, 0 to 1, or can no longer reach it.",
+    )
     @functools.wraps(command)
     def wrapped(
         *args: Any,
@@ -76,14 +83,15 @@ def notify_options(command: Command) -> Command:
         budget: float | None,
         stalled_after: float | None,
         rejection_rate: float | None,
+        target: float | None,
         **kwargs: Any,
     ) -> Any:
-        if not urls and {budget, stalled_after, rejection_rate} != {None}:
+        if not urls and {budget, stalled_after, rejection_rate, target} != {None}:
             raise click.UsageError(
-                f"--budget, --stalled-after and --rejection-rate need --notify URL, or {URLS}"
+                f"--budget, --stalled-after, --rejection-rate and --target need --notify URL, or {URLS}"
             )
         silence = None if stalled_after is None else timedelta(minutes=stalled_after)
-        rules = Rules(budget, silence, rejection_rate)
+        rules = Rules(budget, silence, rejection_rate, target)
         return command(*args, asked=Asked(urls, rules, stalled_after) if urls else None, **kwargs)
 
     return wrapped  # type: ignore[return-value]

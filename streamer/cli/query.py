@@ -82,11 +82,11 @@ def run(run_id: str, as_json: bool, settings: Settings) -> None:
 def agents(run_id: str, as_json: bool, settings: Settings) -> None:
     """The agents of a run."""
     with StateReader(settings) as reader:
-        found = _dumped(reader.agents(run_id))
+        found = reader.agents(run_id)
     if as_json:
-        _print_json(found)
+        _print_json(_published(found))
     else:
-        print_board(agents_table(found))
+        print_board(agents_table(_dumped(found)))
 
 
 @command.command()
@@ -97,12 +97,12 @@ def agents(run_id: str, as_json: bool, settings: Settings) -> None:
 def tiers(run_id: str, by: str | None, as_json: bool, settings: Settings) -> None:
     """The tiers of a run: pooled, and each agent:model within them."""
     with StateReader(settings) as reader:
-        found = _dumped(reader.tiers(run_id, within=True))
+        found = reader.tiers(run_id, within=True)
     broken_down = _by_subtest(settings, run_id) if by else []
     if as_json:
-        _print_json(found + broken_down)
+        _print_json(_published(found) + broken_down)
         return
-    print_board(*tiers_tables(found), subtests_table(broken_down), empty="This run has no tiers.")
+    print_board(*tiers_tables(_dumped(found)), subtests_table(broken_down), empty="This run has no tiers.")
 
 
 @command.command()
@@ -182,7 +182,13 @@ def _label(text: str) -> tuple[str, str]:
     return key, value
 
 
+def _published(messages: Iterable[Message]) -> list[Summary]:
+    """The JSON as published, without the fields that are missing in it."""
+    return [message.model_dump(mode="json", exclude_unset=True) for message in messages]
+
+
 def _dumped(messages: Iterable[Message]) -> list[Summary]:
+    """The JSON with every field of this version."""
     return [message.model_dump(mode="json") for message in messages]
 
 

@@ -88,9 +88,9 @@ def show(verdict: Verdict) -> None:
             held = f"{verdict.summaries} summaries" if verdict.summaries else "deleted, and gone from Redis"
             print_line(f"{verdict.run_id}: equal, {held}")
         case "differs":
-            print_line(
-                f"{verdict.run_id}: {len(verdict.differences)} of {verdict.summaries} summaries differ"
-            )
+            count = len(verdict.differences)
+            differences = f"{count:,} difference{'s' * (count != 1)}"
+            print_line(f"{verdict.run_id}: {differences}, {verdict.summaries:,} summaries compared")
         case "unverifiable":
             print_line(f"{verdict.run_id}: cannot be verified: {verdict.reason}")
     columns = ("where", "key", "log", "found", "fields")

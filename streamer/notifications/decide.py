@@ -21,28 +21,32 @@ from streamer.notifications.notification import (
     run_name,
     standing,
 )
+from streamer.notifications.race import Leader, Race, Settled
 from streamer.schemas.summaries import RunSummary
 from streamer.text import dollars
 from streamer.views import wording
 
 ADOPTED, PENDING, TOLD = "adopted", "pending", "told"
+UNLESS_CORRECTED = "unless results are corrected"
 OLD = timedelta(days=1)
 """A run that had not moved for so long when the watch began is not said to stall until it moves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules for notices besides start, end and grades.
+    """The rules for notices besides start, end, grades and the leader.
 
     Attributes:
         budget_usd: known cost of a run, USD; None: no limit.
         stalled_after: so long without a result, while planned ones are missing; None: never.
         rejections_per_minute: more records rejected within a minute than this; None: never.
+        target: the final pass rate that agents should reach, 0 to 1; None: no target.
     """
 
     budget_usd: float | None = None
     stalled_after: timedelta | None = None
     rejections_per_minute: float | None = None
+    target: float | None = None
 
 
 @dataclass(slots=True)
@@ -55,8 +59,10 @@ class RunMemory:
         new: it came up while the watch was going.
         run: its latest summary; None: not seen yet.
         is_over: nothing more is awaited of it.
+        was_over: nothing more was awaited when the watch began, and no memory of it.
         moved_at: when it last moved; None: so long ago that it does not count.
         on_the_way: keys of notices that this process decided.
+        race: its agents.
     """
 
     told: dict[str, str]
@@ -65,8 +71,10 @@ class RunMemory:
     changed: dict[str, str] = field(default_factory=dict)
     run: Json | None = None
     is_over: bool = False
+    was_over: bool = False
     moved_at: datetime | None = None
     on_the_way: set[str] = field(default_factory=set)
+    race: Race = field(default_factory=Race)
 
     def note(self, key: str, value: str) -> None:
         """Remember, and have it written down."""
@@ -108,6 +116,11 @@ class Decider:
         """The run was deleted."""
         self._runs.pop(run_id, None)
 
+    def forget_agent(self, run_id: str, key: str) -> None:
+        """An agent:model, `AGENT:MODEL` percent-encoded, has no results any more."""
+        if memory := self._runs.get(run_id):
+            memory.race.forget(key)
+
     def changed(self, run_id: str) -> dict[str, str]:
         """The part of a run's memory to write down since the last call."""
         memory = self._runs.get(run_id)
@@ -131,10 +144,11 @@ class Decider:
         """
         memory = self._runs[summary["run_id"]]
         if summary["type"] == "run_summary":
-            return self._run(memory, summary, now, agents)
-        if summary["type"] == "tier_summary" and summary["agent_model"] is not None:
-            return []
-        return _group(memory, summary)
+            return self._run(memory, summary, now, agents) + self._settled(memory)
+        if summary["type"] == "tier_summary":
+            return _group(memory, summary) if summary["agent_model"] is None else []
+        memory.race.hear(summary)
+        return _group(memory, summary) + self._settled(memory)
 
     def tick(self, now: datetime) -> list[Notification]:
         """The notices that follow from silence."""
@@ -145,6 +159,7 @@ class Decider:
         before, memory.run = memory.run, run
         memory.is_over = is_over(RunSummary.model_validate(run))
         if before is None:
+            memory.was_over = memory.is_over and memory.strange
             memory.moved_at = now if memory.new else _last_moved(run, now)
             if memory.strange:
                 self._adopt(memory, run)
@@ -159,6 +174,20 @@ class Decider:
         if self._is_over_budget(run):
             what = f"is over its budget of {dollars(self._rules.budget_usd)}"
             found.append(memory.once(self._budget_key(), about, what, standing(run), run_id))
+        return [notice for notice in found if notice]
+
+    def _settled(self, memory: RunMemory) -> list[Notification]:
+        """The notices that follow from hard bounds, once the run is known; none if it was over before.
+
+        At the end of a run the board says who leads.
+        """
+        run, target = memory.run, self._rules.target
+        if run is None or memory.was_over:
+            return []
+        leader = None if memory.is_over else memory.race.leader(run)
+        found = [_ahead(memory, run, leader)] if leader else []
+        if target is not None:
+            found += [_target(memory, run, settled, target) for settled in memory.race.settled(target)]
         return [notice for notice in found if notice]
 
     def _adopt(self, memory: RunMemory, run: Json) -> None:
@@ -211,6 +240,28 @@ def _group(memory: RunMemory, group: Json) -> list[Notification]:
     about = run_name(memory.run) if memory.run else named(group["run_id"])
     notice = memory.once(key, about, f"{group_name(group)}: grade {moved}", body, group["run_id"])
     return [notice] if notice else []
+
+
+def _ahead(memory: RunMemory, run: Json, leader: Leader) -> Notification | None:
+    body = (
+        f"It ends at {_percent(leader.lowest)} or more, and the other agents of the run at "
+        f"{_percent(leader.others)} or less, {UNLESS_CORRECTED} or another agent joins"
+    )
+    what = f"{named(leader.label)}: can no longer be overtaken"
+    return memory.once(f"ahead:{leader.label}", run_name(run), what, body, run["run_id"])
+
+
+def _target(memory: RunMemory, run: Json, settled: Settled, target: float) -> Notification | None:
+    ends = "below" if settled.word == "reached" else "above"
+    body = f"Its final pass rate cannot end {ends} {_percent(settled.bound)}, {UNLESS_CORRECTED}"
+    what = f"{named(settled.label)}: target of {_percent(target)} {settled.word}"
+    key = f"target:{target!r}:{settled.word}:{settled.label}"
+    return memory.once(key, run_name(run), what, body, run["run_id"])
+
+
+def _percent(share: float) -> str:
+    """To two decimals: one trial of thousands may decide."""
+    return f"{share:.2%}".replace("%", " %")
 
 
 def _group_key(group: Json) -> str:

@@ -97,6 +97,8 @@ class Watch:
             if update.kind == "run":
                 self._decider.forget(run_id)
                 self._initial -= {run_id}  # if it comes again it is new
+            elif update.kind == "agent_model":
+                self._decider.forget_agent(run_id, update.group)
             return
         if not self._decider.knows(run_id):
             remembered = await self._memory.load(run_id)

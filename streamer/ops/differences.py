@@ -31,8 +31,8 @@ class Mismatch:
         key: of the topic; in Redis the suffix within the run, as `agent_model:A:M`. Ids percent-encoded.
         log: digest by the log, None: there is no such summary.
         found: digest recomputed from the value that was found, None: there is none.
-        fields: names of the fields that differ; `digest` if the value contradicts its own digest; for the
-            trials in flight, slots.
+        fields: names of the fields that differ; `digest` if the value contradicts its own digest. Slots, if
+            the trials in flight differ.
         topic: the topic in which it was found, without the namespace; None: in Redis.
         partition: its partition.
         reason: why it differs, where the value tells: another version of the semantics; None: not known.

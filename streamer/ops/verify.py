@@ -41,6 +41,9 @@ from streamer.score import PriceTable
 from streamer.settings import Settings
 
 POLL_SECONDS = 0.1
+SETTLING_SECONDS = 2.0
+"""A difference counts only after so long without events: starts alone are published up to a second later."""
+
 REDIS_TIMEOUT_SECONDS = 5.0
 
 VerifyResult = Literal["equal", "differs", "unverifiable"]
@@ -127,7 +130,7 @@ class Verification:
             TopicMissing, TopicUnreadable, KafkaError, TimeoutError: the log cannot be read.
             RedisError, RedisUnavailable: Redis cannot.
         """
-        options = self._settings.redis_options()
+        options, settled = self._settings.redis_options(), list[int]()
         with (
             sync_client(self._settings.redis, options, REDIS_TIMEOUT_SECONDS) as client,
             StateReader(self._settings) as reader,
@@ -143,7 +146,11 @@ class Verification:
                     return verdicts
                 in_flight = before.in_flight
                 if in_flight is None and self._flow(reader).ends == before.ends:
-                    return verdicts
+                    if settled == before.ends or not any(one.outcome == "differs" for one in verdicts):
+                        return verdicts
+                    settled = before.ends
+                    time.sleep(SETTLING_SECONDS)
+                    continue
                 if time.monotonic() >= self._deadline:
                     return [_undecided(verdict, in_flight or "events keep coming") for verdict in verdicts]
                 self._wait_until_idle(reader)

@@ -51,7 +51,7 @@ class KeyState:
         suffix: the key's suffix within the run: `run`, `agent_model:A:M`, `tier:T`, `tier:T:A:M`,
             `in_flight`.
         version: (epoch, state_version).
-        value: the summary's bytes; of `in_flight` the JSON list of its fields and values; None: tombstone.
+        value: the summary's bytes, or the JSON list of the fields and values of `in_flight`. None: tombstone.
         summary: what `value` parses to; None: tombstone, or no summary.
         news: whether history and subscribers hear of it.
     """

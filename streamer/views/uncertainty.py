@@ -97,7 +97,7 @@ def interval(group: Summary) -> str:
 
 
 def reason(group: Summary) -> str:
-    """Why there is no interval of the final pass rate; "" where there is an interval, or where it is not needed.
+    """Why there is no interval of the final pass rate; "" where there is one, or the rate is known.
 
     >>> reason({"uncertainty": {"final": None, "final_missing": "order_chosen", "reachable": None}})
     'the order was chosen'

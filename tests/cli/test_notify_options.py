@@ -31,7 +31,7 @@ def test_without_a_service_nothing_is_asked_for() -> None:
     assert asked() == (0, "", [None])
 
 
-@pytest.mark.parametrize("option", ["--budget", "--stalled-after", "--rejection-rate"])
+@pytest.mark.parametrize("option", ["--budget", "--stalled-after", "--rejection-rate", "--target"])
 def test_a_rule_without_a_service_is_wrong_use(option: str) -> None:
     code, output, given = asked(option, "1")
     assert (code, given) == (2, [])
@@ -46,8 +46,8 @@ def test_urls_come_from_the_environment_too_separated_by_blanks() -> None:
 
 
 def test_another_process_gets_the_rules_and_never_a_url() -> None:
-    found = Asked([SECRET], Rules(2.5, timedelta(minutes=10), None), 10.0)
-    assert found.arguments() == ["--budget", "2.5", "--stalled-after", "10.0"]
+    found = Asked([SECRET], Rules(2.5, timedelta(minutes=10), None, 0.6), 10.0)
+    assert found.arguments() == ["--budget", "2.5", "--stalled-after", "10.0", "--target", "0.6"]
     assert "hunter2" not in repr(found)
 
 

@@ -30,5 +30,5 @@ def test_verify_shows_a_difference_and_exits_with_1(stack: Online) -> None:
         client.delete(f"{stack.settings.namespace}:streamer:{{tampered}}:tier:T0")
     done = call(stack, "verify", "tampered", "--wait", 5)
     assert done.returncode == 1
-    assert b"tampered: 1 of 6 summaries differ" in done.stdout
+    assert b"tampered: 1 difference, 6 summaries compared" in done.stdout
     assert b"tier:T0" in done.stdout

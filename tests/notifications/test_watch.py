@@ -131,6 +131,35 @@ async def test_a_deleted_run_is_forgotten_and_may_begin_again(
         await asyncio.to_thread(receiver.expect, "run-1 started", "run-1 started")
 
 
+async def test_what_hard_bounds_settle_is_told_once_over_a_restart(
+    feed: Feed, settings: Settings, environment: dict[str, str], tmp_path: Path
+) -> None:
+    def results(agent: str, *outcomes: bool) -> list[dict[str, Any]]:
+        return [a_trial(agent=agent, task_id=f"t{n}", resolved=ok) for n, ok in enumerate(outcomes)]
+
+    arguments = ("--all", "--target", "0.7")
+    told = [
+        "run-1 started",
+        "run-1 ahead:gpt-5: can no longer be overtaken",
+        "run-1 ahead:gpt-5: target of 70.00 % reached",
+        "run-1 behind:gpt-5: target of 70.00 % out of reach",
+    ]
+    with Receiver() as receiver:
+        environment |= {"STREAMER_NOTIFY": receiver.url}
+        with notifying(environment, tmp_path / "first.log", *arguments):
+            await until_followed(settings)
+            await feed.take([a_plan(tasks=4, attempts=1), *results("ahead", True, True, True)])
+            await feed.take(results("behind", False, False))
+            await asyncio.to_thread(wait_for, lambda: sorted(receiver.titles) == sorted(told), "all notices")
+        assert all("unless results are corrected" in body for title, body in receiver.taken if ":" in title)
+        with notifying(environment, tmp_path / "second.log", *arguments):
+            await until_followed(settings)
+            await feed.take([*results("behind", False, False, False), finished()])
+            end = "run-1 finished (completed)"
+            await asyncio.to_thread(wait_for, lambda: end in receiver.titles, "the end")
+        assert sorted(receiver.titles) == sorted([*told, end])
+
+
 async def test_silence_is_told(
     feed: Feed, settings: Settings, environment: dict[str, str], tmp_path: Path
 ) -> None:

@@ -62,6 +62,8 @@ def test_trials_in_flight_that_differ_are_named(stack: Online) -> None:
     start = {"type": "trial_started", "run_id": "flying", "task_id": "slow", "agent": "a", "model": "m"}
     publish(stack.settings, [*a_run("flying"), start])
     assert verdict_of(stack.settings, "flying").outcome == "equal"
+    publish(stack.settings, [start | {"task_id": "slower"}])
+    assert verdict_of(stack.settings, "flying").outcome == "equal", "though it is published a second later"
     with client(stack) as store:
         store.hset(Keys(stack.settings.namespace).in_flight("flying"), "|stale|1|a|m||", "{}")
     [found] = verdict_of(stack.settings, "flying").differences

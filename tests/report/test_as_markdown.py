@@ -10,7 +10,7 @@ from streamer.report.formats import FORMATS
 from streamer.text import visible
 from streamer.views.uncertainty import EXPLAINED
 from tests.report.reporting import HOSTILE, Elements, folded, hostile_events
-from tests.support.events import a_plan, a_trial
+from tests.support.events import a_plan, a_start, a_trial
 
 
 def test_markdown_becomes_tables_of_the_texts_and_nothing_else() -> None:
@@ -28,8 +28,7 @@ def test_markdown_has_the_interval_what_it_means_and_the_trials_in_flight() -> N
     tasks = [f"t{n}" for n in range(20)]
     plan = a_plan(tasks=tasks, attempts=1, order=tasks, order_kind="shuffled")
     trials = [a_trial(task_id=task) for task in tasks[:10]]
-    start = {name: trials[0][name] for name in ("run_id", "agent", "model")}
-    starts = [{**start, "type": "trial_started", "task_id": task} for task in tasks[10:13]]
+    starts = [a_start(task_id=task) for task in tasks[10:13]]
     rendered = MarkdownIt("js-default").render(FORMATS["md"](folded([plan, *trials, *starts])).decode())
     page = Elements(rendered.encode())
     assert any(re.fullmatch(r"[\d.]+ % so far \[\d+, \d+\]", cell) for cell in page.cells), page.cells
