@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from streamer.aggregate.run_state import Effect
+from streamer.aggregate.changes import Effect
 from streamer.records import LogRecord, Rejected, reject, unreadable
 from streamer.schemas.content import missing_times
 from streamer.schemas.decode import Reason, decode

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamer.aggregate.run_state import Effect
+from streamer.aggregate.changes import Effect
 from streamer.decoding import Folded, decoded
 from streamer.records import Record
 from streamer.schemas.events import RunStarted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from streamer.aggregate.keys import GroupId, SlotKey, SummaryKind
@@ -105,6 +106,16 @@ class RunUpdate:
     in_flight: InFlightChange | None = None
     scored: list[ScoredChange] = field(default_factory=list)
     news: list[NewsItem] = field(default_factory=list)
+
+
+class Effect(StrEnum):
+    """What an event did to the run."""
+
+    COUNTED = "counted"
+    STARTED = "started"
+    DUPLICATE = "duplicate"
+    SUPERSEDED = "superseded"
+    IGNORED = "ignored"
 
 
 class Rescoring(NamedTuple):

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from streamer.aggregate.changes import (
+    Effect,
     InFlightChange,
     PageWrite,
     RunChanges,
@@ -17,7 +18,7 @@ from streamer.aggregate.keys import NO_TIME, RUN, SlotKey, SummaryKind, rfc3339,
 from streamer.aggregate.news import Grades, rescored
 from streamer.aggregate.page_format import is_run_page, seen_by, slots_on
 from streamer.aggregate.pages import PageBook, join_page
-from streamer.aggregate.run_state import Effect, RunState
+from streamer.aggregate.run_state import RunState
 from streamer.aggregate.summarise import Summaries
 from streamer.schemas.canonical import canonical_json
 from streamer.schemas.events import AnyEvent

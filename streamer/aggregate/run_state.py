@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import StrEnum
 
-from streamer.aggregate.changes import RunChanges
+from streamer.aggregate.changes import Effect, RunChanges
 from streamer.aggregate.counts import Counts, RunTotals
 from streamer.aggregate.group import GroupState
 from streamer.aggregate.keys import (
@@ -33,16 +32,6 @@ from streamer.schemas.events import (
 from streamer.schemas.limits import EARLIEST_MICROSECONDS, LATEST_MICROSECONDS
 from streamer.schemas.plain import AnyTrial, PlainTrial
 from streamer.score import PriceTable, ScoringRules
-
-
-class Effect(StrEnum):
-    """What an event did to the run."""
-
-    COUNTED = "counted"
-    STARTED = "started"
-    DUPLICATE = "duplicate"
-    SUPERSEDED = "superseded"
-    IGNORED = "ignored"
 
 
 class RunState:
@@ -89,14 +78,14 @@ class RunState:
         """Every group that had trials at the last `count`."""
         return self.counts.groups
 
-    def every_group(self) -> set[GroupId]:
-        """Every group that had trials at the last `count`, or whose trials have started."""
-        return {*self.groups, *self.scores.roster.groups()}
-
     @property
     def totals(self) -> RunTotals:
         """Totals of the run, as of the last `count`."""
         return self.counts.totals
+
+    def every_group(self) -> set[GroupId]:
+        """Every group that had trials at the last `count`, or whose trials have started."""
+        return {*self.groups, *self.scores.roster.groups()}
 
     @property
     def exists(self) -> bool:

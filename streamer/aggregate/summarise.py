@@ -13,7 +13,7 @@ from streamer.aggregate.missing import AgentModel, missing_sub_trials
 from streamer.aggregate.plan import Denominators, GroupPlan
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.run_summary import delta, most_frequent, run_body, uplift
-from streamer.aggregate.uncertainty import mean_errors, uncertainty_body
+from streamer.aggregate.uncertainty import mean_error, uncertainty_body
 from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.canonical import canonical_json, json_count, json_number, sha256_hex
 from streamer.score import NOP, GradingProfile
@@ -167,9 +167,7 @@ class Summaries:
         """What the summaries of agents and tiers have in common, and what may be concluded from them."""
         run, profile = self.run, self.run.rules.profile
         evidence = Evidence(group, run.scores.roster.lineup(group_id), finished=plan.finished)
-        body = group_body(group, profile, plan)
-        for metric, error in mean_errors(evidence).items():
-            body["statistics"][metric] = body["statistics"][metric] | error
+        body = group_body(group, evidence, profile, plan)
         body["in_flight"] = evidence.in_flight
         body["uncertainty"] = uncertainty_body(evidence, group, group_id, plan, run.queue, profile)
         return body
@@ -211,9 +209,14 @@ def _content(change: SummaryChange) -> tuple[str, int, int] | None:
     return (change.digest, change.summary["superseded"], change.summary["conflicts"])
 
 
-def group_body(group: GroupState, profile: GradingProfile, plan: GroupPlan) -> dict[str, Any]:
+def group_body(
+    group: GroupState, evidence: Evidence, profile: GradingProfile, plan: GroupPlan
+) -> dict[str, Any]:
     """Everything that the summaries of all groups have in common, cut to the limits."""
-    statistics = {metric: held.summary(profile.ddof) for metric, held in group.distributions.items()}
+    statistics = {
+        metric: held.summary(profile.ddof) | mean_error(evidence, metric)
+        for metric, held in group.distributions.items()
+    }
     cost, score, basis = (
         group.distributions["cost_usd"],
         group.grade_score(plan.judged),

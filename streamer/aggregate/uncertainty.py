@@ -12,7 +12,7 @@ from streamer.aggregate.keys import GroupId
 from streamer.aggregate.plan import GroupPlan
 from streamer.aggregate.queue import Queue
 from streamer.aggregate.roster import MEANS, Lineup
-from streamer.inference.ability import Clusters, Interval, mean_interval, rate_interval, repeats
+from streamer.inference.ability import Clusters, mean_interval, rate_interval, repeats
 from streamer.inference.bounds import Attempted, Reach, decided, median, pass_rate, reachable_pass_at_k
 from streamer.inference.conclusion import Conclusion, FinalMissing, TrialPlan, conclude, missing_in_plan
 from streamer.inference.finite_population import ALPHA
@@ -95,22 +95,15 @@ def _later(lineup: Lineup, rows: list[int], queue: Queue) -> set[int]:
     return {row for row in rows if queue.is_later(keys[row])}
 
 
-def mean_errors(evidence: Evidence) -> dict[str, dict[str, Any]]:
-    """Metric to the error and the interval of its mean, None of fewer than two tasks (inference 6)."""
-    errors = {"pass_rate": _error(rate := evidence.means("pass_rate"), rate_interval(rate))}
-    for metric in MEANS:
+def mean_error(evidence: Evidence, metric: str) -> dict[str, Any]:
+    """Error and interval of a metric's mean; None of fewer than two tasks, and of metrics without a board."""
+    error, interval = None, None
+    if metric == "pass_rate" or metric in MEANS:
         values = evidence.means(metric)
-        errors[metric] = _error(values, mean_interval(values))
-    return errors
-
-
-def _error(values: Clusters, interval: Interval | None) -> dict[str, Any]:
+        error = values.standard_error()
+        interval = rate_interval(values) if metric == "pass_rate" else mean_interval(values)
     low, high = interval or (None, None)
-    return {
-        "standard_error": json_number(values.standard_error()),
-        "low": json_number(low),
-        "high": json_number(high),
-    }
+    return {"standard_error": json_number(error), "low": json_number(low), "high": json_number(high)}
 
 
 def _ability(counts: Clusters) -> dict[str, Any] | None:
@@ -135,7 +128,7 @@ def _repeat(counts: list[tuple[int, int, int]]) -> dict[str, Any] | None:
 
 
 def _reachable_pass_at_k(evidence: Evidence, group: GroupState, plan: GroupPlan) -> dict[str, Any] | None:
-    """None where the summary has no pass@k (R11), its tasks and attempts are not planned, or it plans too many."""
+    """None where the summary has no pass@k (R11), or the plan has no attempts, or too many of them."""
     attempts = plan.attempts_per_task
     if len(group.owners) > 1 or plan.tasks is None or attempts is None or attempts > MOST_ATTEMPTS:
         return None

@@ -40,6 +40,7 @@ def known_content(event: Event) -> dict[str, Any]:
 def event_content(event: Event) -> dict[str, Any]:
     """:func:`known_content` as JSON has it: times as text.
 
+    >>> from streamer.schemas.events import EVENT
     >>> event_content(EVENT.validate_json(b'{"type": "run_finished", "run_id": "r", "revision": 7, "x": 1}'))
     {'run_id': 'r', 'type': 'run_finished'}
     """
@@ -50,6 +51,7 @@ def event_content(event: Event) -> dict[str, Any]:
 def missing_times(event: Event, raw: bytes) -> int:
     """How many times the record states that the event does not have: they lie outside 2000 to 2200.
 
+    >>> from streamer.schemas.events import EVENT
     >>> raw = b'{"type": "run_finished", "run_id": "r", "finished_at": "1970-01-01T00:00:00Z"}'
     >>> missing_times(EVENT.validate_json(raw), raw)
     1

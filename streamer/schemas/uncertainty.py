@@ -44,8 +44,8 @@ class Reachable(Message):
 
     pass_rate: ShareRange = Field(description="The final pass rate lies here.")
     pass_at_k: dict[str, ShareRange] | None = Field(
-        description="k, as text, to the range of the final pass@k; null where pass@k is, where tasks or attempts "
-        "are not planned, or beyond 1,000 planned attempts at a task."
+        description="k, as text, to the range of the final pass@k; null where pass@k is, without planned "
+        "tasks and attempts, and beyond 1,000 planned attempts at a task."
     )
     grade: GradeRange | None = Field(
         description="The final grade lies here, if `grade_basis` stays; null: there is no grade to come."

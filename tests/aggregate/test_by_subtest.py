@@ -42,6 +42,8 @@ NOT_OF_SUBTESTS = {
     "run_id",
     "runs_planned",
     "provisional",
+    "in_flight",
+    "uncertainty",
     "subtest",
     "digest",
     "epoch",

@@ -71,6 +71,20 @@ FULL_PLAN: dict[str, Any] = {
     "labels": {"k": "v"},
 }
 
+FULL_START: dict[str, Any] = SLOT | {
+    "type": "trial_started",
+    "schema_version": 1,
+    "shard": "s",
+    "attempt": 2,
+    "agent": "terminus",
+    "model": "gpt-5",
+    "tier": "T0",
+    "subtest": "01",
+    "revision": 1,
+    "started_at": "2026-01-31T09:30:00Z",
+    "position": 0,
+}
+
 GOOD_EVENTS: dict[str, dict[str, Any]] = {
     "a slot alone": SLOT,
     "every field": FULL_TRIAL,
@@ -81,16 +95,7 @@ GOOD_EVENTS: dict[str, dict[str, Any]] = {
     "a plan that counts its tasks": FULL_PLAN | {"tasks": 2},
     "an empty plan": {"type": "run_started", "run_id": "r"},
     "an end": {"type": "run_finished", "run_id": "r", "finished_at": "2026-01-31T09:30:00Z", "status": "ok"},
-    "a start": {
-        "type": "trial_started",
-        "run_id": "r",
-        "task_id": "t",
-        "agent": "a",
-        "model": "m",
-        "revision": 1,
-        "started_at": "2026-01-31T09:30:00Z",
-        "position": 0,
-    },
+    "a start": FULL_START,
     "a start of which nothing is known": {"type": "trial_started", "run_id": "r", "task_id": "t"},
     "a retraction": {
         "type": "trial_retracted",

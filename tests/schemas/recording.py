@@ -22,7 +22,7 @@ from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.canonical import canonical_json, sha256_hex
 from streamer.schemas.content import event_content
 from streamer.schemas.decode import Reason, decode
-from tests.schemas.examples import FULL_PLAN, FULL_TRIAL, GOOD_EVENTS, published
+from tests.schemas.examples import FULL_PLAN, FULL_START, FULL_TRIAL, GOOD_EVENTS, published
 
 RECORDED = Path(__file__).parent / "recorded"
 EVENTS, DIGESTS, SUMMARIES, MESSAGES = (
@@ -94,6 +94,10 @@ def _fields_alone() -> Iterator[Event]:
         yield slot | {"task_id": f"null {name}", name: None}
     for name in sorted(FULL_PLAN.keys() - {"type", "run_id"}):
         yield {"type": "run_started", "run_id": f"plan with {name}", name: FULL_PLAN[name]}
+    start = {"type": "trial_started", "run_id": "alone"}
+    for name in sorted(FULL_START.keys() - start.keys() - {"task_id"}):
+        yield start | {"task_id": f"started with {name}", name: FULL_START[name]}
+    yield FULL_START | {"run_id": "alone"}
     for number, time in enumerate(TIMES):
         yield slot | {"task_id": f"time {number}", "finished_at": time}
     yield {"type": "run_finished", "run_id": "alone"}

@@ -146,7 +146,7 @@ def test_an_event_of_another_version_is_rejected_with_its_bytes_and_requeued_aft
 
 
 def test_a_type_of_event_of_tomorrow_is_rejected_with_its_bytes() -> None:
-    value = b'{"type":"trial_started","run_id":"r","task_id":"t"}'
+    value = b'{"type":"trial_paused","run_id":"r","task_id":"t"}'
     [rejected] = Pipeline().fold([Record(value, 0)]).rejections
     rejection = Rejection.model_validate_json(rejected.value)
     assert rejection.code == "unknown_type"

@@ -169,6 +169,8 @@ class Values:
         return self._rng.choice(("true", 1, 0.0, [])) if reach is Reach.BEYOND else self._rng.random() < 0.5
 
     def _array(self, name: str, schema: Schema, reach: Reach) -> list[Any]:
+        if "prefixItems" in schema:  # a task and an attempt
+            return [self.of("item", part, reach) for part in schema["prefixItems"]]
         count = self._count(schema.get("maxItems", 100), reach)
         if reach is Reach.EDGE and count <= 20:
             return [self.of("item", schema["items"], Reach.EDGE) for _ in range(count)]
