@@ -110,7 +110,8 @@ def missing_before(plan: TrialPlan, ordered: Sequence[Trial]) -> FinalMissing | 
     missing = missing_in_plan(plan, len(ordered), placed=_placed(ordered))
     if missing or plan.trials is None:
         return missing
-    if _placed(ordered) and (failed := _failed_check(plan, plan.trials, ordered)):
+    checked = _placed(ordered) and plan.trials <= MOST_TRIALS
+    if checked and (failed := _failed_check(plan, plan.trials, ordered)):
         return failed
     if all(trial.outcome is None for trial in ordered):
         return FinalMissing.NOTHING_YET

@@ -77,7 +77,9 @@ def whole(values: Sequence[float]) -> tuple[list[int], int]:
     if not sizes:
         return [0] * len(values), 0
     shift = max(0, FLOAT_BITS - frexp(min(sizes))[1])
-    if shift + frexp(max(sizes))[1] <= LARGEST_EXPONENT:  # multiplying by a power of two is exact then
+    if (
+        max(shift, shift + frexp(max(sizes))[1]) <= LARGEST_EXPONENT
+    ):  # multiplying by a power of two is exact then
         scale = 2.0**shift
         return [int(value * scale) for value in values], shift
     ratios = [value.as_integer_ratio() for value in values]
