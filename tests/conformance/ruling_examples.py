@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.conformance.folds import statistics_of
 from tests.support.events import Event, a_trial, summarised
 from tests.support.formulacode_trials import a_suite, published
 
@@ -28,9 +29,8 @@ def summary(*events: Event, key: str = f"agent_model run-1|{AGENT}") -> Json:
 
 
 def statistics(*events: Event, of: str) -> Json:
-    """The statistics of one metric of the agent."""
-    held: Json = summary(*events)["statistics"][of]
-    return held
+    """The specification's statistics of one metric of the agent."""
+    return statistics_of(summary(*events), of)
 
 
 def scored(event: Event) -> Json:
