@@ -33,6 +33,7 @@ class Queue:
         self.difficulty: dict[str, float] = plan.get("task_difficulty") or {}
         self._growth = _Growth.of(plan)
         order: list[Entry] | None = plan.get("order")
+        self._has_rounds = False
         self._places = None if order is None else self._numbered(order)
 
     @property
@@ -47,8 +48,11 @@ class Queue:
     def place(self, key: SlotKey) -> int | None:
         """Number of a slot's place, from 0; None: it has none in the plan's order.
 
-        All tiers and subtests of a task share a place.
+        All tiers and subtests of a task share a place. In an order of several rounds, a trial whose round is
+        named by its shard has none.
         """
+        if key.shard and self._has_rounds:
+            return None
         places = self._places or {}
         return places.get((key.task_id, key.attempt), places.get(key.task_id))
 
@@ -72,6 +76,7 @@ class Queue:
                 entries.append((entry[0], entry[1]))
         if max(attempts.values(), default=0) == 1:  # each task once: its attempts share the place
             entries = [entry[0] if entry[0] in attempts else entry for entry in entries]
+        self._has_rounds = max(attempts.values(), default=0) > 1
         kept = (entry for entry in entries if self._is_planned(entry))
         return {entry: place for place, entry in enumerate(dict.fromkeys(kept))}
 

@@ -83,8 +83,10 @@ def conclusion(evidence: Evidence, planned: int | None, queue: Queue) -> Conclus
         for row in rows
         if row not in later
     ]
-    unknown = [None] * (grown - len(later))
-    return conclude(queue.run_id, plan, trials, [*(outcomes[row] for row in later), *unknown])
+    concluded = conclude(queue.run_id, plan, trials, [outcomes[row] for row in later])
+    if concluded.passes is None:
+        return concluded
+    return Conclusion(concluded.passes.with_unknown(grown - len(later)), None)
 
 
 def _later(lineup: Lineup, rows: list[int], queue: Queue) -> set[int]:

@@ -82,6 +82,14 @@ class Passes:
         perhaps = 0 if self.empty else later.count(None)
         return Passes(self.low + passed, self.high + passed + perhaps, self.planned + len(later))
 
+    def with_unknown(self, trials: int) -> Passes:
+        """The same for a plan with so many more trials, of which nothing is known.
+
+        >>> Passes(13, 76, 89).with_unknown(2)
+        Passes(low=13, high=78, planned=91)
+        """
+        return Passes(self.low, self.high + trials, self.planned + trials)
+
 
 def final(
     outcomes: Sequence[Outcome],

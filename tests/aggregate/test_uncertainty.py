@@ -281,3 +281,19 @@ def test_a_plan_of_any_size_takes_no_time() -> None:
     plan = a_plan(tasks=10**6, attempts=10**4, order_kind="shuffled", concurrency=2**31)
     found = of_agent(plan | {"agent_models": ["terminus:gpt-5"]}, a_trial(), a_start(position=2**31))
     assert (found["final"]["low"], found["final"]["high"]) == (1e-10, 1.0)
+
+
+def test_a_plan_that_grows_beyond_all_measure_takes_no_time() -> None:
+    first = a_plan(tasks=["t0"], attempts=1, agent_models=["terminus:gpt-5"], order=["t0"])
+    huge = {"attempts": 10**4, "tiers": [f"T{n}" for n in range(100)]}
+    grown = a_plan(revision=1, tasks=["t0", "t1"], subtests={f"T{n}": 1000 for n in range(100)}, **huge)
+    found = of_agent(first, grown, a_trial(task_id="t0", tier="T0", subtest="s"))
+    assert found["final"] is None or found["final"]["high"] > 0.99
+
+
+def test_a_round_that_is_named_by_the_shard_has_no_place() -> None:
+    """Harbor: all results are attempt 1, told apart by their shard."""
+    plan = a_plan(tasks=["t0", "t1"], attempts=2, agent_models=["terminus:gpt-5"])
+    order = {"order": ["t0", "t1", "t0", "t1"], "order_kind": "shuffled"}
+    found = of_agent(plan | order, *(a_trial(task_id="t0", shard=shard) for shard in ("a", "b")))
+    assert found["final_missing"] == "order_unknown_in_part"
