@@ -48,7 +48,7 @@ ODD: dict[str, dict[str, tuple[str, ...]]] = {
         "run_started": ("agent_models", "tiers", "subtests", "labels"),
     },
     "large plan": {
-        "run_started": ("tasks", "tasks", "attempts", "tiers", "subtests", "order", "concurrency"),
+        "run_started": ("tasks", "tasks", "attempts", "tiers", "subtests"),
         "trial_started": ("position", "position"),
     },
     "long names": {"trial_result": ("failure_mode", "failure_mode")},
