@@ -79,5 +79,5 @@ def drain(
         for worker in workers:
             worker.kill()
     deployment.forget()
-    share = max(used) / sum(used)
+    share = max(used) / sum(used) if any(used) else 1 / len(used)  # less than a tick of the clock
     return Drained(events, ended - began, sum(used), after[0] - before[0], after[1] - before[1], share)
