@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamer.aggregate.evidence import Evidence
 from streamer.aggregate.group import GroupState, Trials
-from streamer.aggregate.keys import RUN, GroupId, SlotKey
+from streamer.aggregate.keys import GroupId, SlotKey
 from streamer.aggregate.plan import Denominators
-from streamer.aggregate.roster import Roster
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.run_summary import delta, uplift
-from streamer.aggregate.slots import Slot
 from streamer.aggregate.summarise import group_body
 from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.canonical import json_number
@@ -32,10 +29,10 @@ def by_subtest(run: RunState) -> list[dict[str, Any]]:
     run.count()
     planned = run.denominators()
     groups = _groups(run)
-    return [_body(run, *groups[group_id], group_id, planned) for group_id in sorted(groups, key=_order)]
+    return [_body(run, groups[group_id], group_id, planned) for group_id in sorted(groups, key=_order)]
 
 
-def _groups(run: RunState) -> dict[SubtestId, tuple[GroupState, Evidence]]:
+def _groups(run: RunState) -> dict[SubtestId, GroupState]:
     trials: dict[SubtestId, list[tuple[SlotKey, Scored]]] = {}
     marks: dict[SubtestId, tuple[int, int]] = {}
     for key, slot in run.slots.items():
@@ -48,29 +45,20 @@ def _groups(run: RunState) -> dict[SubtestId, tuple[GroupState, Evidence]]:
                 trials.setdefault(group_id, []).append((key, scored))
                 superseded, conflicts = marks.get(group_id, (0, 0))
                 marks[group_id] = (superseded + slot.superseded, conflicts + slot.in_conflict)
-    return {group_id: _counted(run, found, *marks[group_id]) for group_id, found in trials.items()}
+    groups = {group_id: GroupState() for group_id in trials}
+    for group_id, state in groups.items():
+        state.count([Trials.of(trials[group_id])])
+        state.owners.update((key.agent, key.model, key.tier) for key, _ in trials[group_id])
+        state.superseded, state.conflicts = marks[group_id]
+    return groups
 
 
-def _counted(
-    run: RunState, trials: list[tuple[SlotKey, Scored]], superseded: int, conflicts: int
-) -> tuple[GroupState, Evidence]:
-    state, roster = GroupState(), Roster(run.scores.groups_of)
-    state.count([Trials.of(trials)])
-    state.owners.update((key.agent, key.model, key.tier) for key, _ in trials)
-    state.superseded, state.conflicts = superseded, conflicts
-    for key, scored in trials:
-        roster.enter(key, Slot(), scored)
-    return state, Evidence(state, roster.lineup(RUN), finished=run.plan.finished is not None)
-
-
-def _body(
-    run: RunState, group: GroupState, evidence: Evidence, group_id: SubtestId, planned: Denominators
-) -> dict[str, Any]:
+def _body(run: RunState, group: GroupState, group_id: SubtestId, planned: Denominators) -> dict[str, Any]:
     tier, subtest, agent, model = group_id
     baseline_tier = run.plan.baseline_tier
     baseline = run.groups.get(GroupId(baseline_tier, agent, model)) if tier != baseline_tier else None
     count = planned.subtest(pooled=agent is None)
-    return group_body(group, evidence, run.rules.profile, planned.of_group(count)) | {
+    return group_body(group, run.rules.profile, planned.of_group(count)) | {
         "type": "subtest_summary",
         "run_id": run.run_id,
         "semantics_version": SEMANTICS_VERSION,

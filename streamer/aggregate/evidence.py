@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cached_property
 
 import numpy as np
 
 from streamer.aggregate.group import GroupState
 from streamer.aggregate.roster import AWAITED, HELD, PASSED, RESOLVED, RETRYABLE, STARTED, Lineup
-from streamer.inference.ability import Clusters
+from streamer.inference.ability import Clusters, Interval, rate_interval
 from streamer.inference.bounds import Attempted
 
 
@@ -34,6 +35,7 @@ class Evidence:
         self.passed = lineup.count(HELD | PASSED, HELD | PASSED | self._open)
         self.in_flight = 0 if finished else lineup.count(STARTED, STARTED | HELD)
 
+    @cached_property
     def successes(self) -> list[tuple[int, int, int]]:
         """Attempts and successes of the tasks, as `PassAtK.counts` gives resolved ones."""
         states = self.lineup.states
@@ -54,11 +56,19 @@ class Evidence:
         tasks = [Attempted(n, c, planned - n, times) for n, c, times in counts]
         return None if any(task.missing < 0 for task in tasks) else tasks
 
+    @cached_property
+    def pass_rate(self) -> Clusters:
+        """The pass rate, by task."""
+        return Clusters.of_counts(self.successes)
+
+    @cached_property
+    def pass_rate_interval(self) -> Interval | None:
+        """The interval of the pass rate; None with fewer than two tasks (inference 6)."""
+        return rate_interval(self.pass_rate)
+
     def means(self, metric: str) -> Clusters:
         """A metric of the trials that have it, by task; nothing where a value is infinite."""
         held = self._group.distributions[metric]
-        if metric == "pass_rate":
-            return Clusters.of_counts(self.successes())
         if held.count != held.finite.count:
             return Clusters()
         if self._group.pass_at_k.tasks == self._group.trials:  # one attempt each

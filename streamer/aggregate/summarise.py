@@ -167,7 +167,8 @@ class Summaries:
         """What the summaries of agents and tiers have in common, and what may be concluded from them."""
         run, profile = self.run, self.run.rules.profile
         evidence = Evidence(group, run.scores.roster.lineup(group_id), finished=plan.finished)
-        body = group_body(group, evidence, profile, plan)
+        on_boards = group_id.tier is None
+        body = group_body(group, profile, plan, evidence if on_boards else None)
         body["in_flight"] = evidence.in_flight
         body["uncertainty"] = uncertainty_body(evidence, group, group_id, plan, run.queue, profile)
         return body
@@ -210,9 +211,13 @@ def _content(change: SummaryChange) -> tuple[str, int, int] | None:
 
 
 def group_body(
-    group: GroupState, evidence: Evidence, profile: GradingProfile, plan: GroupPlan
+    group: GroupState, profile: GradingProfile, plan: GroupPlan, evidence: Evidence | None = None
 ) -> dict[str, Any]:
-    """Everything that the summaries of all groups have in common, cut to the limits."""
+    """Everything that the summaries of all groups have in common, cut to the limits.
+
+    Args:
+        evidence: for the errors of means; None for groups that are on no board, whose errors are null.
+    """
     statistics = {
         metric: held.summary(profile.ddof) | mean_error(evidence, metric)
         for metric, held in group.distributions.items()

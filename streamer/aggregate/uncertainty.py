@@ -12,7 +12,7 @@ from streamer.aggregate.keys import GroupId
 from streamer.aggregate.plan import GroupPlan
 from streamer.aggregate.queue import Queue
 from streamer.aggregate.roster import MEANS, Lineup
-from streamer.inference.ability import Clusters, mean_interval, rate_interval, repeats
+from streamer.inference.ability import mean_interval, repeats
 from streamer.inference.bounds import Attempted, Reach, decided, median, pass_rate, reachable_pass_at_k
 from streamer.inference.conclusion import Conclusion, FinalMissing, TrialPlan, conclude, missing_in_plan
 from streamer.inference.finite_population import ALPHA
@@ -36,12 +36,11 @@ def uncertainty_body(
     profile: GradingProfile,
 ) -> dict[str, Any]:
     """The field `uncertainty` of a group's summary; a group that mixes agents has `ability` only."""
-    counts = evidence.successes()
     body: dict[str, Any] = dict.fromkeys(("reachable", "decided", "final", "final_missing", "repeat"))
-    body["ability"] = _ability(Clusters.of_counts(counts))
+    body["ability"] = _ability(evidence)
     if group_id.agent is None:
         return body
-    body["repeat"] = _repeat(counts)
+    body["repeat"] = _repeat(evidence.successes)
     planned = plan.declared
     if planned and group.trials <= planned:
         reach = pass_rate(evidence.passed, evidence.known - evidence.passed, planned)
@@ -97,27 +96,28 @@ def _later(lineup: Lineup, rows: list[int], queue: Queue) -> set[int]:
     return {row for row in rows if queue.is_later(keys[row])}
 
 
-def mean_error(evidence: Evidence, metric: str) -> dict[str, Any]:
+def mean_error(evidence: Evidence | None, metric: str) -> dict[str, Any]:
     """Error and interval of a metric's mean; None of fewer than two tasks, and of metrics without a board."""
     error, interval = None, None
-    if metric == "pass_rate" or metric in MEANS:
+    if evidence is not None and metric == "pass_rate":
+        error, interval = evidence.pass_rate.standard_error(), evidence.pass_rate_interval
+    elif evidence is not None and metric in MEANS:
         values = evidence.means(metric)
-        error = values.standard_error()
-        interval = rate_interval(values) if metric == "pass_rate" else mean_interval(values)
+        error, interval = values.standard_error(), mean_interval(values)
     low, high = interval or (None, None)
     return {"standard_error": json_number(error), "low": json_number(low), "high": json_number(high)}
 
 
-def _ability(counts: Clusters) -> dict[str, Any] | None:
-    interval = rate_interval(counts)
+def _ability(evidence: Evidence) -> dict[str, Any] | None:
+    interval = evidence.pass_rate_interval
     if interval is None:
         return None
     return {
-        "standard_error": counts.standard_error(),
+        "standard_error": evidence.pass_rate.standard_error(),
         **interval._asdict(),
         "level": LEVEL,
         "method": "wilson-clustered",
-        "tasks": counts.tasks,
+        "tasks": evidence.pass_rate.tasks,
     }
 
 

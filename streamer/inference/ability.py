@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from math import isfinite, lcm
 from operator import mul
 from typing import NamedTuple
@@ -29,7 +30,7 @@ class Interval(NamedTuple):
     high: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Clusters:
     """A number per trial, summed up by task: all that the clustered error needs to know.
 
@@ -114,6 +115,10 @@ class Clusters:
         >>> Clusters.of_counts([(1, 1, 1), (1, 0, 3)]).variance()
         Fraction(1, 16)
         """
+        return self._variance
+
+    @cached_property
+    def _variance(self) -> Fraction | None:
         if self.tasks < 2:
             return None
         mean = self._mean()
@@ -126,8 +131,11 @@ class Clusters:
         >>> Clusters.of_counts([(1, 1, 1), (1, 0, 3)]).standard_error()
         0.25
         """
-        variance = self.variance()
-        return None if variance is None else _root(variance)
+        return self._standard_error
+
+    @cached_property
+    def _standard_error(self) -> float | None:
+        return None if self._variance is None else _root(self._variance)
 
     def _mean(self) -> Fraction:
         return Fraction(self.total) / self.trials

@@ -89,8 +89,8 @@ class Statistics(Message):
     count: int = Field(ge=0, description="Values counted.")
     standard_error: Number | None = Field(
         default=None,
-        description="Of the mean, clustered by task, in the metric's unit; of metrics with a board. "
-        "Null: fewer than two tasks (inference 6).",
+        description="Of the mean, clustered by task, in the metric's unit; of metrics with a board, for an "
+        "agent:model over the run. Null: fewer than two tasks (inference 6).",
     )
     low: Number | None = Field(default=None, description="Lower end of the mean's interval, 95 %.")
     high: Number | None = Field(default=None, description="Upper end of the mean's interval, 95 %.")

@@ -33,7 +33,7 @@ def test_tasks_are_counted_by_attempts_and_passes() -> None:
         a_trial(task_id=task, attempt=attempt, resolved=attempt == 1) for task in "ab" for attempt in (1, 2)
     ]
     found = evidence(*events, a_trial(task_id="c"))
-    assert sorted(found.successes()) == [(1, 1, 1), (2, 1, 2)]
+    assert sorted(found.successes) == [(1, 1, 1), (2, 1, 2)]
     left = found.attempted(3)
     assert left is not None
     assert sorted(task.missing for task in left) == [1, 2]

@@ -258,6 +258,9 @@ def test_the_error_of_a_mean_is_clustered_by_task(attempts: int) -> None:
         exact = Clusters.of_sums([(len(task), sum(map(Fraction, task))) for task in values])
         assert (held["low"], held["high"]) == mean_interval(exact)
     assert statistics["input_tokens"]["standard_error"] is None
+    tier = summarised([event | {"tier": "T0"} for event in events])["tier run-1|T0|terminus:gpt-5"]
+    assert tier["statistics"]["cost_usd"]["standard_error"] is None  # tiers are on no board
+    assert tier["uncertainty"]["ability"]["tasks"] == 7
 
 
 def test_an_error_needs_two_tasks_and_only_the_trials_that_have_the_value() -> None:
