@@ -85,7 +85,8 @@ class Summaries:
         shape = [(group_id, len(group.subtests)) for group_id, group in groups.items()]
         if shape != self._shape:
             self._shape = shape
-            due.update(g for g in groups if (planned.group(g), planned.declared(g)) != self._planned.get(g))
+            everyone = run.every_group()
+            due.update(g for g in everyone if (planned.group(g), planned.declared(g)) != self._planned.get(g))
         if run.queue.places is None and run.scores.roster.positions_changed != self._positions:
             due.update(g for g in run.every_group() if g.agent is not None)  # they share one queue
         self._positions = run.scores.roster.positions_changed

@@ -129,3 +129,15 @@ def test_a_page_of_the_version_before_is_read_and_has_no_starts() -> None:
 def test_a_plan_between_start_and_result_changes_nothing_about_them() -> None:
     events = [a_start(), a_plan(baselines=["terminus"], tasks=["task-1"]), a_trial()]
     assert in_flight(*events) == in_flight(*reversed(events))
+
+
+def test_a_group_that_has_only_starts_follows_the_denominators_of_the_run() -> None:
+    pipeline = Pipeline()
+    events = [a_plan(tasks=2, attempts=1), a_start(agent="nop", model="m"), a_trial(tier="T0", subtest="a")]
+    events.append(a_trial(tier="T1", subtest="a"))
+    published: dict[str, str] = {}
+    for record in records(events):
+        pipeline.fold([record])
+        taken = pipeline.run("run-1").take_changes().summaries
+        published.update({f"{change.kind} {change.key}": change.digest for change in taken})
+    assert published == digests(pipeline)
