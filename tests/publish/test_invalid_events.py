@@ -1,4 +1,4 @@
-"""An invalid event is refused at the call or told of, is put aside, and keeps nothing back."""
+"""An invalid event is refused at the call or reported later, is put aside, and keeps nothing back."""
 
 from __future__ import annotations
 
