@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
+from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
@@ -21,6 +22,19 @@ from streamer.inference.finite_population import ALPHA
 
 Direction = tuple[str, str]
 """Two agents: the first is worse than the second."""
+
+
+class ComparisonMissing(StrEnum):
+    """Why agents are not compared, or not ranked."""
+
+    NO_PLAN = "no_plan"
+    """The run did not say how many trials it plans, and it has not ended with all of them in."""
+    PLAN_EXCEEDED = "plan_exceeded"
+    """There are more trials than planned, and the run has not ended with all of them in."""
+    TOO_MANY_AGENTS = "too_many_agents"
+    """More than 60 agents."""
+    TOO_MANY_TRIALS = "too_many_trials"
+    """More trials than are compared once a second, or more tasks than are ranked."""
 
 
 class Place(NamedTuple):
