@@ -105,6 +105,13 @@ def test_a_trial_tells_agent_model_times_tokens_cost_and_length(recorded: Path) 
         "trial_name": result["trial_name"],
         "resolved": True,
         "failure_mode": "unset",
+        "metrics": {"reward": 1.0},
+        "labels": {"dataset": "tasks"},
+        "artifacts": [
+            artifact(file.parent, "trial.log", "text/plain"),
+            artifact(file.parent, "agent/trajectory.json", "application/json"),
+            artifact(file.parent, "verifier/reward.txt", "text/plain"),
+        ],
         "input_tokens": 600,
         "cache_read_tokens": 400,
         "output_tokens": 50,
@@ -113,6 +120,61 @@ def test_a_trial_tells_agent_model_times_tokens_cost_and_length(recorded: Path) 
         "started_at": result["started_at"],
         "finished_at": result["finished_at"],
     }
+
+
+def artifact(trial: Path, name: str, media_type: str) -> dict[str, str]:
+    return {"name": name, "path": f"{trial.name}/{name}", "media_type": media_type}
+
+
+@pytest.mark.parametrize(
+    ("task", "metrics"),
+    [
+        ("easy", {"reward": 1.0}),
+        ("half", {"reward": 0.5}),
+        ("named", {"reward": 1.0}),
+        ("both", {"reward": 1.0, "reward/style": 0.5}),
+        ("many", {"reward/correctness": 1.0, "reward/style": 0.25}),
+        ("crash", None),
+        ("unrewarded", None),
+    ],
+)
+def test_every_reward_is_a_metric(recorded: Path, task: str, metrics: Event | None) -> None:
+    """The numbers are those of `REWARDS` in record.py, which harbor read from the verifier's files."""
+    events, _ = converted(recorded / "kinds")
+    assert trial_of(events, task).get("metrics") == metrics
+    assert plan_of(events)["metrics"] == {"reward": {"direction": "higher"}}
+
+
+def test_the_rewards_are_those_that_harbor_counted(recorded: Path) -> None:
+    for job in ("kinds", "coins"):
+        evals = json.loads((recorded / job / "result.json").read_text())["stats"]["evals"]
+        counted = [
+            (trial, float(value), name)
+            for stats in evals.values()
+            for name, values in stats["reward_stats"].items()
+            for value, trials in values.items()
+            for trial in trials
+        ]
+        found = [
+            (event["shard"], value, name)
+            for event in trials_of(converted(recorded / job)[0])
+            for name, value in event.get("metrics", {}).items()
+        ]
+        assert len(counted) == len(found) > 0
+        assert sorted(c[:2] for c in counted) == sorted(f[:2] for f in found)
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        ("exits", "NonZeroAgentExitCodeError: exit code 3"),
+        ("crash", "RuntimeError: boom"),
+        ("unbuilt", "RuntimeError: no such image"),
+        ("hard", None),
+    ],
+)
+def test_the_message_is_the_exceptions(recorded: Path, task: str, message: str | None) -> None:
+    assert trial_of(converted(recorded / "kinds")[0], task).get("message") == message
 
 
 def test_steps_of_a_task_are_summed(recorded: Path) -> None:
