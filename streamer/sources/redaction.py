@@ -30,7 +30,7 @@ SECRET = "[secret]"  # noqa: S105  (what is written in place of one)
 PRIVATE_KEY = "[private key]"
 
 READ_CHARACTERS = 16 * MAX_MESSAGE_CHARACTERS
-"""Of a longer message only so much is looked at; the rest is left out in any case."""
+"""The part of a longer message that is looked at; the rest is left out in any case."""
 
 VENDOR_KEYS = (
     r"sk-[A-Za-z0-9_-]{16,}",  # OpenAI, Anthropic, OpenRouter, DeepSeek, Langfuse
