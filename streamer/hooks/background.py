@@ -75,4 +75,4 @@ class Background:
 
 
 def _is_logged(_: InvalidEvent) -> None:
-    """The publisher logs it; a harness that is told nothing more goes on."""
+    """The publisher logs it, and the harness goes on."""

@@ -9,8 +9,8 @@ awaits hooks unguarded, so an exception here would fail the trial: each call is 
 - The end of the job: the whole job is read, and what differs from what was published is published. So a job
   that was resumed is complete, and what was published at last is what `convert` of the directory gives.
 
-A retry deletes the trial's directory as soon as the hooks have returned. Then nothing is published of the
-failed attempt, as `convert` would find nothing.
+A retry deletes the trial's directory as soon as the hooks have returned. The failed attempt is published if
+it could still be read by then; the result of the retry supersedes it.
 """
 
 from __future__ import annotations
