@@ -62,9 +62,7 @@ def newer_python(minor: int) -> str:
     for found in (sys.executable, *filter(None, map(shutil.which, names)), *kept):
         if (version := version_of(found)) and int(version.partition(".")[2]) >= minor:
             return found
-    pytest.skip(
-        f"SKIPPED LOUDLY: no Python 3.{minor} or newer on PATH or in {pyenv}, which the peer needs"
-    )
+    pytest.skip(f"SKIPPED LOUDLY: no Python 3.{minor} or newer on PATH or in {pyenv}, which the peer needs")
 
 
 def version_of(python: str) -> str | None:
