@@ -73,10 +73,7 @@ def decoded(record: LogRecord, folded: Folded) -> AnyEvent | PlainTrial | None:
     """The event that a record holds; None, and a rejection is noted, where it holds none."""
     if record.timestamp > _LATEST_TIMESTAMP:
         folded.missing_times += 1
-    try:
-        event = plain_trial(record.value) or _checked(decode(record.value))
-    except Exception as error:
-        event = unreadable(error)
+    event = event_in(record.value)
     if isinstance(event, PlainTrial):
         return event
     if isinstance(event, Reason):
@@ -85,6 +82,18 @@ def decoded(record: LogRecord, folded: Folded) -> AnyEvent | PlainTrial | None:
     folded.unknown_fields += len(event.__pydantic_extra__ or ())
     folded.missing_times += missing_times(event, record.value or b"")
     return event
+
+
+def event_in(value: bytes | None) -> AnyEvent | PlainTrial | Reason:
+    """The event that the bytes of a record hold, or why the worker rejects it; never raises.
+
+    >>> event_in(b'{"type": "run_started", "run_id": "r", "grading_profile": "x"}').code
+    'unknown_grading_profile'
+    """
+    try:
+        return plain_trial(value) or _checked(decode(value))
+    except Exception as error:
+        return unreadable(error)
 
 
 def _checked(event: AnyEvent | Reason) -> AnyEvent | Reason:

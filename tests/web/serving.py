@@ -74,14 +74,19 @@ class Serving:
         self._thread.join(DEADLINE_SECONDS)
         assert not self._thread.is_alive(), "the server did not end"
 
-    def get(self, path: str, *, method: str = "GET", **headers: str) -> Answer:
+    def post(self, body: bytes, kind: str = "application/x-ndjson", **headers: str) -> Answer:
+        """Publish events; headers as in `get`."""
+        given = {"content_type": kind, "content_length": str(len(body))} | headers
+        return self.get("/api/events", method="POST", body=body, **given)
+
+    def get(self, path: str, *, method: str = "GET", body: bytes = b"", **headers: str) -> Answer:
         """Ask; `host="x"` and the like become headers, underscores hyphens."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_SECONDS)
         try:
             connection.putrequest(method, path, skip_host="host" in headers, skip_accept_encoding=True)
             for name, value in headers.items():
                 connection.putheader(name.replace("_", "-"), value)
-            connection.endheaders()
+            connection.endheaders(body)
             return Answer(connection.getresponse())
         finally:
             connection.close()
