@@ -63,24 +63,27 @@ class EventIntake:
 
     Args:
         settings: where the broker is.
+
+    Attributes:
+        held_bytes: size of the bodies that are read or wait for the broker.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._held_bytes = 0
+        self.held_bytes = 0
         self._one_at_a_time = asyncio.Lock()
         self._connecting: asyncio.Task[BrokerConnection] | None = None
 
     @contextmanager
     def room_for(self, size: int) -> Iterator[None]:
         """Room for a body of so many bytes, until its request is answered; TooBusy if there is none."""
-        if self._held_bytes + size > MAX_HELD_BYTES:
+        if self.held_bytes + size > MAX_HELD_BYTES:
             raise TooBusy
-        self._held_bytes += size
+        self.held_bytes += size
         try:
             yield
         finally:
-            self._held_bytes -= size
+            self.held_bytes -= size
 
     async def read(self, kind: BodyKind, body: bytes) -> EventsRead:
         """`read_events` in a thread, one body after the other, so that viewers are served meanwhile."""
