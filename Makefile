@@ -16,13 +16,14 @@ SERVER_JOBS ?= 2
 EXAMPLES ?= quick
 PYTEST = $(BIN)/pytest --dist worksteal --hypothesis-profile $(EXAMPLES)
 
-.PHONY: help install demo test test-stack test-kafka test-all faults fuzz fuzz-live lint ci bench bench-peers bench-micro bench-profile schema screenshots constraints dist clean
+.PHONY: help install demo test test-stack test-kafka test-peers test-all faults fuzz fuzz-live lint ci bench bench-peers bench-micro bench-profile schema screenshots constraints dist clean
 
 help:
 	@echo 'make demo              follow a simulated benchmark and watch the boards; DATA=dir for real results'
 	@echo 'make test              lint, every test that needs no server, and one run of the whole stack'
 	@echo 'make test-stack        the tests with a broker, Redis, workers or a browser'
 	@echo 'make test-kafka        the tests on a real Apache Kafka (Java and Maven, or KAFKA_BOOTSTRAP)'
+	@echo 'make test-peers        the tests with other harnesses from PyPI, each in an environment of its own'
 	@echo 'make test-all          the demo and all of these, with a time limit for each and a table'
 	@echo 'make fuzz              a million broken inputs for everything that reads some (docs/fuzzing.md)'
 	@echo 'make fuzz-live         30 minutes of events at the limits and beyond, published to real workers (Java)'
@@ -68,6 +69,9 @@ test-stack: $(STAMP)
 
 test-kafka: $(STAMP)
 	$(PYTEST) -m kafka -n $(SERVER_JOBS)
+
+test-peers: $(STAMP)
+	$(PYTEST) -m peer -n $(SERVER_JOBS)
 
 test-all: $(STAMP)
 	.ci/test-all

@@ -46,6 +46,10 @@ class TrialFields(TypedDict, total=False):
     claimed: Mapping[str, Any] | None
     speedup_percentage: float | None
     benchmarks: Mapping[str, Any] | None
+    metrics: Mapping[str, float] | None
+    labels: Mapping[str, str] | None
+    message: str | None
+    artifacts: Sequence[Mapping[str, Any]] | None
 
 
 class StartFields(TypedDict, total=False):
@@ -85,6 +89,8 @@ class PlanFields(TypedDict, total=False):
     judged: bool | None
     infrastructure_failures: Sequence[str] | None
     grading_profile: str | None
+    metrics: Mapping[str, Mapping[str, Any]] | None
+    primary_metric: str | None
     project: str | None
     benchmark: str | None
     benchmark_version: str | None

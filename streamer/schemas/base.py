@@ -29,6 +29,7 @@ from streamer.schemas.limits import (
     MAX_CLAIMS,
     MAX_COUNT,
     MAX_ID_CHARACTERS,
+    MAX_METRIC_NAME_CHARACTERS,
     MAX_NAME_CHARACTERS,
     MAX_ORDINAL,
     MAX_REVISION,
@@ -63,6 +64,14 @@ Key = Annotated[
     Field(description=f"1 to {MAX_NAME_CHARACTERS} characters, no control characters."),
 ]
 """An id that is a key inside a summary, or a group of its own."""
+
+METRIC_NAME = r"^[A-Za-z0-9_./-]+$"
+MetricName = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=MAX_METRIC_NAME_CHARACTERS, pattern=METRIC_NAME),
+    Field(description=f"1 to {MAX_METRIC_NAME_CHARACTERS} letters, digits and _ . / - (R30)."),
+]
+"""The name of a metric that a harness or a plan names itself."""
 
 ShortText = Annotated[str, StringConstraints(max_length=MAX_NAME_CHARACTERS)]
 """Free text that is a key inside a summary."""

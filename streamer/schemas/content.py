@@ -6,8 +6,9 @@ from typing import Any
 
 import orjson
 
+from streamer.schemas.base import Message
 from streamer.schemas.canonical import canonical_json
-from streamer.schemas.events import EVENT_TYPES, Event
+from streamer.schemas.events import EVENT_TYPES, Event, RunStarted
 
 _TIMES = ("started_at", "finished_at")
 _DEFAULTS = {
@@ -33,8 +34,17 @@ def known_content(event: Event) -> dict[str, Any]:
             del content[name]
     for name in ("tests", "snapshot"):
         if name in content:
-            content[name] = {part: value for part, value in content[name] if value is not None}
+            content[name] = _stated(content[name])
+    if "artifacts" in content:
+        content["artifacts"] = [_stated(artifact) for artifact in content["artifacts"]]
+    if "metrics" in content and isinstance(event, RunStarted):
+        content["metrics"] = {name: _stated(plan) for name, plan in content["metrics"].items()}
     return content
+
+
+def _stated(part: Message) -> dict[str, Any]:
+    """The fields of a part of an event that are not null."""
+    return {name: value for name, value in part if value is not None}
 
 
 def event_content(event: Event) -> dict[str, Any]:

@@ -24,6 +24,14 @@ from streamer.schemas.base import (
     SignedAmount,
     Text,
 )
+from streamer.schemas.details import (
+    Artifacts,
+    FailureMessage,
+    Metrics,
+    PlannedMetrics,
+    PrimaryMetric,
+    TrialLabels,
+)
 from streamer.schemas.formulacode import SnapshotCounts, TestCounts
 from streamer.schemas.identity import UNKNOWN
 from streamer.schemas.limits import (
@@ -140,6 +148,14 @@ class TrialResult(Measurements, SlotEvent):
         description='Name to {"agent/nop": x, "oracle/nop": y} or {"agent_s", "nop_s", "oracle_s"}, seconds; '
         "invalid entries are allowed and counted (A1, A4); null: not measured (R21).",
     )
+    metrics: Metrics | None = Field(
+        default=None, description="Metrics by name, finite numbers; null: none (R30)."
+    )
+    labels: TrialLabels | None = Field(
+        default=None, description="Free labels of the trial, by which readers can break results down."
+    )
+    message: FailureMessage | None = Field(default=None, description="Why it failed, for people.")
+    artifacts: Artifacts | None = Field(default=None, description="Files that the trial left, and links.")
 
 
 class TrialStarted(SlotEvent):
@@ -225,6 +241,14 @@ class RunStarted(Event):
     )
     grading_profile: Key | None = Field(
         default=None, description="`specified` or `scylla-2026` (R12), optionally with @PASS:IMPL weights."
+    )
+    metrics: PlannedMetrics | None = Field(
+        default=None, description="Named metrics that get a board, and how to read them (R30)."
+    )
+    primary_metric: PrimaryMetric | None = Field(
+        default=None,
+        description="What boards are ordered by: one of their metrics, or `metrics/NAME` (R30); "
+        "null: pass_rate.",
     )
     project: Text | None = Field(default=None, description="Project the run belongs to.")
     benchmark: Key | None = Field(default=None, description="Benchmark; names the board across runs.")

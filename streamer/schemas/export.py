@@ -182,12 +182,18 @@ def _portable(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     portable = {key: _portable(value) for key, value in schema.items()}
-    if portable.get("pattern") == NO_CONTROL_CHARACTERS:
-        del portable["pattern"]
-        portable["not"] = {"pattern": _CONTROL_CHARACTERS}
-    if NO_CONTROL_CHARACTERS in portable.get("patternProperties", {}):
-        portable["additionalProperties"] = portable.pop("patternProperties")[NO_CONTROL_CHARACTERS]
-        portable.setdefault("propertyNames", {})["not"] = {"pattern": _CONTROL_CHARACTERS}
+    if isinstance(portable.get("pattern"), str):
+        portable |= _without_control_characters(portable.pop("pattern"))
+    if "patternProperties" in portable:
+        [(pattern, value)] = portable.pop("patternProperties").items()
+        portable["additionalProperties"] = value
+        portable["propertyNames"] = portable.get("propertyNames", {}) | _without_control_characters(pattern)
     if isinstance(portable.get("properties"), dict) and portable.get("type") == "object":
         portable.setdefault("additionalProperties", True)
     return portable
+
+
+def _without_control_characters(pattern: str) -> dict[str, Any]:
+    """A pattern of ours, none of which allows them."""
+    banned = {"not": {"pattern": _CONTROL_CHARACTERS}}
+    return banned if pattern == NO_CONTROL_CHARACTERS else {"pattern": pattern} | banned

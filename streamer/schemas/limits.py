@@ -58,6 +58,22 @@ MAX_LABELS = 100
 MAX_LABEL_VALUE_CHARACTERS = 512
 """Free labels of a run, all of which stand in its summary."""
 
+MAX_METRICS = 64
+MAX_METRIC_NAME_CHARACTERS = 64
+"""Named metrics of a trial, or of a plan (R30). A group keeps statistics of each."""
+
+MAX_TRIAL_LABELS = 16
+MAX_TRIAL_LABEL_KEY_CHARACTERS = 64
+MAX_TRIAL_LABEL_VALUE_CHARACTERS = 256
+"""Free labels of a trial. They stay with the event; no summary holds them."""
+
+MAX_MESSAGE_CHARACTERS = 4096
+"""Why a trial failed, for people. It stays with the event."""
+
+MAX_ARTIFACTS = 32
+MAX_LINK_CHARACTERS = 2048
+"""Files of a trial, each with the path or the link where it lies. They stay with the event."""
+
 MAX_BENCHMARKS_PER_TRIAL = 10_000
 """All of them are scored at once: some milliseconds."""
 

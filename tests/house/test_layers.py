@@ -29,6 +29,7 @@ STEPS = {
         ({"browser"}, [], "stack"),
         ({"stack"}, [], "stack"),
         ({"kafka", "slow"}, ["session_redis"], "kafka"),
+        ({"peer"}, ["embedded_broker"], "peer"),
     ],
 )
 def test_markers_and_fixtures_decide_the_layer(markers: set[str], fixtures: list[str], layer: str) -> None:
@@ -58,6 +59,7 @@ def test_a_target_of_make_runs_each_layer_and_all_of_them_are_steps_of_ci() -> N
         "quick": "test",
         "stack": "test-stack",
         "kafka": "test-kafka",
+        "peer": "test-peers",
     }
     assert {target for target, _ in targets} <= set(STEPS)
     assert "make test-all" in (ROOT / ".ci" / "run").read_text("utf-8")

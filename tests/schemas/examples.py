@@ -40,6 +40,13 @@ FULL_TRIAL: dict[str, Any] = SLOT | {
     "claimed": {"agent_advantage": 0.25, "levels": [1, None]},
     "speedup_percentage": 12.5,
     "benchmarks": {"a": {"agent/nop": 1.25, "oracle/nop": "NaN"}, "b": None},
+    "metrics": {"reward": 0.7, "judge/style": -1, "latency_p50": 1.5},
+    "labels": {"language": "python", "size": ""},
+    "message": "AssertionError: expected 3\ngot 4 \u001b[31m",
+    "artifacts": [
+        {"name": "agent log", "path": "t.1/agent-logs/agent.log", "media_type": "text/plain"},
+        {"name": "recording", "url": "https://example.org/t.cast"},
+    ],
     "a field of tomorrow": {"any": "thing"},
 }
 
@@ -69,6 +76,8 @@ FULL_PLAN: dict[str, Any] = {
     "benchmark_version": "1",
     "display_name": "Name",
     "labels": {"k": "v"},
+    "metrics": {"reward": {"direction": "higher", "unit": "1", "label": "Reward"}, "latency_p50": {}},
+    "primary_metric": "metrics/reward",
 }
 
 FULL_START: dict[str, Any] = SLOT | {
@@ -150,6 +159,23 @@ BAD_EVENTS: dict[str, dict[str, Any]] = {
     "a plan with an order of an unknown kind": FULL_PLAN | {"order_kind": "random"},
     "a plan with a difficulty beyond 1": FULL_PLAN | {"task_difficulty": {"t": 1.5}},
     "a start at a negative position": SLOT | {"type": "trial_started", "position": -1},
+    "a metric with a space in its name": SLOT | {"metrics": {"a b": 1}},
+    "a metric with a line feed in its name": SLOT | {"metrics": {"a\n": 1}},
+    "a metric without a name": SLOT | {"metrics": {"": 1}},
+    "a metric without a value": SLOT | {"metrics": {"a": None}},
+    "a truth value for a metric": SLOT | {"metrics": {"a": True}},
+    "65 metrics": SLOT | {"metrics": {f"m{n}": n for n in range(65)}},
+    "a number for a label of a trial": SLOT | {"labels": {"k": 1}},
+    "a label of a trial with a control character": SLOT | {"labels": {"k\x1b": "v"}},
+    "an artifact that lies nowhere": SLOT | {"artifacts": [{"name": "log"}]},
+    "an artifact in two places": SLOT
+    | {"artifacts": [{"name": "log", "path": "a", "url": "https://example.org"}]},
+    "an artifact above the run": SLOT | {"artifacts": [{"name": "log", "path": "a/../../b"}]},
+    "an artifact at an absolute path": SLOT | {"artifacts": [{"name": "log", "path": "/etc/passwd"}]},
+    "an artifact behind a backslash": SLOT | {"artifacts": [{"name": "log", "path": "..\\b"}]},
+    "an artifact that is a script": SLOT | {"artifacts": [{"name": "log", "url": "javascript:alert(1)"}]},
+    "a plan with a direction of its own": FULL_PLAN | {"metrics": {"a": {"direction": "up"}}},
+    "a plan with a nameless primary metric": FULL_PLAN | {"primary_metric": ""},
     "a plan with no attempts": FULL_PLAN | {"attempts": 0},
 }
 

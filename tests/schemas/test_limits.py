@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from streamer.schemas.decode import Reason, decode
+from streamer.schemas.details import NAMED
 from streamer.schemas.events import EVENT_TYPES, TrialResult
 from streamer.schemas.limits import (
     MAX_AGENT_MODEL_CHARACTERS,
     MAX_AGENT_MODELS,
+    MAX_ARTIFACTS,
     MAX_BASELINES,
     MAX_BENCHMARK_NAME_CHARACTERS,
     MAX_BENCHMARKS_PER_TRIAL,
@@ -23,6 +25,10 @@ from streamer.schemas.limits import (
     MAX_INFRASTRUCTURE_FAILURES,
     MAX_LABEL_VALUE_CHARACTERS,
     MAX_LABELS,
+    MAX_LINK_CHARACTERS,
+    MAX_MESSAGE_CHARACTERS,
+    MAX_METRIC_NAME_CHARACTERS,
+    MAX_METRICS,
     MAX_NAME_CHARACTERS,
     MAX_ORDINAL,
     MAX_PLANNED_ATTEMPTS,
@@ -31,6 +37,9 @@ from streamer.schemas.limits import (
     MAX_TASKS,
     MAX_TEXT_CHARACTERS,
     MAX_TIERS,
+    MAX_TRIAL_LABEL_KEY_CHARACTERS,
+    MAX_TRIAL_LABEL_VALUE_CHARACTERS,
+    MAX_TRIAL_LABELS,
 )
 from streamer.schemas.plain import plain_trial
 from tests.schemas.examples import FULL_PLAN, SLOT
@@ -48,12 +57,22 @@ def text(most: int) -> Pair:
     return "x" * most, "x" * (most + 1)
 
 
+def link(most: int) -> Pair:
+    at = "https://".ljust(most, "x")
+    return at, at + "x"
+
+
 def names(most: int) -> Pair:
     return [f"n{n}" for n in range(most)], [f"n{n}" for n in range(most + 1)]
 
 
 def entries(most: int, value: Any) -> Pair:
     return {f"n{n}": value for n in range(most)}, {f"n{n}": value for n in range(most + 1)}
+
+
+def places(**fields: tuple[str, str]) -> list[Pair]:
+    at = {"name": "n", "path": "p"}
+    return [([at | {name: least}], [at | {name: beyond}]) for name, (least, beyond) in fields.items()]
 
 
 def keyed(most: int, value: Any) -> Pair:
@@ -98,6 +117,23 @@ TRIAL_FIELDS: dict[str, list[Pair]] = SLOT_FIELDS | {
         keyed(MAX_BENCHMARK_NAME_CHARACTERS, {"agent/nop": 1.5}),
         ({"a": 2**63 - 1}, {"a": 2**63}),
     ],
+    "metrics": [
+        entries(MAX_METRICS, 1.5),
+        keyed(MAX_METRIC_NAME_CHARACTERS, 1.5),
+        ({"a": AMOUNT[0]}, {"a": AMOUNT[1]}),
+        ({"a": -AMOUNT[0]}, {"a": -AMOUNT[1]}),
+    ],
+    "labels": [
+        entries(MAX_TRIAL_LABELS, "v"),
+        keyed(MAX_TRIAL_LABEL_KEY_CHARACTERS, "v"),
+        ({"k": (of := text(MAX_TRIAL_LABEL_VALUE_CHARACTERS))[0]}, {"k": of[1]}),
+    ],
+    "message": [text(MAX_MESSAGE_CHARACTERS)],
+    "artifacts": [
+        ([{"name": "n", "path": "p"}] * MAX_ARTIFACTS, [{"name": "n", "path": "p"}] * (MAX_ARTIFACTS + 1)),
+        *places(name=NAME, path=TEXT, media_type=NAME),
+        ([{"name": "n", "url": (of := link(MAX_LINK_CHARACTERS))[0]}], [{"name": "n", "url": of[1]}]),
+    ],
 }
 PLAN_FIELDS: dict[str, list[Pair]] = {
     "run_id": [ID],
@@ -116,6 +152,13 @@ PLAN_FIELDS: dict[str, list[Pair]] = {
     "baselines": [names(MAX_BASELINES), ([NAME[0]], [NAME[1]])],
     "infrastructure_failures": [names(MAX_INFRASTRUCTURE_FAILURES), ([NAME[0]], [NAME[1]])],
     "grading_profile": [NAME],
+    "metrics": [
+        entries(MAX_METRICS, {}),
+        keyed(MAX_METRIC_NAME_CHARACTERS, {}),
+        ({"a": {"unit": NAME[0]}}, {"a": {"unit": NAME[1]}}),
+        ({"a": {"label": NAME[0]}}, {"a": {"label": NAME[1]}}),
+    ],
+    "primary_metric": [text(len(NAMED) + MAX_METRIC_NAME_CHARACTERS)],
     "project": [TEXT],
     "benchmark": [NAME],
     "benchmark_version": [TEXT],
@@ -174,6 +217,7 @@ def test_the_fast_reading_has_the_same_limits(at: dict[str, Any], beyond: dict[s
 
 def test_the_fast_reading_takes_ids_names_texts_and_counts_at_their_limits() -> None:
     unusual = {"agent_index", "tests", "snapshot", "claimed", "speedup_percentage", "benchmarks"}
+    unusual |= {"metrics", "labels", "artifacts"}
     beyond_usual_floats = {"score", "cost_usd", "duration_seconds"}
     for field in TRIAL_FIELDS.keys() - unusual - beyond_usual_floats:
         for at, _ in TRIAL_FIELDS[field]:

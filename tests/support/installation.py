@@ -30,7 +30,7 @@ def build_wheel(folder: Path) -> Path:
         if name.parts[0] == "streamer" or str(name) in ("pyproject.toml", "README.md", "LICENSE"):
             (folder / "source" / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, folder / "source" / name)
-    _pip("wheel", "--no-deps", "--wheel-dir", str(folder), str(folder / "source"))
+    run_pip("wheel", "--no-deps", "--wheel-dir", str(folder), str(folder / "source"))
     [wheel] = folder.glob("*.whl")
     return wheel
 
@@ -41,7 +41,7 @@ def install(folder: Path, wheel: Path, extra: str | None = None) -> Installation
     made = Installation(folder)
     wanted = f"{wheel}[{extra}]" if extra else str(wheel)
     pins = str(ROOT / "constraints.txt")
-    _pip("--python", str(made.program("python")), "install", "--constraint", pins, wanted)
+    run_pip("--python", str(made.program("python")), "install", "--constraint", pins, wanted)
     return made
 
 
@@ -92,10 +92,11 @@ def bare_environment(home: Path) -> dict[str, str]:
     return {"PATH": os.defpath, "HOME": str(home), "LANG": "C.UTF-8"}
 
 
-def _pip(*arguments: str) -> None:
+def run_pip(*arguments: str, seconds: float = INSTALL_SECONDS) -> None:
+    """Run pip to its end; it must end with 0."""
     # What lies on PYTHONPATH would count as installed.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        [*PIP, *arguments], env=environment, capture_output=True, text=True, timeout=INSTALL_SECONDS
+        [*PIP, *arguments], env=environment, capture_output=True, text=True, timeout=seconds
     )
     assert done.returncode == 0, f"pip {' '.join(arguments)}\n{done.stdout}{done.stderr}"

@@ -3,6 +3,7 @@
 - `quick`: no broker, no Redis, no worker, no browser. `make test`.
 - `stack`: the embedded broker, Redis, workers, a browser, or more than ten seconds. `make test-stack`.
 - `kafka`: a real Apache Kafka. `make test-kafka`.
+- `peer`: another project's package from PyPI, in an environment of its own. `make test-peers`.
 
 A fixture that lends a server puts its tests into their layer. A test that starts a server itself carries the
 marker of its layer. A test that starts a server which its layer lacks fails.
@@ -17,7 +18,7 @@ from contextlib import contextmanager
 
 import pytest
 
-LAYERS = ("quick", "stack", "kafka")
+LAYERS = ("quick", "stack", "kafka", "peer")
 """Markers, of which every test has one."""
 
 KAFKA = {"kafka_bootstrap", "own_kafka", "secured"}

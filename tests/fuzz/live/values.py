@@ -8,6 +8,8 @@ from enum import Enum
 from random import Random
 from typing import Any
 
+from streamer.schemas.base import NO_CONTROL_CHARACTERS
+
 Schema = Mapping[str, Any]
 
 
@@ -46,6 +48,18 @@ USUAL: Mapping[str, Sequence[Any]] = {
     "infrastructure_failures": (["test_timeout"], []),
     "benchmark": ("formulacode", "other benchmark"),
     "labels": ({"team": "x"}, {}),
+    "metrics": (
+        {"reward": 0.5},
+        {"reward": 1.0, "judge/style": -2.5},
+        {"reward": {"direction": "lower"}},
+        {},
+    ),
+    "primary_metric": ("pass_rate", "metrics/reward", "metrics/unheard-of"),
+    "artifacts": (
+        [{"name": "log", "path": "a/b.log"}],
+        [{"name": "log", "url": "https://example.org/x"}],
+        [],
+    ),
     "score": (0.0, 0.25, 0.5, 1.0, -1.0, 7.0),
 }
 """What some fields usually hold; of the others, something of their type."""
@@ -78,6 +92,7 @@ FAR_NUMBERS = (-1.0, -5e-324, float("inf"), float("-inf"), float("nan"), 10**400
 NEAR_NUMBERS = (0.0, -0.0, 5e-324, 2.2e-308, 1e-9, 0.1 + 0.2, 1e15 + 0.5, 2**53, 1e292, 1e308)
 
 ALPHABETS = ("x", "é", "€", "\U0001f600", '"', "\\", "|", "%2F", "/:", "\u2028", "\ufeff", "\u202e", " ")
+NAMES = ("x", "_", ".-", "A9")
 CONTROLS = ("\x00", "\x01", "\x1b[31m", "\n", "\x7f", "\x9b")
 SURROGATE = "\ud800"
 
@@ -135,6 +150,11 @@ class Values:
         rng = self._rng
         most, least = schema.get("maxLength", 1024), schema.get("minLength", 0)
         with_controls = "pattern" not in schema
+        is_name = schema.get("pattern", NO_CONTROL_CHARACTERS) != NO_CONTROL_CHARACTERS
+        if is_name and reach is not Reach.BEYOND:
+            start = "https://x/" if "http" in schema["pattern"] else ""
+            length = rng.randrange(9, 12) if reach is Reach.USUAL else rng.choice((most, most - 1))
+            return start + self.text(length - len(start), NAMES)
         if reach is Reach.USUAL:
             return f"{name} {rng.randrange(12)}"
         if reach is Reach.EDGE:
@@ -174,22 +194,26 @@ class Values:
         count = self._count(schema.get("maxItems", 100), reach)
         if reach is Reach.EDGE and count <= 20:
             return [self.of("item", schema["items"], Reach.EDGE) for _ in range(count)]
+        if "$ref" in schema["items"]:
+            return [self.of("item", schema["items"], Reach.USUAL) for _ in range(count)]
         return [f"item {number}" for number in range(count)]
 
     def _object(self, name: str, schema: Schema, reach: Reach) -> dict[str, Any]:
         if "properties" in schema:
             return self._section(schema, reach)
-        [values] = schema.get("patternProperties", {}).values() or [schema["additionalProperties"]]
-        count, names = self._count(schema.get("maxProperties", 100), reach), schema.get("propertyNames", {})
+        any_name = {NO_CONTROL_CHARACTERS: schema.get("additionalProperties")}
+        [(pattern, values)] = schema.get("patternProperties", any_name).items()
+        names = {"pattern": pattern, **schema.get("propertyNames", {})}
+        count = self._count(schema.get("maxProperties", 100), reach)
         keys = [self._name_of_entry(name, number, count, names, reach) for number in range(count)]
         return {key: self._entry(name, values, count, reach) for key in keys}
 
     def _name_of_entry(self, name: str, number: int, count: int, schema: Schema, reach: Reach) -> str:
         if reach is Reach.EDGE and count <= 100:
-            return str(self._string(name, {"pattern": "", **schema}, Reach.EDGE))
+            return str(self._string(name, schema, Reach.EDGE))
         if name == "claimed" and number < len(CLAIMS):
             return CLAIMS[number]
-        return f"{name} {number}"
+        return f"{name}_{number}"
 
     def _entry(self, name: str, schema: Schema, count: int, reach: Reach) -> Any:
         if name == "benchmarks":
@@ -214,11 +238,16 @@ class Values:
         return self._json("", {}, Reach.EDGE)
 
     def _section(self, schema: Schema, reach: Reach) -> dict[str, Any]:
-        """Counts of tests or snapshots: usual ones, but for one."""
+        """Counts of tests or snapshots, an artifact, a metric's plan: usual values, but for one."""
         properties, rng = schema["properties"], self._rng
-        chosen = [part for part in properties if part in schema["required"] or rng.random() < 0.6]
+        needed = {
+            *schema.get("required", ()),
+            *rng.choice(schema.get("oneOf", [{"required": []}]))["required"],
+        }
+        optional = properties.keys() - {part for one in schema.get("oneOf", ()) for part in one["required"]}
+        chosen = [part for part in properties if part in needed or (part in optional and rng.random() < 0.6)]
         section = {part: self.of(part, properties[part], Reach.USUAL) for part in chosen}
-        odd = rng.choice(list(properties))
+        odd = rng.choice(chosen or [*properties])
         return section if reach is Reach.USUAL else section | {odd: self.of(odd, properties[odd], reach)}
 
     def _json(self, name: str, schema: Schema, reach: Reach) -> Any:
