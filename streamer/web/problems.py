@@ -22,7 +22,7 @@ MEDIA_TYPE = "application/problem+json"
 
 
 RETRY_SECONDS = 2
-"""When a client should ask again that was told 429 or 503."""
+"""So long a client should wait before it sends the same request again."""
 
 
 class Refused(Exception):

@@ -59,8 +59,8 @@ class RequestChecks:
     Args:
         app: the application.
         token: a client must know it to get data; None: open to all.
-        publish_token: a client must know it to publish. None: without `token` those may publish who call this
-            server by a loopback name; else nobody may.
+        publish_token: a client must know it to publish. None: with a `token` no client may; else
+            those that call this server by a loopback name.
         host_names: further names that this server may be called by.
     """
 

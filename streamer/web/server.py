@@ -41,7 +41,7 @@ class TokenTooShort(ServeError):
 
 
 class SameToken(ServeError):
-    """One token for both uses: whoever looks could publish."""
+    """One token for both uses: every viewer could publish."""
 
     def __init__(self) -> None:
         super().__init__("--token and --publish-token are the same. Give two, so that viewers cannot publish")

@@ -115,9 +115,7 @@ def test_the_next_process_sends_what_the_last_one_left_half_lines_too(
     assert sorted(record.key or b"-" for record in found) == [b"-", b"run-1", b"run-1"]
 
 
-def test_it_waits_as_long_as_the_server_asks_for(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_it_waits_as_long_as_the_server_asks_for(settings: Settings, tmp_path: Path) -> None:
     with Serving(settings) as serving:  # and no broker
         events = an_object(f"http://127.0.0.1:{serving.port}", tmp_path / "spill.ndjson")
         events.publish(trial(0))
