@@ -95,7 +95,7 @@ def read_events(kind: BodyKind, body: bytes) -> EventsRead:
             raise BodyTooLarge(f"The body has more than {MAX_EVENTS:,} events", f"{MAX_EVENTS:,}")
         if len(value) > MAX_EVENT_BYTES:
             raise BodyTooLarge(f"Event {number:,} has {len(value):,} bytes", f"{MAX_EVENT_BYTES:,} bytes")
-        event = event_in(value)
+        event, _ = event_in(value)
         if isinstance(event, Reason):
             rejected += 1
             if rejected <= SHOWN_REJECTIONS:
