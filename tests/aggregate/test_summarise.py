@@ -36,7 +36,7 @@ def test_a_plan_that_comes_and_goes_between_two_new_subtests_leaves_nothing_stal
     published.step(a_plan(tasks=2, attempts=1, revision=1), *both)
     published.step(a_plan(tasks=1, attempts=1, revision=2))
     published.step(a_trial(tier="T0", subtest="s2", agent="a"))
-    assert published.newest["run-1|b:gpt-5"]["runs_planned"] == 2
+    assert published.newest["agent_model", "run-1|b:gpt-5"]["runs_planned"] == 2
 
 
 def test_a_subtest_that_goes_where_another_comes_leaves_nothing_stale() -> None:
@@ -49,7 +49,7 @@ def test_a_subtest_that_goes_where_another_comes_leaves_nothing_stale() -> None:
         a_trial(tier="T1", subtest="s1"),
     )
     published.step(a_retraction(tier="T0", subtest="s2"), a_trial(tier="T1", subtest="s2"))
-    assert published.newest[KIND, "run-1|T0|b:gpt-5"]["runs_planned"] == 2
+    assert published.newest["tier", "run-1|T0|b:gpt-5"]["runs_planned"] == 2
 
 
 TIERS, SUBTESTS, AGENTS = (
