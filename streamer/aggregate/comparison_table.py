@@ -20,8 +20,8 @@ from streamer.inference.conclusion import FinalMissing
 from streamer.inference.finite_population import prefixes
 from streamer.inference.ranks import ComparisonMissing, Place, least_losses, least_losses_at_end, places
 
-MOST_CELLS = 100_000
-"""Agents times trials that are compared: at most 3 MB in Redis, written at most once a second."""
+MOST_CELLS = 50_000
+"""Agents times trials that are compared: at most some MB in Redis, written at most once a second."""
 
 MOST_RANKED_TASKS = 10_000
 """Tasks of the largest plan whose agents are ranked."""

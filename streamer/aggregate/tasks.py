@@ -20,10 +20,13 @@ from streamer.aggregate.run_state import RunState
 from streamer.inference.order import with_gaps
 from streamer.inference.shuffle import digest
 from streamer.schemas.canonical import canonical_json
-from streamer.schemas.identity import encode_id
+from streamer.schemas.comparison import task_key
 
 Task = tuple[str | None, str | None, str]
 """Tier, subtest and task id."""
+
+_NOTHING_COUNTED = GroupState()
+"""Outcomes are read from rows alone."""
 
 
 class Pairing(NamedTuple):
@@ -128,16 +131,17 @@ class TaskTable:
         present = self._summed(self._present).T.tolist()
         for task, numbers, seen in zip(self.tasks, columns, present, strict=True):
             held = {label: one for label, one, any_ in zip(labels, numbers, seen, strict=True) if any_}
-            found[task_key(task)] = canonical_json(held).decode()
+            found[task_key(*task)] = canonical_json(held).decode()
         return found
 
     def _row(self, group: GroupId) -> list[tuple[int, bool | None]]:
         """Column and outcome of each trial of an agent of which anything is known."""
         lineup = self._run.scores.roster.lineup(group)
         finished = self._run.plan.finished is not None
-        outcomes = Evidence(GroupState(), lineup, finished=finished).outcomes()
+        outcomes = Evidence(_NOTHING_COUNTED, lineup, finished=finished).outcomes()
         rows = np.flatnonzero(lineup.states).tolist()
-        keys, positions = lineup.keys(), lineup.positions()
+        keys = lineup.keys()
+        positions = lineup.positions() if self._run.queue.places is None else {}
         pairings = _pairings([keys[row] for row in rows])
         columns = [self._columns.setdefault(pairing, len(self._columns)) for pairing in pairings]
         self._sharded.update(one for one, row in zip(pairings, rows, strict=True) if keys[row].shard)
@@ -168,18 +172,6 @@ class TaskTable:
         """A slot of the pair, for the queue, which asks for the task, the attempt and any shard."""
         shard = "any" if pairing in self._sharded else ""
         return SlotKey(shard, pairing.task_id, pairing.attempt, "", "", pairing.tier, pairing.subtest)
-
-
-def task_key(task: Task) -> str:
-    """The field of a task in Redis: TASK, or TIER|SUBTEST|TASK where there is a tier; percent-encoded.
-
-    >>> task_key((None, None, "a/b")), task_key(("T0", None, "a"))
-    ('a%2Fb', 'T0||a')
-    """
-    tier, subtest, task_id = task
-    if tier is None and subtest is None:
-        return encode_id(task_id)
-    return "|".join(map(encode_id, (tier or "", subtest or "", task_id)))
 
 
 def _pairings(keys: Sequence[SlotKey]) -> list[Pairing]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from streamer.schemas.base import Message
+from streamer.schemas.identity import encode_id
 from streamer.schemas.summary_fields import Agent, AgentModel, Model, Published, kind
 from streamer.schemas.uncertainty import FinalMissing, Level, OrderKind
 
@@ -70,5 +71,19 @@ class RunComparison(Published):
     rank_missing: ComparisonMissing | None = Field(description="Why no agent is ranked; null: they are.")
 
 
-TaskOutcomes = dict[str, tuple[int, int, int]]
+Trials = Annotated[int, Field(ge=0)]
+TaskOutcomes = dict[str, tuple[Trials, Trials, Trials]]
 """Of one task: agent:model to its trials with a final value, those that passed, and those still unknown."""
+
+TASK_OUTCOMES: TypeAdapter[TaskOutcomes] = TypeAdapter(TaskOutcomes)
+
+
+def task_key(tier: str | None, subtest: str | None, task_id: str) -> str:
+    """How a task is named: TASK, or TIER|SUBTEST|TASK where there is a tier; percent-encoded.
+
+    >>> task_key(None, None, "a/b"), task_key("T0", None, "a")
+    ('a%2Fb', 'T0||a')
+    """
+    if tier is None and subtest is None:
+        return encode_id(task_id)
+    return "|".join(map(encode_id, (tier or "", subtest or "", task_id)))

@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
+import pytest
 import redis
 
+from streamer.client.async_reader import AsyncStateReader
+from streamer.client.reader import StateReader
+from streamer.client.results import UnknownRun, UnreadableSummary
 from streamer.redis.keys import Keys
+from streamer.settings import Settings
 from tests.redis.conftest import MakeSink
 from tests.redis.test_in_flight import Worker
 from tests.support.eventually import eventually
@@ -129,3 +134,24 @@ async def test_both_expire_with_the_run(make_sink: MakeSink, client: redis.Redis
         client.expire(key, 10)
     await worker.publish(result("a", "t2"))
     assert all(900 < client.ttl(key) <= 1000 for key in (COMPARISONS, TASKS))
+
+
+async def test_readers_get_both_from_one_moment_or_say_what_is_wrong(
+    make_sink: MakeSink, redis_server: RedisServer, client: redis.Redis
+) -> None:
+    with StateReader(Settings(redis=redis_server.url)) as reader:
+        with pytest.raises(UnknownRun):
+            reader.comparison(RUN)
+        worker = Worker(make_sink)
+        await worker.publish(result("a", "t|1"))
+        alone = reader.comparison(RUN)
+        assert (alone.comparison, alone.tasks) == (None, {"t%7C1": {"a:m": (1, 1, 0)}})
+        await worker.publish(started_plan(), result("b", "t|1"))
+        found = reader.comparison(RUN)
+        assert found.comparison is not None
+        assert found.comparison.pairs[0].wins == 1
+        async with AsyncStateReader(Settings(redis=redis_server.url)) as awaited:
+            assert await awaited.comparison(RUN) == found
+        client.hset(TASKS, "x", "garbage")
+        with pytest.raises(UnreadableSummary, match="tasks"):
+            reader.comparison(RUN)
