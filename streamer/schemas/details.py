@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import ConfigDict, Field, StringConstraints, model_validator
+from pydantic import ConfigDict, Field, JsonValue, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
 from streamer.schemas.base import (
@@ -74,7 +74,7 @@ RELATIVE_PATH = rf"^{_PART}(/{_PART})*$"
 
 WEB_LINK = r"^https?:/{2}[^\s\x00-\x1f\x7f-\x9f]+$"
 
-_IS_TEXT = {"type": "string"}
+_IS_TEXT: JsonValue = {"type": "string"}
 
 
 class Artifact(Message):
