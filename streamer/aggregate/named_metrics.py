@@ -33,7 +33,7 @@ def planned_metrics(plan: Plan) -> dict[str, MetricPlan]:
 
 
 def named_body(held: NamedMetrics, plan: Plan, ddof: int, evidence: Evidence | None) -> dict[str, Any]:
-    """Metric to its statistics and how to read them: the planned ones, then those of the most trials.
+    """Metric to its statistics and how to read them: the planned ones, then by number of trials.
 
     Args:
         evidence: for the errors of means; None for groups that are on no board, whose errors are null.

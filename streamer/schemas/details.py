@@ -29,7 +29,7 @@ from streamer.schemas.limits import (
 )
 
 NAMED = "metrics/"
-"""How a named metric is told from a built-in one where both can stand: `metrics/reward`."""
+"""Where built-in metrics can stand too, a named one begins like this: `metrics/reward`."""
 
 Metrics = Annotated[dict[MetricName, SignedAmount], Field(max_length=MAX_METRICS)]
 """Metric to its value."""

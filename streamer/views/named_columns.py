@@ -45,7 +45,7 @@ def named(metric: str, says: Any) -> Column:
 def with_named(board: Board, groups: Iterable[Any]) -> Board:
     """The board with columns of the groups' named metrics, behind the pass rate.
 
-    These are the planned ones, then those of the most trials, :data:`MOST_NAMED_COLUMNS` in all.
+    Planned ones come first, then those with more trials, :data:`MOST_NAMED_COLUMNS` in all.
     """
     says: dict[str, Any] = {}
     counts: Counter[str] = Counter()
