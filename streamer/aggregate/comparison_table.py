@@ -111,7 +111,7 @@ class ComparisonTable:
         return places(labels, shown), None
 
     def _of_tasks(self, tasks: int) -> PairCounts:
-        """The counts with a task as unit; a task's place is that of its first pair."""
+        """The counts with a task as unit; a task stands where its first pair does."""
         task_of = {pairing: task for task, pairing in ((p.task, p) for p in self.trials.pairings)}
         numbers = {task: number for number, task in enumerate(self.trials.tasks)}
         columns = [numbers[task_of[pairing]] for pairing in self.trials.pairings]

@@ -63,7 +63,7 @@ class TaskTable:
     Args:
         run: the run.
         agents: agent:models of it.
-        attempts: planned attempts at each task; None: not planned, so trials that nobody has seen are none.
+        attempts: planned attempts at each task; None: not planned, so only trials that were seen count.
 
     Attributes:
         pairings: columns of the pairs.

@@ -44,8 +44,8 @@ class ComparedRun:
     Attributes:
         run: the run itself.
         comparison: every two agents, and their ranks; None: fewer than two agents.
-        tasks: task, as :func:`~streamer.schemas.comparison.task_key` writes it, to what is known of each
-            agent:model.
+        tasks: task, as :func:`~streamer.schemas.comparison.task_key` writes it, to the trials of each
+            agent:model: known, passed, unknown.
     """
 
     run: RunSummary

@@ -85,7 +85,7 @@ def _other_version(stored: Mapping[str, Any]) -> str | None:
 def hash_differences(suffix: str, log: Mapping[str, str], found: Mapping[bytes, bytes]) -> list[Mismatch]:
     """A hash of a run in Redis against the log: one difference, or [] if they agree.
 
-    Its `fields` are those of the hash that differ, the first ones.
+    Its `fields` are the first fields of the hash that differ.
     """
     stored = {_readable(key): _readable(value) for key, value in found.items()}
     if log == stored:

@@ -136,7 +136,7 @@ def entries_of(update: RunUpdate, *, news: bool) -> list[KeyState]:
 
 
 def _hash(suffix: str, change: InFlightChange | TasksChange, fields: Mapping[str, str]) -> KeyState:
-    """Of no fields: a tombstone."""
+    """The Redis side of a hash; without fields a tombstone."""
     return KeyState(
         run_id=change.run_id,
         suffix=suffix,

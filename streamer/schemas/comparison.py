@@ -32,7 +32,7 @@ class ComparedAgent(Message):
 
 
 class FinalDifference(Message):
-    """Passes of `a` less those of `b` in the end, whatever is still to come, with 95 % (inference 7)."""
+    """Passes of `a` minus passes of `b` in the end, with 95 %, however often you look (inference 7)."""
 
     low: int = Field(description="The lowest, in pairs; divide by `pairs` for a difference of pass rates.")
     high: int = Field(description="The highest, in pairs.")
@@ -73,7 +73,7 @@ class RunComparison(Published):
 
 Trials = Annotated[int, Field(ge=0)]
 TaskOutcomes = dict[str, tuple[Trials, Trials, Trials]]
-"""Of one task: agent:model to its trials with a final value, those that passed, and those still unknown."""
+"""The trials at one task: agent:model to how many are known, how many passed, how many are unknown."""
 
 TASK_OUTCOMES: TypeAdapter[TaskOutcomes] = TypeAdapter(TaskOutcomes)
 

@@ -133,7 +133,7 @@ def comparison_tables(found: ComparedRun) -> list[Table]:
 def task_pairs(
     tasks: Mapping[str, TaskOutcomes], other: Mapping[str, TaskOutcomes], a: str, b: str, planned: int | None
 ) -> list[TaskPair]:
-    """The common tasks of two agents; with a plan also those that nobody has begun.
+    """The common tasks of two agents; with a plan also the ones without any trial yet.
 
     Args:
         tasks, other: the tasks of each side's run; the same for two agents of one run.

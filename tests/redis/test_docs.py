@@ -45,6 +45,8 @@ def test_every_kind_of_key_is_described() -> None:
         ours.tiers("RUN"),
         ours.tier_agent_models("RUN", "TIER"),
         ours.in_flight("RUN"),
+        ours.comparisons("RUN"),
+        ours.tasks("RUN"),
         ours.history("RUN"),
         ours.versions("RUN"),
         ours.writer("RUN"),

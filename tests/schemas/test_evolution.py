@@ -8,7 +8,7 @@ the newest worker, and must give the same answer.
 - A formula or a ruling changed on purpose: raise SEMANTICS_VERSION. Summaries of older semantics are not
   compared any more, the meaning of each event still is. Record anew: python -m tests.schemas.recording NAME
 - A field or a type of event was added: likewise record anew, beside the old ones.
-- A type of message was added: older recordings lack it, and what they hold is compared. Record anew.
+- A type of message was added: older recordings lack it, and what they hold is compared. Record again.
 - A field of a summary was added: give it a default, since older messages lack it. What was recorded must keep
   its values; the digest changes, and nothing has to be recorded.
 """

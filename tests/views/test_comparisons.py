@@ -35,7 +35,7 @@ def the_pair(events: list[dict[str, Any]]) -> PairStanding:
 
 
 def trials(passed: dict[str, str]) -> list[dict[str, Any]]:
-    """Of each agent one trial for each letter: `+` passed, `-` did not, `.` is not in yet."""
+    """One trial of each agent for each letter: `+` passed, `-` did not, `.` is not in yet."""
     return [
         a_trial(task_id=task, agent=agent, model="m", resolved=letter == "+", score=None)
         for agent, letters in passed.items()
