@@ -10,7 +10,7 @@ from streamer.schemas.content import missing_times
 from streamer.schemas.decode import Reason, decode
 from streamer.schemas.events import AnyEvent, RunStarted
 from streamer.schemas.limits import LATEST_MICROSECONDS
-from streamer.schemas.plain import PlainTrial, plain_trial
+from streamer.schemas.plain import PlainEvent, plain_event
 from streamer.score import UnknownProfile, grading_profile
 
 
@@ -69,12 +69,12 @@ _LATEST_TIMESTAMP = LATEST_MICROSECONDS // 1000
 """Later ones are microseconds, say, and no time of an event."""
 
 
-def decoded(record: LogRecord, folded: Folded) -> AnyEvent | PlainTrial | None:
+def decoded(record: LogRecord, folded: Folded) -> AnyEvent | PlainEvent | None:
     """The event that a record holds; None, and a rejection is noted, where it holds none."""
     if record.timestamp > _LATEST_TIMESTAMP:
         folded.missing_times += 1
     try:
-        if (plain := plain_trial(record.value)) is not None:
+        if (plain := plain_event(record.value)) is not None:
             return plain
         event = _checked(decode(record.value))
         missing = 0 if isinstance(event, Reason) else missing_times(event, record.value or b"")

@@ -14,6 +14,8 @@ from streamer.inference.ability import Clusters, Interval, rate_interval
 from streamer.inference.bounds import Attempted
 from streamer.stats.exact_sum import ExactSum
 
+_BOTH = PASSED | RESOLVED
+
 
 class Evidence:
     """What the trials of one group say, read from its rows.
@@ -40,8 +42,7 @@ class Evidence:
     @cached_property
     def successes(self) -> list[tuple[int, int, int]]:
         """Attempts and successes of the tasks, as `PassAtK.counts` gives resolved ones."""
-        states = self.lineup.states
-        if not np.any((states & PASSED != 0) != (states & RESOLVED != 0)):
+        if all(state & _BOTH in (0, _BOTH) for state, _ in self.lineup.of_states):
             return self._group.pass_at_k.counts()
         return self._counts(HELD, PASSED)
 
@@ -74,7 +75,7 @@ class Evidence:
         if held.count != held.finite.count:
             return Clusters()
         if self._one_attempt_each:
-            return Clusters.of_single(held.finite.count, *held.finite.fractions())
+            return Clusters.of_single(held.finite.count, *held.finite.whole())
         values = self.lineup.values(metric)
         rows = np.flatnonzero(~np.isnan(values) & self.lineup.held)
         return Clusters.of_values(self.lineup.tasks[rows].tolist(), values[rows].tolist())
@@ -89,7 +90,7 @@ class Evidence:
         if not self._group.trials:
             return missing.speedups
         if not missing.tasks and self._one_attempt_each:
-            return Clusters.of_single(sums.count, *sums.fractions())
+            return Clusters.of_single(sums.count, *sums.whole())
         counted = [*self.lineup.speedups(), *((task, 1.0) for task in missing.tasks.elements())]
         return Clusters.of_values([task for task, _ in counted], [speedup for _, speedup in counted])
 

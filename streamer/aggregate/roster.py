@@ -8,7 +8,8 @@ some of these lists.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from math import nan
 from typing import Any
 
@@ -68,11 +69,22 @@ class Rows:
 
 
 class Lineup:
-    """The rows of one group; good until the roster changes."""
+    """The rows of one group; good until the roster changes.
 
-    def __init__(self, parts: list[Rows], others: list[Rows]) -> None:
-        self._parts, self._others = parts, others
+    Args:
+        parts: the rows of the group.
+        every: all rows of the run.
+    """
+
+    def __init__(self, parts: list[Rows], every: Iterable[Rows]) -> None:
+        self._parts, self._every = parts, every
         self.states: NDArray[np.uint8] = _joined([part.states for part in parts], np.uint8)
+
+    @cached_property
+    def of_states(self) -> list[tuple[int, int]]:
+        """Each state that a row has, and how many rows have it."""
+        counts: list[int] = np.bincount(self.states).tolist()
+        return [(state, rows) for state, rows in enumerate(counts) if rows]
 
     @property
     def held(self) -> NDArray[np.bool_]:
@@ -107,7 +119,8 @@ class Lineup:
 
     def others(self) -> set[int]:
         """Positions of the run's other trials in its one queue."""
-        return {position for part in self._others for position in part.positions.values()}
+        others = (part for part in self._every if part not in self._parts)
+        return {position for part in others for position in part.positions.values()}
 
     def in_flight(self) -> list[SlotKey]:
         """Slots that have a start and no result, by agent, in the order in which they were first seen."""
@@ -117,7 +130,7 @@ class Lineup:
 
     def count(self, bits: int, among: int) -> int:
         """How many rows have exactly these bits among those."""
-        return int(np.count_nonzero(self.states & among == bits))
+        return sum(rows for state, rows in self.of_states if state & among == bits)
 
 
 class Roster:
@@ -166,9 +179,8 @@ class Roster:
 
     def lineup(self, group: GroupId) -> Lineup:
         """The rows of a group; of the run itself: all."""
-        rows = list(self._rows.values())
-        ours = rows if group == RUN else self._groups.get(group, [])
-        return Lineup(ours, [part for part in rows if part not in ours])
+        every = self._rows.values()
+        return Lineup(list(every) if group == RUN else self._groups.get(group, []), every)
 
     def groups(self) -> Iterator[GroupId]:
         """Every group that has a row."""
