@@ -7,7 +7,7 @@ from typing import Any
 from streamer.aggregate.evidence import Evidence
 from streamer.aggregate.group import GroupState
 from streamer.aggregate.missing import MissingTrials
-from streamer.aggregate.uncertainty import NO_ERROR, error_body
+from streamer.aggregate.uncertainty import error_body
 
 
 def formulacode_body(
@@ -36,6 +36,6 @@ def formulacode_body(
         group.sums["trajectory_length"].mean(),
         nop=nop,
     )
-    error = error_body(evidence.speedups(sums.speedup, missing)) if evidence else NO_ERROR
+    error = error_body(evidence.speedups(sums.speedup, missing) if evidence else None)
     errors = {f"mean_speedup_{name}": value for name, value in error.items()}
     return body | errors | {"missing": missing.sums.trials}

@@ -63,12 +63,16 @@ class Rows:
 
     def measure(self, row: int, scored: Scored) -> None:
         """The numbers of a row whose trial has this score."""
+        for metric in MEANS:
+            value = getattr(scored, metric)
+            self.values[metric][row] = nan if value is None else value
+        if not scored.metrics and len(self.values) == len(MEANS):
+            return
         named = {NAMED + name: value for name, value in (scored.metrics or {}).items()}
         for metric in named.keys() - self.values.keys():
             self.values[metric] = array("d", [nan]) * len(self.keys)
-        for metric, column in self.values.items():
-            value = getattr(scored, metric) if metric in MEANS else named.get(metric)
-            column[row] = nan if value is None else value
+        for metric in self.values.keys() - MEANS:
+            self.values[metric][row] = named.get(metric, nan)
 
     def task_speedups(self) -> Iterator[tuple[str, float]]:
         """Task and speedup of each trial that has one; of a failure without sections it is 1.0 (R21)."""

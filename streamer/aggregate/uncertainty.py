@@ -110,9 +110,9 @@ def mean_error(evidence: Evidence | None, metric: str) -> dict[str, Any]:
     return error_body(evidence.means(metric))
 
 
-def error_body(values: Clusters) -> dict[str, Any]:
+def error_body(values: Clusters | None) -> dict[str, Any]:
     """Error and t interval of a mean: `standard_error`, `low`, `high`; None of fewer than two tasks."""
-    return _error_body(values, mean_interval(values))
+    return _error_body(values, mean_interval(values)) if values else NO_ERROR
 
 
 def _error_body(values: Clusters, interval: Interval | None) -> dict[str, Any]:
