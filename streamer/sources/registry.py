@@ -9,10 +9,11 @@ from streamer.sources.fc_eval import FcEval
 from streamer.sources.harbor import Harbor
 from streamer.sources.plugins import load, load_all, plugin_names
 from streamer.sources.scylla import Scylla
+from streamer.sources.swe_bench import SweBench
 from streamer.sources.terminal_bench import TerminalBench
 
-SOURCES: tuple[Source, ...] = (FcEval(), TerminalBench(), Scylla(), Harbor())
-"""In the order in which they are asked; the first that detects a run has it."""
+SOURCES: tuple[Source, ...] = (SweBench(), FcEval(), TerminalBench(), Scylla(), Harbor())
+"""In the order in which they are asked; the first that detects a run has it. The first ones read little."""
 
 TAKEN = frozenset({AUTO, *(source.name for source in SOURCES)})
 """Names that no other package can give its connector."""
