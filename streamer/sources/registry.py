@@ -12,8 +12,8 @@ from streamer.sources.scylla import Scylla
 from streamer.sources.swe_bench import SweBench
 from streamer.sources.terminal_bench import TerminalBench
 
-SOURCES: tuple[Source, ...] = (SweBench(), FcEval(), TerminalBench(), Scylla(), Harbor())
-"""In the order in which they are asked; the first that detects a run has it. The first ones read little."""
+SOURCES: tuple[Source, ...] = (FcEval(), TerminalBench(), Scylla(), Harbor(), SweBench())
+"""In the order in which they are asked; the first that detects a run has it."""
 
 TAKEN = frozenset({AUTO, *(source.name for source in SOURCES)})
 """Names that no other package can give its connector."""

@@ -4,7 +4,8 @@
 - Verdict: an instance is resolved or not, as its own report.json says, else as the report of the run says.
   An instance with an empty patch is not resolved (`empty_patch`). One that the harness could not grade has no
   verdict (`error`): it counts as not resolved, and apart. An instance without a prediction is no trial: it is
-  planned and missing. So the counts are those of `make_run_report`.
+  planned and missing. So the counts equal the counts of
+  `make_run_report`.
 - A likely fault of the environment has the failure mode `infra_failure`. The harness leaves it among the
   unresolved, and so do we (R19).
 - Metrics: `fail_to_pass` and `pass_to_pass` are the shares of these tests that passed.
@@ -221,7 +222,7 @@ def _end_of_log(log: Path) -> str | None:
 
 
 def _metrics(result: dict[str, Any]) -> dict[str, float] | None:
-    """Of both kinds of tests the share that passed; None without any."""
+    """Shares of tests that passed, of both kinds; None without any."""
     shares = {
         name: len(tests["success"]) / (len(tests["success"]) + len(tests["failure"]))
         for name, tests in _tests(result)

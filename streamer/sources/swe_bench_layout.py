@@ -40,7 +40,7 @@ class Place:
     Attributes:
         home: the directory that the harness was started in.
         run: the run's id.
-        model: only its results are asked for; None: those of all models.
+        model: only its results are asked for; None: results of all models.
     """
 
     home: Path

@@ -14,7 +14,6 @@ from streamer.sources.base import ConvertOptions
 from streamer.sources.convert import ConvertReport, convert_part
 from streamer.sources.discover import discover
 from streamer.sources.swe_bench import SweBench
-from streamer.sources.swe_bench_layout import place_of
 from tests.sources.builders import Event, converted, plan_of, trials_of, write_json
 from tests.sources.harbor import summaries
 from tests.sources.swe_bench import MODEL, OTHER, REPORT, unpack_runs
@@ -163,27 +162,3 @@ def test_a_broken_report_of_a_run_loses_no_instance_with_logs(home: Path, conten
     (home / REPORT).write_text(content)
     events, _ = converted(home)
     assert len(by_task(events)) == 7
-
-
-@pytest.mark.parametrize(
-    ("name", "logged", "model", "run"),
-    [
-        ("gpt-4.1.test.json", None, "gpt-4.1", "test"),
-        ("gpt-4.1.v1.2.json", "v1.2/gpt-4.1", "gpt-4.1", "v1.2"),
-        ("model.run.json", None, "model", "run"),
-    ],
-)
-def test_model_and_run_are_told_apart_by_the_logs_else_at_the_last_dot(
-    tmp_path: Path, name: str, logged: str | None, model: str, run: str
-) -> None:
-    file = write_json(tmp_path / name, {"total_instances": 0})
-    if logged:
-        (tmp_path / "logs" / "run_evaluation" / logged).mkdir(parents=True)
-    place = place_of(file)
-    assert (place.model, place.run) == (model, run)
-
-
-def test_other_files_with_dots_in_their_names_are_no_reports(tmp_path: Path) -> None:
-    write_json(tmp_path / "a.b.json", {"results": []})
-    (tmp_path / "c.d.json").mkdir()
-    assert converted(tmp_path)[0] == []

@@ -35,7 +35,7 @@ LOGS = {
     "django__django-1": a_log(FAIL_TO_PASS[1]),
     "django__django-2": a_log(*FAIL_TO_PASS),
     "django__django-3": a_log(PASS_TO_PASS[0]),
-    "sympy__sympy-1": f"{START_TEST_OUTPUT}\ncurl: (6) Could not resolve host: pypi.org\n",
+    "sympy__sympy-1": f"{START_TEST_OUTPUT}\ncurl: (6) Could not resolve host: mirror.example.org\n",
     "sympy__sympy-2": f"{START_TEST_OUTPUT}\nTimeout error: 1800 seconds exceeded.\n{TESTS_TIMEOUT}\n",
 }
 """Instance to what its tests printed."""
