@@ -271,8 +271,8 @@ def _repeat_variance(covered: Counts) -> Fraction:
 def _wilson(passed: int, failed: int, worth: tuple[int, int], quantile: float) -> Interval:
     """Wilson's interval of passed / (passed + failed), with a quantile q.
 
-    (2 n p + q^2 +- sqrt(q^2 (q^2 + 4 n p (1-p)))) / (2 (n + q^2)), over a common denominator. `worth` is n, as
-    numerator and denominator. The root is rounded to a float, and each end once more.
+    (2 n p + q^2 +- sqrt(q^2 (q^2 + 4 n p (1-p)))) / (2 (n + q^2)), over a common denominator. `worth` is n,
+    as numerator and denominator. The root is rounded to a float, and each end once more.
     """
     trials, (many, part) = passed + failed, worth
     top, bottom = quantile.as_integer_ratio()
