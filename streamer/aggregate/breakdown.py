@@ -1,4 +1,4 @@
-"""Parts of a run that nobody publishes: derived from its slots when somebody asks."""
+"""Parts of a run that are not published: derived from its slots when a reader asks."""
 
 from __future__ import annotations
 

@@ -29,6 +29,7 @@ from tests.web.serving import Serving
 
 DOCUMENT = openapi()
 LABELLED_RUN = "labelled"
+LABELLED = a_trial(run_id=LABELLED_RUN, labels={"a/b": "<i>"})
 START = datetime(2026, 1, 1, tzinfo=UTC)
 QUERIES = {
     "/api/runs/{run}/tiers": "?within=true",
@@ -46,7 +47,6 @@ async def simulated(logged: Settings) -> AsyncIterator[Feed]:
         lines = simulate(seed=3, start=START)
         for start in range(0, len(lines), 60):
             await feed.take(lines[start : start + 60])
-        await feed.take([a_trial(run_id=LABELLED_RUN, labels={"a/b": "<i>"})])
         yield feed
 
 
@@ -63,6 +63,7 @@ def schema_of(path: str) -> dict[str, Any]:
 
 
 async def test_every_answer_fits_its_schema(simulated: Feed, serving: Serving) -> None:
+    await simulated.take([LABELLED])
     trial = serving.get(f"/api/runs/{TIERED_RUN}/trials").json()["trials"][0]["id"]
     for operation in OPERATIONS:
         run = LABELLED_RUN if "{label}" in operation.path else TIERED_RUN
@@ -159,6 +160,7 @@ async def test_ids_may_hold_anything_that_an_id_may_hold(feed: Feed, serving: Se
 
 
 async def test_a_run_is_broken_down_by_a_label(simulated: Feed, serving: Serving) -> None:
+    await simulated.take([LABELLED])
     groups = serving.get(f"/api/runs/{LABELLED_RUN}/labels/a%2Fb").json()
     expected = by_label(simulated.pipeline.run(LABELLED_RUN).state, "a/b")
     assert groups == json.loads(canonical_json(expected))
