@@ -9,9 +9,10 @@ from streamer.sources.fc_eval import FcEval
 from streamer.sources.harbor import Harbor
 from streamer.sources.plugins import load, load_all, plugin_names
 from streamer.sources.scylla import Scylla
+from streamer.sources.swe_bench import SweBench
 from streamer.sources.terminal_bench import TerminalBench
 
-SOURCES: tuple[Source, ...] = (FcEval(), TerminalBench(), Scylla(), Harbor())
+SOURCES: tuple[Source, ...] = (FcEval(), TerminalBench(), Scylla(), Harbor(), SweBench())
 """In the order in which they are asked; the first that detects a run has it."""
 
 TAKEN = frozenset({AUTO, *(source.name for source in SOURCES)})
