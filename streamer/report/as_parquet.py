@@ -21,7 +21,7 @@ class ParquetMissing(Exception):
 
 
 def as_parquet(trials: Sequence[Mapping[str, Any]], planned: Mapping[str, Any] | None = None) -> bytes:
-    """One row per scored trial; each field carries its description and unit as metadata; see `columns_of`.
+    """One row per scored trial; each field carries its description and unit as metadata. See `columns_of`.
 
     Raises:
         ParquetMissing: pyarrow is not installed.

@@ -31,7 +31,7 @@ class TrialColumn:
         name: as in the model, so that there is no second name to learn.
         kind: one of text, integer (64 bits), number (double, may be infinite or NaN, R14), boolean, time
             (UTC).
-        unit: unit of the number; "" where there is none, or where nobody says it.
+        unit: unit of the number; "": it has none, or the plan names none.
         path: fields to follow from the scored trial; () for what is worked out here.
     """
 
@@ -111,7 +111,7 @@ COLUMNS: tuple[TrialColumn, ...] = (
     *_of_trial("integer", "semantics_version", "epoch", "state_version"),
     *_of_trial("text", "digest"),
 )
-"""In the order in which they stand in the file; those of named metrics come behind them."""
+"""In the order in which they stand in the file; named metrics come behind them."""
 
 
 def columns_of(
@@ -121,7 +121,7 @@ def columns_of(
 
     Args:
         planned: named metrics of the plan, and how to read them, as a run summary has them. If trials have
-            more than :data:`MOST_NAMED` metrics, these are kept, then those of the most trials.
+            more than :data:`MOST_NAMED` metrics, these are kept first, then what most trials have.
     """
     reading = planned or {}
     counts = Counter(name for trial in trials for name in trial.get(_NAMED_FIELD) or ())

@@ -118,7 +118,7 @@ def named_metric(name: str, says: Mapping[str, Any]) -> BoardMetric:
 
 
 def can_have_board(metric: str) -> bool:
-    """Whether it is a built-in METRIC or `metrics/NAME`, whoever has it.
+    """Whether it is a built-in METRIC or a well-formed `metrics/NAME`.
 
     >>> [can_have_board(metric) for metric in ("accuracy", "metrics/a/b", "metrics/", "reward")]
     [True, True, False, False]
