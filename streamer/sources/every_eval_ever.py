@@ -207,7 +207,7 @@ def _planned_metrics(whole: Mapping[str, Any]) -> dict[str, Any]:
             {
                 "direction": "lower" if config.get("lower_is_better") is True else "higher",
                 "unit": text(config.get("metric_unit")),
-                "label": text(config.get("metric_name")),
+                "label": text(result.get("evaluation_result_id")),
             }
         )
     return scores

@@ -47,7 +47,7 @@ def is_rows(path: Path) -> bool:
 
 
 def first_row(path: Path) -> Row | None:
-    """The first row; None if the first line is none. Raises FileError."""
+    """The first row; None if the first line is another. Raises FileError."""
     row = next(_lines(path), None)
     return None if row is None or isinstance(row[1], str) else row[1]
 

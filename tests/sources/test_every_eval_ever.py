@@ -1,4 +1,4 @@
-"""Evaluations in the format of Every Eval Ever, which its own converter wrote (see every_eval_ever/record.py)."""
+"""Evaluations that the converter of Every Eval Ever itself wrote (see every_eval_ever/record.py)."""
 
 from __future__ import annotations
 
@@ -75,6 +75,7 @@ def test_a_plan_has_the_benchmark_the_metrics_and_the_model(recorded: Path) -> N
     named = {r["evaluation_result_id"].replace(":", "_") for r in whole["evaluation_results"]}
     assert {name.removeprefix("score/") for name in plan["metrics"]} == named
     assert {metric["direction"] for metric in plan["metrics"].values()} == {"higher"}
+    assert [metric["label"] for metric in plan["metrics"].values()] == ["match:accuracy"]
     assert converted(file)[0][-1]["type"] == "run_finished"
 
 
