@@ -29,6 +29,7 @@ from streamer.views.tables import (
     failures_table,
     formulacode_table,
     head_lines,
+    labels_table,
     tiers_tables,
     trials_table,
 )
@@ -98,8 +99,8 @@ def _tile(title: str, value: str, more: str) -> str:
 
 
 def _more(data: RunData) -> Iterable[str]:
-    """The parts without an interactive form: FormulaCode, how trials ended, the trials."""
-    for table in (formulacode_table(data.agents), failures_table(data.run)):
+    """The parts without an interactive form: labels, FormulaCode, how trials ended, the trials."""
+    for table in (labels_table(data.by_label), formulacode_table(data.agents), failures_table(data.run)):
         if table.rows:
             yield f"<section>{_card(table)}</section>"
     lines = "".join(f"<p>{_text(line)}</p>" for line in head_lines(data.run))
@@ -151,7 +152,7 @@ def _embedded(data: RunData) -> str:
     points: list[Json] = []
     for point in data.history:
         if point["kind"] == "agent_model" or (point["kind"] == "tier" and point["agent_model"] is None):
-            known = {name: value for name, value in point.items() if value is not None}
+            known = {name: value for name, value in point.items() if value is not None and value != {}}
             points.append(known | {"agent_model": point["agent_model"]})
     drawn = {"run": data.run, "agents": data.agents, "tiers": data.tiers, "history": points}
     return canonical_json(drawn).decode().replace("<", "\\u003c")

@@ -10,8 +10,8 @@ from pathlib import Path
 from streamer.sources.base import ConvertOptions, RunPlan, Source, Unreadable
 from streamer.sources.files import clean_name, entries, is_directory, is_file, walk
 
-RUN_FILE = re.compile(r".*_results\.json|.+\..+\.json", re.DOTALL)
-"""Names of files that may be runs of their own: without a directory (H2), or reports of SWE-bench."""
+RUN_FILE = re.compile(r".*_results\.json|.+\..+\.json|.*_samples\.jsonl", re.DOTALL)
+"""Names of files that may be runs of their own: a list of results (H2), a report, rows of samples."""
 
 SEARCHED_UPWARDS = 4
 """How far above a path inside a run the run itself is looked for."""

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from streamer.client.lifecycle import State
-from streamer.schemas.base import Message, Number
+from streamer.schemas.base import METRIC_NAME, Message, Number
 from streamer.schemas.comparison import RunComparison
+from streamer.schemas.details import NAMED
 from streamer.schemas.in_flight import TrialInFlight
+from streamer.schemas.limits import MAX_METRIC_NAME_CHARACTERS
 from streamer.schemas.metrics import BOARD_METRICS
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
-from streamer.schemas.summary_fields import Grade, GradeBasis
+from streamer.schemas.summary_fields import Grade, GradeBasis, NamedMetrics, Statistics
 from streamer.views.comparisons import PairStanding
 from streamer.views.models import Label, TrialOutcome, TrialRow
 
@@ -25,7 +27,31 @@ MAX_POINTS = 2000
 TrialSort = Literal[
     "latest", "task", "agent", "tier", "outcome", "composite_score", "cost_usd", "duration_seconds"
 ]
-MetricName = Annotated[str, Field(json_schema_extra={"enum": list(BOARD_METRICS)})]
+_NAMED_METRIC: JsonValue = {
+    "type": "string",
+    "pattern": METRIC_NAME.replace("^", f"^{NAMED}", 1),
+    "maxLength": len(NAMED) + MAX_METRIC_NAME_CHARACTERS,
+}
+MetricName = Annotated[
+    str, Field(json_schema_extra={"anyOf": [{"enum": list(BOARD_METRICS)}, _NAMED_METRIC]})
+]
+"""A built-in METRIC, or `metrics/NAME` of a named one (R30)."""
+
+
+class LabelGroup(Message):
+    """The trials of a run with one value of a label, as `streamer query run --by label:KEY --json` has them.
+
+    Its other fields are a summary's.
+    """
+
+    label: str = Field(description="The label that the run is broken down by.")
+    value: str | None = Field(description="Its value; null: the trials without it, which come last.")
+    agent_model: Label | None = Field(description="Null: all agents together, without the baselines.")
+    trials: int = Field(ge=0, description="How many trials.")
+    resolved: int = Field(ge=0, description="Trials that the harness calls resolved.")
+    accuracy: float | None = Field(ge=0, le=1, description="resolved / trials.")
+    statistics: dict[str, Statistics] = Field(description="Metric to its statistics, as in summaries.")
+    metrics: NamedMetrics
 
 
 class LeaderboardRow(Message):
@@ -124,7 +150,7 @@ class TiersQuery(Query):
 class LeaderboardQuery(Query):
     """The query of a leaderboard."""
 
-    metric: MetricName = Field(default="pass_rate", description="METRIC of docs/redis.md.")
+    metric: MetricName = Field(default="pass_rate", description="METRIC of docs/redis.md, or metrics/NAME.")
     run: str | None = Field(default=None, description="Only this run.")
     benchmark: str | None = Field(default=None, description="Only runs of this benchmark.")
     label: list[str] = Field(default=[], description="Only runs with this label, KEY=VALUE; repeatable.")

@@ -7,15 +7,17 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pytest
 import redis
 from jsonschema import Draft202012Validator
 
+from streamer.aggregate.by_label import by_label
 from streamer.client.lifecycle import with_state
 from streamer.client.reader import StateReader
 from streamer.redis.keys import Keys
+from streamer.schemas.canonical import canonical_json
 from streamer.schemas.metrics import BOARD_METRICS
 from streamer.settings import Settings
 from streamer.web.answers import OPERATIONS
@@ -26,6 +28,8 @@ from tests.web.feeding import Feed
 from tests.web.serving import Serving
 
 DOCUMENT = openapi()
+LABELLED_RUN = "labelled"
+LABELLED = a_trial(run_id=LABELLED_RUN, labels={"a/b": "<i>"})
 START = datetime(2026, 1, 1, tzinfo=UTC)
 QUERIES = {
     "/api/runs/{run}/tiers": "?within=true",
@@ -59,9 +63,12 @@ def schema_of(path: str) -> dict[str, Any]:
 
 
 async def test_every_answer_fits_its_schema(simulated: Feed, serving: Serving) -> None:
+    await simulated.take([LABELLED])
     trial = serving.get(f"/api/runs/{TIERED_RUN}/trials").json()["trials"][0]["id"]
     for operation in OPERATIONS:
-        path = operation.path.format(run=TIERED_RUN, trial=trial) + QUERIES.get(operation.path, "")
+        run = LABELLED_RUN if "{label}" in operation.path else TIERED_RUN
+        of = {"run": run, "trial": trial, "label": "a%2Fb"}
+        path = operation.path.format(**of) + QUERIES.get(operation.path, "")
         answer = serving.get(path)
         assert (answer.status, answer.headers["content-type"]) == (200, "application/json"), path
         problems = Draft202012Validator(schema_of(operation.path)).iter_errors(answer.json())
@@ -103,6 +110,40 @@ async def test_boards_are_those_of_the_command_line(
     labelled = serving.get(f"/api/leaderboard?metric={metric}&label=purpose=demo&limit=2").json()
     assert {row["run"] for row in labelled} <= {PLAIN_RUN}
     assert len(labelled) <= 2
+
+
+async def test_a_named_metric_has_a_board_and_stands_in_the_history(feed: Feed, serving: Serving) -> None:
+    plan = a_plan(metrics={"latency": {"direction": "lower"}})
+    await feed.take([plan, a_trial(metrics={"latency": 0.5, "style": 2.0})])
+    await feed.take(
+        [a_trial(task_id="task-2", metrics={"latency": 0.25}), a_trial(agent="b", metrics={"latency": 3})]
+    )
+    rows = serving.get("/api/leaderboard?metric=metrics/latency&run=run-1").json()
+    assert [(row["agent_model"], row["metric"], row["value"]) for row in rows] == [
+        ("terminus:gpt-5", "metrics/latency", 0.375),
+        ("b:gpt-5", "metrics/latency", 3.0),
+    ]
+    points = serving.get("/api/runs/run-1/history").json()
+    mine = [point["metrics"] for point in points if point["agent_model"] == "terminus:gpt-5"]
+    assert mine == [{"latency": 0.5}, {"latency": 0.375}]
+    assert [point["metrics"] for point in points if point["kind"] == "run"] == [{}, {}]
+    for path, found in (("/api/leaderboard", rows), ("/api/runs/{run}/history", points)):
+        assert list(Draft202012Validator(schema_of(path)).iter_errors(found)) == []
+    assert serving.get("/api/leaderboard?metric=metrics/unheard-of&run=run-1").json() == []
+
+
+@pytest.mark.parametrize(
+    "metric", ["latency", "metrics/", "metrics/a%20b", "metrics/%3Cb%3E", "metrics/" + "x" * 65]
+)
+async def test_a_metric_that_cannot_have_a_board_is_a_problem(serving: Serving, metric: str) -> None:
+    answer = serving.get(f"/api/leaderboard?metric={metric}")
+    assert answer.status == 400
+    assert "and metrics/NAME" in answer.json()["detail"]
+    [parameter] = [
+        one for one in DOCUMENT["paths"]["/api/leaderboard"]["get"]["parameters"] if one["name"] == "metric"
+    ]
+    assert not Draft202012Validator(parameter["schema"]).is_valid(unquote(metric))
+    assert Draft202012Validator(parameter["schema"]).is_valid("metrics/latency")
 
 
 async def test_the_history_is_thinned_per_group_and_ends_with_the_present(
@@ -150,6 +191,19 @@ async def test_ids_may_hold_anything_that_an_id_may_hold(feed: Feed, serving: Se
         assert serving.get(f"{path}/agents").json()[0]["agent"] == run
         assert serving.get(f"{path}/tiers").json()[0]["tier"] == run
         assert {point["tier"] for point in serving.get(f"{path}/history?kind=tier").json()} == {run}
+
+
+async def test_a_run_is_broken_down_by_a_label(simulated: Feed, serving: Serving) -> None:
+    await simulated.take([LABELLED])
+    groups = serving.get(f"/api/runs/{LABELLED_RUN}/labels/a%2Fb").json()
+    expected = by_label(simulated.pipeline.run(LABELLED_RUN).state, "a/b")
+    assert groups == json.loads(canonical_json(expected))
+    assert groups[0]["value"] == "<i>"
+    unknown = serving.get(f"/api/runs/{LABELLED_RUN}/labels/colour")
+    assert (unknown.status, unknown.json()["detail"]) == (
+        404,
+        f"no trial of run '{LABELLED_RUN}' has a label 'colour'. Labels: 'a/b'.",
+    )
 
 
 async def test_large_answers_are_compressed_and_streams_are_not(simulated: Feed, serving: Serving) -> None:
