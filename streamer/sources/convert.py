@@ -15,6 +15,7 @@ Decisions, for all harnesses alike:
 - A field that does not fit the schema is left out and reported; a file that cannot be read is reported.
 - A trial that has begun is sent as `trial_started`, unless its slot has a result or the run is a copy.
 - What the user declares of the plan replaces what the files say.
+- Where several files are one run, as a log and its retries, the plan of the latest is sent.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from streamer.schemas.canonical import canonical_json, sha256_hex
 from streamer.sources.base import ConvertOptions, Found, Unreadable
 from streamer.sources.discover import FoundRun, discover, without_copies
 from streamer.sources.explanations import Explanation, explanation_of
-from streamer.sources.files import known
+from streamer.sources.files import is_file, known
 from streamer.sources.fit import fit_event, slot_of
 from streamer.sources.names import with_short_names
 from streamer.sources.pool import pooled_finished, pooled_started
@@ -124,6 +125,19 @@ def _note_unreadable(report: ConvertReport, problems: Sequence[Unreadable]) -> N
     report.unreadable.extend((problem.path, problem.reason) for problem in problems)
 
 
+def _latest_of_retries(runs: Sequence[FoundRun]) -> dict[str, Path]:
+    """Run to the latest of its files, where several files are one run, as a log and its retries are."""
+    files: dict[str, list[FoundRun]] = {}
+    for run in runs:
+        if is_file(run.path):
+            files.setdefault(run.run_id, []).append(run)
+    return {name: max(found, key=_planned_at).path for name, found in files.items() if len(found) > 1}
+
+
+def _planned_at(run: FoundRun) -> int:
+    return int((run.plan.started or {}).get("revision", -1))
+
+
 class _Conversion:
     """One call of :func:`convert`: remembers what was sent."""
 
@@ -132,6 +146,7 @@ class _Conversion:
         self._report = report
         self._sent: set[str] = set()
         self._slots: set[tuple[Any, ...]] = set()
+        self._retries: dict[str, Path] = {}
 
     def events(self, runs: Sequence[FoundRun]) -> Iterator[dict[str, Any]]:
         pooled = self._options.run_id is not None
@@ -139,6 +154,7 @@ class _Conversion:
         if pooled and whole:
             yield from self._plan_event(whole[0], pooled_started([run.plan for run in whole]))
         doubtful: list[tuple[FoundRun, Found]] = []
+        self._retries = _latest_of_retries(runs)
         for run in runs:
             yield from self._run_events(run, doubtful, with_plan=not pooled)
         for run, found in doubtful:
@@ -169,8 +185,10 @@ class _Conversion:
                 sent = self._trial_event(run, item)
                 copies += sent is None
                 trials.extend([sent] if sent else [])
-        if not trials and (copies or not (begun or run.plan.tells_something)):
+        latest = self._retries.get(run.run_id)
+        if not trials and latest != run.path and (copies or not (begun or run.plan.tells_something)):
             return
+        with_plan = with_plan and latest in (None, run.path)
         starts = [] if run.nested else list(self._start_events(run, begun))
         self._report.runs.extend([] if run.run_id in self._report.runs else [run.run_id])
         if with_plan and (started := self._started(run)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +10,8 @@ from pathlib import Path
 from streamer.sources.base import ConvertOptions, RunPlan, Source, Unreadable
 from streamer.sources.files import clean_name, entries, is_directory, is_file, walk
 
-RUN_FILE_ENDING = "_results.json"
-"""Files of this ending may be runs of their own, without a directory (H2)."""
+RUN_FILE = re.compile(r".*_results\.json|.*\.eval|\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d.*\.json")
+"""Names of files that may be runs of their own: without a directory (H2), or logs of inspect_ai."""
 
 SEARCHED_UPWARDS = 4
 """How far above a path inside a run the run itself is looked for."""
@@ -124,7 +125,7 @@ def _runs_of(
             claimed[directory] = source
             yield source, directory, outer is not None
         for entry in entries(directory):
-            if entry.name.endswith(RUN_FILE_ENDING) and entry.is_file(follow_symlinks=False):
+            if RUN_FILE.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
                 yield from (
                     (s, Path(entry.path), outer is not None) for s in _claim(Path(entry.path), sources)
                 )

@@ -8,6 +8,9 @@ import pytest
 
 from tests.support.peers import peer_environment
 
+collect_ignore = ["arithmetic.py"]
+"""It needs inspect_ai, which the tests run in an environment of its own."""
+
 INSPECT = "inspect-ai==0.3.285"
 """The version that the connector and the hook are tested with."""
 
