@@ -74,16 +74,17 @@ def decoded(record: LogRecord, folded: Folded) -> AnyEvent | PlainTrial | None:
     if record.timestamp > _LATEST_TIMESTAMP:
         folded.missing_times += 1
     try:
-        event = plain_trial(record.value) or _checked(decode(record.value))
+        if (plain := plain_trial(record.value)) is not None:
+            return plain
+        event = _checked(decode(record.value))
+        missing = 0 if isinstance(event, Reason) else missing_times(event, record.value or b"")
     except Exception as error:
-        event = unreadable(error)
-    if isinstance(event, PlainTrial):
-        return event
+        event, missing = unreadable(error), 0
     if isinstance(event, Reason):
         folded.rejections.append(reject(record, event))
         return None
     folded.unknown_fields += len(event.__pydantic_extra__ or ())
-    folded.missing_times += missing_times(event, record.value or b"")
+    folded.missing_times += missing
     return event
 
 

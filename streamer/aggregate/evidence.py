@@ -8,9 +8,11 @@ from functools import cached_property
 import numpy as np
 
 from streamer.aggregate.group import GroupState
+from streamer.aggregate.missing import MissingTrials
 from streamer.aggregate.roster import AWAITED, HELD, PASSED, RESOLVED, RETRYABLE, STARTED, Lineup
 from streamer.inference.ability import Clusters, Interval, rate_interval
 from streamer.inference.bounds import Attempted
+from streamer.stats.exact_sum import ExactSum
 
 
 class Evidence:
@@ -71,11 +73,29 @@ class Evidence:
         held = self._group.distributions[metric]
         if held.count != held.finite.count:
             return Clusters()
-        if self._group.pass_at_k.tasks == self._group.trials:  # one attempt each
+        if self._one_attempt_each:
             return Clusters.of_single(held.finite.count, *held.finite.fractions())
         values = self.lineup.values(metric)
         rows = np.flatnonzero(~np.isnan(values) & self.lineup.held)
         return Clusters.of_values(self.lineup.tasks[rows].tolist(), values[rows].tolist())
+
+    def speedups(self, sums: ExactSum, missing: MissingTrials) -> Clusters:
+        """The speedups that FormulaCode's mean is over, by task; of an agent that is no baseline (R21).
+
+        Args:
+            sums: of all of them.
+            missing: trials in which the agent was planned and has no sub-trial.
+        """
+        if not self._group.trials:
+            return missing.speedups
+        if not missing.tasks and self._one_attempt_each:
+            return Clusters.of_single(sums.count, *sums.fractions())
+        counted = [*self.lineup.speedups(), *((task, 1.0) for task in missing.tasks.elements())]
+        return Clusters.of_values([task for task, _ in counted], [speedup for _, speedup in counted])
+
+    @property
+    def _one_attempt_each(self) -> bool:
+        return self._group.pass_at_k.tasks == self._group.trials
 
     def outcomes(self) -> list[bool | None]:
         """Whether the trial of each row passed; None without a final value."""

@@ -2,27 +2,56 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from streamer.aggregate.formulacode import FormulaCodeSums
 from streamer.aggregate.keys import TrialGroupKey
 from streamer.aggregate.run_state import RunState
+from streamer.inference.ability import Clusters
 from streamer.score import NOP
 
 AgentModel = tuple[str, str]
 """(agent, model)."""
 
 
-def missing_sub_trials(run: RunState) -> dict[AgentModel, FormulaCodeSums]:
-    """FormulaCode's sums over the multi-agent trials that lack a planned agent, by agent:model.
+@dataclass(frozen=True)
+class MissingTrials:
+    """Multi-agent trials that lack an agent; to be read only.
+
+    Attributes:
+        sums: FormulaCode's sums over them; each has a speedup of 1.0.
+        tasks: how many there are of each task.
+    """
+
+    sums: FormulaCodeSums = field(default_factory=FormulaCodeSums)
+    tasks: Counter[str] = field(default_factory=Counter)
+
+    @cached_property
+    def speedups(self) -> Clusters:
+        """Their speedups, by task."""
+        return Clusters.of_counts([(trials, trials, 1) for trials in self.tasks.values()])
+
+    def plus(self, other: MissingTrials) -> MissingTrials:
+        """These trials and others."""
+        return MissingTrials(self.sums.plus(other.sums, 0), self.tasks + other.tasks)
+
+    def minus(self, other: MissingTrials) -> MissingTrials:
+        """The trials without some of them."""
+        return MissingTrials(self.sums.minus(other.sums), self.tasks - other.tasks)
+
+
+def missing_sub_trials(run: RunState) -> dict[AgentModel, MissingTrials]:
+    """The multi-agent trials that lack a planned agent, by agent:model.
 
     Empty until the run has finished: before that, the sub-trial may still come. Empty too where no trial
     of the run carries FormulaCode's sections. nop is never failed, so it is left out. The plan of a pooled
     run names the agents of all its shards, so a shard only lacks agents that it has elsewhere.
 
     The work grows with the results there are, not with planned agents times trials: agents without any
-    sub-trial share their sums, which are to be read only.
+    sub-trial share what they lack.
     """
     planned = {owner for owner in run.plan.agent_models() if owner[0] != NOP}
     if (
@@ -32,12 +61,12 @@ def missing_sub_trials(run: RunState) -> dict[AgentModel, FormulaCodeSums]:
         or not run.scores.trial_groups()
     ):
         return {}
-    missing: dict[AgentModel, FormulaCodeSums] = {}
+    missing: dict[AgentModel, MissingTrials] = {}
     for shard in _shards(run, planned):
         for owner in shard.expected:
-            if sums := shard.lacking(owner):
+            if trials := shard.lacking(owner):
                 others = missing.get(owner)
-                missing[owner] = sums if others is None else others.plus(sums, 0)
+                missing[owner] = trials if others is None else others.plus(trials)
     return missing
 
 
@@ -56,25 +85,26 @@ class _Shard:
         self.expected: set[AgentModel] = set()
         self.held: dict[AgentModel, set[TrialGroupKey]] = {}
 
-    def lacking(self, owner: AgentModel) -> FormulaCodeSums | None:
-        """Sums over the trials that lack an agent; None if there are no such trials."""
+    def lacking(self, owner: AgentModel) -> MissingTrials | None:
+        """The trials that lack an agent; None if there are none."""
         held = self.held.get(owner, set())
         if not held:
             return self._all
         if len(held) == len(self.groups):
             return None
         if 2 * len(held) >= len(self.groups):
-            return self._sums(self.groups - held)
-        return self._all.minus(self._sums(held))
+            return self._missing(self.groups - held)
+        return self._all.minus(self._missing(held))
 
     @cached_property
-    def _all(self) -> FormulaCodeSums:
-        """Sums for an agent that all trials lack."""
-        return self._sums(self.groups)
+    def _all(self) -> MissingTrials:
+        """All trials, for an agent that each of them lacks."""
+        return self._missing(self.groups)
 
-    def _sums(self, groups: Collection[TrialGroupKey]) -> FormulaCodeSums:
+    def _missing(self, groups: Collection[TrialGroupKey]) -> MissingTrials:
         scores = [self._run.scores.of_missing(group) for group in groups]
-        return FormulaCodeSums.of(scores, failures=len(scores))
+        sums = FormulaCodeSums.of(scores, failures=len(scores))
+        return MissingTrials(sums, Counter(group.task_id for group in groups))
 
 
 def _shards(run: RunState, planned: set[AgentModel]) -> list[_Shard]:

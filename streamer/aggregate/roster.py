@@ -37,6 +37,8 @@ class Rows:
         states: bits of :data:`HELD` and its like.
         positions: row to the smallest position that a start named.
         values: metric of :data:`MEANS` to its values; NaN where a trial has none.
+        speedups: row to the task speedup of a trial that carries FormulaCode's sections, or whose trial
+            group does; None: not measured.
     """
 
     def __init__(self) -> None:
@@ -45,6 +47,7 @@ class Rows:
         self.states = array("B")
         self.positions: dict[int, int] = {}
         self.values = {metric: array("d") for metric in MEANS}
+        self.speedups: dict[int, float | None] = {}
 
     def append(self, key: SlotKey, task: int) -> int:
         """A new row, of a slot that holds nothing yet; its number."""
@@ -54,6 +57,14 @@ class Rows:
         for column in self.values.values():
             column.append(nan)
         return len(self.keys) - 1
+
+    def task_speedups(self) -> Iterator[tuple[str, float]]:
+        """Task and speedup of each trial that has one; of a failure without sections it is 1.0 (R21)."""
+        for row, (key, state) in enumerate(zip(self.keys, self.states, strict=True)):
+            if state & HELD:
+                speedup = self.speedups.get(row, None if state & PASSED else 1.0)
+                if speedup is not None:
+                    yield key.task_id, speedup
 
 
 class Lineup:
@@ -77,6 +88,10 @@ class Lineup:
     def values(self, metric: str) -> NDArray[np.float64]:
         """The metric of each row, NaN where it has none."""
         return _joined([part.values[metric] for part in self._parts], np.float64)
+
+    def speedups(self) -> list[tuple[str, float]]:
+        """See :meth:`Rows.task_speedups`."""
+        return [found for part in self._parts for found in part.task_speedups()]
 
     def keys(self) -> list[SlotKey]:
         """Slot of each row."""
@@ -130,6 +145,10 @@ class Roster:
         for metric, column in rows.values.items():
             value = getattr(scored, metric)
             column[row] = nan if value is None else value
+        if scored.formulacode is not None:
+            rows.speedups[row] = scored.formulacode.task_speedup
+        elif rows.speedups:
+            rows.speedups.pop(row, None)
 
     def leave(self, key: SlotKey, slot: Slot) -> None:
         """No result stands in the slot."""

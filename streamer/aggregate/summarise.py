@@ -6,10 +6,10 @@ from typing import Any
 
 from streamer.aggregate.changes import SummaryChange
 from streamer.aggregate.evidence import Evidence
-from streamer.aggregate.formulacode import FormulaCodeSums
+from streamer.aggregate.formulacode_summary import formulacode_body
 from streamer.aggregate.group import COMPOSITE, GroupState, accuracies
 from streamer.aggregate.keys import RUN, GroupId, SummaryKind, rfc3339
-from streamer.aggregate.missing import AgentModel, missing_sub_trials
+from streamer.aggregate.missing import AgentModel, MissingTrials, missing_sub_trials
 from streamer.aggregate.plan import Denominators, GroupPlan
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.run_summary import delta, most_frequent, run_body, uplift
@@ -38,7 +38,7 @@ class Summaries:
         self._shape: list[tuple[GroupId, int]] = []
         self._planned: dict[GroupId, tuple[int | None, int | None]] = {}
         self._positions = 0
-        self._missing: dict[AgentModel, FormulaCodeSums] = {}
+        self._missing: dict[AgentModel, MissingTrials] = {}
         self._with_formulacode = False
 
     def take(self, changed: set[GroupId]) -> list[SummaryChange]:
@@ -118,9 +118,12 @@ class Summaries:
 
     def _awaits(self, group_id: GroupId) -> bool:
         """Whether trials of the group are in flight."""
+        return self._evidence(GroupState(), group_id).in_flight > 0
+
+    def _evidence(self, group: GroupState, group_id: GroupId) -> Evidence:
         run = self.run
         lineup = run.scores.roster.lineup(group_id)
-        return Evidence(GroupState(), lineup, finished=run.plan.finished is not None).in_flight > 0
+        return Evidence(group, lineup, finished=run.plan.finished is not None)
 
     def _finish(
         self, group_id: GroupId, body: dict[str, Any] | None, counted: GroupState | RunState | None
@@ -153,40 +156,43 @@ class Summaries:
         self, group: GroupState, group_id: GroupId, planned: Denominators
     ) -> dict[str, Any]:
         agent, model = _owner(group_id)
-        body = self._group_body(
-            group, group_id, planned.of_group(planned.group(group_id), planned.declared(group_id))
-        )
+        evidence = self._evidence(group, group_id)
+        body = self._group_body(evidence, group, group_id, planned)
         return body | {
             "agent_model": group_id.agent_model,
             "agent": agent,
             "model": model,
             "baseline": self.run.scores.is_baseline(agent),
-            "formulacode": self._formulacode(group, agent, model),
+            "formulacode": self._formulacode(evidence, group, agent, model),
         }
 
-    def _group_body(self, group: GroupState, group_id: GroupId, plan: GroupPlan) -> dict[str, Any]:
+    def _group_body(
+        self, evidence: Evidence, group: GroupState, group_id: GroupId, planned: Denominators
+    ) -> dict[str, Any]:
         """What the summaries of agents and tiers have in common, and what may be concluded from them."""
         run, profile = self.run, self.run.rules.profile
-        evidence = Evidence(group, run.scores.roster.lineup(group_id), finished=plan.finished)
+        plan = planned.of_group(planned.group(group_id), planned.declared(group_id))
         on_boards = group_id.tier is None
         body = group_body(group, profile, plan, evidence if on_boards else None)
         body["in_flight"] = evidence.in_flight
         body["uncertainty"] = uncertainty_body(evidence, group, group_id, plan, run.queue, profile)
         return body
 
-    def _formulacode(self, group: GroupState, agent: str, model: str) -> dict[str, Any] | None:
+    def _formulacode(
+        self, evidence: Evidence, group: GroupState, agent: str, model: str
+    ) -> dict[str, Any] | None:
         """FormulaCode's numbers of an agent:model; None in a run without any of its sections."""
         if not self.run.totals.with_formulacode:
             return None
-        return formulacode_body(group, nop=agent == NOP, missing=self._missing.get((agent, model)))
+        on_boards = not self.run.scores.is_baseline(agent)
+        missing = self._missing.get((agent, model), MissingTrials())
+        return formulacode_body(group, missing, evidence if on_boards else None, nop=agent == NOP)
 
     def _tier_body(self, group: GroupState, group_id: GroupId, planned: Denominators) -> dict[str, Any]:
         run, baseline_tier = self.run, self.run.plan.baseline_tier
         against = GroupId(baseline_tier, group_id.agent, group_id.model)
         baseline = run.groups.get(against) if against != group_id else None
-        return self._group_body(
-            group, group_id, planned.of_group(planned.group(group_id), planned.declared(group_id))
-        ) | {
+        return self._group_body(self._evidence(group, group_id), group, group_id, planned) | {
             "tier": group_id.tier,
             "agent_model": group_id.agent_model,
             "runs_completed": group.trials,
@@ -253,29 +259,6 @@ def group_body(
         "grade_provisional": awaited and not plan.finished,
         "grading_profile": profile.name,
     }
-
-
-def formulacode_body(
-    group: GroupState, *, nop: bool, missing: FormulaCodeSums | None = None
-) -> dict[str, Any]:
-    """FormulaCode's numbers of an agent:model in a run in which any trial has a FormulaCode section.
-
-    A trial that ended without any payload counts as a failure of an agent that changed nothing (R21).
-
-    Args:
-        nop: the agent is nop, which never counts as failed.
-        missing: trials in which the agent was planned and has no sub-trial, once the run has finished.
-    """
-    missing = missing or FormulaCodeSums()
-    unmeasured = 0 if nop else group.trials - group.passes - group.formulacode.failures
-    trials = group.trials + missing.trials
-    body = group.formulacode.plus(missing, unmeasured).body(
-        group.passes / trials if trials else None,
-        group.distributions["cost_usd"].mean(),
-        group.sums["trajectory_length"].mean(),
-        nop=nop,
-    )
-    return body | {"missing": missing.trials}
 
 
 def _coverage(group: GroupState) -> dict[str, int]:

@@ -12,7 +12,7 @@ from streamer.aggregate.keys import GroupId
 from streamer.aggregate.plan import GroupPlan
 from streamer.aggregate.queue import Queue
 from streamer.aggregate.roster import MEANS, Lineup
-from streamer.inference.ability import mean_interval, repeats
+from streamer.inference.ability import Clusters, Interval, mean_interval, repeats
 from streamer.inference.bounds import Attempted, Reach, decided, median, pass_rate, reachable_pass_at_k
 from streamer.inference.conclusion import Conclusion, FinalMissing, TrialPlan, conclude, missing_in_plan
 from streamer.inference.finite_population import ALPHA
@@ -98,12 +98,20 @@ def _later(lineup: Lineup, rows: list[int], queue: Queue) -> set[int]:
 
 def mean_error(evidence: Evidence | None, metric: str) -> dict[str, Any]:
     """Error and interval of a metric's mean; None of fewer than two tasks, and of metrics without a board."""
-    error, interval = None, None
-    if evidence is not None and metric == "pass_rate":
-        error, interval = evidence.pass_rate.standard_error(), evidence.pass_rate_interval
-    elif evidence is not None and metric in MEANS:
-        values = evidence.means(metric)
-        error, interval = values.standard_error(), mean_interval(values)
+    if evidence is None or metric not in ("pass_rate", *MEANS):
+        return error_body(None)
+    if metric == "pass_rate":
+        return _error_body(evidence.pass_rate, evidence.pass_rate_interval)
+    return error_body(evidence.means(metric))
+
+
+def error_body(values: Clusters | None) -> dict[str, Any]:
+    """Error and t interval of a mean: `standard_error`, `low`, `high`; None of fewer than two tasks."""
+    return _error_body(values, mean_interval(values) if values else None)
+
+
+def _error_body(values: Clusters | None, interval: Interval | None) -> dict[str, Any]:
+    error = values.standard_error() if values else None
     low, high = interval or (None, None)
     return {"standard_error": json_number(error), "low": json_number(low), "high": json_number(high)}
 

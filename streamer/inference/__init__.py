@@ -9,7 +9,8 @@ explains both, and code cites its sections as "(inference 5)".
 - `shuffle`: how to shuffle a list of tasks.
 - `bounds`: what can still be reached, with no assumption at all.
 - `ability`: errors and intervals that take the tasks as a sample.
-- `comparisons`: two agents on the same tasks, and places of many.
+- `paired`: two sets of trials at the same tasks; `comparisons`: two agents while a run goes on.
+- `ranks`: the places of many agents.
 - `quantiles`: of the normal distribution and of Student's t, the same bits on every machine.
 
 All levels are exact fractions. Equal results give equal bits, because what is computed here enters digests.

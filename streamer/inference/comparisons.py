@@ -1,4 +1,4 @@
-"""Two agents on the same tasks: the final difference, evidence at any look, and places (inference 7).
+"""Two agents on the same tasks: the final difference, and evidence at any look (inference 7).
 
 A pair is the same task and attempt on both sides. The pairs stand in the order of the side that began later.
 An unknown pair counts in every way that is still possible.
@@ -6,16 +6,16 @@ An unknown pair counts in every way that is still possible.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
-from itertools import accumulate, takewhile
+from itertools import accumulate
 from math import comb
 from typing import NamedTuple
 
-from streamer.inference.finite_population import ALPHA, Outcome, final, prefixes
+from streamer.inference.finite_population import ALPHA, Outcome, at_prefixes, final_of_prefixes, prefixes
+from streamer.stats.errors import StatsError
 from streamer.stats.rounding import quotient
 
 DIFFERENCE_PREFIXES = 16
@@ -55,6 +55,11 @@ class FinalDifference(NamedTuple):
     high: int
     planned: int
 
+    @property
+    def empty(self) -> bool:
+        """Whether no difference agrees with every prefix."""
+        return self.low > self.high
+
     def rates(self) -> tuple[float, float]:
         """The same as differences of pass rates, -1 to 1."""
         return quotient(self.low, self.planned), quotient(self.high, self.planned)
@@ -73,11 +78,24 @@ def final_difference(pairs: Sequence[Pair], planned: int, alpha: Fraction = ALPH
     >>> final_difference(pairs, planned=89), final_difference(pairs, planned=30)
     (FinalDifference(low=-54, high=2, planned=89), FinalDifference(low=-10, high=-10, planned=30))
     """
-    wins = final([pair.won() for pair in pairs], planned, (), alpha / 2, DIFFERENCE_PREFIXES)
-    losses = final([pair.lost() for pair in pairs], planned, (), alpha / 2, DIFFERENCE_PREFIXES)
-    if wins.empty or losses.empty:
+    if planned < max(1, len(pairs)):
+        raise StatsError.unfit("final_difference", planned, f"a plan of at least {max(1, len(pairs))} pairs")
+    sizes = prefixes(planned, DIFFERENCE_PREFIXES)
+    wins = at_prefixes([pair.won() for pair in pairs], sizes)
+    return difference_of(planned, wins, at_prefixes([pair.lost() for pair in pairs], sizes), alpha)
+
+
+def difference_of(
+    planned: int,
+    wins: Iterable[tuple[int, int, int]],
+    losses: Iterable[tuple[int, int, int]],
+    alpha: Fraction = ALPHA,
+) -> FinalDifference:
+    """The same of counts: pairs, wins and possible wins of each prefix, and likewise of losses."""
+    won, lost = (final_of_prefixes(planned, counts, alpha / 2) for counts in (wins, losses))
+    if won.empty or lost.empty:
         return FinalDifference(planned + 1, -planned - 1, planned)
-    return FinalDifference(wins.low - losses.high, wins.high - losses.low, planned)
+    return FinalDifference(won.low - lost.high, won.high - lost.low, planned)
 
 
 class GateVerdict(StrEnum):
@@ -95,7 +113,7 @@ def gate(difference: FinalDifference, margin: Fraction) -> GateVerdict:
     >>> [str(gate(difference, Fraction("0.02"))) for difference in differences]
     ['pass', 'fail', 'undecided']
     """
-    if difference.low > difference.high:
+    if difference.empty:
         return GateVerdict.UNDECIDED
     if difference.low >= -margin * difference.planned:
         return GateVerdict.PASS
@@ -144,38 +162,3 @@ def e_value_either(wins: int, losses: int) -> float:
     """
     tosses = wins + losses
     return quotient(2**tosses, (tosses + 1) * comb(tosses, wins))
-
-
-def places(
-    agents: Iterable[str], p_values: Mapping[tuple[str, str], float], alpha: Fraction = ALPHA
-) -> dict[str, tuple[int, int]]:
-    """The best and the worst place that each agent may truly have: all ranges hold together.
-
-    Holm's method over all directed pairs. An agent stands behind every agent that it is shown to be worse
-    than. Two agents may be shown to be worse than each other, at different looks. Neither then stands behind
-    the other.
-
-    Args:
-        agents: all that are ranked.
-        p_values: of "the first is worse than the second" by (first, second). A pair that is not there is 1.
-
-    >>> places("abc", {("c", "a"): 0.001, ("c", "b"): 0.002, ("b", "a"): 0.04})
-    {'a': (1, 2), 'b': (1, 2), 'c': (3, 3)}
-    """
-    ranked = list(agents)
-    shown = _rejected(p_values, len(ranked) * (len(ranked) - 1), alpha)
-    certain = [(behind, ahead) for behind, ahead in shown if (ahead, behind) not in shown]
-    best = Counter(behind for behind, _ in certain)
-    worst = Counter(ahead for _, ahead in certain)
-    return {agent: (1 + best[agent], len(ranked) - worst[agent]) for agent in ranked}
-
-
-def _rejected(
-    p_values: Mapping[tuple[str, str], float], hypotheses: int, alpha: Fraction
-) -> set[tuple[str, str]]:
-    """Rejected by Holm's method: the smallest p at alpha/m, the next at alpha/(m-1), until one fails."""
-    ascending = sorted(p_values.items(), key=lambda item: item[1])
-    kept = takewhile(
-        lambda item: Fraction(item[1][1]) * (hypotheses - item[0]) <= alpha, enumerate(ascending)
-    )
-    return {pair for _, (pair, _) in kept}

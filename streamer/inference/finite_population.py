@@ -19,7 +19,7 @@ unknown.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -125,12 +125,23 @@ def final(
     """
     if planned < max(1, len(outcomes)):
         raise StatsError.unfit("final", planned, f"a plan of at least {max(1, len(outcomes))} trials")
+    return final_of_prefixes(planned, at_prefixes(outcomes, prefixes(planned, looks)), alpha).grown(later)
+
+
+def final_of_prefixes(
+    planned: int, counts: Iterable[tuple[int, int, int]], alpha: Fraction = ALPHA
+) -> Passes:
+    """The same of counts: trials, passes and unknowns of each prefix.
+
+    >>> final_of_prefixes(89, [(10, 5, 0), (45, 20, 3)])
+    Passes(low=27, high=59, planned=89)
+    """
     chance = alpha.as_integer_ratio()
     low, high = 0, planned
-    for seen, passed, unknown in _at_prefixes(outcomes, prefixes(planned, looks)):
+    for seen, passed, unknown in counts:
         low = max(low, _lowest(planned, seen, passed, *chance))
         high = min(high, planned - _lowest(planned, seen, seen - passed - unknown, *chance))
-    return Passes(low, high, planned).grown(later)
+    return Passes(low, high, planned)
 
 
 def final_without_order(
@@ -197,7 +208,7 @@ def possible(planned: int, seen: int, passed: int, final_passes: int, alpha: Fra
     return _possible(planned, seen, passed, final_passes, *alpha.as_integer_ratio())
 
 
-def _at_prefixes(outcomes: Sequence[Outcome], sizes: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+def at_prefixes(outcomes: Sequence[Outcome], sizes: Sequence[int]) -> Iterator[tuple[int, int, int]]:
     """(trials, passes, unknowns) of each prefix; what is not listed is unknown."""
     passed = failed = 0
     for start, end in pairwise((0, *sizes)):

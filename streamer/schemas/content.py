@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
+from pydantic_core import from_json
 
 from streamer.schemas.base import Message
 from streamer.schemas.canonical import canonical_json
@@ -70,5 +71,5 @@ def missing_times(event: Event, raw: bytes) -> int:
     empty = [name for name in _TIMES if name in event.model_fields_set and known.get(name, "") is None]
     if not empty:
         return 0
-    stated = orjson.loads(raw)
+    stated = from_json(raw)  # as pydantic reads it: orjson refuses NaN, which an unknown field may have
     return sum(stated.get(name) is not None for name in empty)

@@ -26,6 +26,17 @@ class FormulaCodeSummary(Message):
     """Run-level aggregation of one agent:model across all tasks."""
 
     mean_speedup: Number | None = Field(description="Mean of the task speedups, ratio > 0.")
+    mean_speedup_standard_error: Number | None = Field(
+        default=None,
+        description="Of the mean speedup, clustered by task, a ratio. Null: a baseline, or fewer than two "
+        "tasks (inference 6).",
+    )
+    mean_speedup_low: Number | None = Field(
+        default=None, description="Lower end of the mean speedup's interval, 95 %."
+    )
+    mean_speedup_high: Number | None = Field(
+        default=None, description="Upper end of the mean speedup's interval, 95 %."
+    )
     mean_success_rate: Number | None = Field(description="Mean success over all trials, in [0, 1] (R21).")
     num_benchmarks: Total = Field(description="Sum over tasks, invalid entries included (A4).")
     num_valid_benchmarks: Total = Field(description="Sum over tasks of the valid entries (A1).")

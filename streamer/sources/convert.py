@@ -13,6 +13,7 @@ Decisions, for all harnesses alike:
   trial is left aside and reported: it belongs to a run that was not converted.
 - A name that is too long is cut and reported (:mod:`streamer.sources.names`).
 - A field that does not fit the schema is left out and reported; a file that cannot be read is reported.
+- What looks like a secret is taken out of messages and labels (:mod:`streamer.sources.redaction`).
 - A trial that has begun is sent as `trial_started`, unless its slot has a result or the run is a copy.
 - What the user declares of the plan replaces what the files say.
 - Where several files are one run, as a log and its retries, the plan of the latest is sent.
@@ -39,6 +40,9 @@ from streamer.sources.starts import STARTED
 
 _WHERE = frozenset({"run_id", "shard", "agent", "model"})
 """What a copy of a trial takes from the run that it lies in, rather than from its own file."""
+
+_NOT_CONTENT = frozenset({"revision", "message", "artifacts"})
+"""What copies of a trial may differ in: when they were copied, and which files besides the result."""
 
 NOT_SHUFFLED = (
     "run {}: its order is declared as shuffled, and its harness orders tasks by itself. Declare that only if "
@@ -296,5 +300,5 @@ class _Conversion:
         if event is None or found.own:
             own = {**found.event, **found.own}
             event = fit_event(with_short_names(self._addressed(run, known(own)))[0])[0] or {}
-        ignored = {"revision"} | (_WHERE if "trial_id" in event else frozenset())
+        ignored = _NOT_CONTENT | (_WHERE if "trial_id" in event else frozenset())
         return sha256_hex(canonical_json({k: value for k, value in event.items() if k not in ignored}))

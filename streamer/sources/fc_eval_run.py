@@ -37,8 +37,10 @@ from streamer.sources.terminal_bench_layout import (
     RESULTS,
     TRIAL_DEPTH,
     depth,
+    failed_tests,
     has_own_file,
     run_file_results,
+    trial_artifacts,
     trials_begun,
 )
 
@@ -46,7 +48,6 @@ NAME = "fc-eval"
 """The harness."""
 
 LEFT_OUT = "of which some agents have no result in any file, so these agents are left out"
-
 _NO_TASK = "not a trial result: it has no text under `task_id`"
 
 
@@ -250,6 +251,7 @@ class RunReading:
             "output_tokens": result.get("total_output_tokens"),
             "cost_usd": reported_cost(result, agent.label),
             "trajectory_length": trajectory_length(part(result, METRICS)),
+            "artifacts": trial_artifacts(self._path, directory),
         }
         yield from left_open(file, payload)
         logs = read_agent_logs(directory, main_trial=where.trial, agent_index=where.agent_index)
@@ -279,6 +281,7 @@ class RunReading:
             "trial_id": result.get("id"),
             "trial_name": result.get("trial_name"),
             "failure_mode": result.get("failure_mode"),
+            "message": failed_tests(result),
             "started_at": result.get("trial_started_at"),
             "finished_at": result.get("trial_ended_at"),
             **measured,

@@ -1,17 +1,24 @@
-"""Make an event fit the schema: what does not fit is left out and named, never guessed at."""
+"""Make an event fit the schema: what does not fit is left out and named, never guessed at.
+
+Every event of a connector or a hook passes here, so this is also where secrets leave its texts
+(:mod:`streamer.sources.redaction`).
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import orjson
 from pydantic import ValidationError
 
+from streamer.schemas.base import METRIC_NAME
 from streamer.schemas.events import EVENT
 from streamer.schemas.identity import UNKNOWN
-from streamer.schemas.limits import MAX_RECORD_BYTES
+from streamer.schemas.limits import MAX_METRIC_NAME_CHARACTERS, MAX_METRICS, MAX_RECORD_BYTES
+from streamer.sources.redaction import safe_texts
 
 SLOT = frozenset({"type", "run_id", "shard", "task_id", "attempt", "agent", "model", "tier", "subtest"})
 """Fields that say what an event is about: without one of them it would be about something else (R17)."""
@@ -22,16 +29,22 @@ ROOM_BYTES = MAX_RECORD_BYTES - 1024
 """Size of an event as it is made here: it may yet get a longer revision."""
 
 _SHOWN = 60
+_METRICS_SHOWN = 3
+
+_is_metric_name = re.compile(METRIC_NAME.removesuffix("$")).fullmatch
 
 
 def fit_event(event: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, str]]:
     """The event with only the fields that fit, and field to reason for those that do not.
 
-    None instead of the event if a field that says what it is about (its task, say) does not fit.
+    None instead of the event if a field that says what it is about (its task, say) does not fit. Of `metrics`
+    only the entries that do not fit are left out.
 
     >>> fit_event({"type": "trial_result", "run_id": "r", "task_id": "t", "input_tokens": -5})[0]
     {'type': 'trial_result', 'run_id': 'r', 'task_id': 't'}
     """
+    event, partly = safe_texts(event)
+    event, odd = _with_fitting_metrics(event)
     misfits = {name: reason for name, value in event.items() if (reason := _not_json(value))}
     kept = {name: value for name, value in event.items() if name not in misfits}
     misfits.update(_schema_errors(kept))
@@ -39,7 +52,7 @@ def fit_event(event: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, s
         return None, misfits
     kept = {name: value for name, value in kept.items() if name not in misfits}
     misfits.update(_too_large(kept))
-    return {name: value for name, value in kept.items() if name not in misfits}, misfits
+    return {name: value for name, value in kept.items() if name not in misfits}, partly | odd | misfits
 
 
 def slot_of(event: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -49,6 +62,34 @@ def slot_of(event: Mapping[str, Any]) -> tuple[Any, ...]:
     True
     """
     return tuple(event.get(name, _DEFAULTS.get(name)) for name in sorted(SLOT - {"type"}))
+
+
+def _with_fitting_metrics(event: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The event with the metrics of its trial that fit, the first of them by name if there are too many."""
+    metrics = event.get("metrics")
+    if event.get("type") != "trial_result" or not isinstance(metrics, dict):
+        return event, {}
+    fitting = sorted(name for name, value in metrics.items() if _is_metric(name, value))[:MAX_METRICS]
+    lost = [name for name in metrics if name not in fitting]
+    if not lost:
+        return event, {}
+    shown = ", ".join(f"{_shown(name)}: {_shown(metrics[name])}" for name in lost[:_METRICS_SHOWN])
+    reason = (
+        f"{shown}{', ...' if len(lost) > _METRICS_SHOWN else ''}: left out. Allowed are {MAX_METRICS} finite "
+        f"numbers, named with 1 to {MAX_METRIC_NAME_CHARACTERS} letters, digits and _ . / -"
+    )
+    kept = {name: metrics[name] for name in fitting}
+    return {name: value for name, value in event.items() if name != "metrics"} | (
+        {"metrics": kept} if kept else {}
+    ), {"metrics": reason}
+
+
+def _is_metric(name: Any, value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_name = (
+        isinstance(name, str) and len(name) <= MAX_METRIC_NAME_CHARACTERS and bool(_is_metric_name(name))
+    )
+    return is_name and is_number and math.isfinite(value)
 
 
 def _too_large(event: dict[str, Any]) -> dict[str, str]:

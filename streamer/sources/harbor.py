@@ -2,11 +2,8 @@
 
 - A trial has no attempt number: harbor tells repeats of a task apart by the trial's name, of which part is
   random. So the name is the shard and the attempt is 1; a retry keeps the name and is a revision.
-- Verdict: harbor calls a trial passed when its reward is 1 (`harbor analyze`, and pass@k over rewards that
-  are 0 or 1). The reward is the one called `reward`, else the only one there is (`_primary_reward`, which
-  `harbor jobs` and its uploads share). Several rewards without that name give no verdict; neither does a
-  trial without rewards. An exception does not change the verdict (R19), as in harbor's pass@k.
 - A reward is the verifier's, mostly of tests, and may be any finite number: it is no judge's score (R13).
+  Every reward is a metric of the trial; `harbor_outcome` names them.
 - Input tokens of harbor include tokens from the cache (`AgentContext`); ours are the fresh ones.
 - The model is named as the user named it, with its provider, so that the plan and the results agree.
 """
@@ -18,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from streamer.schemas.identity import UNKNOWN
+from streamer.sources.artifacts import artifacts_of
 from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable
 from streamer.sources.files import (
     FileError,
@@ -32,6 +30,7 @@ from streamer.sources.files import (
     subdirectories,
     text,
 )
+from streamer.sources.harbor_artifacts import OWN_FILES, folders_of
 from streamer.sources.harbor_layout import (
     CONFIG,
     LOCK,
@@ -45,11 +44,9 @@ from streamer.sources.harbor_layout import (
     queue_of_each,
     with_zone,
 )
+from streamer.sources.harbor_outcome import MAIN_REWARD, failure_mode, message, metrics, verdict
 from streamer.sources.harbor_starts import start_in
 from streamer.sources.harbor_trajectory import TRAJECTORY, steps_of, trajectory_length
-
-PASSED = 1
-"""The reward of a trial that passed."""
 
 _TOKENS = ("n_input_tokens", "n_cache_tokens", "n_output_tokens", "cost_usd")
 
@@ -106,6 +103,7 @@ class Harbor:
                 "agent_models": labels(agents),
                 "benchmark": benchmark,
                 "benchmark_version": version,
+                "metrics": {MAIN_REWARD: {"direction": "higher"}},
             }
         )
 
@@ -128,7 +126,7 @@ class Harbor:
                 reason = f"`task_name` is {result.get('task_name')!r}, a text is needed"
                 yield Unreadable(file, f"not a trial result of harbor: {reason}")
                 continue
-            yield self._trial(file, result, options)
+            yield self._trial(path, file, result, options)
 
     def part(self, run: Path, changed: Path) -> Path | None:
         """The directory of the trial; for a file of the job the whole of it."""
@@ -136,9 +134,9 @@ class Harbor:
         trial = run / inside[0] if inside else run
         return trial if trial != run and is_directory(trial) else None
 
-    def _trial(self, file: Path, result: dict[str, Any], options: ConvertOptions) -> Found:
+    def _trial(self, job: Path, file: Path, result: dict[str, Any], options: ConvertOptions) -> Found:
         totals = _totals(result)
-        resolved, no_verdict = _verdict(result)
+        resolved, no_verdict = verdict(result)
         length, no_length = trajectory_length(file.parent, result)
         event = {
             "type": "trial_result",
@@ -152,7 +150,11 @@ class Harbor:
             "trial_id": text(result.get("id")),
             "trial_name": text(result.get("trial_name")),
             "resolved": resolved,
-            "failure_mode": _failure_mode(result),
+            "failure_mode": failure_mode(result),
+            "message": message(result),
+            "metrics": metrics(result),
+            "labels": _labels(result),
+            "artifacts": artifacts_of(job, file.parent, folders_of(file.parent, result), OWN_FILES),
             "input_tokens": _fresh(totals),
             "output_tokens": totals["n_output_tokens"],
             "cache_read_tokens": totals["n_cache_tokens"],
@@ -169,23 +171,10 @@ class Harbor:
         )
 
 
-def _verdict(result: Mapping[str, Any]) -> tuple[bool | None, str | None]:
-    """Whether the trial passed, or why that is unknown."""
-    rewards = part(part(result, "verifier_result"), "rewards")
-    if not rewards:
-        return None, None
-    reward = rewards.get("reward", next(iter(rewards.values())) if len(rewards) == 1 else None)
-    if isinstance(reward, int | float):
-        return reward == PASSED, None
-    return None, f"no verdict: of the rewards {', '.join(map(repr, rewards))} none is called 'reward'"
-
-
-def _failure_mode(result: Mapping[str, Any]) -> str:
-    """Type of the trial's exception, else of its first step that has one; "unset" without any (G6)."""
-    types = (
-        text(part(place, "exception_info").get("exception_type")) for place in (result, *steps_of(result))
-    )
-    return next(filter(None, types), "unset")
+def _labels(result: Mapping[str, Any]) -> dict[str, str] | None:
+    """The dataset that the task is from; a job may have tasks of several."""
+    source = text(result.get("source"))
+    return {"dataset": source} if source else None
 
 
 def _totals(result: Mapping[str, Any]) -> dict[str, Any]:

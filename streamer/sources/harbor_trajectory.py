@@ -43,7 +43,7 @@ def _files(trial: Path, result: Mapping[str, Any]) -> list[Path]:
     if not isinstance(result.get("step_results"), list):
         return [trial / "agent" / TRAJECTORY]
     names = (text(step.get("step_name")) for step in steps_of(result))
-    return [trial / "steps" / name / "agent" / TRAJECTORY for name in names if name and _is_plain(name)]
+    return [trial / "steps" / name / "agent" / TRAJECTORY for name in names if name and is_plain(name)]
 
 
 def _length(file: Path) -> int:
@@ -66,7 +66,7 @@ def _segments(file: Path) -> Iterator[list[Any]]:
             raise FileError(f"{following.name} is no trajectory: it has no list under `steps`")
         yield content["steps"]
         name = text(content.get("continued_trajectory_ref"))
-        following = file.with_name(name) if name and _is_plain(name) else None
+        following = file.with_name(name) if name and is_plain(name) else None
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -81,6 +81,6 @@ def _read(file: Path) -> dict[str, Any]:
         raise FileError(f"{file.name}: {error}") from error
 
 
-def _is_plain(name: str) -> bool:
+def is_plain(name: str) -> bool:
     """Whether a name stays in its directory."""
     return Path(name).name == name and "\0" not in name

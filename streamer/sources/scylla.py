@@ -15,6 +15,7 @@ from typing import Any
 
 from streamer.model_names import model_for_reporting
 from streamer.schemas.identity import UNKNOWN, agent_model_label
+from streamer.sources.artifacts import TRIAL, artifacts_of
 from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable
 from streamer.sources.files import (
     FileError,
@@ -40,6 +41,12 @@ CONFIG = Path("config", "experiment.json")
 CHECKPOINT = "checkpoint.json"
 IN_PROGRESS = "in_progress"
 COMPLETED = "completed"
+KEPT = (TRIAL, "agent", "judge")
+"""The directories of a trial that the harness keeps logs in."""
+
+LINES_OF_ERRORS = 10
+"""So much of the end of an agent's errors is its message."""
+
 DEFAULT_AGENT = "claude-code"
 """The agent framework of every experiment that does not say otherwise."""
 
@@ -117,7 +124,7 @@ class Scylla:
                 yield Unreadable(file, str(error))
                 continue
             problems: list[Unreadable] = []
-            event = self._event(file, result, task_id, place, plan, options, problems)
+            event = self._event(path, file, result, task_id, place, plan, options, problems)
             yield from problems
             yield Found(file, event, replaced=_in_progress(path, file) and place in completed)
             completed.add(place)
@@ -135,6 +142,7 @@ class Scylla:
 
     def _event(
         self,
+        path: Path,
         file: Path,
         result: dict[str, Any],
         task_id: str,
@@ -161,6 +169,8 @@ class Scylla:
                 "trial_name": "/".join((tier, subtest, clean_name(file.parent))),
                 "resolved": result.get("judge_passed"),
                 "failure_mode": _failure_mode(result.get("exit_code")),
+                "message": _message(file.parent, result),
+                "artifacts": artifacts_of(path, file.parent, KEPT, (RESULT,)),
                 "score": result.get("judge_score"),
                 "input_tokens": tokens.get("input_tokens"),
                 "output_tokens": result.get("tokens_output") if output is None else output,
@@ -211,6 +221,18 @@ def _failure_mode(exit_code: Any) -> str | None:
     if not isinstance(exit_code, int) or isinstance(exit_code, bool):
         return None
     return "unset" if exit_code == 0 else f"exit_code_{exit_code}"
+
+
+def _message(trial: Path, result: dict[str, Any]) -> str | None:
+    """Why a trial did not pass: the judges' reason, else the end of what a failed agent printed as errors."""
+    if result.get("judge_passed") is True:
+        return None
+    if reasoning := text(result.get("judge_reasoning")):
+        return reasoning
+    if _failure_mode(result.get("exit_code")) in (None, "unset"):
+        return None
+    errors = text(read_optional(trial / "agent" / "result.json", []).get("stderr"))
+    return "\n".join(errors.strip().splitlines()[-LINES_OF_ERRORS:]) if errors else None
 
 
 def _model_of(trial: Path) -> str | None:

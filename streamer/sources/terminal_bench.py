@@ -36,6 +36,8 @@ from streamer.sources.terminal_bench_layout import (
     TRIAL_DEPTH,
     attempt_and_run,
     depth,
+    directory_of,
+    failed_tests,
     has_own_file,
     is_run_file,
     is_run_place,
@@ -45,6 +47,7 @@ from streamer.sources.terminal_bench_layout import (
     run_name,
     sorts_by_duration,
     task_by_task,
+    trial_artifacts,
     trial_files,
     trials_begun,
 )
@@ -132,7 +135,8 @@ class TerminalBench:
             if isinstance(trial, Unreadable):
                 yield trial
                 continue
-            told = enriched(trial.event, read_agent_logs(file.parent, recordings=False))
+            event = trial.event | known({"artifacts": trial_artifacts(run, file.parent)})
+            told = enriched(event, read_agent_logs(file.parent, recordings=False))
             yield Found(
                 file,
                 told.event,
@@ -174,7 +178,9 @@ class TerminalBench:
                 alone and has_own_file(path, *_identity(trial.event))
             ):
                 seen.add(_identity(trial.event))
-                yield Found(file, trial.event, from_run_file=True)
+                home = directory_of(path, *_identity(trial.event))
+                left = known({"artifacts": trial_artifacts(path, home)})
+                yield Found(file, trial.event | left, from_run_file=True)
 
     def _read_trial(self, file: Path, plan: RunPlan) -> _Trial | Unreadable:
         try:
@@ -204,6 +210,7 @@ class TerminalBench:
             "trial_name": trial_name or None,
             "resolved": result.get("is_resolved"),
             "failure_mode": result.get("failure_mode"),
+            "message": failed_tests(result),
             "input_tokens": result.get("total_input_tokens"),
             "output_tokens": result.get("total_output_tokens"),
             "cost_usd": reported_cost(result, plan.agent or UNKNOWN),

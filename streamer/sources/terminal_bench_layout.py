@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from streamer.schemas.limits import MAX_PLANNED_ATTEMPTS
+from streamer.sources.artifacts import TRIAL, artifacts_of
 from streamer.sources.files import (
     FileError,
     clean_name,
@@ -34,6 +35,9 @@ LOCK = "tb.lock"
 FC_EVAL_LOCK = "fc.lock"
 MARKERS = (METADATA, LOCK, FC_EVAL_LOCK)
 LOG_DIRECTORIES = frozenset({"sessions", "panes", "agent-logs"})
+KEPT = (TRIAL, "panes", "sessions", "agent-logs")
+"""The directories of a trial that the harness keeps logs, screens and recordings in."""
+
 SORTS_SINCE = (0, 2, 13)
 """The oldest version of terminal-bench that is known to sort tasks by their expected duration."""
 
@@ -174,6 +178,30 @@ def part_of_run(run: Path, changed: Path) -> Path | None:
 def has_own_file(run: Path, task_id: str, trial_name: str | None) -> bool:
     """Whether a trial that the run-level file names has a result of its own in its place."""
     return trial_name is not None and is_file(run / task_id / trial_name / RESULTS)
+
+
+def directory_of(run: Path, task_id: str, trial_name: str | None) -> Path | None:
+    """Where a trial lies that the run-level file names; None if its names lead elsewhere."""
+    plain = trial_name and all(Path(name).name == name and "\0" not in name for name in (task_id, trial_name))
+    return run / task_id / trial_name if trial_name and plain and is_directory(run) else None
+
+
+def trial_artifacts(run: Path, trial: Path | None) -> list[dict[str, str]] | None:
+    """The files that a trial left, None without any. `trial`: its directory, if it has one."""
+    return artifacts_of(run, trial, KEPT, (RESULTS,))
+
+
+def failed_tests(result: Mapping[str, Any]) -> str | None:
+    """The tests that a result says failed, as its message; None unless the trial failed by some.
+
+    >>> failed_tests({"is_resolved": False, "parser_results": {"test_a": "passed", "test_b": "failed"}})
+    'failed tests: test_b'
+    """
+    tests = part(result, "parser_results")
+    failed = [name for name, status in tests.items() if status == "failed"]
+    if result.get("is_resolved") is not False or not failed:
+        return None
+    return f"failed tests: {', '.join(failed)}"
 
 
 def task_by_task(tasks: Any, attempts: Any) -> list[Any] | None:

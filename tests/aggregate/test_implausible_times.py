@@ -81,6 +81,14 @@ def test_a_time_that_is_null_is_not_counted_as_missing() -> None:
     assert (result.counted, result.missing_times) == (1, 0)
 
 
+def test_a_missing_time_beside_a_number_that_no_json_has_is_counted() -> None:
+    """The schema lets NaN through in a field that it does not know. It ended every worker once."""
+    odd = a_trial(finished_at="1970-01-01T00:00:00Z", note=float("nan"))
+    assert b"NaN" in json.dumps(odd).encode()
+    _, result = folded([odd])
+    assert (result.counted, result.missing_times, result.rejections) == (1, 1, [])
+
+
 def test_an_implausible_time_does_not_decide_which_result_wins() -> None:
     late = a_trial(resolved=False, finished_at="9000-01-01T00:00:00Z")
     usual = a_trial(resolved=True, finished_at="2026-01-01T00:00:00Z")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from streamer.aggregate import missing
 from streamer.aggregate.formulacode import FormulaCodeSums
+from streamer.aggregate.missing import MissingTrials
 from streamer.aggregate.plan import Plan
 from streamer.pipeline import Pipeline
 from tests.support.events import Event, a_plan, a_retraction, a_trial, records
@@ -51,15 +53,18 @@ def test_the_planned_agents_are_gone_through_a_few_times_however_many_tiers_ask(
     assert len(calls) <= 3
 
 
-def numbers(sums: FormulaCodeSums) -> tuple[Any, ...]:
-    """What sums say."""
-    return sums.trials, sums.failures, sums.fallbacks, sums.body(None, 1.0, None, nop=False)
+def numbers(missing: MissingTrials) -> tuple[Any, ...]:
+    """What missing trials say."""
+    sums = missing.sums
+    body = sums.body(None, 1.0, None, nop=False)
+    return sums.trials, sums.failures, sums.fallbacks, body, missing.tasks, missing.speedups
 
 
-def plainly_missing(pipeline: Pipeline) -> dict[tuple[str, str], FormulaCodeSums]:
-    """The sums of agents that lack sub-trials, worked out one trial and one agent after the other."""
+def plainly_missing(pipeline: Pipeline) -> dict[tuple[str, str], MissingTrials]:
+    """What agents lack, worked out one trial and one agent after the other."""
     run = pipeline.run(RUN).state
     scores: dict[tuple[str, str], list[Any]] = {}
+    tasks: dict[tuple[str, str], Counter[str]] = {}
     groups = run.scores.trial_groups()
     for group in groups:
         there = {(k[3], k[4]) for k, slot in run.slots.items() if (*k[:3], *k[5:]) == group and slot.winner}
@@ -67,7 +72,9 @@ def plainly_missing(pipeline: Pipeline) -> dict[tuple[str, str], FormulaCodeSums
         planned = run.plan.agent_models() & mates if group[0] else run.plan.agent_models()
         for owner in planned - there:
             scores.setdefault(owner, []).append(run.scores.of_missing(group))
-    return {owner: FormulaCodeSums.of(found, failures=len(found)) for owner, found in scores.items()}
+            tasks.setdefault(owner, Counter())[group.task_id] += 1
+    sums = {owner: FormulaCodeSums.of(found, failures=len(found)) for owner, found in scores.items()}
+    return {owner: MissingTrials(sums[owner], tasks[owner]) for owner in sums}
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -95,6 +102,6 @@ def test_missing_sub_trials_and_what_cuts_publish_are_those_of_a_plain_walk(seed
         assert published == {change.key: change.digest for change in pipeline.run(RUN).summaries()}
         if pipeline.run(RUN).state.totals.with_formulacode and pipeline.run(RUN).state.plan.agent_models():
             found, plain = missing.missing_sub_trials(pipeline.run(RUN).state), plainly_missing(pipeline)
-            assert {o: numbers(sums) for o, sums in found.items()} == {
-                o: numbers(s) for o, s in plain.items()
+            assert {owner: numbers(trials) for owner, trials in found.items()} == {
+                owner: numbers(trials) for owner, trials in plain.items()
             }

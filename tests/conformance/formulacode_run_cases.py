@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from streamer.aggregate.formulacode_summary import formulacode_body
 from streamer.aggregate.group import GroupState
 from streamer.aggregate.keys import SlotKey
-from streamer.aggregate.summarise import formulacode_body
 from streamer.score import FormulaCodeScore, Scored
 from tests.support.formulacode_cases import ADVANTAGES, Case, cases
 

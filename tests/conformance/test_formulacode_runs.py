@@ -6,7 +6,8 @@ raw logs by `fc_runs` and `formulacode_rules` without any of our code. Ours is a
 
 from __future__ import annotations
 
-from collections import Counter
+import math
+from collections import Counter, defaultdict
 
 from tests.conformance.fc_run_differences import LEFT_OUT, RUN_LEVEL, SUB_TRIALS
 from tests.conformance.fc_runs import Trial
@@ -115,6 +116,24 @@ def test_every_agents_summary_is_the_ruled_one(run: Run) -> None:
             assert means["agent_advantage"] == close_difference(
                 ruled_gmean([a for a in advantages if a is not None])
             )
+
+
+def test_the_error_of_every_agents_mean_speedup_is_clustered_by_task(run: Run) -> None:
+    """inference 6, by the formula, on the ruled speedups."""
+    for key, summary in run.agents.items():
+        tasks = defaultdict(list)
+        for trial, sub in run.subs(key):
+            speedup = ruled(sub, trial.subs)["task_speedup"]
+            if speedup is not None:
+                tasks[trial.task_id].append(speedup)
+        held = summary["formulacode"]["mean_speedup_standard_error"]
+        if summary["baseline"] or len(tasks) < 2:
+            assert held is None
+            continue
+        mean = exact_mean([speedup for task in tasks.values() for speedup in task])
+        spread = sum((sum(task) - len(task) * mean) ** 2 for task in tasks.values())
+        trials = sum(map(len, tasks.values()))
+        assert held == close(math.sqrt(len(tasks) / (len(tasks) - 1) * spread) / trials)
 
 
 def test_every_agents_summary_is_fc_evals_but_for_fields_of_sub_trials_that_differ(run: Run) -> None:

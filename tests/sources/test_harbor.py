@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,9 @@ from streamer.sources.convert import ConvertReport, convert_part
 from streamer.sources.discover import discover
 from streamer.sources.harbor import Harbor
 from streamer.sources.harbor_layout import is_job, is_trial
-from tests.sources.builders import Event, converted, plan_of, trials_of, write_json
+from tests.sources.builders import converted, plan_of, trials_of, write_json
 from tests.sources.harbor import summaries, unpack_jobs
+from tests.sources.test_harbor_outcome import trial_of
 
 CLAUDE = "anthropic/claude-sonnet-4-20250514"
 
@@ -23,11 +23,6 @@ CLAUDE = "anthropic/claude-sonnet-4-20250514"
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return unpack_jobs(tmp_path_factory.mktemp("jobs"))
-
-
-def trial_of(events: Iterable[Event], task: str, agent: str = "scripted") -> Event:
-    (trial,) = [e for e in trials_of(events) if e["task_id"] == task and e["agent"] == agent]
-    return trial
 
 
 def test_pass_at_k_and_the_mean_reward_are_the_ones_harbor_computed(recorded: Path) -> None:
@@ -60,33 +55,6 @@ def test_every_trial_is_one_slot_named_by_the_trial(recorded: Path) -> None:
     assert not report.unreadable + report.left_out
 
 
-@pytest.mark.parametrize(
-    ("task", "resolved", "failure_mode"),
-    [
-        ("easy", True, "unset"),
-        ("hard", False, "unset"),
-        ("half", False, "unset"),
-        ("both", True, "unset"),
-        ("named", True, "unset"),
-        ("many", None, "unset"),
-        ("acme/renamed", False, "unset"),
-        ("steps", True, "unset"),
-        ("flaky", False, "unset"),
-        ("slow", False, "AgentTimeoutError"),
-        ("exits", False, "NonZeroAgentExitCodeError"),
-        ("crash", None, "RuntimeError"),
-        ("unbuilt", None, "RuntimeError"),
-        ("unrewarded", None, "RewardFileNotFoundError"),
-    ],
-)
-def test_the_verdict_is_harbors_and_exceptions_are_failure_modes(
-    recorded: Path, task: str, resolved: bool | None, failure_mode: str
-) -> None:
-    trial = trial_of(converted(recorded / "kinds")[0], task)
-    assert (trial.get("resolved"), trial["failure_mode"]) == (resolved, failure_mode)
-    assert "score" not in trial
-
-
 def test_a_trial_tells_agent_model_times_tokens_cost_and_length(recorded: Path) -> None:
     trial = trial_of(converted(recorded / "kinds")[0], "easy")
     file = recorded / "kinds" / trial["shard"] / "result.json"
@@ -105,6 +73,13 @@ def test_a_trial_tells_agent_model_times_tokens_cost_and_length(recorded: Path) 
         "trial_name": result["trial_name"],
         "resolved": True,
         "failure_mode": "unset",
+        "metrics": {"reward": 1.0},
+        "labels": {"dataset": "tasks"},
+        "artifacts": [
+            artifact(file.parent, "trial.log", "text/plain"),
+            artifact(file.parent, "agent/trajectory.json", "application/json"),
+            artifact(file.parent, "verifier/reward.txt", "text/plain"),
+        ],
         "input_tokens": 600,
         "cache_read_tokens": 400,
         "output_tokens": 50,
@@ -113,6 +88,10 @@ def test_a_trial_tells_agent_model_times_tokens_cost_and_length(recorded: Path) 
         "started_at": result["started_at"],
         "finished_at": result["finished_at"],
     }
+
+
+def artifact(trial: Path, name: str, media_type: str) -> dict[str, str]:
+    return {"name": name, "path": f"{trial.name}/{name}", "media_type": media_type}
 
 
 def test_steps_of_a_task_are_summed(recorded: Path) -> None:

@@ -57,7 +57,36 @@ def test_the_dryrun_says_what_its_rows_say() -> None:
             "revision": event["revision"],
         }
         times = {name: event[name] for name in ("started_at", "finished_at")}
+        assert {file["path"].rpartition("/")[0] for file in event.pop("artifacts")} == {
+            place := f"{row['tier']}/{row['subtest']}/run_{row['run_number']:02d}",
+            f"{place}/agent",
+            f"{place}/judge",
+        }
         assert event == {**expected, **renamed, **times}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"judge_passed": True, "judge_reasoning": "well done"}, None),
+        (
+            {"judge_passed": False, "judge_reasoning": "the script prints nothing"},
+            "the script prints nothing",
+        ),
+        ({"judge_passed": None, "exit_code": 1}, "+ claude --model m\nError: no credit"),
+        ({"judge_passed": False, "exit_code": 0}, None),
+    ],
+)
+def test_a_trial_that_did_not_pass_says_why(
+    tmp_path: Path, fields: dict[str, Any], message: str | None
+) -> None:
+    run = an_experiment(tmp_path / "run", {"T0/00/run_01": a_run_result(**fields)})
+    errors = {"stderr": "noise\n" * 20 + "+ claude --model m\nError: no credit\n"}
+    write_json(run / "T0/00/run_01/agent/result.json", errors)
+    (trial,) = trials_of(converted(run)[0])
+    said = trial.get("message")
+    assert said is None if message is None else said.endswith(message)
+    assert not said or "noise\n" * 9 not in said
 
 
 def test_times_are_when_the_agent_began_and_the_judge_ended() -> None:

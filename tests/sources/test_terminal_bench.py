@@ -43,6 +43,11 @@ def rebuilt(folder: Path, run_path: str, rows: list[dict[str, Any]]) -> Path:
     return a_run(folder / run_path, files, results, metadata=metadata)
 
 
+def failed_by(row: dict[str, Any]) -> str | None:
+    failed = [name for name, status in (row["parser_results"] or {}).items() if status == "failed"]
+    return f"failed tests: {', '.join(failed)}" if failed and row["is_resolved"] is False else None
+
+
 def test_real_directories_say_what_their_rows_say() -> None:
     folder = shared_data() / "terminal_bench" / "runs"
     by_run = {rows[0]["run"]: rows for rows in rows_by_run().values()}
@@ -55,6 +60,7 @@ def test_real_directories_say_what_their_rows_say() -> None:
         for row in by_run[name]:
             event = found[row["trial_name"]]
             assert event.pop("revision") > 0
+            assert event.pop("message", None) == failed_by(row)
             assert event == terminal_bench_row_to_event(row)
 
 

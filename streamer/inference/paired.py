@@ -1,0 +1,170 @@
+"""What two sets of trials at the same tasks say of each other: one pure function (inference 7).
+
+The worker, the readers, the page, the report and `streamer compare` all call `paired`. It needs to know of
+each task only how many trials of each side are in, how many passed, and how many are still unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+from streamer.inference.ability import Clusters, Interval, mean_interval
+from streamer.inference.comparisons import e_value
+from streamer.inference.finite_population import ALPHA
+from streamer.stats.rounding import quotient
+from streamer.stats.sign_test import sign_test
+
+
+class Attempts(NamedTuple):
+    """One side's trials at one task.
+
+    Attributes:
+        known: trials with a final value.
+        passed: known trials that passed.
+        unknown: planned trials without a final value, for whatever reason (inference 3).
+    """
+
+    known: int
+    passed: int
+    unknown: int = 0
+
+    @property
+    def planned(self) -> int:
+        """All of them."""
+        return self.known + self.unknown
+
+
+class TaskPair(NamedTuple):
+    """The trials of both sides at the same task."""
+
+    ours: Attempts
+    theirs: Attempts
+
+    def won(self) -> bool | None:
+        """Whether we pass it more often, by share of trials; None while that is still open.
+
+        >>> TaskPair(Attempts(1, 1), Attempts(1, 0)).won(), TaskPair(Attempts(1, 1), Attempts(0, 0, 1)).won()
+        (True, None)
+        """
+        ours, theirs = self
+        if not ours.planned or not theirs.planned:
+            return None
+        if ours.passed * theirs.planned > (theirs.passed + theirs.unknown) * ours.planned:
+            return True
+        can = (ours.passed + ours.unknown) * theirs.planned > theirs.passed * ours.planned
+        return None if can else False
+
+    def lost(self) -> bool | None:
+        """Whether they do."""
+        return TaskPair(self.theirs, self.ours).won()
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """What two sides say of each other, ours less theirs.
+
+    Attributes:
+        tasks: compared tasks.
+        ahead, behind, equal, open: tasks that we pass more often, they do, neither does, and undecided ones.
+        difference: of the pass rates over the tasks where both sides have results, -1 to 1; None: no such
+            task. Biased while trials are missing.
+        reachable: the lowest and the highest difference that the missing trials leave, with no assumption.
+        worse, better: e-values that we are worse, and better; valid whenever you look. An open task counts
+            for the other claim as long as it can. Of a plan whose order is known, the worker looks at
+            prefixes too and may know more.
+        ended: no trial is missing.
+        interval: of the difference on tasks like these; None before the end, or with fewer than two tasks.
+        p_value: of the exact two-sided sign test over the tasks; None before the end.
+    """
+
+    tasks: int
+    ahead: int
+    behind: int
+    equal: int
+    open: int
+    difference: float | None
+    reachable: tuple[float, float] | None
+    worse: float
+    better: float
+    ended: bool
+    interval: Interval | None
+    p_value: float | None
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the tasks' signs and the mean point the same way: only then may anybody be called ahead."""
+        return (self.ahead - self.behind) * (self.difference or 0.0) > 0
+
+
+def paired(pairs: Sequence[TaskPair], alpha: Fraction = ALPHA, *, complete: bool = True) -> Paired:
+    """Compare two sides over their common tasks.
+
+    Args:
+        pairs: one for each task.
+        alpha: 1 - level of the interval, exact.
+        complete: the pairs are all that is planned; if not, nothing has ended.
+
+    Both sides of three tasks, where the last one is still running on our side:
+
+    >>> done = [TaskPair(Attempts(1, 1), Attempts(1, 0)), TaskPair(Attempts(1, 1), Attempts(1, 1))]
+    >>> running = paired([*done, TaskPair(Attempts(0, 0, 1), Attempts(1, 1))])
+    >>> running.ahead, running.equal, running.open, running.difference, running.ended, running.p_value
+    (1, 1, 1, 0.5, False, None)
+    >>> ended = paired([*done, TaskPair(Attempts(1, 0), Attempts(1, 1))])
+    >>> ended.difference, ended.p_value, ended.interval
+    (0.0, 1.0, Interval(low=-1.0, high=1.0))
+    """
+    won, lost = [pair.won() for pair in pairs], [pair.lost() for pair in pairs]
+    ahead, behind = won.count(True), lost.count(True)
+    equal = sum(one is False and other is False for one, other in zip(won, lost, strict=True))
+    ended = complete and bool(pairs) and all(not a.unknown and not b.unknown for a, b in pairs)
+    clusters = _differences([pair for pair in pairs if pair.ours.known and pair.theirs.known])
+    return Paired(
+        tasks=len(pairs),
+        ahead=ahead,
+        behind=behind,
+        equal=equal,
+        open=len(pairs) - ahead - behind - equal,
+        difference=clusters.mean(),
+        reachable=_reachable(pairs) if complete else None,
+        worse=e_value(ahead + won.count(None), behind),
+        better=e_value(behind + lost.count(None), ahead),
+        ended=ended,
+        interval=_within_one(mean_interval(clusters, alpha)) if ended else None,
+        p_value=sign_test(ahead, behind) if ended else None,
+    )
+
+
+def _differences(pairs: Sequence[TaskPair]) -> Clusters:
+    """The paired differences by task; with unequal attempts each task is one difference of two rates."""
+    if all(ours.known == theirs.known for ours, theirs in pairs):
+        return Clusters.of_sums((a.known, Fraction(a.passed - b.passed)) for a, b in pairs)
+    rates = ((Fraction(a.passed, a.known), Fraction(b.passed, b.known)) for a, b in pairs)
+    return Clusters.of_sums((1, a - b) for a, b in rates)
+
+
+def _reachable(pairs: Sequence[TaskPair]) -> tuple[float, float] | None:
+    """None of no tasks."""
+    sides = list(zip(*pairs, strict=True))
+    if not sides or not all(sum(one.planned for one in side) for side in sides):
+        return None
+    (low, high), (other_low, other_high) = map(_ends, sides)
+    return _rounded(low - other_high), _rounded(high - other_low)
+
+
+def _ends(side: Sequence[Attempts]) -> tuple[Fraction, Fraction]:
+    """The lowest and the highest final pass rate (inference 4)."""
+    planned, passed = sum(one.planned for one in side), sum(one.passed for one in side)
+    unknown = sum(one.unknown for one in side)
+    return Fraction(passed, planned), Fraction(passed + unknown, planned)
+
+
+def _within_one(interval: Interval | None) -> Interval | None:
+    return interval and Interval(max(interval.low, -1.0), min(interval.high, 1.0))
+
+
+def _rounded(value: Fraction) -> float:
+    return quotient(value.numerator, value.denominator)

@@ -1,0 +1,122 @@
+"""Two sets of trials at the same tasks: published p-values, differences by hand, what open tasks allow."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.inference.comparisons import e_value
+from streamer.inference.paired import Attempts, Paired, TaskPair, paired
+from tests.support.examples import examples
+
+PASSED, FAILED, RUNNING = Attempts(1, 1), Attempts(1, 0), Attempts(0, 0, 1)
+WIN, LOSS, TIE = TaskPair(PASSED, FAILED), TaskPair(FAILED, PASSED), TaskPair(PASSED, PASSED)
+
+
+@st.composite
+def attempts(draw: st.DrawFn) -> Attempts:
+    """Three planned trials, some of them unknown."""
+    known = draw(st.integers(0, 3))
+    return Attempts(known, draw(st.integers(0, known)), 3 - known)
+
+
+@pytest.mark.parametrize(
+    ("fewer", "more", "p"),
+    [(18, 18, 1.000), (33, 31, 0.901), (37, 31, 0.545), (26, 25, 1.000), (31, 28, 0.795)],
+)
+def test_at_the_end_the_published_p_values_come_out(fewer: int, more: int, p: float) -> None:
+    """McNemar's exact test; SWE-bench/experiments#466."""
+    found = paired([WIN] * fewer + [LOSS] * more + [TIE] * 9)
+    assert found.p_value is not None
+    assert round(found.p_value, 3) == p
+    assert (found.ahead, found.behind, found.equal, found.open) == (fewer, more, 9, 0)
+
+
+def test_the_interval_is_the_t_interval_of_the_differences_by_task() -> None:
+    """Differences 1, 0, 0, -1, 1: mean 0.2, deviation sqrt(0.7), error sqrt(0.7/5); t(4) = 2.776445."""
+    found = paired([WIN, TIE, TIE, LOSS, WIN])
+    half = 2.776445105 * (0.7 / 5) ** 0.5
+    assert found.difference == 0.2
+    assert found.interval is not None
+    assert found.interval == pytest.approx((max(-1, 0.2 - half), min(1, 0.2 + half)))
+
+
+def test_with_several_attempts_signs_and_means_may_disagree() -> None:
+    """Two tasks are won by one of three attempts each, one task is lost by all three."""
+    narrow = TaskPair(Attempts(3, 1), Attempts(3, 0))
+    found = paired([narrow, narrow, TaskPair(Attempts(3, 0), Attempts(3, 3))])
+    assert (found.ahead, found.behind) == (2, 1)
+    assert found.difference == pytest.approx(-1 / 9)
+    assert not found.agrees
+    assert paired([narrow, narrow]).agrees
+
+
+def test_unequal_attempts_compare_rates_by_task() -> None:
+    found = paired([TaskPair(Attempts(2, 1), Attempts(1, 1)), TaskPair(Attempts(2, 2), Attempts(1, 0))])
+    assert (found.ahead, found.behind, found.difference) == (1, 1, 0.25)
+
+
+def test_open_tasks_speak_against_either_claim() -> None:
+    found = paired([LOSS] * 7 + [TaskPair(RUNNING, RUNNING)] * 2 + [TaskPair(RUNNING, PASSED)])
+    assert found.worse == e_value(2, 7)
+    assert found.better == e_value(10, 0)
+    assert (found.ended, found.p_value, found.interval) == (False, None, None)
+
+
+def test_nothing_in_common_says_nothing() -> None:
+    found = paired([])
+    assert (found.tasks, found.difference, found.reachable, found.ended) == (0, None, None, False)
+    assert (found.worse, found.better, found.p_value) == (1.0, 1.0, None)
+
+
+def test_an_incomplete_list_of_tasks_never_ends() -> None:
+    found = paired([WIN, LOSS], complete=False)
+    assert (found.ended, found.reachable, found.p_value) == (False, None, None)
+
+
+@examples(200)
+@given(st.lists(st.builds(TaskPair, attempts(), attempts()), min_size=1, max_size=8), st.data())
+def test_results_only_narrow_what_is_reachable_and_add_evidence(
+    pairs: list[TaskPair], data: st.DataObject
+) -> None:
+    def finished(side: Attempts) -> Attempts:
+        more = data.draw(st.integers(0, side.unknown))
+        passed = data.draw(st.integers(0, more))
+        return Attempts(side.known + more, side.passed + passed, side.unknown - more)
+
+    before = paired(pairs)
+    after = paired([TaskPair(finished(pair.ours), finished(pair.theirs)) for pair in pairs])
+    assert before.reachable is not None
+    assert after.reachable is not None
+    assert before.reachable[0] <= after.reachable[0] <= after.reachable[1] <= before.reachable[1]
+    assert before.worse <= after.worse
+    assert before.better <= after.better
+    assert before.open >= after.open
+
+
+@examples(100)
+@given(st.lists(st.builds(TaskPair, attempts(), attempts()), max_size=8))
+def test_the_other_side_sees_the_mirror_image(pairs: list[TaskPair]) -> None:
+    ours, theirs = paired(pairs), paired([TaskPair(theirs, ours) for ours, theirs in pairs])
+    assert (ours.ahead, ours.behind, ours.equal, ours.open) == (
+        theirs.behind,
+        theirs.ahead,
+        theirs.equal,
+        theirs.open,
+    )
+    assert (ours.worse, ours.better, ours.p_value) == (theirs.better, theirs.worse, theirs.p_value)
+    assert _negated(ours) == pytest.approx(theirs.difference)
+
+
+def _negated(found: Paired) -> float | None:
+    return None if found.difference is None else -found.difference
+
+
+@pytest.mark.parametrize(("ours", "theirs"), list(product((PASSED, FAILED, RUNNING), repeat=2)))
+def test_a_task_with_one_attempt_is_a_pair(ours: Attempts, theirs: Attempts) -> None:
+    pair = TaskPair(ours, theirs)
+    can_win = {PASSED: True, FAILED: False, RUNNING: True}[ours] and theirs != PASSED
+    assert pair.won() is (True if (ours, theirs) == (PASSED, FAILED) else None if can_win else False)

@@ -1,0 +1,84 @@
+"""Places of many agents: Holm's method, and how many losses show that an agent is worse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from itertools import product
+from math import comb
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.inference.comparisons import e_value
+from streamer.inference.finite_population import ALPHA
+from streamer.inference.ranks import Direction, least_losses, least_losses_at_end, places
+from tests.support.examples import examples
+
+LEVELS = [ALPHA, ALPHA / 2, ALPHA / 6, ALPHA / 870, Fraction(1, 2)]
+
+
+def shown_by(p_values: Mapping[Direction, float]) -> Callable[[Fraction], list[Direction]]:
+    return lambda level: [pair for pair, p in p_values.items() if p <= level]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_least_losses_are_those_whose_e_value_reaches_the_level(level: Fraction) -> None:
+    for n, least in enumerate(least_losses(64, level)):
+        reached = [
+            losses
+            for losses in range(n + 1)
+            if Fraction(sum(comb(n + 1, j) for j in range(losses + 1)), (n + 1) * comb(n, losses))
+            >= 1 / level
+        ]
+        assert reached == list(range(least, n + 1))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_at_the_end_the_least_losses_are_those_of_the_sign_test(level: Fraction) -> None:
+    for n, least in enumerate(least_losses_at_end(64, level)):
+        tails = [Fraction(sum(comb(n, j) for j in range(losses, n + 1)), 2**n) for losses in range(n + 1)]
+        assert [losses for losses, tail in enumerate(tails) if tail <= level] == list(range(least, n + 1))
+
+
+def test_the_published_e_values_show_at_their_levels() -> None:
+    """(10, 30): 63.228; (0, 8): 56.778; seven straight losses: 31.875."""
+    for wins, losses in ((10, 30), (0, 8), (0, 7)):
+        reached = Fraction(e_value(wins, losses))
+        for level, shows in ((1 / (reached - 1), True), (1 / (reached + 1), False)):
+            assert (losses >= least_losses(wins + losses, level)[-1]) is shows
+
+
+def test_places_follow_holm_over_all_directions() -> None:
+    """Six directions: .05/6 = .0083, .05/5 = .01, .05/4 = .0125. The third fails, and all behind it."""
+    p_values = {("c", "a"): 0.008, ("c", "b"): 0.0099, ("b", "a"): 0.0126, ("a", "b"): 0.0127}
+    assert places("abc", shown_by(p_values)) == {"a": (1, 2), "b": (1, 2), "c": (3, 3)}
+    del p_values["a", "b"]
+    decided = shown_by(p_values | {("b", "a"): 0.0124})
+    assert places("abc", decided) == {"a": (1, 1), "b": (2, 2), "c": (3, 3)}
+    both = shown_by({("a", "b"): 0.001, ("b", "a"): 0.001})
+    assert places("ab", both) == {"a": (1, 2), "b": (1, 2)}
+    assert places("abc", shown_by({})) == dict.fromkeys("abc", (1, 3))
+    assert places(["alone"], shown_by({})) == {"alone": (1, 1)}
+
+
+@examples(200)
+@given(
+    st.dictionaries(
+        st.sampled_from([pair for pair in product("abcd", repeat=2) if pair[0] != pair[1]]),
+        st.sampled_from([0.001, 0.004, 0.0045, 0.006, 0.01, 0.02, 0.05, 0.2]),
+    )
+)
+def test_places_reject_one_direction_after_the_other(p_values: dict[Direction, float]) -> None:
+    """Against Holm's own words: the smallest p at alpha/m, the next at alpha/(m-1), until one fails."""
+    rejected: set[Direction] = set()
+    for number, (pair, p) in enumerate(sorted(p_values.items(), key=lambda item: item[1])):
+        if Fraction(p) * (12 - number) > ALPHA:
+            break
+        rejected.add(pair)
+    found = places("abcd", shown_by(p_values))
+    for agent in "abcd":
+        behind = sum((agent, other) in rejected and (other, agent) not in rejected for other in "abcd")
+        ahead = sum((other, agent) in rejected and (agent, other) not in rejected for other in "abcd")
+        assert found[agent] == (1 + behind, 4 - ahead)
