@@ -1,10 +1,10 @@
 """Log files of inspect_ai: `.eval`, a zip archive that grows while the eval runs, and `.json`.
 
 Of an `.eval` only the header and the summaries of samples are read. They hold all that an event needs, so
-the size of the transcripts does not matter. While an eval runs, its archive has `_journal/start.json`. Each time
-that inspect_ai writes samples to it, it adds `_journal/summaries/N.json`. At the end come `header.json` and
-`summaries.json`. inspect_ai replaces the whole file each time, so a reader never sees half an archive. Members
-are packed with Zstandard (method 93), which Python's zipfile cannot unpack before 3.14.
+the size of the transcripts does not matter. While an eval runs, its archive has `_journal/start.json`. Each
+time that inspect_ai writes samples to it, it adds `_journal/summaries/N.json`. At the end come `header.json`
+and `summaries.json`. inspect_ai replaces the whole file each time, so a reader never sees half an archive.
+Members are packed with Zstandard (method 93), which Python's zipfile cannot unpack before 3.14.
 """
 
 from __future__ import annotations

@@ -70,5 +70,5 @@ def addition(epochs: int = 3):
         scorer=[graded(), quality()],
         epochs=Epochs(epochs),
         model=model,
-        token_limit=1200,
+        token_limit=1000,
     )

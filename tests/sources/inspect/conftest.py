@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.peers import peer_environment
 
-collect_ignore = ["arithmetic.py"]
-"""It needs inspect_ai, which the tests run in an environment of its own."""
+collect_ignore = ["arithmetic.py", "record.py"]
+"""The tasks need inspect_ai, which runs them in an environment of its own."""
 
 INSPECT = "inspect-ai==0.3.285"
 """The version that the connector and the hook are tested with."""
