@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from anyio import to_thread
-from inspect_ai.hooks import Hooks, SampleEnd, SampleStart, TaskEnd, TaskStart, hooks
+from inspect_ai.hooks import Hooks, RunEnd, SampleEnd, SampleStart, TaskEnd, TaskStart, hooks
 
 from streamer.publish.inspect_activity import Activity
 
@@ -63,9 +63,16 @@ class StreamerHooks(Hooks):  # type: ignore[misc]
             self._publishing.sample_ended(data.eval_id, _json(data.sample, SAMPLE))
 
     async def on_task_end(self, data: TaskEnd) -> None:
+        self._ended(data.eval_id, data.log)
+
+    async def on_run_end(self, data: RunEnd) -> None:
+        """The end of evals that an error or a Ctrl-C stopped, of which `on_task_end` is not told."""
+        for log in data.logs:
+            self._ended(log.eval.eval_id, log)
+
+    def _ended(self, eval_id: str, log: Any) -> None:
         if self._publishing:
-            stats = _json(data.log.stats, {"completed_at": True})
-            self._publishing.task_ended(data.eval_id, data.log.status, stats)
+            self._publishing.task_ended(eval_id, log.status, _json(log.stats, {"completed_at": True}))
 
     def _opened(self) -> InspectPublishing:
         """Make the publisher, once: it reads settings and imports a good deal, so not in the event loop."""

@@ -78,11 +78,12 @@ class InspectPublishing:
             self._publish(begun, event)
 
     def task_ended(self, eval_id: str, status: str, stats: Record) -> None:
-        """An eval has ended: its status, its times (`EvalStats`). A thread looks whether all arrived."""
+        """An eval has ended: its status, its times (`EvalStats`). To be told twice does no harm."""
         begun = self._evals.pop(eval_id, None)
         finished = finished_event(status, stats)
         if begun and finished:
             self._publish(begun, finished)
+            # Whether all has arrived is looked at beside the eval.
             threading.Thread(target=self._settle, args=(begun.run_id,), daemon=True).start()
 
     def close(self) -> None:

@@ -94,7 +94,9 @@ def _add(found: SampleScores, name: str, value: Any) -> None:
     elif named in found.metrics:
         found.left_out.append(f"the score {name!r} has the name {named!r} of another one")
     elif not named or len(found.metrics) == MAX_METRICS:
-        found.left_out.append(f"the score {name!r} is one more than {MAX_METRICS}" if named else "no name")
+        found.left_out.append(
+            f"the score {name!r} is one more than {MAX_METRICS}" if named else "a score has no name"
+        )
     else:
         found.metrics[named] = number
 
