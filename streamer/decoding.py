@@ -73,19 +73,33 @@ def decoded(record: LogRecord, folded: Folded) -> AnyEvent | PlainTrial | None:
     """The event that a record holds; None, and a rejection is noted, where it holds none."""
     if record.timestamp > _LATEST_TIMESTAMP:
         folded.missing_times += 1
-    try:
-        if (plain := plain_trial(record.value)) is not None:
-            return plain
-        event = _checked(decode(record.value))
-        missing = 0 if isinstance(event, Reason) else missing_times(event, record.value or b"")
-    except Exception as error:
-        event, missing = unreadable(error), 0
+    event, missing = event_in(record.value)
+    if isinstance(event, PlainTrial):
+        return event
     if isinstance(event, Reason):
         folded.rejections.append(reject(record, event))
         return None
     folded.unknown_fields += len(event.__pydantic_extra__ or ())
     folded.missing_times += missing
     return event
+
+
+def event_in(value: bytes | None) -> tuple[AnyEvent | PlainTrial | Reason, int]:
+    """The event that the bytes of a record hold, or why the worker rejects them; never raises.
+
+    Returns:
+        Beside it, how many times of the event count as missing.
+
+    >>> event_in(b'{"type": "run_started", "run_id": "r", "grading_profile": "x"}')[0].code
+    'unknown_grading_profile'
+    """
+    try:
+        if (plain := plain_trial(value)) is not None:
+            return plain, 0
+        event = _checked(decode(value))
+        return event, 0 if isinstance(event, Reason) else missing_times(event, value or b"")
+    except Exception as error:
+        return unreadable(error), 0
 
 
 def _checked(event: AnyEvent | Reason) -> AnyEvent | Reason:

@@ -19,6 +19,11 @@ from streamer.settings import Settings
     envvar="STREAMER_WEB_TOKEN",
     help="Whoever looks must know it. Better in STREAMER_WEB_TOKEN: others see a command line.",
 )
+@click.option(
+    "--publish-token",
+    envvar="STREAMER_WEB_PUBLISH_TOKEN",
+    help="Programs that POST events must know it. Without any token only this machine may publish.",
+)
 @click.option("--host-name", "host_names", multiple=True, help="Further name that the server is called by.")
 @click.option(
     "--connections-per-address",
@@ -32,11 +37,15 @@ def command(
     host: str,
     port: int | None,
     token: str | None,
+    publish_token: str | None,
     host_names: tuple[str, ...],
     connections_per_address: int,
     settings: Settings,
 ) -> None:
-    """Show live boards in a browser, with a JSON API (/api/openapi.json), until Ctrl-C. Read-only."""
+    """Show live boards in a browser, with a JSON API (/api/openapi.json), until Ctrl-C.
+
+    The API also takes events: POST /api/events.
+    """
     from streamer.web.server import run_server
 
     run_server(
@@ -44,6 +53,7 @@ def command(
         host=host,
         port=port,
         token=token,
+        publish_token=publish_token,
         host_names=host_names,
         connections_per_address=connections_per_address,
         echo=print_line,

@@ -7,6 +7,7 @@ when they are stale.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, get_args
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
@@ -69,7 +70,7 @@ def asyncapi() -> dict[str, Any]:
         "defaultContentType": "application/json",
         "channels": {topic.name: _channel(topic) for topic in TOPICS},
         "operations": _operations(),
-        "components": {"messages": _messages(), "schemas": _schemas()},
+        "components": {"messages": _messages(), "schemas": definitions(MESSAGES)},
     }
 
 
@@ -152,14 +153,15 @@ def _message(topic: Topic, name: str, doc: str, payload: dict[str, Any]) -> dict
     }
 
 
-def _schemas() -> dict[str, Any]:
+def definitions(models: Sequence[type[Message]]) -> dict[str, Any]:
+    """The schemas of messages, and of what they hold, by the name of the model."""
     _, schemas = models_json_schema(
-        [(model, "validation") for model in MESSAGES],
+        [(model, "validation") for model in models],
         schema_generator=_Generator,
         ref_template="#/components/schemas/{model}",
     )
-    definitions: dict[str, Any] = _portable(schemas["$defs"])
-    return dict(sorted(definitions.items()))
+    found: dict[str, Any] = _portable(schemas["$defs"])
+    return dict(sorted(found.items()))
 
 
 class _Generator(GenerateJsonSchema):

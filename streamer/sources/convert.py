@@ -28,9 +28,9 @@ from typing import Any
 
 from streamer.schemas.canonical import canonical_json, sha256_hex
 from streamer.sources.base import ConvertOptions, Found, Unreadable
-from streamer.sources.discover import FoundRun, discover, without_copies
+from streamer.sources.discover import FoundRun, discover, latest_of_retries, without_copies
 from streamer.sources.explanations import Explanation, explanation_of
-from streamer.sources.files import is_file, known
+from streamer.sources.files import known
 from streamer.sources.fit import fit_event, slot_of
 from streamer.sources.names import with_short_names
 from streamer.sources.pool import pooled_finished, pooled_started
@@ -129,19 +129,6 @@ def _note_unreadable(report: ConvertReport, problems: Sequence[Unreadable]) -> N
     report.unreadable.extend((problem.path, problem.reason) for problem in problems)
 
 
-def _latest_of_retries(runs: Sequence[FoundRun]) -> dict[str, Path]:
-    """Run to the latest of its files, where several files are one run, as a log and its retries are."""
-    files: dict[str, list[FoundRun]] = {}
-    for run in runs:
-        if is_file(run.path):
-            files.setdefault(run.run_id, []).append(run)
-    return {name: max(found, key=_planned_at).path for name, found in files.items() if len(found) > 1}
-
-
-def _planned_at(run: FoundRun) -> int:
-    return int((run.plan.started or {}).get("revision", -1))
-
-
 class _Conversion:
     """One call of :func:`convert`: remembers what was sent."""
 
@@ -158,7 +145,7 @@ class _Conversion:
         if pooled and whole:
             yield from self._plan_event(whole[0], pooled_started([run.plan for run in whole]))
         doubtful: list[tuple[FoundRun, Found]] = []
-        self._retries = _latest_of_retries(runs)
+        self._retries = latest_of_retries(runs)
         for run in runs:
             yield from self._run_events(run, doubtful, with_plan=not pooled)
         for run, found in doubtful:

@@ -103,6 +103,19 @@ def without_copies(runs: Sequence[FoundRun]) -> list[FoundRun]:
     return list(kept.values())
 
 
+def latest_of_retries(runs: Sequence[FoundRun]) -> dict[str, Path]:
+    """Run to the latest of its files, where several files are one run, as a log and its retries are."""
+    files: dict[str, list[FoundRun]] = {}
+    for run in runs:
+        if is_file(run.path):
+            files.setdefault(run.run_id, []).append(run)
+    return {name: max(found, key=_planned_at).path for name, found in files.items() if len(found) > 1}
+
+
+def _planned_at(run: FoundRun) -> int:
+    return int((run.plan.started or {}).get("revision", -1))
+
+
 def _runs_of(
     root: Path, sources: Sequence[Source], problems: list[Unreadable]
 ) -> Iterator[tuple[Source, Path, bool]]:

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from streamer.schemas.identity import UNKNOWN
 from streamer.sources.artifacts import artifacts_of
 from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable
 from streamer.sources.files import (
@@ -45,7 +44,7 @@ from streamer.sources.harbor_layout import (
     with_zone,
 )
 from streamer.sources.harbor_outcome import MAIN_REWARD, failure_mode, message, metrics, verdict
-from streamer.sources.harbor_starts import start_in
+from streamer.sources.harbor_starts import slot_of, start_in
 from streamer.sources.harbor_trajectory import TRAJECTORY, steps_of, trajectory_length
 
 _TOKENS = ("n_input_tokens", "n_cache_tokens", "n_output_tokens", "cost_usd")
@@ -141,11 +140,7 @@ class Harbor:
         event = {
             "type": "trial_result",
             "harness": self.name,
-            "shard": text(result.get("trial_name")) or clean_name(file.parent),
-            "task_id": result["task_name"],
-            "attempt": 1,
-            "agent": text(part(result, "agent_info").get("name")) or options.agent or UNKNOWN,
-            "model": _model(result) or options.model or UNKNOWN,
+            **slot_of(file.parent, result, options),
             "revision": mtime_ns(file),
             "trial_id": text(result.get("id")),
             "trial_name": text(result.get("trial_name")),
@@ -201,13 +196,6 @@ def _cost(totals: Mapping[str, Any]) -> Any:
     cost = totals["cost_usd"]
     counts = (totals["n_input_tokens"], totals["n_output_tokens"])
     return None if cost == 0 and any(isinstance(count, int) and count > 0 for count in counts) else cost
-
-
-def _model(result: Mapping[str, Any]) -> str | None:
-    asked = text(part(part(result, "config"), "agent").get("model_name"))
-    info = part(part(result, "agent_info"), "model_info")
-    told = [name for name in (text(info.get("provider")), text(info.get("name"))) if name]
-    return asked or ("/".join(told) if text(info.get("name")) else None)
 
 
 def _benchmark(config: Mapping[str, Any]) -> tuple[str | None, str | None]:

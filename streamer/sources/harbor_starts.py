@@ -44,6 +44,29 @@ def start_in(job: Path, trial: Path, options: ConvertOptions) -> Iterator[Found]
     yield start_of(trial, slot, trial / CONFIG)
 
 
+def start_of_result(trial: Path, result: Mapping[str, Any], options: ConvertOptions) -> Found:
+    """The start of a trial whose result harbor has just begun to fill; the result names the slot."""
+    return start_of(trial, slot_of(trial, result, options), trial / CONFIG)
+
+
+def slot_of(trial: Path, result: Mapping[str, Any], options: ConvertOptions) -> dict[str, Any]:
+    """The slot of a trial by its result, finished or not; the result has a text under `task_name`."""
+    return {
+        "shard": text(result.get("trial_name")) or clean_name(trial),
+        "task_id": result["task_name"],
+        "attempt": 1,
+        "agent": text(part(result, "agent_info").get("name")) or options.agent or UNKNOWN,
+        "model": _model(result) or options.model or UNKNOWN,
+    }
+
+
+def _model(result: Mapping[str, Any]) -> str | None:
+    asked = text(part(part(result, "config"), "agent").get("model_name"))
+    info = part(part(result, "agent_info"), "model_info")
+    told = [name for name in (text(info.get("provider")), text(info.get("name"))) if name]
+    return asked or ("/".join(told) if text(info.get("name")) else None)
+
+
 def _name_of_code(agent: Mapping[str, Any], results: Iterable[dict[str, Any]]) -> str | None:
     """How an agent that is given as code calls itself in the first result by it; None without any."""
     code = text(agent.get("import_path")) or text(agent.get("name"))

@@ -1,7 +1,7 @@
 """Logs of inspect_ai: each file `.eval` or `.json` of its log directory is a run, or a retry of one.
 
 inspect_ai writes a sample to its log when it has ended, often several at once, and nothing when it begins.
-So `tail` shows no trial in flight. The hook (`streamer.publish.inspect_hook`) does. `inspect_events` turns
+So `tail` shows no trial in flight. The hook (`streamer.hooks.inspect`) does. `inspect_events` turns
 records into events, and `inspect_log` reads the files.
 """
 

@@ -20,6 +20,7 @@ from streamer.settings import Settings
 from streamer.views.compare import compare, side_of
 from streamer.views.history import history_points
 from streamer.views.models import Comparison, HistoryPoint, RunNow, TrialRow
+from streamer.web.event_intake import EventIntake
 from streamer.web.hub import Hub
 from streamer.web.models import (
     CompareQuery,
@@ -57,11 +58,12 @@ class NoSuchTrial(Exception):
 
 
 class Web:
-    """Everything that answers draw on; one per process."""
+    """Everything that answers draw on, and the way to the broker; one per process."""
 
     def __init__(self, settings: Settings) -> None:
         self.reader = AsyncStateReader(settings)
         self.hub = Hub(self.reader)
+        self.intake = EventIntake(settings)
         self.trials = TrialLog(settings, time.monotonic)
         self._histories: dict[str, tuple[float, asyncio.Task[list[HistoryEntry]]]] = {}
 

@@ -16,7 +16,7 @@ from sse_starlette.sse import AppStatus
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -29,8 +29,9 @@ from streamer.web.boards_module import boards_module
 from streamer.web.hub import TooManyViewers
 from streamer.web.models import Query
 from streamer.web.openapi import STREAMS, openapi
-from streamer.web.problems import problem, status_of
-from streamer.web.request_checks import SESSION_PATH, RequestChecks
+from streamer.web.problems import Refused, problem, status_of
+from streamer.web.publishing import publish_events
+from streamer.web.request_checks import EVENTS_PATH, SESSION_PATH, RequestChecks
 from streamer.web.rooms import Room
 from streamer.web.trial_log import TooManyTrials, TrialMoved
 
@@ -42,15 +43,19 @@ _STATUS: dict[type[Exception], int] = {
     TrialMoved: 409,
     TooManyTrials: 503,
     TooManyViewers: 503,
+    ClientDisconnect: 400,  # before the end of its body, so it does not get the answer
 }
 
 
-def create_app(web: Web, *, token: str | None = None, host_names: Iterable[str] = ()) -> ASGIApp:
+def create_app(
+    web: Web, *, token: str | None = None, publish_token: str | None = None, host_names: Iterable[str] = ()
+) -> ASGIApp:
     """The ASGI application.
 
     Args:
         web: what the answers draw on; followed and closed with the application's lifespan.
         token: a client must know it to get data; None: open to all.
+        publish_token: a client must know it to publish; None: see `RequestChecks`.
         host_names: further names that this server may be called by, besides localhost and addresses.
     """
     document = canonical_json(openapi())
@@ -63,6 +68,7 @@ def create_app(web: Web, *, token: str | None = None, host_names: Iterable[str] 
         following.cancel()
         with suppress(asyncio.CancelledError):
             await following
+        await web.intake.close()
         await web.reader.close()
 
     async def describe(request: Request) -> Response:
@@ -70,6 +76,13 @@ def create_app(web: Web, *, token: str | None = None, host_names: Iterable[str] 
 
     async def session(request: Request) -> Response:
         return Response(status_code=204)
+
+    async def events(request: Request) -> Response:
+        try:
+            found = await publish_events(web.intake, request)
+        except Exception as error:
+            return _explained(error)
+        return _json(canonical_json(found.model_dump()))
 
     async def updates(request: Request) -> Response:
         run_id = request.path_params.get("run")
@@ -83,13 +96,15 @@ def create_app(web: Web, *, token: str | None = None, host_names: Iterable[str] 
         Route("/", _index),
         Route("/api/openapi.json", describe),
         Route(SESSION_PATH, session),
+        Route(EVENTS_PATH, events, methods=["POST"]),
         *(Route(path, updates) for path in STREAMS),
         *(Route(operation.path, _endpoint(web, operation)) for operation in OPERATIONS),
         Route("/static/js/boards.js", _boards),
         Mount("/static", _Static(directory=STATIC)),
     ]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _http_problem})
-    return RequestChecks(GZipMiddleware(_Encoded(app), minimum_size=1000, compresslevel=5), token, host_names)
+    zipped = GZipMiddleware(_Encoded(app), minimum_size=1000, compresslevel=5)
+    return RequestChecks(zipped, token, publish_token, host_names)
 
 
 def _endpoint(web: Web, operation: Operation) -> Any:
@@ -127,12 +142,12 @@ def _explained(error: Exception) -> Response:
     if status is None:
         log.exception("An answer failed")
         return problem(500, f"An error of this server's own, {type(error).__name__}; its log says more")
-    return problem(status, str(error))
+    return problem(status, str(error), again=isinstance(error, Refused) and error.again)
 
 
 async def _http_problem(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    allowed = {404: "/api/openapi.json lists the paths", 405: "This server only reads: use GET"}
+    allowed = {404: "/api/openapi.json lists the paths", 405: f"Use GET, or POST to {EVENTS_PATH}"}
     return problem(status, allowed.get(status, "This cannot be answered"))
 
 

@@ -72,6 +72,22 @@ class Health(Message):
     problem: str | None = Field(description="Why it does not follow.")
 
 
+class RejectedEvent(Message):
+    """An event that the worker rejects."""
+
+    number: int = Field(ge=1, description="Of its line, or of its element in the array, from 1.")
+    code: str = Field(description="Stable reason code, as in the rejection.")
+    message: str = Field(description="What is wrong, where, what is allowed, what to do.")
+
+
+class PublishedEvents(Message):
+    """What became of the events in a body; the broker has acknowledged all of them."""
+
+    accepted: int = Field(ge=0, description="Valid events.")
+    rejected: int = Field(ge=0, description="Invalid events; the worker puts them into the rejection topic.")
+    rejections: list[RejectedEvent] = Field(description="Why; the first 100.")
+
+
 class Problem(Message):
     """A problem that the API answers with (RFC 9457, `application/problem+json`)."""
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from streamer.schemas.export import VERSION
+from streamer.schemas.events import EVENT_TYPES
+from streamer.schemas.export import VERSION, definitions
 from streamer.web.answers import OPERATIONS, Operation
-from streamer.web.models import Problem
+from streamer.web.event_bodies import MAX_BODY_BYTES, MAX_EVENT_BYTES, MAX_EVENTS, BodyKind
+from streamer.web.models import Problem, PublishedEvents
+from streamer.web.request_checks import EVENTS_PATH
 
 REFERENCE = "#/components/schemas/{model}"
 STREAMS = {
@@ -27,31 +31,54 @@ _ABOUT_STREAMS = (
     "remember, it begins with a snapshot. Of a summary that changes often only the latest state is told."
 )
 
+_ABOUT_PUBLISHING = (
+    "Answered once the broker has acknowledged every event. Events keep their order. An invalid event is "
+    "published as it came: the worker puts it into the rejection topic with its bytes. No Content-Encoding; "
+    f"at most {MAX_BODY_BYTES:,} bytes, {MAX_EVENTS:,} events, and {MAX_EVENT_BYTES:,} bytes an event. "
+    "Sending the same events again does no harm: duplicates do not count."
+)
+_REFUSALS = {
+    "400": "The body is not JSON, or neither an array nor an object.",
+    "401": "The token for publishing is missing or wrong.",
+    "403": "Publishing is off, the token is for viewing only, or a page of another site asks.",
+    "413": "Too large: the body, one event, or the number of events.",
+    "415": "Another Content-Type, or a Content-Encoding.",
+    "429": "Too many events wait for the broker. Send the same body after Retry-After seconds.",
+    "503": "The broker did not acknowledge all events. Send the same body after Retry-After seconds.",
+}
+
 
 def openapi() -> dict[str, Any]:
     """The whole document."""
-    models = {operation.model for operation in OPERATIONS} | {Problem}
+    models: set[type[BaseModel]] = {operation.model for operation in OPERATIONS}
+    models |= {Problem, PublishedEvents}
     in_order = sorted(models, key=lambda model: model.__name__)
-    references, definitions = models_json_schema(
+    references, answers = models_json_schema(
         [(model, "serialization") for model in in_order], ref_template=REFERENCE, by_alias=True
     )
     named = {model: reference for (model, _), reference in references.items()}
     paths = {operation.path: {"get": _get(operation, named[operation.model])} for operation in OPERATIONS}
     paths |= {path: {"get": _stream(path, summary)} for path, summary in STREAMS.items()}
+    paths[EVENTS_PATH] = {"post": _post(named[PublishedEvents])}
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Streamer",
             "version": VERSION,
-            "description": "Read-only. Numbers that are not finite are the texts Infinity, -Infinity and "
+            "description": "Numbers that are not finite are the texts Infinity, -Infinity and "
             "NaN. Ids in paths are percent-encoded, a slash as %2F.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,
         "components": {
-            "schemas": definitions["$defs"],
+            "schemas": definitions(EVENT_TYPES) | answers["$defs"],
             "securitySchemes": {
-                "token": {"type": "http", "scheme": "bearer", "description": "Where serve has a --token."}
+                "token": {"type": "http", "scheme": "bearer", "description": "Where serve has a --token."},
+                "publish_token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "To publish, where serve has a --publish-token or a --token.",
+                },
             },
         },
         "security": [{}, {"token": []}],
@@ -66,6 +93,28 @@ def _get(operation: Operation, reference: dict[str, Any]) -> dict[str, Any]:
         "parameters": [*_path_parameters(operation.path), *_query_parameters(operation)],
         "responses": {
             "200": {"description": "The answer.", "content": {"application/json": {"schema": schema}}},
+            "default": _PROBLEM,
+        },
+    }
+
+
+def _post(answer: dict[str, Any]) -> dict[str, Any]:
+    event = {"oneOf": [{"$ref": REFERENCE.format(model=model.__name__)} for model in EVENT_TYPES]}
+    return {
+        "operationId": _id(EVENTS_PATH),
+        "summary": "Publish events.",
+        "description": _ABOUT_PUBLISHING,
+        "security": [{}, {"publish_token": []}],
+        "requestBody": {
+            "required": True,
+            "content": {
+                BodyKind.LINES.value: {"schema": {"type": "string", "description": "One event per line."}},
+                BodyKind.JSON.value: {"schema": {"anyOf": [{"type": "array", "items": event}, event]}},
+            },
+        },
+        "responses": {
+            "200": {"description": "The answer.", "content": {"application/json": {"schema": answer}}},
+            **{status: _PROBLEM | {"description": meaning} for status, meaning in _REFUSALS.items()},
             "default": _PROBLEM,
         },
     }

@@ -1,8 +1,9 @@
 """The checks of each request, and the headers that restrict the browser.
 
-Nothing is open to other hosts without a token. A page of another site cannot ask in a visitor's name. The
-name in Host must be ours (DNS rebinding), the cookie is SameSite=Strict, and no answer allows cross-origin
-reading.
+Nothing is open to other hosts without a token: one for viewing, another one for publishing. A page of
+another site cannot ask in a visitor's name. The name in Host must be ours (DNS rebinding), the cookie is
+SameSite=Strict, and no answer allows cross-origin reading. Publishing takes no cookie, and no Origin but
+ours.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from streamer.web.problems import problem
 
 COOKIE = "streamer_session"
 SESSION_PATH = "/api/session"
+EVENTS_PATH = "/api/events"
 MIN_TOKEN_CHARACTERS = 16
 
 CONTENT_SECURITY_POLICY = "; ".join(
@@ -57,12 +59,21 @@ class RequestChecks:
     Args:
         app: the application.
         token: a client must know it to get data; None: open to all.
+        publish_token: a client must know it to publish. None: with a `token` no client may; else
+            those that call this server by a loopback name.
         host_names: further names that this server may be called by.
     """
 
-    def __init__(self, app: ASGIApp, token: str | None, host_names: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        token: str | None,
+        publish_token: str | None = None,
+        host_names: Iterable[str] = (),
+    ) -> None:
         self._app = app
         self._token = token
+        self._publish_token = publish_token
         self._host_names = {"localhost", *(_plain_name(name) for name in host_names)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -89,15 +100,34 @@ class RequestChecks:
                 "with --host-name NAME",
             )
         path = scope["path"]
+        if path == EVENTS_PATH and scope["method"] == "POST":
+            return self._publish_refusal(headers, host)
         if not path.startswith("/api/") or self._token is None:
             return None
-        if path == SESSION_PATH and self._bearer_fits(headers):
+        if path == SESSION_PATH and self._may_view(headers):
             return self._with_cookie(Response(status_code=204))
-        if self._bearer_fits(headers) or self._cookie_fits(headers):
+        if self._may_view(headers) or self._cookie_fits(headers):
             return None
-        refusal = problem(401, "A token is needed: open /?token=TOKEN, or send Authorization: Bearer TOKEN")
-        refusal.headers["www-authenticate"] = "Bearer"
-        return refusal
+        return _token_needed("A token is needed: open /?token=TOKEN, or send Authorization: Bearer TOKEN")
+
+    def _publish_refusal(self, headers: Headers, host: str) -> Response | None:
+        """A browser says in Origin whose page asks; other programs send none."""
+        ours = {f"http://{host}".lower(), f"https://{host}".lower()}
+        if foreign := [origin for origin in headers.getlist("origin") if origin.lower() not in ours]:
+            return problem(403, f"Pages of {ascii(foreign[0])[:200]} may not publish here. Leave Origin out")
+        if self._publish_token is None:
+            if self._token is None and is_loopback(_plain_name(host)):
+                return None
+            return problem(
+                403,
+                "Publishing is off here. Start the server with --publish-token (STREAMER_WEB_PUBLISH_TOKEN). "
+                "A server without any token takes events at http://127.0.0.1",
+            )
+        if _bearer_fits(headers, self._publish_token):
+            return None
+        if self._may_view(headers):
+            return problem(403, "This token is for viewing. To publish, send the one of --publish-token")
+        return _token_needed("The token for publishing is needed: send Authorization: Bearer TOKEN")
 
     def _exchange(self, scope: Scope) -> Response | None:
         """A token in the address of the page is exchanged for a cookie, once, and leaves the address."""
@@ -106,7 +136,7 @@ class RequestChecks:
         query = parse_qsl(scope["query_string"].decode("ascii", "replace"), keep_blank_values=True)
         rest = urlencode([(name, value) for name, value in query if name != "token"])
         answer = RedirectResponse(f"/?{rest}" if rest else "/", status_code=303)
-        fits = any(name == "token" and self._fits(value) for name, value in query)
+        fits = any(name == "token" and _equal(value, self._token) for name, value in query)
         return self._with_cookie(answer) if fits else answer
 
     def _with_cookie(self, answer: Response) -> Response:
@@ -114,9 +144,8 @@ class RequestChecks:
         answer.headers["cache-control"] = "no-store"
         return answer
 
-    def _bearer_fits(self, headers: Headers) -> bool:
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        return scheme.lower() == "bearer" and self._fits(given.strip())
+    def _may_view(self, headers: Headers) -> bool:
+        return self._token is not None and _bearer_fits(headers, self._token)
 
     def _cookie_fits(self, headers: Headers) -> bool:
         try:
@@ -124,9 +153,6 @@ class RequestChecks:
         except CookieError:
             return False
         return given is not None and _equal(given.value, _session(self._token or ""))
-
-    def _fits(self, given: str) -> bool:
-        return self._token is not None and _equal(given, self._token)
 
     def _is_ours(self, host: str) -> bool:
         """An address cannot be rebound, only a name can."""
@@ -136,6 +162,31 @@ class RequestChecks:
         except ValueError:
             return name in self._host_names
         return True
+
+
+def is_loopback(host: str) -> bool:
+    """True if only this machine can reach it.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _token_needed(detail: str) -> Response:
+    refusal = problem(401, detail)
+    refusal.headers["www-authenticate"] = "Bearer"
+    return refusal
+
+
+def _bearer_fits(headers: Headers, token: str) -> bool:
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    return scheme.lower() == "bearer" and _equal(given.strip(), token)
 
 
 def _plain_name(host: str) -> str:

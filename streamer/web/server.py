@@ -7,7 +7,6 @@ import logging
 import socket
 from collections.abc import Callable, Iterable
 from functools import partial
-from ipaddress import ip_address
 from typing import Any, cast
 
 import uvicorn
@@ -19,7 +18,7 @@ from streamer.web.answers import Web
 from streamer.web.app import create_app
 from streamer.web.connections import IDLE_SECONDS, MOST_PER_ADDRESS, Connections, LimitedProtocol
 from streamer.web.listening import BACKLOG, DEFAULT_HOST, ServeError, listening
-from streamer.web.request_checks import MIN_TOKEN_CHARACTERS
+from streamer.web.request_checks import MIN_TOKEN_CHARACTERS, is_loopback
 
 GRACE_SECONDS = 5
 
@@ -37,8 +36,15 @@ class TokenNeeded(ServeError):
 class TokenTooShort(ServeError):
     """A token that could be guessed."""
 
+    def __init__(self, option: str) -> None:
+        super().__init__(f"{option} is too short: {MIN_TOKEN_CHARACTERS} characters or more are needed")
+
+
+class SameToken(ServeError):
+    """One token for both uses: every viewer could publish."""
+
     def __init__(self) -> None:
-        super().__init__(f"The token is too short: {MIN_TOKEN_CHARACTERS} characters or more are needed")
+        super().__init__("--token and --publish-token are the same. Give two, so that viewers cannot publish")
 
 
 def run_server(
@@ -47,6 +53,7 @@ def run_server(
     host: str = DEFAULT_HOST,
     port: int | None = None,
     token: str | None = None,
+    publish_token: str | None = None,
     host_names: Iterable[str] = (),
     connections_per_address: int = MOST_PER_ADDRESS,
     echo: Callable[[str], None],
@@ -58,6 +65,8 @@ def run_server(
         host: address to listen on; anything but this machine's own needs a token.
         port: None: 8720, or a free one if that is taken.
         token: a client must know it to get data.
+        publish_token: a client must know it to publish; None: only clients of this machine publish, and only
+            if there is no `token` either.
         host_names: further names that this server may be called by.
         connections_per_address: how many connections one address may have; a proxy is one address.
         echo: takes each line for the user.
@@ -66,14 +75,17 @@ def run_server(
         ServeError: it cannot start like that.
         OtherProtocol: Redis speaks TLS and the URL does not say so, or the other way round.
     """
-    if token is not None and len(token) < MIN_TOKEN_CHARACTERS:
-        raise TokenTooShort
+    for option, given in (("--token", token), ("--publish-token", publish_token)):
+        if given is not None and len(given) < MIN_TOKEN_CHARACTERS:
+            raise TokenTooShort(option)
+    if token is not None and token == publish_token:
+        raise SameToken
     if token is None and not is_loopback(host):
         raise TokenNeeded(host)
     asyncio.run(check_protocol(settings.redis, settings.redis_options()))
     with listening(host, port) as listener:
         web = Web(settings)
-        app = create_app(web, token=token, host_names=[host, *host_names])
+        app = create_app(web, token=token, publish_token=publish_token, host_names=[host, *host_names])
         config = configured(app, Connections(connections_per_address))
         shown = f"[{host}]" if ":" in host else host
         echo(f"streamer serves http://{shown}:{listener.getsockname()[1]}/  (Ctrl-C ends it)")
@@ -93,20 +105,6 @@ def configured(app: ASGIApp, connections: Connections) -> uvicorn.Config:
         timeout_graceful_shutdown=GRACE_SECONDS,
         backlog=BACKLOG,
     )
-
-
-def is_loopback(host: str) -> bool:
-    """True if only this machine can reach it.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("localhost"), is_loopback("0.0.0.0")
-    (True, True, True, False)
-    """
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 class Server(uvicorn.Server):

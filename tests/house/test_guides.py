@@ -17,7 +17,7 @@ from tests.support.worker_process import wait_for
 
 DOCS = ROOT / "docs"
 GUIDES = ("harness-author.md", "viewer.md", "operator.md")
-PAGES = [*GUIDES, "concepts.md", "report.md", "notices.md"]
+PAGES = [*GUIDES, "concepts.md", "report.md", "notices.md", "http.md"]
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#]*)(?:#([^)]+))?\)")
 
 

@@ -7,14 +7,15 @@ pip said: a peer that is not there has not been tested.
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
-import venv
 from collections.abc import Mapping
 from pathlib import Path
 
 import platformdirs
+import pytest
 from filelock import FileLock
 
 from tests.house.repository import pyproject
@@ -26,15 +27,16 @@ INSTALL_SECONDS = 420
 COMMAND_SECONDS = 120
 
 
-def peer_environment(*requirements: str, with_base: bool = True) -> Path:
+def peer_environment(*requirements: str, with_base: bool = True, python: str | None = None) -> Path:
     """The folder of a virtual environment with these packages, made now if this machine has none yet.
 
     Args:
         requirements: with exact versions, as `inspect-ai==0.3.285`.
         with_base: with the dependencies of our base too, for peers that call our code.
+        python: path of the interpreter, as from `newer_python`; None: the one that runs the tests.
     """
     wanted = [*requirements, *(pyproject()["project"]["dependencies"] if with_base else ())]
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    version = version_of(python or sys.executable)
     digest = hashlib.sha256("\n".join([version, *wanted]).encode()).hexdigest()[:12]
     name = requirements[0].replace("==", "-")
     home = Path(platformdirs.user_cache_dir("streamer-tests")) / "peers"
@@ -43,10 +45,31 @@ def peer_environment(*requirements: str, with_base: bool = True) -> Path:
     with FileLock(f"{folder}.lock"):
         if not (folder / "complete").exists():
             shutil.rmtree(folder, ignore_errors=True)
-            venv.create(folder, with_pip=False)
+            subprocess.run([python or sys.executable, "-m", "venv", "--without-pip", folder], check=True)
             run_pip("--python", str(folder / "bin" / "python"), "install", *wanted, seconds=INSTALL_SECONDS)
             (folder / "complete").touch()
     return folder
+
+
+def newer_python(minor: int) -> str:
+    """The path of a Python 3 of at least this minor version; skips the test, loudly, where there is none.
+
+    It is the one that runs the tests, or one on PATH, or one of pyenv.
+    """
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    names = [f"python3.{number}" for number in range(minor, minor + 4)]
+    kept = [str(path) for name in names for path in sorted(pyenv.glob(f"*/bin/{name}"))]
+    for found in (sys.executable, *filter(None, map(shutil.which, names)), *kept):
+        if (version := version_of(found)) and int(version.partition(".")[2]) >= minor:
+            return found
+    pytest.skip(f"SKIPPED LOUDLY: no Python 3.{minor} or newer on PATH or in {pyenv}, which the peer needs")
+
+
+def version_of(python: str) -> str | None:
+    """Major and minor version of an interpreter, as `3.12`; None where it does not run."""
+    program = "import sys; print(f'{sys.version_info[0]}.{sys.version_info[1]}')"
+    done = subprocess.run([python, "-c", program], capture_output=True, text=True, timeout=COMMAND_SECONDS)
+    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def packed_product(folder: Path) -> Path:

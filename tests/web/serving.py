@@ -56,6 +56,13 @@ class Serving:
         self.port: int = self._listener.getsockname()[1]
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._server: Server | None = None
+        self._web: Web | None = None
+
+    @property
+    def web(self) -> Web:
+        """What the running server draws on."""
+        assert self._web is not None, "it has not started"
+        return self._web
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -74,20 +81,39 @@ class Serving:
         self._thread.join(DEADLINE_SECONDS)
         assert not self._thread.is_alive(), "the server did not end"
 
-    def get(self, path: str, *, method: str = "GET", **headers: str) -> Answer:
+    def post(
+        self,
+        body: bytes,
+        kind: str = "application/x-ndjson",
+        timeout_seconds: float = 4 * DEADLINE_SECONDS,
+        **headers: str,
+    ) -> Answer:
+        """Publish events; headers as in `get`."""
+        given = {"content_type": kind, "content_length": str(len(body))} | headers
+        return self.get("/api/events", method="POST", body=body, timeout_seconds=timeout_seconds, **given)
+
+    def get(
+        self,
+        path: str,
+        *,
+        method: str = "GET",
+        body: bytes = b"",
+        timeout_seconds: float = DEADLINE_SECONDS,
+        **headers: str,
+    ) -> Answer:
         """Ask; `host="x"` and the like become headers, underscores hyphens."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_SECONDS)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout_seconds)
         try:
             connection.putrequest(method, path, skip_host="host" in headers, skip_accept_encoding=True)
             for name, value in headers.items():
                 connection.putheader(name.replace("_", "-"), value)
-            connection.endheaders()
+            connection.endheaders(body)
             return Answer(connection.getresponse())
         finally:
             connection.close()
 
     def _run(self) -> None:
-        web = Web(self._settings)
-        app = create_app(web, **self._options)
-        self._server = Server(configured(app, self._connections), web)
+        self._web = Web(self._settings)
+        app = create_app(self._web, **self._options)
+        self._server = Server(configured(app, self._connections), self._web)
         self._server.run(sockets=[self._listener])

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from streamer.settings import Settings
 from streamer.web.listening import AddressInUse, listening
-from tests.support.cli import streamer
 from tests.web.serving import Serving
 from tests.web.viewer import Viewer
 
 TOKEN = "correct-horse-battery"
+PUBLISH_TOKEN = "staple-correct-horse"
 UPDATES = "/api/updates"
 
 
@@ -114,18 +113,109 @@ def test_every_answer_forbids_inline_code_frames_sniffing_and_other_origins(
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-def test_nothing_can_be_written(serving: Serving, method: str) -> None:
+def test_nothing_but_events_can_be_written(serving: Serving, method: str) -> None:
     for path in ("/api/runs", "/api/runs/x", UPDATES, "/"):
         assert serving.get(path, method=method).status == 405
 
 
-def test_an_address_that_others_can_reach_needs_a_long_token(tmp_path: Path) -> None:
-    open_to_all = streamer("serve", "--host", "0.0.0.0", cwd=tmp_path)
-    assert open_to_all.returncode == 1
-    assert b"--token" in open_to_all.stderr
-    short = streamer("serve", "--host", "0.0.0.0", "--token", "short", cwd=tmp_path)
-    assert short.returncode == 1
-    assert b"16 characters" in short.stderr
+@pytest.fixture
+def for_both(settings: Settings) -> Iterator[Serving]:
+    with Serving(
+        settings, token=TOKEN, publish_token=PUBLISH_TOKEN, host_names=["boards.example"]
+    ) as serving:
+        yield serving
+
+
+PASSED = 415
+"""The answer to a post without a media type: the checks have let it pass."""
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8720", "localhost", "[::1]:1"])
+def test_without_any_token_this_machine_may_publish(serving: Serving, host: str) -> None:
+    assert serving.post(b"", kind="", host=host).status == PASSED
+
+
+@pytest.mark.parametrize("host", ["10.1.2.3:80", "boards.example"])
+def test_without_a_token_for_publishing_no_other_machine_may(settings: Settings, host: str) -> None:
+    with Serving(settings, host_names=["boards.example"]) as serving:
+        assert serving.get("/api/runs", host=host).status == 200
+        answer = serving.post(b"", kind="", host=host)
+        assert answer.status == 403
+        assert "--publish-token" in answer.json()["detail"]
+
+
+def test_a_foreign_name_is_refused_for_events_too(serving: Serving) -> None:
+    assert serving.post(b"", kind="", host="evil.example").status == 421
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "http://evil.example",
+        "null",
+        "http://localhost",
+        "http://127.0.0.1:1",
+        "https://127.0.0.1.evil.example",
+        "",
+    ],
+)
+def test_a_page_of_another_origin_may_not_publish(serving: Serving, origin: str) -> None:
+    answer = serving.post(b"", kind="", host="127.0.0.1:8720", origin=origin)
+    assert answer.status == 403
+    assert "access-control-allow-origin" not in answer.headers
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_our_own_origin_may_publish(serving: Serving, scheme: str) -> None:
+    answer = serving.post(b"", kind="", host="localhost:8720", origin=f"{scheme}://LocalHost:8720")
+    assert answer.status == PASSED
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
+def test_types_that_any_page_may_post_are_refused(serving: Serving, kind: str) -> None:
+    """Others a browser sends only after it has asked with OPTIONS, and that is refused."""
+    assert serving.post(b"{}", kind=kind).status == 415
+    asked = serving.get(
+        "/api/events",
+        method="OPTIONS",
+        origin="http://evil.example",
+        access_control_request_method="POST",
+        access_control_request_headers="content-type",
+    )
+    assert asked.status == 405
+    assert not [name for name in asked.headers if name.startswith("access-control")]
+
+
+def test_each_token_is_good_for_one_use(for_both: Serving) -> None:
+    viewing, publishing = f"Bearer {TOKEN}", f"Bearer {PUBLISH_TOKEN}"
+    assert for_both.post(b"", kind="", authorization=publishing).status == PASSED
+    assert for_both.get("/api/runs", authorization=viewing).status == 200
+    assert for_both.get("/api/runs", authorization=publishing).status == 401
+    assert for_both.get(f"/?token={PUBLISH_TOKEN}").headers.get("set-cookie") is None
+    refused = for_both.post(b"", kind="", authorization=viewing)
+    assert refused.status == 403
+    assert "for viewing" in refused.json()["detail"]
+    for wrong in ("", "Bearer x", f"Basic {PUBLISH_TOKEN}"):
+        answer = for_both.post(b"", kind="", authorization=wrong)
+        assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
+
+
+def test_the_cookie_of_a_viewer_does_not_publish(for_both: Serving) -> None:
+    cookie = for_both.get(f"/?token={TOKEN}").headers["set-cookie"].split(";")[0]
+    assert for_both.get("/api/runs", cookie=cookie).status == 200
+    assert for_both.post(b"", kind="", cookie=cookie).status == 401
+
+
+def test_with_a_token_for_viewing_alone_nobody_may_publish(closed: Serving) -> None:
+    for authorization in (f"Bearer {TOKEN}", "", "Bearer x"):
+        assert closed.post(b"", kind="", authorization=authorization).status == 403
+
+
+def test_with_a_token_for_publishing_alone_everybody_may_look(settings: Settings) -> None:
+    with Serving(settings, publish_token=PUBLISH_TOKEN) as serving:
+        assert serving.get("/api/runs").status == 200
+        assert serving.post(b"", kind="").status == 401
+        assert serving.post(b"", kind="", authorization=f"Bearer {PUBLISH_TOKEN}").status == PASSED
 
 
 def test_a_port_that_is_taken_is_an_error_only_if_it_was_asked_for() -> None:

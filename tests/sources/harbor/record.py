@@ -202,13 +202,17 @@ def pack():
             archive.addfile(info, io.BytesIO(content))
 
 
-def main():
+def make_tasks():
     for name in {*REWARDS, "hard", "slow", "exits", "crash", "flaky", "unbuilt"} - {"steps"}:
         a_task("tasks", name)
     a_task("tasks", "renamed", '[task]\nname = "acme/renamed"\n')
     a_task("tasks", "steps", steps=("one", "two"))
     for name in COINS:
         a_task("coins", name)
+
+
+def main():
+    make_tasks()
     scripted = {"import_path": "record:Scripted", "model_name": CLAUDE, "override_timeout_sec": 0.5}
     silent = {"import_path": "record:Silent"}
     retry = {"max_retries": 2, "include_exceptions": ["ConnectionError"], "min_wait_sec": 0.05}

@@ -101,9 +101,9 @@ def test_a_hook_that_is_off_imports_nothing_of_ours_but_the_question(inspect_ai:
     assert set(re.findall(r"[\w.]+", modules)) == {
         "streamer",
         "streamer.discovery",
-        "streamer.publish",
-        "streamer.publish.inspect_activity",
-        "streamer.publish.inspect_hook",
+        "streamer.hooks",
+        "streamer.hooks.activation",
+        "streamer.hooks.inspect",
     }
 
 

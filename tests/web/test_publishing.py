@@ -1,0 +1,212 @@
+"""Events that come by HTTP: what lands in the log, what the client learns, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamer.client import StateReader
+from streamer.kafka.log import read_topic
+from streamer.kafka.names import Names
+from streamer.kafka.partitioner import partition_of
+from streamer.ops.rejections import read_rejections
+from streamer.settings import Settings
+from streamer.web.event_bodies import MAX_BODY_BYTES, MAX_EVENT_BYTES
+from tests.publish.publishing import PARTITIONS, make_topics
+from tests.support.events import a_trial
+from tests.support.worker_process import WorkerProcess, wait_for
+from tests.web.serving import Serving
+
+NOT_JSON = b'{"type": "trial_result", "run_id": "run-1"'
+NO_TASK = b'{"type":  "trial_result", "run_id": "run-1", "note": "\xc3\xa9"}'
+NOT_UTF8 = b'{"type": "run_finished", "run_id": "\xff"}'
+NO_PROFILE = b'{"type": "run_started", "run_id": "run-1", "grading_profile": "none-such"}'
+NO_RUN = b'{"type": "trial_result", "task_id": "t", "agent": "\xe2\x80\xae\x1b[31m"}'
+
+
+@pytest.fixture
+def topics(logged: Settings) -> Settings:
+    return make_topics(logged.model_copy(update={"partitions": PARTITIONS}))
+
+
+@pytest.fixture
+def serving(topics: Settings) -> Iterator[Serving]:
+    with Serving(topics) as serving:
+        yield serving
+
+
+def line(**fields: Any) -> bytes:
+    return json.dumps(a_trial(**fields)).encode()
+
+
+def in_the_log(settings: Settings) -> list[tuple[bytes | None, bytes | None]]:
+    """(key, value) of each event, partition by partition."""
+    return [(one.key, one.value) for one in read_topic(settings, Names(settings.namespace).trial_events)]
+
+
+def test_what_is_acknowledged_is_in_the_log_in_order_and_in_its_runs_partition(
+    topics: Settings, serving: Serving
+) -> None:
+    lines = [line(run_id=f"run-{n % 3}", task_id=f"t{n}") for n in range(300)]
+    answer = serving.post(b"\r\n".join(lines))
+    assert (answer.status, answer.json()) == (200, {"accepted": 300, "rejected": 0, "rejections": []})
+    found = list(read_topic(topics, Names(topics.namespace).trial_events))
+    for run in ("run-0", "run-1", "run-2"):
+        of_run = [one for one in found if one.key == run.encode()]
+        assert [one.value for one in of_run] == [value for value in lines if run.encode() in value]
+        assert {one.partition for one in of_run} == {partition_of(run, PARTITIONS)}
+
+
+def test_an_array_is_published_element_by_element_as_it_was_written(
+    topics: Settings, serving: Serving
+) -> None:
+    first, second = line(task_id="a, b]"), b'{ "type":"run_finished",  "run_id":"run-1" }'
+    answer = serving.post(b" [" + first + b" ,\n" + second + b"] ", "application/json; charset=UTF-8")
+    assert (answer.status, answer.json()["accepted"]) == (200, 2)
+    assert [value for _, value in in_the_log(topics)] == [first, second]
+
+
+def test_an_object_is_one_event(topics: Settings, serving: Serving) -> None:
+    assert serving.post(line(), "application/json").json()["accepted"] == 1
+    assert in_the_log(topics) == [(b"run-1", line())]
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [(b"", "application/x-ndjson"), (b"\n\n", "application/x-ndjson"), (b"[]", "application/json")],
+)
+def test_no_events_are_no_error(topics: Settings, serving: Serving, body: bytes, kind: str) -> None:
+    answer = serving.post(body, kind)
+    assert (answer.status, answer.json()["accepted"]) == (200, 0)
+    assert in_the_log(topics) == []
+
+
+def test_invalid_lines_are_named_and_land_in_the_rejection_topic_with_their_bytes(
+    topics: Settings, serving: Serving, tmp_path: Path
+) -> None:
+    invalid = [NOT_JSON, NO_TASK, NOT_UTF8, NO_PROFILE, NO_RUN, b"[]", b"x" * MAX_EVENT_BYTES]
+    body = b"\n".join([line(), *invalid, b"", line(task_id="task-2", revision=1)])
+    with WorkerProcess(tmp_path, worker_settings(topics)) as worker:
+        worker.start()
+        answer = serving.post(body)
+        told = answer.json()
+        assert (answer.status, told["accepted"], told["rejected"]) == (200, 2, len(invalid))
+        assert [one["number"] for one in told["rejections"]] == list(range(2, 2 + len(invalid)))
+        wait_for(lambda: len(list(read_rejections(topics))) == len(invalid), "all are rejected")
+        rejections = {one.original: one.message for one in read_rejections(topics)}
+        for number, value in enumerate(invalid):
+            stored, said = rejections[value], told["rejections"][number]
+            assert (stored.code, stored.message) == (said["code"], said["message"])
+            assert base64.b64decode(stored.source_value_base64 or "") == value
+        with StateReader(topics) as reader:
+            assert reader.wait_for("run-1", lambda run: run.trials == 2, timeout_seconds=60).trials == 2
+
+
+def worker_settings(settings: Settings) -> dict[str, object]:
+    names = ("bootstrap", "redis", "namespace", "embedded", "partitions")
+    return {name: getattr(settings, name) for name in names} | {"session_timeout_seconds": 3.0}
+
+
+def test_only_the_first_hundred_rejections_are_named_and_all_are_counted(serving: Serving) -> None:
+    told = serving.post(b"x\n" * 250).json()
+    assert (told["accepted"], told["rejected"], len(told["rejections"])) == (0, 250, 100)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"", "truncated"),
+        (b"[{}", "truncated"),
+        (b"[{}]]", "trailing characters"),
+        (b'{"a": NaN}', "malformed"),
+        (b"7", "it is b'7'"),
+        (b"[" * 100_000, "nests too deeply"),
+    ],
+)
+def test_json_that_cannot_be_read_is_refused_as_a_whole(
+    topics: Settings, serving: Serving, body: bytes, says: str
+) -> None:
+    answer = serving.post(body, "application/json")
+    assert (answer.status, answer.headers["content-type"]) == (400, "application/problem+json")
+    assert says in answer.json()["detail"]
+    assert "application/x-ndjson" in answer.json()["detail"]
+    assert in_the_log(topics) == []
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"content_type": "text/plain"},
+        {"content_type": "application/x-www-form-urlencoded"},
+        {"content_type": "multipart/form-data; boundary=x"},
+        {"content_type": ""},
+        {"content_type": "application/json; charset=latin-1"},
+        {"content_encoding": "gzip"},
+    ],
+)
+def test_other_media_types_and_compressed_bodies_are_refused(
+    topics: Settings, serving: Serving, headers: dict[str, str]
+) -> None:
+    answer = serving.post(line(), **headers)
+    assert answer.status == 415
+    assert "application/x-ndjson" in answer.json()["detail"]
+    assert in_the_log(topics) == []
+
+
+def test_a_body_that_says_it_is_too_large_is_refused_before_it_is_read(serving: Serving) -> None:
+    answer = serving.post(b"", content_length=str(MAX_BODY_BYTES + 1))
+    assert answer.status == 413
+    assert "16,777,216" in answer.json()["detail"]
+
+
+def test_a_chunked_body_is_refused_once_it_is_too_large(topics: Settings, serving: Serving) -> None:
+    chunk = b"%x\r\n%b\r\n" % (1_000_000, b"\n" * 1_000_000)
+    answer = serving.get(
+        "/api/events",
+        method="POST",
+        body=chunk * 20 + b"0\r\n\r\n",
+        content_type="application/x-ndjson",
+        transfer_encoding="chunked",
+    )
+    assert answer.status == 413
+    assert in_the_log(topics) == []
+
+
+def test_a_chunked_body_is_read(topics: Settings, serving: Serving) -> None:
+    body = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (line()[:20], line()[20:])) + b"0\r\n\r\n"
+    answer = serving.get(
+        "/api/events",
+        method="POST",
+        body=body,
+        content_type="application/x-ndjson",
+        transfer_encoding="chunked",
+    )
+    assert answer.json()["accepted"] == 1
+    assert in_the_log(topics) == [(b"run-1", line())]
+
+
+def test_a_body_of_the_full_size_is_published(topics: Settings, serving: Serving) -> None:
+    lines = b"\n".join(line(task_id=f"t{number}", trial_name="x" * 1000) for number in range(14_500))
+    assert MAX_BODY_BYTES * 0.95 < len(lines) <= MAX_BODY_BYTES
+    assert serving.post(lines).json()["accepted"] == 14_500
+    assert sum(1 for _ in read_topic(topics, Names(topics.namespace).trial_events)) == 14_500
+
+
+def test_an_event_that_could_not_be_rejected_with_its_bytes_is_refused_with_the_whole_body(
+    topics: Settings, serving: Serving
+) -> None:
+    answer = serving.post(line() + b"\n" + b"x" * (2 * 1024 * 1024 + 1))
+    assert answer.status == 413
+    assert "Event 2 has 2,097,153 bytes" in answer.json()["detail"]
+    assert in_the_log(topics) == []
+
+
+def test_events_are_posted_and_not_asked_for(serving: Serving) -> None:
+    answer = serving.get("/api/events")
+    assert answer.status == 405
+    assert "POST to /api/events" in answer.json()["detail"]
