@@ -86,8 +86,8 @@ class StreamerHooks(Hooks):  # type: ignore[misc]
             self._ended(log.eval.eval_id, log)
 
     def _ended(self, eval_id: str, log: Any) -> None:
-        status, stats = log.status, _json(log.stats, {"completed_at": True})
-        self._hand_over(lambda evals, publish: evals.ended(eval_id, status, stats, publish))
+        status, stats, file = log.status, _json(log.stats, {"completed_at": True}), log.location
+        self._hand_over(lambda evals, publish: evals.ended(eval_id, status, stats, file, publish))
 
     def _open(self) -> None:
         """Begin the thread, once. Its imports take a moment, so this is no work for the event loop."""

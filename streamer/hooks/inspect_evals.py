@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from streamer.hooks.background import Event, Publish
-from streamer.sources.fit import fit_event
+from streamer.schemas.canonical import canonical_json
+from streamer.sources.files import FileError
+from streamer.sources.fit import fit_event, slot_of
 from streamer.sources.inspect_events import (
     finished_event,
     run_id_of,
@@ -17,6 +20,7 @@ from streamer.sources.inspect_events import (
     started_event,
     trial_event,
 )
+from streamer.sources.inspect_log import is_log, read_samples
 from streamer.sources.names import with_short_names
 
 log = logging.getLogger("streamer.hooks")
@@ -26,11 +30,12 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Eval:
-    """An eval under way: its run, its specification and its solvers."""
+    """An eval under way: its run, its specification, its solvers, and the published results by slot."""
 
     run_id: str
     spec: Record
     plan: Record
+    results: dict[tuple[Any, ...], bytes] = field(default_factory=dict)
 
 
 class Evals:
@@ -61,17 +66,39 @@ class Evals:
     def sample_ended(self, eval_id: str, sample: Record, publish: Publish) -> None:
         """Publish the result of a sample (`EvalSample`)."""
         if begun := self._running.get(eval_id):
-            event, left_out = trial_event(begun.spec, begun.plan, sample, time.time_ns())
-            for why in left_out:
-                self._say(f"run {begun.run_id}: {why}, and is left out")
-            self._publish(begun, event, publish)
+            self._result(begun, sample, publish)
 
-    def ended(self, eval_id: str, status: str, stats: Record, publish: Publish) -> None:
-        """Publish the end of an eval (its status, `EvalStats`), once."""
+    def ended(self, eval_id: str, status: str, stats: Record, log_file: str, publish: Publish) -> None:
+        """Publish the results that only the log has, and the end of an eval (its status, `EvalStats`), once.
+
+        inspect_ai does not call the hook for a sample that ended while the eval was being stopped. Nor does it
+        for one that a retry took over from an earlier log.
+        """
         begun = self._running.pop(eval_id, None)
-        finished = finished_event(status, stats)
-        if begun and finished:
+        if begun is None:
+            return
+        path = Path(log_file.removeprefix("file://"))
+        try:
+            samples = list(read_samples(path)) if is_log(path) else []
+        except FileError as error:
+            self._say(f"{path}: {error}")
+            samples = []
+        for sample in samples:
+            if isinstance(sample, dict):
+                self._result(begun, sample, publish)
+        if finished := finished_event(status, stats):
             self._publish(begun, finished, publish)
+
+    def _result(self, begun: _Eval, sample: Record, publish: Publish) -> None:
+        """Publish a result unless it is published already."""
+        event, left_out = trial_event(begun.spec, begun.plan, sample, time.time_ns())
+        slot, content = slot_of(event), canonical_json(event)
+        if begun.results.get(slot) == content:
+            return
+        begun.results[slot] = content
+        for why in left_out:
+            self._say(f"run {begun.run_id}: {why}, and is left out")
+        self._publish(begun, event, publish)
 
     def _publish(self, begun: _Eval, event: Event, publish: Publish) -> None:
         addressed, cut = with_short_names({"run_id": begun.run_id, **event})

@@ -4,7 +4,7 @@
 - A sample is a task, an epoch is an attempt. A sample that runs again fills the same slot, and the later
   `completed_at` wins (R17).
 - The agent is the solver that was named for the eval; else the solvers of the plan, joined by `+`.
-- Tokens are those of the model under test. Models that grade, and other roles, are not in them.
+- Tokens are counted for the model under test. Models that grade, and other roles, are not in them.
 - A sample that a limit ended has the failure mode that the limit's option is called: `token_limit`.
 - `duration_seconds` is inspect_ai's `total_time`, which includes waiting for the model's rate limits.
 """
@@ -222,7 +222,7 @@ def _error_of(sample: Record) -> str | None:
 
 
 def _failure_mode(error: str | None, limit: Any) -> str:
-    """The class of the error where its message begins with it, else `error`; a limit; or neither.
+    """The class of the error where its message begins with it, else `error`. Without one, the limit.
 
     >>> _failure_mode("TimeoutError('no answer')", None), _failure_mode("no answer", None)
     ('TimeoutError', 'error')

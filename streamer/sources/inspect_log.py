@@ -120,7 +120,7 @@ def _opened(path: Path) -> Iterator[_Archive]:
 
 
 class _BoundedFile(io.BufferedReader):
-    """A file of which nobody reads more at once than a file may have: neither a member nor the directory."""
+    """A file that is read in pieces of limited size, whatever sizes the archive claims."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         check_size(size or 0, MAX_FILE_BYTES)

@@ -1,8 +1,8 @@
 """Scores of inspect_ai as named metrics and a verdict.
 
-A scorer's value becomes the metric SCORER, the entries of a dictionary become SCORER/KEY. inspect_ai's own
-metrics turn values into numbers by `value_to_float`, and so does this: C is 1, P is 0.5, I and N are 0. A
-value that is no number at all counts as 0 there. Here it is left out, and the report says so.
+A scorer's value becomes the metric SCORER. The entries of a dictionary become SCORER/KEY. Values become
+numbers as in the metrics of inspect_ai (`value_to_float`): C is 1, P is 0.5, I and N are 0. A value that is
+no number at all counts as 0 there. Here it is left out, and the report says so.
 """
 
 from __future__ import annotations

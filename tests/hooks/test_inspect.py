@@ -72,7 +72,8 @@ def test_a_retry_of_an_eval_is_the_same_run_and_corrects_it(inspect_ai: Inspect,
     for event in sorted(in_order(published, "trial_result"), key=lambda event: event["revision"]):
         latest[event["task_id"], event["attempt"]] = event
     [retry] = set(inspect_ai.logs.iterdir()) - {failed}
-    assert in_order([*latest.values()], "trial_result") == in_order(converted(retry)[0], "trial_result")
+    expected = {(e["task_id"], e["attempt"]): e for e in in_order(converted(retry)[0], "trial_result")}
+    assert latest == expected
 
 
 def test_without_a_broker_the_eval_goes_on_and_its_events_wait_on_the_disk(

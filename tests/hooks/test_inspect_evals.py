@@ -11,7 +11,7 @@ import pytest
 from streamer.hooks.inspect_evals import Evals
 from streamer.schemas.canonical import canonical_json
 from tests.sources.builders import converted
-from tests.sources.inspect import A_PLAN, a_spec, a_summary, the_log, unpack_logs
+from tests.sources.inspect import A_PLAN, a_log, a_spec, a_summary, the_log, unpack_logs
 
 
 def begun(**spec: Any) -> tuple[Evals, list[dict[str, Any]]]:
@@ -31,7 +31,7 @@ def test_an_eval_gives_the_events_of_its_log(tmp_path: Path) -> None:
         evals.sample_started("e", beginning, published.append)
         evals.sample_ended("e", sample, published.append)
     for _ in range(2):  # on_task_end, then on_run_end
-        evals.ended("e", record["status"], record["stats"], published.append)
+        evals.ended("e", record["status"], record["stats"], "no file", published.append)
     starts = [event for event in published if event["type"] == "trial_started"]
     others = [event for event in published if event["type"] != "trial_started"]
     assert len(starts) == 18
@@ -56,7 +56,7 @@ def test_an_eval_that_began_before_the_hook_was_active_is_left_alone(
     evals, published = begun()
     evals.sample_started("other", {"id": 1}, published.append)
     evals.sample_ended("other", a_summary(), published.append)
-    evals.ended("other", "success", {}, published.append)
+    evals.ended("other", "success", {}, "no file", published.append)
     evals.started("nameless", {"task": ""}, {}, published.append)
     evals.sample_ended("nameless", a_summary(), published.append)
     assert published == []
@@ -82,3 +82,24 @@ def test_a_sample_without_an_id_is_no_event_and_is_said(caplog: pytest.LogCaptur
     evals.sample_ended("e", a_summary(id=""), published.append)
     assert published == []
     assert "task_id" in caplog.text
+
+
+def test_results_that_only_the_log_has_are_published_at_the_end(tmp_path: Path) -> None:
+    evals, published = begun()
+    evals.sample_ended("e", a_summary(), lambda event: None)
+    log = a_log(tmp_path / "x.eval", a_summary(), a_summary(id=2, uuid="u2"))
+    evals.ended("e", "error", {"completed_at": "2026-01-02T03:04:09+00:00"}, str(log), published.append)
+    assert [(event["type"], event.get("task_id")) for event in published] == [
+        ("trial_result", "2"),
+        ("run_finished", None),
+    ]
+
+
+def test_a_log_that_cannot_be_read_is_said_and_the_end_is_published(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    evals, published = begun()
+    (tmp_path / "x.eval").write_bytes(b"PK\x03\x04 and no more")
+    evals.ended("e", "success", {}, f"file://{tmp_path / 'x.eval'}", published.append)
+    assert [event["type"] for event in published] == ["run_finished"]
+    assert "not a valid zip archive" in caplog.text
