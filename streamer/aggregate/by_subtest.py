@@ -6,6 +6,7 @@ from typing import Any
 
 from streamer.aggregate.group import GroupState, Trials
 from streamer.aggregate.keys import GroupId, SlotKey
+from streamer.aggregate.named_metrics import named_body
 from streamer.aggregate.plan import Denominators
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.run_summary import delta, uplift
@@ -58,7 +59,9 @@ def _body(run: RunState, group: GroupState, group_id: SubtestId, planned: Denomi
     baseline_tier = run.plan.baseline_tier
     baseline = run.groups.get(GroupId(baseline_tier, agent, model)) if tier != baseline_tier else None
     count = planned.subtest(pooled=agent is None)
-    return group_body(group, run.rules.profile, planned.of_group(count)) | {
+    profile = run.rules.profile
+    return group_body(group, profile, planned.of_group(count)) | {
+        "metrics": named_body(group.named, run.plan, profile.ddof, None),
         "type": "subtest_summary",
         "run_id": run.run_id,
         "semantics_version": SEMANTICS_VERSION,

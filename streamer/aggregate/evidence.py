@@ -12,6 +12,7 @@ from streamer.aggregate.missing import MissingTrials
 from streamer.aggregate.roster import AWAITED, HELD, PASSED, RESOLVED, RETRYABLE, STARTED, Lineup
 from streamer.inference.ability import Clusters, Interval, rate_interval
 from streamer.inference.bounds import Attempted
+from streamer.schemas.details import NAMED
 from streamer.stats.exact_sum import ExactSum
 
 
@@ -69,9 +70,14 @@ class Evidence:
         return rate_interval(self.pass_rate)
 
     def means(self, metric: str) -> Clusters:
-        """A metric of the trials that have it, by task; nothing where a value is infinite."""
-        held = self._group.distributions[metric]
-        if held.count != held.finite.count:
+        """A metric, or a named one as `metrics/NAME`, of the trials that have it, by task.
+
+        Nothing where a value is infinite.
+        """
+        group = self._group
+        named = group.named.get(metric.removeprefix(NAMED)) if metric.startswith(NAMED) else None
+        held = named or group.distributions.get(metric)
+        if held is None or held.count != held.finite.count:
             return Clusters()
         if self._one_attempt_each:
             return Clusters.of_single(held.finite.count, *held.finite.fractions())

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from streamer.aggregate.formulacode import FormulaCodeSums, FormulaCodeTrials
 from streamer.aggregate.keys import SlotKey
+from streamer.aggregate.named_values import NamedMetrics, named_values, together
 from streamer.score import FormulaCodeScore, Scored, cost_of_pass
 from streamer.stats.distribution import Distribution, Shares
 from streamer.stats.exact_sum import ExactSum
@@ -60,6 +61,7 @@ class Trials(NamedTuple):
         infrastructure_failures: how many are unresolved because the infrastructure failed.
         passes_with_cost: how many succeeded at a known cost (R14).
         values: metric to its values.
+        named: named metric to its values (R30).
         failure_modes: one for each trial that has one.
         subtests: likewise.
         formulacode: those that carry its sections; None: no trial does.
@@ -72,6 +74,7 @@ class Trials(NamedTuple):
     infrastructure_failures: int
     passes_with_cost: int
     values: dict[str, Values]
+    named: dict[str, Values]
     failure_modes: list[str]
     subtests: list[str]
     formulacode: FormulaCodeTrials | None
@@ -97,6 +100,7 @@ class Trials(NamedTuple):
             columns["infrastructure_failure"].count(True),
             sum(success for success, cost in zip(columns["success"], costs, strict=True) if cost is not None),
             {metric: Values(_known(columns[metric])) for metric in METRICS},
+            named_values(scores),
             _known(columns["failure_mode"]),
             _known([key.subtest for key in keys]),
             _with_formulacode([(s, s.formulacode) for s in scores if s.formulacode is not None]),
@@ -115,6 +119,7 @@ class Trials(NamedTuple):
             sum(part.infrastructure_failures for part in parts),
             sum(part.passes_with_cost for part in parts),
             {metric: Values.together([part.values[metric] for part in parts]) for metric in parts[0].values},
+            together([part.named for part in parts]),
             _chained(part.failure_modes for part in parts),
             _chained(part.subtests for part in parts),
             _with_formulacode(_chained(part.formulacode.pairs for part in parts if part.formulacode)),
@@ -157,6 +162,7 @@ class GroupState:
         "failure_modes",
         "formulacode",
         "infrastructure_failures",
+        "named",
         "no_verdict",
         "owners",
         "pass_at_k",
@@ -185,6 +191,7 @@ class GroupState:
             metric: Shares() if metric == "pass_rate" else Distribution() for metric in DISTRIBUTED
         }
         self.sums = {metric: ExactSum() for metric in SUMMED}
+        self.named = NamedMetrics()
 
     def add(self, key: SlotKey, scored: Scored) -> None:
         """Count one trial."""
@@ -212,6 +219,7 @@ class GroupState:
             for metric, total in self.sums.items():
                 if values := trials.values[metric]:
                     (total.merge if sign > 0 else total.unmerge)(values.sums)
+            self.named.count(trials.named, sign)
         attempts = Attempts.together([trials.attempts for trials in parts])
         count_values(self.pass_at_k, attempts, sign)
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from streamer.aggregate.group import Owner
 from streamer.aggregate.keys import RUN, GroupId, SlotKey
 from streamer.aggregate.slots import Slot
+from streamer.schemas.details import NAMED
 from streamer.score import Scored
 
 MEANS = ("impl_rate", "cost_usd", "duration_seconds")
@@ -36,7 +37,8 @@ class Rows:
         tasks: numbers of their tasks.
         states: bits of :data:`HELD` and its like.
         positions: row to the smallest position that a start named.
-        values: metric of :data:`MEANS` to its values; NaN where a trial has none.
+        values: metric of :data:`MEANS`, or named one as `metrics/NAME` (R30), to its values; NaN where a
+            trial has none.
         speedups: row to the task speedup of a trial that carries FormulaCode's sections, or whose trial
             group does; None: not measured.
     """
@@ -57,6 +59,15 @@ class Rows:
         for column in self.values.values():
             column.append(nan)
         return len(self.keys) - 1
+
+    def measure(self, row: int, scored: Scored) -> None:
+        """The numbers of a row whose trial has this score."""
+        named = {NAMED + name: value for name, value in (scored.metrics or {}).items()}
+        for metric in named.keys() - self.values.keys():
+            self.values[metric] = array("d", [nan]) * len(self.keys)
+        for metric, column in self.values.items():
+            value = getattr(scored, metric) if metric in MEANS else named.get(metric)
+            column[row] = nan if value is None else value
 
     def task_speedups(self) -> Iterator[tuple[str, float]]:
         """Task and speedup of each trial that has one; of a failure without sections it is 1.0 (R21)."""
@@ -87,7 +98,8 @@ class Lineup:
 
     def values(self, metric: str) -> NDArray[np.float64]:
         """The metric of each row, NaN where it has none."""
-        return _joined([part.values[metric] for part in self._parts], np.float64)
+        columns = (part.values.get(metric, array("d", [nan]) * len(part.keys)) for part in self._parts)
+        return _joined(list(columns), np.float64)
 
     def speedups(self) -> list[tuple[str, float]]:
         """See :meth:`Rows.task_speedups`."""
@@ -142,9 +154,7 @@ class Roster:
         rows = self._rows_of(key, slot)
         row = slot.row
         rows.states[row] = rows.states[row] & STARTED | _state(scored)
-        for metric, column in rows.values.items():
-            value = getattr(scored, metric)
-            column[row] = nan if value is None else value
+        rows.measure(row, scored)
         if scored.formulacode is not None:
             rows.speedups[row] = scored.formulacode.task_speedup
         elif rows.speedups:

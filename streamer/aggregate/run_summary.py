@@ -9,6 +9,7 @@ summary is made; the state keeps everything, so taking trials back is exact. Eve
 cost_by_agent_model      224 KiB  1,200 agents with labels of 160 bytes
 labels                    96 KiB
 tier_uplift, tier_delta   64 KiB  32 KiB each
+metrics                  104 KiB  65 named metrics, each with texts of 128 characters
 all other fields          32 KiB  texts of 1,024 characters among them
 ======================== =======
 """
@@ -24,6 +25,7 @@ import orjson
 
 from streamer.aggregate.group import GroupState
 from streamer.aggregate.keys import RUN, GroupId, microseconds, rfc3339
+from streamer.aggregate.named_metrics import planned_metrics, primary_metric, reading
 from streamer.aggregate.plan import Denominators
 from streamer.aggregate.roster import HELD, STARTED
 from streamer.aggregate.run_state import RunState
@@ -55,6 +57,8 @@ def run_body(run: RunState, planned: Denominators) -> dict[str, Any]:
     body: dict[str, Any] = {
         **{name: plan.get(name) for name in ("harness", "project", "benchmark", "benchmark_version")},
         "display_name": plan.get("display_name"),
+        "metrics": {name: reading(of) for name, of in planned_metrics(plan).items()},
+        "primary_metric": primary_metric(plan),
         "labels": first_by_name(plan.labels, _LABEL_BYTES),
         "status": finished and (finished.status or "finished"),
         "started_at": _instant(plan.get("started_at")),

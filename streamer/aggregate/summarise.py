@@ -10,6 +10,7 @@ from streamer.aggregate.formulacode_summary import formulacode_body
 from streamer.aggregate.group import COMPOSITE, GroupState, accuracies
 from streamer.aggregate.keys import RUN, GroupId, SummaryKind, rfc3339
 from streamer.aggregate.missing import AgentModel, MissingTrials, missing_sub_trials
+from streamer.aggregate.named_metrics import named_body
 from streamer.aggregate.plan import Denominators, GroupPlan
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.run_summary import delta, most_frequent, run_body, uplift
@@ -174,6 +175,8 @@ class Summaries:
         plan = planned.of_group(planned.group(group_id), planned.declared(group_id))
         on_boards = group_id.tier is None
         body = group_body(group, profile, plan, evidence if on_boards else None)
+        of_metrics = evidence if on_boards else None
+        body["metrics"] = named_body(group.named, run.plan, profile.ddof, of_metrics)
         body["in_flight"] = evidence.in_flight
         body["uncertainty"] = uncertainty_body(evidence, group, group_id, plan, run.queue, profile)
         return body

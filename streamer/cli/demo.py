@@ -33,7 +33,6 @@ from streamer.ops.verify import Verdict
 from streamer.publish.publisher import Outgoing, ThreadedPublisher
 from streamer.schemas.canonical import canonical_json
 from streamer.schemas.decode import Reason, decode
-from streamer.schemas.metrics import BOARD_METRICS
 from streamer.settings import Settings
 from streamer.sources.base import ConvertOptions
 from streamer.sources.convert import ConvertReport, convert
@@ -160,7 +159,7 @@ def _print_boards(reader: StateReader, summaries: list[Summary]) -> None:
             within = [s for s in summaries if s["run_id"] == run["run_id"]]
             shown = [s for s in within if not (s["type"] == "tier_summary" and s["agent_model"])]
             print_run(shown, now)
-    print_board(leaders_table(BOARD_METRICS["pass_rate"], reader.leaderboard("pass_rate")))
+    print_board(leaders_table("pass_rate", reader.leaderboard("pass_rate")))
 
 
 def _print_rejections(settings: Settings) -> None:

@@ -18,8 +18,9 @@ from streamer.client.lifecycle import with_state
 from streamer.client.reader import StateReader
 from streamer.schemas.base import Message
 from streamer.schemas.canonical import canonical_json, json_number
-from streamer.schemas.metrics import BOARD_METRICS
+from streamer.schemas.metrics import BOARD_METRICS, PRIMARY_METRIC
 from streamer.settings import Settings
+from streamer.text import shown
 from streamer.views.tables import (
     agents_table,
     leaders_table,
@@ -140,7 +141,11 @@ def trials(
 
 
 @command.command()
-@click.option("--metric", type=click.Choice(list(BOARD_METRICS)), default="pass_rate", show_default=True)
+@click.option(
+    "--metric",
+    metavar="METRIC",
+    help=f"One of {', '.join(BOARD_METRICS)}, or metrics/NAME. Default: the run's primary metric.",
+)
 @click.option("--run", "run_id", metavar="RUN", help="Only this run; across all runs otherwise.")
 @click.option("--benchmark", help="Only runs of this benchmark.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Only runs with this label.")
@@ -148,7 +153,7 @@ def trials(
 @json_option
 @with_settings
 def leaderboard(
-    metric: str,
+    metric: str | None,
     run_id: str | None,
     benchmark: str | None,
     labels: tuple[str, ...],
@@ -159,13 +164,12 @@ def leaderboard(
     """Agents by a metric, best first. Baselines are left out; provisional ones are marked and come last."""
     wanted = dict(map(_label, labels))
     with StateReader(settings) as reader:
+        metric = metric or (reader.run(run_id).primary_metric if run_id else PRIMARY_METRIC)
         rows = reader.leaderboard(metric, run=run_id, benchmark=benchmark, labels=wanted, limit=limit)
     if as_json:
         _print_json([asdict(row) | {"metric": metric, "value": json_number(row.value)} for row in rows])
     else:
-        print_board(
-            leaders_table(BOARD_METRICS[metric], rows), empty=f"No agent is on the board of {metric}."
-        )
+        print_board(leaders_table(metric, rows), empty=f"No agent is on the board of {shown(metric)}.")
 
 
 def _by_subtest(settings: Settings, run_id: str) -> list[Summary]:

@@ -28,9 +28,10 @@ from streamer.redis.entry import IN_FLIGHT
 from streamer.redis.keys import Keys
 from streamer.redis.script import read_run
 from streamer.schemas.base import Message
+from streamer.schemas.details import NAMED
 from streamer.schemas.identity import decode_id
 from streamer.schemas.in_flight import TrialInFlight
-from streamer.schemas.metrics import BOARD_METRICS, BoardMetric, board_values
+from streamer.schemas.metrics import BOARD_METRICS, board_metric
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.schemas.summary_fields import Published
 
@@ -115,12 +116,12 @@ class Queries:
         now: datetime,
     ) -> Exchange[list[LeaderboardRow]]:
         """Agent:models by a metric, best first."""
-        if metric not in BOARD_METRICS:
+        if metric not in BOARD_METRICS and not metric.startswith(NAMED):
             raise UnknownMetric(metric)
         if run is not None and benchmark is None and not labels:
             found_run = yield from self.snapshot(run, ["agent_model"])
             states = {run: state_of(found_run.run, now)}
-            return ranked(BOARD_METRICS[metric], found_run.agents, states)[:limit]
+            return ranked(metric, found_run.agents, states)[:limit]
         places = yield from self._places(metric, run, benchmark, labels)
         if benchmark is not None and not places:
             yield from self._require_benchmark(benchmark)
@@ -130,7 +131,7 @@ class Queries:
         summaries = yield from self._summaries(RunSummary, map(self._keys.run, runs))
         states = {run.run_id: state_of(run, now) for run in summaries if run}
         standing = [summary for summary in found if summary and summary.run_id in states]
-        return ranked(BOARD_METRICS[metric], standing, states)[:limit]
+        return ranked(metric, standing, states)[:limit]
 
     def history(self, run_id: str, limit: int | None) -> Exchange[list[HistoryEntry]]:
         """Emissions of a run, oldest first; `limit`: the latest so many."""
@@ -213,17 +214,24 @@ def in_round_trips(commands: Sequence[RedisCommand]) -> Exchange[list[Any]]:
 
 
 def ranked(
-    metric: BoardMetric, summaries: Sequence[AgentModelSummary], states: Mapping[str, State]
+    metric: str, summaries: Sequence[AgentModelSummary], states: Mapping[str, State]
 ) -> list[LeaderboardRow]:
     """Rows of a board, best first in the direction of the metric, provisional ones last.
 
     Args:
-        metric: of the board.
+        metric: of the board. A named one ranks every agent that has it; planned or not.
         summaries: who may stand on it.
         states: run id to the state of the run.
     """
-    sign = -1.0 if metric.higher_is_better else 1.0
-    values = [(board_values(summary.model_dump(mode="json"))[metric.name], summary) for summary in summaries]
+    stored = [summary.model_dump(mode="json") for summary in summaries]
+    of = board_metric(metric, stored)
+    if of is None:
+        return []
+    sign = -1.0 if of.higher_is_better else 1.0
+    values = [
+        (None if summary.baseline else of.value(fields), summary)
+        for fields, summary in zip(stored, summaries, strict=True)
+    ]
     known = [(value, summary) for value, summary in values if value is not None]
     known.sort(key=lambda pair: (pair[1].provisional, sign * pair[0], pair[1].run_id, pair[1].agent_model))
     rows: list[LeaderboardRow] = []

@@ -157,7 +157,8 @@ class UnknownMetric(ReaderError):
     """No board has this metric."""
 
     def __init__(self, metric: str) -> None:
-        super().__init__(f"There is no board of {metric!r}. Metrics: {', '.join(BOARD_METRICS)}.")
+        known = ", ".join(BOARD_METRICS)
+        super().__init__(f"There is no board of {metric!r}. Metrics: {known}, and metrics/NAME.")
 
 
 class UnknownBenchmark(ReaderError):

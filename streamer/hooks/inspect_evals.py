@@ -71,8 +71,8 @@ class Evals:
     def ended(self, eval_id: str, status: str, stats: Record, log_file: str, publish: Publish) -> None:
         """Publish the results that only the log has, and the end of an eval (its status, `EvalStats`), once.
 
-        inspect_ai does not call the hook for a sample that ended while the eval was being stopped. Nor does it
-        for one that a retry took over from an earlier log.
+        inspect_ai calls no hook for a sample that ended while the eval was being stopped. Nor does it for one
+        that a retry took over from an earlier log.
         """
         begun = self._running.pop(eval_id, None)
         if begun is None:

@@ -42,6 +42,7 @@ class AcrossRuns:
         self._keys = keys
         self._expire_seconds = expire_seconds
         self._benchmarks: dict[str, str | None] = {}
+        self._named: dict[str, set[str]] = {}
 
     def benchmark(self, run_id: str) -> str | None:
         """The benchmark that the run named last; None: none, or not known."""
@@ -82,35 +83,49 @@ class AcrossRuns:
         await pipe.execute()
 
     async def _read(self, runs: Iterable[str]) -> dict[str, Truth]:
-        pipe = self._client.pipeline(transaction=False)
         run_ids = list(runs)
-        for run_id in run_ids:
+        metrics = await self._metrics(map(self._keys.named_boards, run_ids))
+        pipe = self._client.pipeline(transaction=False)
+        for run_id, of_run in zip(run_ids, metrics, strict=True):
             pipe.get(self._keys.run(run_id))
-            for metric in BOARD_METRICS:
+            for metric in of_run:
                 pipe.zrange(self._keys.board(run_id, metric), 0, -1, withscores=True)
         replies = iter(await pipe.execute())
         truths = {}
-        for run_id in run_ids:
+        for run_id, of_run in zip(run_ids, metrics, strict=True):
             value = next(replies)
-            boards = {metric: dict(next(replies)) for metric in BOARD_METRICS}
+            boards = {metric: dict(next(replies)) for metric in of_run}
             truths[run_id] = Truth(orjson.loads(value) if value else None, boards)
         return truths
 
+    async def _metrics(self, keys: Iterable[str]) -> list[list[str]]:
+        """Per key of named boards, every METRIC that may have a board."""
+        pipe = self._client.pipeline(transaction=False)
+        for key in keys:
+            pipe.smembers(key)
+        return [[*BOARD_METRICS, *sorted(map(_text, named))] for named in await pipe.execute()]
+
     async def _corrections(self, benchmark: str, truths: Mapping[str, Truth]) -> list[RedisCommand]:
         """The entries that the boards of one benchmark lack of these runs, and the ones to remove."""
+        [known] = await self._metrics([self._keys.benchmark_named_boards(benchmark)])
+        of_runs = {
+            metric for truth in truths.values() if truth.benchmark == benchmark for metric in truth.boards
+        }
+        metrics = [*known, *sorted(of_runs.difference(known))]
+        self._named[benchmark] = set(metrics).difference(BOARD_METRICS)
         pipe = self._client.pipeline(transaction=False)
-        for metric in BOARD_METRICS:
+        for metric in metrics:
             pipe.zrange(self._keys.benchmark_board(benchmark, metric), 0, -1, withscores=True)
         prefixes = {encode_id(run_id).encode() for run_id in truths}
-        commands: list[RedisCommand] = []
-        for metric, board in zip(BOARD_METRICS, await pipe.execute(), strict=True):
+        commands = self._note_named(benchmark, self._named[benchmark])
+        for metric, board in zip(metrics, await pipe.execute(), strict=True):
             key = self._keys.benchmark_board(benchmark, metric)
             present = {member: score for member, score in board if member.partition(b"|")[0] in prefixes}
             wanted = {
                 encode_id(run_id).encode() + b"|" + label: score
                 for run_id, truth in truths.items()
                 if truth.benchmark == benchmark
-                for label, score in truth.boards[metric].items()
+                for label, score in truth.boards.get(metric, {}).items()
             }
             commands += [("ZREM", key, member) for member in present.keys() - wanted.keys()]
             commands += [
@@ -132,7 +147,12 @@ class AcrossRuns:
         self, benchmark: str, boards: Mapping[str, Mapping[str, str | bool]]
     ) -> Iterator[RedisCommand]:
         """Put members on the boards of a benchmark, or take them off: member to METRIC to score or False."""
-        for metric in BOARD_METRICS:
+        named = {metric for board in boards.values() for metric in board}.difference(BOARD_METRICS)
+        known = self._named.setdefault(benchmark, set())
+        if new := named - known:
+            known |= new
+            yield from self._note_named(benchmark, new)
+        for metric in (*BOARD_METRICS, *sorted(known)):
             key = self._keys.benchmark_board(benchmark, metric)
             scores = {member: score for member, board in boards.items() if (score := board.get(metric))}
             if scores:
@@ -141,6 +161,17 @@ class AcrossRuns:
             if gone := boards.keys() - scores.keys():
                 yield "ZREM", key, *gone
 
+    def _note_named(self, benchmark: str, metrics: set[str]) -> list[RedisCommand]:
+        """Note that these named metrics have a board over the runs of the benchmark."""
+        if not metrics:
+            return []
+        key = self._keys.benchmark_named_boards(benchmark)
+        return [("SADD", key, *sorted(metrics)), *self._expiry(key)]
+
     def _expiry(self, key: str) -> Iterator[RedisCommand]:
         if self._expire_seconds:
             yield "EXPIRE", key, self._expire_seconds
+
+
+def _text(member: bytes | str) -> str:
+    return member if isinstance(member, str) else member.decode()

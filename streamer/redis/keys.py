@@ -56,6 +56,10 @@ class Keys:
         """Sorted set: `AGENT:MODEL` by the metric, within the run."""
         return self.of_run(run_id, f"board:{metric}")
 
+    def named_boards(self, run_id: str) -> str:
+        """Set: `metrics/NAME` of every named metric that has had a board within the run."""
+        return self.of_run(run_id, "named_boards")
+
     def agent_models(self, run_id: str) -> str:
         """Set: `AGENT:MODEL` of every agent:model that has a summary."""
         return self.of_run(run_id, "agent_models")
@@ -98,6 +102,10 @@ class Keys:
     def benchmark_board(self, benchmark: str, metric: str) -> str:
         """Sorted set: `RUN|AGENT:MODEL` by the metric, over all runs of a benchmark."""
         return f"{self._root}:board:{encode_id(benchmark)}:{metric}"
+
+    def benchmark_named_boards(self, benchmark: str) -> str:
+        """Set: `metrics/NAME` of every named metric that has had a board over the runs of a benchmark."""
+        return f"{self._root}:named_boards:{encode_id(benchmark)}"
 
     @property
     def updates(self) -> str:

@@ -20,6 +20,8 @@ local versions = KEYS[1]
 local prefix = string.sub(versions, 1, -#'versions' - 1)
 local DELETED = 'deleted' -- field of versions: when the run was deleted; what is older stays out
 local IN_FLIGHT = 'in_flight'
+local NAMED = 'metrics/' -- how the METRIC of a named metric begins
+local NAMED_BOARDS = 'named_boards' -- set of those that have had a board
 
 local function older(one, other)
   local epoch, offset = string.match(one, '^(%d+):(%-?%d+)$')
@@ -44,13 +46,20 @@ local function index_of(suffix)
   return nil, nil
 end
 
+-- Every METRIC that may have a board: the built-in ones, and named ones that had one.
+local function all_metrics()
+  local metrics = redis.call('SMEMBERS', prefix .. NAMED_BOARDS)
+  for _, metric in ipairs(options.metrics) do table.insert(metrics, metric) end
+  return metrics
+end
+
 local function remove(suffix)
   redis.call('DEL', prefix .. suffix)
   local index, member = index_of(suffix)
   if not index then return end
   redis.call('SREM', prefix .. index, member)
   if index ~= 'agent_models' then return end
-  for _, metric in ipairs(options.metrics) do
+  for _, metric in ipairs(all_metrics()) do
     redis.call('ZREM', prefix .. 'board:' .. metric, member)
   end
 end
@@ -60,12 +69,13 @@ local function store(suffix, value, board, known)
   local index, member = index_of(suffix)
   if not index then return end
   redis.call('SADD', prefix .. index, member)
+  if index ~= 'agent_models' then return end
   for metric, score in pairs(board) do
-    if score then
-      redis.call('ZADD', prefix .. 'board:' .. metric, score, member)
-    else
-      redis.call('ZREM', prefix .. 'board:' .. metric, member)
-    end
+    if score then redis.call('ZADD', prefix .. 'board:' .. metric, score, member) end
+    if string.sub(metric, 1, #NAMED) == NAMED then redis.call('SADD', prefix .. NAMED_BOARDS, metric) end
+  end
+  for _, metric in ipairs(all_metrics()) do
+    if not board[metric] then redis.call('ZREM', prefix .. 'board:' .. metric, member) end
   end
 end
 
@@ -77,7 +87,7 @@ local function remove_run(version)
       redis.call('HDEL', versions, suffix)
     end
   end
-  redis.call('DEL', prefix .. 'history', prefix .. 'notices', prefix .. 'writer')
+  redis.call('DEL', prefix .. 'history', prefix .. 'notices', prefix .. 'writer', prefix .. NAMED_BOARDS)
   redis.call('HSET', versions, DELETED, version)
 end
 
@@ -139,8 +149,8 @@ local function leave_mark()
 end
 
 local function postpone_expiry()
-  local suffixes = { 'versions', 'writer', 'history', 'notices', 'agent_models', 'tiers' }
-  for _, metric in ipairs(options.metrics) do table.insert(suffixes, 'board:' .. metric) end
+  local suffixes = { 'versions', 'writer', 'history', 'notices', 'agent_models', 'tiers', NAMED_BOARDS }
+  for _, metric in ipairs(all_metrics()) do table.insert(suffixes, 'board:' .. metric) end
   for _, suffix in ipairs(redis.call('HKEYS', versions)) do
     table.insert(suffixes, suffix)
     local index = index_of(suffix)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import ConfigDict, Field, StringConstraints, model_validator
+from pydantic import ConfigDict, Field, JsonValue, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
 from streamer.schemas.base import (
@@ -29,7 +29,7 @@ from streamer.schemas.limits import (
 )
 
 NAMED = "metrics/"
-"""How a named metric is told from a built-in one where both can stand: `metrics/reward`."""
+"""Where built-in metrics can stand too, a named one begins like this: `metrics/reward`."""
 
 Metrics = Annotated[dict[MetricName, SignedAmount], Field(max_length=MAX_METRICS)]
 """Metric to its value."""
@@ -74,7 +74,7 @@ RELATIVE_PATH = rf"^{_PART}(/{_PART})*$"
 
 WEB_LINK = r"^https?:/{2}[^\s\x00-\x1f\x7f-\x9f]+$"
 
-_IS_TEXT = {"type": "string"}
+_IS_TEXT: JsonValue = {"type": "string"}
 
 
 class Artifact(Message):

@@ -11,9 +11,11 @@ True
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from streamer.schemas.details import NAMED
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,7 @@ class BoardMetric:
         higher_is_better: direction of the board.
         unit: unit of the number; "1" for a plain ratio.
         description: what it is, for people.
+        label: heading for people; None: the name.
     """
 
     name: str
@@ -33,6 +36,7 @@ class BoardMetric:
     higher_is_better: bool
     unit: str
     description: str
+    label: str | None = None
 
     def value(self, summary: Mapping[str, Any]) -> float | None:
         """The number in a summary (as parsed from JSON); None where it is unknown, absent or NaN (R14)."""
@@ -43,6 +47,9 @@ class BoardMetric:
             return None
         return float(found)
 
+
+PRIMARY_METRIC = "pass_rate"
+"""What boards are ordered by, unless the plan of the run says otherwise."""
 
 BOARD_METRICS: dict[str, BoardMetric] = {
     metric.name: metric
@@ -96,8 +103,37 @@ BOARD_METRICS: dict[str, BoardMetric] = {
 """METRIC to its definition, in the order in which boards are listed."""
 
 
+def named_metric(name: str, says: Mapping[str, Any]) -> BoardMetric:
+    """The board `metrics/NAME` of a named metric (R30).
+
+    Args:
+        says: how to read it: `direction`, `unit`, `label`, as a summary has them.
+    """
+    unit, label = says.get("unit") or "1", says.get("label") or name
+    higher = says.get("direction") != "lower"
+    return BoardMetric(NAMED + name, ("metrics", name, "mean"), higher, unit, f"Mean {label}.", label)
+
+
+def board_metric(metric: str, summaries: Iterable[Mapping[str, Any]]) -> BoardMetric | None:
+    """The METRIC of that name; None: it is no built-in one, and no summary of an agent:model has it.
+
+    >>> board_metric("metrics/latency", [{"metrics": {"latency": {"direction": "lower"}}}]).higher_is_better
+    False
+    >>> board_metric("metrics/unheard-of", [{"metrics": {}}]) is None
+    True
+    """
+    if not metric.startswith(NAMED):
+        return BOARD_METRICS.get(metric)
+    name = metric.removeprefix(NAMED)
+    says = (summary.get("metrics", {}).get(name) for summary in summaries)
+    return next((named_metric(name, found) for found in says if found is not None), None)
+
+
 def board_values(summary: Mapping[str, Any]) -> dict[str, float | None]:
-    """METRIC to value for one agent:model summary; None is not on the board, baselines never are (R4)."""
-    if summary["baseline"]:
-        return dict.fromkeys(BOARD_METRICS)
-    return {name: metric.value(summary) for name, metric in BOARD_METRICS.items()}
+    """METRIC to value for one agent:model summary; None is not on the board, baselines never are (R4).
+
+    Named metrics have a board where the plan names them (R30).
+    """
+    planned = (name for name, of in summary.get("metrics", {}).items() if of["planned"])
+    metrics = [*BOARD_METRICS.values(), *(named_metric(name, {}) for name in planned)]
+    return {of.name: None if summary["baseline"] else of.value(summary) for of in metrics}

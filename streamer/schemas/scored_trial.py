@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from streamer.schemas.base import Number
+from streamer.schemas.details import Metrics
 from streamer.schemas.events import Measurements
 from streamer.schemas.formulacode import FormulaCodePayload
 from streamer.schemas.summary_fields import (
@@ -52,6 +53,9 @@ class TrialScore(Measurements):
     )
     duration_seconds: float | None = Field(
         description="Wall time in seconds, >= 0: as reported, else from start to end; null: unknown."
+    )
+    metrics: Metrics | None = Field(
+        default=None, description="Metrics by name, as reported (R30); null: none."
     )
 
 

@@ -23,7 +23,10 @@ from streamer.schemas.summary_fields import (
     InFlight,
     InfrastructureFailures,
     Model,
+    NamedMetrics,
     PassAtKs,
+    PlannedMetrics,
+    PrimaryMetric,
     Published,
     Statistics,
     Superseded,
@@ -61,6 +64,7 @@ class Group(Published):
         description="Metric to its statistics: pass_rate, impl_rate, composite_score in 0 to 1; cost_usd and "
         "cost_of_pass in USD; duration_seconds in seconds; input_tokens and output_tokens in tokens."
     )
+    metrics: NamedMetrics
     coverage: Coverage
     failure_modes: FailureModes
     grade: Grade | None = Field(description="From `grade_score` by the profile's thresholds (R13).")
@@ -156,6 +160,8 @@ class RunSummary(Published):
     benchmark_version: str | None = Field(description="Version of the benchmark, from the plan.")
     display_name: str | None = Field(description="Name for people, from the plan.")
     labels: dict[str, str] = Field(description="Free labels of the run, from the plan.")
+    metrics: PlannedMetrics
+    primary_metric: PrimaryMetric
     status: str | None = Field(description="What run_finished said; null while it runs.")
     started_at: Instant | None = Field(description="Start of the run, UTC, from the plan.")
     finished_at: Instant | None = Field(description="End of the run, UTC, from run_finished.")

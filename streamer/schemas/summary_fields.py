@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from streamer.schemas.base import Instant, Message, Number, Total
+from streamer.schemas.details import Direction
+from streamer.schemas.metrics import PRIMARY_METRIC
 
 Grade = Literal["S", "A", "B", "C", "D", "F"]
 GradeBasis = Literal["composite_median", "mean_pass_rate"]
@@ -94,6 +96,41 @@ class Statistics(Message):
     )
     low: Number | None = Field(default=None, description="Lower end of the mean's interval, 95 %.")
     high: Number | None = Field(default=None, description="Upper end of the mean's interval, 95 %.")
+
+
+class MetricReading(Message):
+    """How to read a named metric, as the plan says (R30)."""
+
+    direction: Direction = Field(description="Which way is better.")
+    unit: str | None = Field(description="Unit of the number; null: not said.")
+    label: str | None = Field(description="Heading for people; null: the name.")
+
+
+class NamedStatistics(Statistics, MetricReading):
+    """Statistics of a metric that harnesses name themselves, over the trials that have it (R30)."""
+
+    planned: bool = Field(description="The plan names it, so it has a board.")
+
+
+NamedMetrics = Annotated[
+    dict[str, NamedStatistics],
+    Field(
+        default={},
+        description="Named metric to its statistics (R30): the planned ones, then those of the most trials, "
+        "100 in all. `count` says how many trials have it.",
+    ),
+]
+PlannedMetrics = Annotated[
+    dict[str, MetricReading],
+    Field(default={}, description="The named metrics that have a board, and how to read them (R30)."),
+]
+PrimaryMetric = Annotated[
+    str,
+    Field(
+        default=PRIMARY_METRIC,
+        description="What boards are ordered by: one of their metrics, or `metrics/NAME`.",
+    ),
+]
 
 
 class PassAtK(Message):

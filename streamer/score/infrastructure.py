@@ -37,6 +37,9 @@ INFRASTRUCTURE_FAILURES: dict[str, dict[str, str]] = {
         "NetworkConnectionError": "The network failed.",
         "SandboxBuildFailedError": "The environment could not be built.",
     },
+    "swe-bench": {
+        "infra_failure": "The harness found signs of a broken environment: memory, network, Docker, display.",
+    },
 }
 """Harness to its failure modes that are the infrastructure's, and what each means."""
 

@@ -173,6 +173,7 @@ def _scored(
         ),
         awaited=awaited,
         formulacode=formulacode,
+        metrics=event.metrics,
         **{name: getattr(event, name) for name in MEASURED},
     )
 

@@ -10,9 +10,10 @@ from streamer.sources.harbor import Harbor
 from streamer.sources.inspect import Inspect
 from streamer.sources.plugins import load, load_all, plugin_names
 from streamer.sources.scylla import Scylla
+from streamer.sources.swe_bench import SweBench
 from streamer.sources.terminal_bench import TerminalBench
 
-SOURCES: tuple[Source, ...] = (Inspect(), FcEval(), TerminalBench(), Scylla(), Harbor())
+SOURCES: tuple[Source, ...] = (Inspect(), FcEval(), TerminalBench(), Scylla(), Harbor(), SweBench())
 """In the order in which they are asked; the first that detects a run has it.
 
 Inspect comes first since it looks at first bytes alone.

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from streamer.schemas.formulacode import ADVANTAGES
 from streamer.schemas.metrics import BOARD_METRICS
 from streamer.views.columns import LIVE, Board, Column, unsorted
+from streamer.views.named_columns import format_of, named
 from streamer.views.wording import BASES, GRADE_MARKS, GRADES, OUTCOMES
 
 _METRICS: dict[str, tuple[str, str, int]] = {
@@ -28,13 +29,11 @@ _METRICS: dict[str, tuple[str, str, int]] = {
 }
 """METRIC to the title, format and rank of its column; of a metric that is not here they follow from it."""
 
-_BY_UNIT = {"USD": "dollars", "seconds": "span"}
-
 
 def metric(name: str, **changes: Any) -> Column:
     """The column of a METRIC of the leaderboards, best first, with these attributes changed."""
     of = BOARD_METRICS[name]
-    plain = (name.replace("_", " "), _BY_UNIT.get(of.unit, "number"), 14)
+    plain = (name.replace("_", " "), format_of(of.unit), 14)
     title, format, rank = _METRICS.get(name, plain)
     first: Literal["greatest", "least"] = "greatest" if of.higher_is_better else "least"
     column = Column(name, title, format, of.path, sort=first, rank=rank, hint=of.description)
@@ -208,8 +207,8 @@ LEADERS = Board(
 
 
 def leaders_of(name: str) -> Board:
-    """The leaderboard of one METRIC."""
-    value = metric(name, path=("value",), sort=None)
+    """The leaderboard of one METRIC, built-in or `metrics/NAME`."""
+    value = replace(metric(name) if name in BOARD_METRICS else named(name, {}), path=("value",), sort=None)
     return replace(LEADERS, columns=tuple(value if c.name == "value" else c for c in LEADERS.columns))
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from streamer.client.lifecycle import State, state_and_status, state_of
-from streamer.schemas.metrics import BoardMetric
+from streamer.schemas.metrics import BOARD_METRICS
 from streamer.text import dollars, shown
 from streamer.views import cells
 from streamer.views.boards import (
@@ -20,6 +20,7 @@ from streamer.views.boards import (
     leaders_of,
 )
 from streamer.views.columns import Board, Column
+from streamer.views.named_columns import with_named
 from streamer.views.trial_rows import row_of
 from streamer.views.uncertainty import footnotes
 from streamer.views.wording import MIXED, accuracy, accuracy_name, best_first, pass_at_k
@@ -90,7 +91,7 @@ def subtests_table(subtests: Iterable[Summary]) -> Table:
 def _groups_table(board: Board, groups: Sequence[Summary], title: str) -> Table:
     mixed = any(group["pass_at_k"] is None for group in groups)
     notes = [MIXED] * mixed + footnotes(groups)
-    return table_of(board, groups, title)._replace(note="\n".join(notes))
+    return table_of(with_named(board, groups), groups, title)._replace(note="\n".join(notes))
 
 
 def trials_table(trials: Iterable[Summary]) -> Table:
@@ -98,11 +99,14 @@ def trials_table(trials: Iterable[Summary]) -> Table:
     return table_of(TRIALS, [{**trial, **dict(row_of("", trial))} for trial in trials])
 
 
-def leaders_table(metric: BoardMetric, places: Sequence[object]) -> Table:
-    """A leaderboard, in the given order."""
-    unit = "" if metric.unit == "1" else f", {metric.unit}"
-    order = "highest" if metric.higher_is_better else "lowest"
-    return table_of(leaders_of(metric.name), places, f"{metric.name}{unit}: {order} first")
+def leaders_table(metric: str, places: Sequence[object]) -> Table:
+    """The leaderboard of a METRIC, in the given order."""
+    of = BOARD_METRICS.get(metric)
+    if of is None:
+        return table_of(leaders_of(metric), places, f"{shown(metric)}: best first")
+    unit = "" if of.unit == "1" else f", {of.unit}"
+    order = "highest" if of.higher_is_better else "lowest"
+    return table_of(leaders_of(metric), places, f"{metric}{unit}: {order} first")
 
 
 def failures_table(run: Summary) -> Table:

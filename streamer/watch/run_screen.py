@@ -18,6 +18,7 @@ from streamer.text import visible
 from streamer.views.boards import AGENTS, TIERS, TRIALS
 from streamer.views.eta import eta_of
 from streamer.views.models import TrialRow
+from streamer.views.named_columns import with_named
 from streamer.watch.boards import board_columns, counted, default_sort_key
 from streamer.watch.columns import Sort
 from streamer.watch.context import WatchContext
@@ -87,14 +88,14 @@ class RunScreen(LiveScreen):
         agents.sort(key=lambda agent: agent.agent_model)
         self._sort_first(agents)
         self.query_one("#agents", BoardTable).show_rows(
-            board_columns(AGENTS, self.now, counted(AGENTS, len(agents))),
+            board_columns(with_named(AGENTS, agents), self.now, counted(AGENTS, len(agents))),
             agents,
             lambda agent: agent.agent_model,
             lambda agent: agent.baseline,
         )
         tiers = sorted(self.model.tiers.values(), key=lambda tier: tier.tier)
         self.query_one("#tiers").display = bool(tiers)
-        columns = board_columns(TIERS, self.now, counted(TIERS, len(tiers)))
+        columns = board_columns(with_named(TIERS, tiers), self.now, counted(TIERS, len(tiers)))
         self.query_one("#tiers", BoardTable).show_rows(columns, tiers, lambda tier: tier.tier)
         self._draw_trials()
         self._draw_rejections()

@@ -16,6 +16,9 @@ from streamer.web.problems import Refused
 MAX_HELD_BYTES = 4 * MAX_BODY_BYTES
 """Bodies that are read or wait for the broker, all together."""
 
+MAX_BATCHES = 8
+"""Batches on their way to the broker at once, some 8 MiB: few enough that each arrives in its time."""
+
 CONNECT_SECONDS = 10.0
 
 
@@ -72,6 +75,7 @@ class EventIntake:
         self._settings = settings
         self.held_bytes = 0
         self._one_at_a_time = asyncio.Lock()
+        self._on_the_way = asyncio.Semaphore(MAX_BATCHES)
         self._connecting: asyncio.Task[BrokerConnection] | None = None
 
     @contextmanager
@@ -102,7 +106,8 @@ class EventIntake:
         except Exception as error:
             raise NotPublished(self._settings.bootstrap, error) from error
         for batch in _batches(records):
-            failure = await link.deliver(batch, PATIENCE_SECONDS)
+            async with self._on_the_way:
+                failure = await link.deliver(batch, PATIENCE_SECONDS)
             if too_large(failure):
                 raise RefusedForSize(self._settings.bootstrap)
             if failure is not None:

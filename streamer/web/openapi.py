@@ -114,10 +114,15 @@ def _post(answer: dict[str, Any]) -> dict[str, Any]:
         },
         "responses": {
             "200": {"description": "The answer.", "content": {"application/json": {"schema": answer}}},
-            **{status: _PROBLEM | {"description": meaning} for status, meaning in _REFUSALS.items()},
+            **{status: _refusal(status, meaning) for status, meaning in _REFUSALS.items()},
             "default": _PROBLEM,
         },
     }
+
+
+def _refusal(status: str, meaning: str) -> dict[str, Any]:
+    after = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}}
+    return _PROBLEM | {"description": meaning} | ({"headers": after} if status in ("429", "503") else {})
 
 
 def _stream(path: str, summary: str) -> dict[str, Any]:

@@ -37,6 +37,7 @@ contents = st.fixed_dictionaries(
         "agent_index": st.sampled_from([None, None, 1, 2, 3]),
         "tests": st.sampled_from([None, {"status": "failed", "failed": 1}, {"status": "ok", "passed": 3}]),
         "failure_mode": st.sampled_from([None, "unset", "agent_timeout"]),
+        "metrics": st.sampled_from([None, None, {"reward": 0.1}, {"reward": 1e300, "style/a": -3}, {}]),
     }
 )
 trials = st.builds(lambda who, what: a_trial(**who, **what), identities, contents)
@@ -67,6 +68,8 @@ plans = st.builds(
     task_difficulty=st.sampled_from([None, {"t1": 0.5, "t2": 0.25}]),
     plan_complete=st.sampled_from([None, None, True, False]),
     judged=st.sampled_from([None, True, False]),
+    metrics=st.sampled_from([None, {"reward": {"direction": "lower"}}, {"other": {"unit": "USD"}}]),
+    primary_metric=st.sampled_from([None, "mean_cost", "metrics/style/a"]),
     grading_profile=st.sampled_from([None, "specified", "scylla-2026", "specified@0.7:0.3"]),
     baselines=st.sampled_from([None, ["beta"]]),
     baseline_tier=st.sampled_from([None, "T1"]),

@@ -17,6 +17,9 @@ from tests.web.serving import Serving
 
 HALF = b"GET /api/runs HTTP/1.1\r\nHost: 127.0.0.1\r\nX: "
 HALF_BODY = b"POST /api/runs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10\r\n\r\nabc"
+HALF_EVENTS = HALF_BODY.replace(b"runs", b"events").replace(
+    b"Host", b"Content-Type: application/json\r\nHost"
+)
 WHOLE = b"GET /api/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 OTHER_ADDRESS = "127.0.0.2"
 SECONDS = 1.0
@@ -55,7 +58,11 @@ def is_closed(connection: socket.socket) -> bool:
     return True
 
 
-@pytest.mark.parametrize("sent", [b"", b"G", HALF, HALF_BODY], ids=["nothing", "a byte", "headers", "body"])
+@pytest.mark.parametrize(
+    "sent",
+    [b"", b"G", HALF, HALF_BODY, HALF_EVENTS],
+    ids=["nothing", "a byte", "headers", "body", "events"],
+)
 def test_a_request_that_does_not_arrive_is_closed_in_time(
     settings: Settings, hasty: None, sockets: ExitStack, sent: bytes
 ) -> None:

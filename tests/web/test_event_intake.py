@@ -17,9 +17,11 @@ from streamer.kafka.clients import administering
 from streamer.kafka.creation import create_topic, partition_count
 from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
+from streamer.publish.publisher import Outgoing
 from streamer.settings import Settings
 from streamer.web import event_intake
 from streamer.web.event_bodies import MAX_BODY_BYTES
+from streamer.web.event_intake import EventIntake
 from tests.publish.publishing import PARTITIONS, make_topics, settings_of
 from tests.support.events import a_trial
 from tests.support.servers import RedisServer
@@ -126,6 +128,42 @@ def test_a_client_that_leaves_before_the_end_of_its_body_gives_its_room_back(
         wait_for(lambda: serving.web.intake.held_bytes == 0, "the room is free again")
     assert caplog.text == ""
     assert tasks(own) == set()
+
+
+class SlowLink:
+    """In place of a connection: counts the batches that are on their way."""
+
+    now = most = 0
+
+    def __init__(self, settings: Settings) -> None:
+        self.records: list[Outgoing] = []
+
+    async def connect(self) -> None: ...
+
+    async def deliver(self, records: list[Outgoing], patience_seconds: float) -> None:
+        SlowLink.now += 1
+        SlowLink.most = max(SlowLink.most, SlowLink.now)
+        await asyncio.sleep(0)
+        self.records += records
+        SlowLink.now -= 1
+
+    async def drop(self) -> None: ...
+
+
+async def test_few_batches_are_on_their_way_at_once_so_that_none_times_out_behind_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(event_intake, "BrokerConnection", SlowLink)
+    intake = EventIntake(Settings())
+    bodies = [[Outgoing(b"%d" % run, b"%d" % n) for n in range(3)] for run in range(50)]
+    monkeypatch.setattr(event_intake, "BATCH_BYTES", 1)
+    await asyncio.gather(*(intake.publish(body) for body in bodies))
+    assert SlowLink.most == event_intake.MAX_BATCHES
+    link = await intake._connected()
+    assert isinstance(link, SlowLink)
+    for body in bodies:
+        assert [record for record in link.records if record.key == body[0].key] == body
+    await intake.close()
 
 
 @pytest.mark.kafka

@@ -1,0 +1,248 @@
+"""Reports and logs of the harness of SWE-bench; the layout is in `swe_bench_layout`.
+
+- A report of a run and its directory of logs are one run: its id is the harness's run id.
+- Verdict: an instance is resolved or not, as its own report.json says, else as the report of the run says.
+  An instance with an empty patch is not resolved (`empty_patch`). One that the harness could not grade has no
+  verdict (`error`): it counts as not resolved, and apart. An instance without a prediction is no trial: it is
+  planned and missing. So the counts equal the counts of
+  `make_run_report`.
+- A likely fault of the environment has the failure mode `infra_failure`. The harness leaves it among the
+  unresolved, and so do we (R19).
+- Metrics: `fail_to_pass` and `pass_to_pass` are the shares of these tests that passed.
+- The harness names only the model of a prediction, which mostly stands for an agent too. Its name is kept as
+  it stands in the files, with `__` for `/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from streamer.schemas.identity import UNKNOWN
+from streamer.sources.artifacts import TRIAL, artifacts_of
+from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable
+from streamer.sources.files import (
+    FileError,
+    clean_name,
+    is_directory,
+    is_file,
+    known,
+    mtime_ns,
+    part,
+    read_bytes,
+    read_object,
+    read_optional,
+    text,
+)
+from streamer.sources.starts import start_of
+from streamer.sources.swe_bench_layout import (
+    INSTANCE_LOG,
+    METADATA,
+    REPORT,
+    instances,
+    is_logs,
+    is_report,
+    place_of,
+)
+
+UNSET, ERROR, EMPTY_PATCH, INFRA_FAILURE = "unset", "error", "empty_patch", "infra_failure"
+
+PLANNED = ("completed_ids", "incomplete_ids", "empty_patch_ids", "error_ids")
+"""Lists of a report that together name every instance of the dataset."""
+
+ENDED = ("completed_ids", "empty_patch_ids", "error_ids")
+"""Lists of a report that name the instances with a prediction."""
+
+LINES_OF_LOG = 10
+"""So much of the end of an instance's log is the message of an error."""
+
+
+class SweBench:
+    """Connector for the harness of SWE-bench."""
+
+    name = "swe-bench"
+
+    def detect(self, path: Path) -> bool:
+        return is_report(path) or is_logs(path)
+
+    def skip(self, directory: Path) -> bool:
+        return is_logs(directory.parent.parent)
+
+    def plan(self, path: Path, options: ConvertOptions) -> RunPlan:
+        place = place_of(path)
+        plan = RunPlan(run_id=clean_name(Path(place.run)))
+        plan.uuids = frozenset({str(place.logs.absolute())})
+        reports = place.reports(plan.problems)
+        metadata = read_optional(place.logs / METADATA, plan.problems)
+        revision = max(map(mtime_ns, (place.logs / METADATA, *(file for file, _ in reports.values()))))
+        tasks = {task for _, content in reports.values() for task in _ids(content, *PLANNED)}
+        plan.started = known(
+            {
+                "type": "run_started",
+                "harness": self.name,
+                "revision": revision,
+                "started_at": metadata.get("created_at"),
+                "tasks": sorted(tasks) or None,
+                "attempts": 1,
+                "plan_complete": bool(tasks) and not plan.problems if reports else None,
+                "benchmark": metadata.get("dataset"),
+            }
+        )
+        if reports and set(place.models()) <= reports.keys():
+            plan.finished = {"type": "run_finished", "revision": revision, "status": "completed"}
+        return plan
+
+    def trials(
+        self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
+    ) -> Iterator[Found | Unreadable]:
+        place = place_of(path)
+        reports = place.reports([])
+        models = [place.model] if place.model else sorted({*place.models(), *reports})
+        for model in models:
+            file, report = reports.get(model, (None, {}))
+            yield from _Results(path, model, file, report, options).found(place.logs / model, within)
+
+    def part(self, run: Path, changed: Path) -> Path | None:
+        """The directory of the instance; for a file above it the whole run."""
+        if not is_directory(run):
+            return None
+        inside = changed.relative_to(run).parts
+        instance = run.joinpath(*inside[:2])
+        return instance if len(inside) >= 2 and is_directory(instance) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Results:
+    """The results of one model.
+
+    Attributes:
+        path: the run as it was detected.
+        model: as the harness writes its name.
+        file: the report of the run; None while there is none.
+        report: what it holds.
+        options: what the user asked for.
+    """
+
+    path: Path
+    model: str
+    file: Path | None
+    report: dict[str, Any]
+    options: ConvertOptions
+
+    def found(self, home: Path, within: Path | None) -> Iterator[Found | Unreadable]:
+        """The trials of the logs, then those that only the report names."""
+        logged = set()
+        for instance in instances(home, within):
+            logged.add(clean_name(instance))
+            yield from self._of_logs(instance)
+        if self.file is not None and within is None:
+            for task in _ids(self.report, *ENDED):
+                if task not in logged:
+                    yield Found(self._named(self.file), self._event(task, None, {}))
+
+    def _of_logs(self, instance: Path) -> Iterator[Found | Unreadable]:
+        """The result in the directory of an instance, or its start."""
+        task, own = clean_name(instance), instance / REPORT
+        result: dict[str, Any] = {}
+        if is_file(own):
+            try:
+                result = part(read_object(own), task)
+            except FileError as error:
+                yield Unreadable(self._named(own), f"{instance.name}/{REPORT}: {error}")
+        elif self.file is None:
+            yield start_of(instance, self._slot(task), instance / INSTANCE_LOG)
+            return
+        if result or task in _ids(self.report, *ENDED):
+            yield Found(self._named(own), self._event(task, instance, result))
+
+    def _named(self, file: Path) -> Path:
+        """The file that a result is reported with: where the run is a report, the report."""
+        return file if file.is_relative_to(self.path) else self.path
+
+    def _slot(self, task: str) -> dict[str, Any]:
+        agent = self.options.agent or UNKNOWN
+        return {"task_id": task, "attempt": 1, "agent": agent, "model": clean_name(Path(self.model))}
+
+    def _event(self, task: str, instance: Path | None, result: dict[str, Any]) -> dict[str, Any]:
+        """A trial: by its own result if there is one, else by the report of the run."""
+        resolved, mode = _ending(task, result, self.report)
+        files = [self.file, instance / REPORT if instance else None]
+        return known(
+            {
+                "type": "trial_result",
+                "harness": SweBench.name,
+                **self._slot(task),
+                "revision": max(mtime_ns(file) for file in files if file),
+                "resolved": resolved,
+                "failure_mode": mode,
+                "message": None if resolved else _message(task, mode, instance, result, self.report),
+                "metrics": _metrics(result),
+                "artifacts": artifacts_of(self.path, instance, (TRIAL,), (REPORT,)),
+            }
+        )
+
+
+def _ending(task: str, result: dict[str, Any], report: dict[str, Any]) -> tuple[Any, str]:
+    """Verdict, None where there is none, and failure mode."""
+    if task in _ids(report, "empty_patch_ids"):
+        return False, EMPTY_PATCH
+    infra = result.get("infra_failure") is True or task in _ids(report, "infra_failure_ids")
+    if "resolved" in result:
+        return result["resolved"], INFRA_FAILURE if infra and result["resolved"] is not True else UNSET
+    if task in _ids(report, "resolved_ids"):
+        return True, UNSET
+    if task in _ids(report, "unresolved_ids"):
+        return False, INFRA_FAILURE if infra else UNSET
+    return None, INFRA_FAILURE if infra else ERROR
+
+
+def _message(
+    task: str, mode: str, instance: Path | None, result: dict[str, Any], report: dict[str, Any]
+) -> str | None:
+    """Why an instance is not resolved: the harness's reason, its tests, or the end of its log."""
+    reason = text(result.get("infra_failure_reason")) or text(part(report, "failure_reasons").get(task))
+    failed = [test for _, tests in _tests(result) for test in tests["failure"]]
+    if reason:
+        return reason
+    if failed:
+        return f"failed tests: {', '.join(map(str, failed))}"
+    if result.get("patch_successfully_applied") is False:
+        return "the patch was not applied, or its tests printed nothing that could be read"
+    return _end_of_log(instance / INSTANCE_LOG) if mode == ERROR and instance else None
+
+
+def _end_of_log(log: Path) -> str | None:
+    try:
+        lines = read_bytes(log).decode("utf-8", "replace").strip().splitlines()
+    except FileError:
+        return None
+    return "\n".join(lines[-LINES_OF_LOG:]) or None
+
+
+def _metrics(result: dict[str, Any]) -> dict[str, float] | None:
+    """Shares of tests that passed, of both kinds; None without any."""
+    shares = {
+        name: len(tests["success"]) / (len(tests["success"]) + len(tests["failure"]))
+        for name, tests in _tests(result)
+        if tests["success"] or tests["failure"]
+    }
+    return shares or None
+
+
+def _tests(result: dict[str, Any]) -> Iterator[tuple[str, dict[str, list[Any]]]]:
+    """Metric's name to the tests that passed and that failed."""
+    status = part(result, "tests_status")
+    for kind in ("FAIL_TO_PASS", "PASS_TO_PASS"):
+        tests = part(status, kind)
+        yield kind.lower(), {name: _list(tests.get(name)) for name in ("success", "failure")}
+
+
+def _ids(report: Mapping[str, Any], *names: str) -> list[str]:
+    """The instances that lists of a report name, in order, each once."""
+    return list(dict.fromkeys(i for name in names for i in _list(report.get(name)) if text(i)))
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

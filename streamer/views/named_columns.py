@@ -1,0 +1,59 @@
+"""Columns of metrics that harnesses name themselves (R30)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Literal
+
+from streamer.schemas.details import NAMED
+from streamer.schemas.metrics import named_metric
+from streamer.text import shown
+from streamer.views.columns import Board, Column, found
+
+MOST_NAMED_COLUMNS = 6
+"""Named metrics that have a column; all are in the summaries."""
+
+_BEHIND = ("pass_rate", "so_far")
+"""The columns behind which named metrics stand."""
+
+
+def format_of(unit: str) -> str:
+    """How a number of that unit is written.
+
+    >>> format_of("USD"), format_of("seconds"), format_of("furlongs")
+    ('dollars', 'span', 'number')
+    """
+    return {"USD": "dollars", "seconds": "span"}.get(unit, "number")
+
+
+def named(metric: str, says: Any) -> Column:
+    """The column of a named metric, `metrics/NAME`.
+
+    Args:
+        says: how to read it: `direction`, `unit` and `label`, as summaries have them; None: not known.
+    """
+    reading = {part: found(says, (part,)) for part in ("direction", "unit", "label")}
+    of = named_metric(metric.removeprefix(NAMED), reading)
+    first: Literal["greatest", "least"] = "greatest" if of.higher_is_better else "least"
+    return Column(
+        metric, shown(of.label), format_of(of.unit), of.path, sort=first, rank=2, hint=of.description
+    )
+
+
+def with_named(board: Board, groups: Iterable[Any]) -> Board:
+    """The board with columns of the groups' named metrics, behind the pass rate.
+
+    Planned ones come first, then those with more trials, :data:`MOST_NAMED_COLUMNS` in all.
+    """
+    says: dict[str, Any] = {}
+    counts: Counter[str] = Counter()
+    for group in groups:
+        for name, statistics in (found(group, ("metrics",)) or {}).items():
+            says.setdefault(name, statistics)
+            counts[name] += found(statistics, ("count",))
+    names = sorted(says, key=lambda name: (not found(says[name], ("planned",)), -counts[name], name))
+    columns = [named(NAMED + name, says[name]) for name in names[:MOST_NAMED_COLUMNS]]
+    at = 1 + max(n for n, column in enumerate(board.columns) if column.name in _BEHIND)
+    return replace(board, columns=(*board.columns[:at], *columns, *board.columns[at:]))

@@ -1,0 +1,46 @@
+"""Columns of metrics that harnesses name themselves (R30)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamer.views.boards import AGENTS
+from streamer.views.named_columns import MOST_NAMED_COLUMNS, with_named
+from streamer.views.tables import agents_table
+from tests.support.events import a_plan, a_trial, summarised
+
+
+def agents(*events: dict[str, Any]) -> list[dict[str, Any]]:
+    return [summary for key, summary in summarised(events).items() if key.startswith("agent_model ")]
+
+
+def test_a_named_metric_has_a_column_behind_the_pass_rate() -> None:
+    [summary] = agents(a_trial(metrics={"reward": 0.75}))
+    table = agents_table([summary])
+    at = table.heads.index("pass rate")
+    assert table.heads[at + 1] == "reward"
+    assert table.rows[0][at + 1] == "0.75"
+
+
+def test_the_plan_gives_heading_unit_and_direction() -> None:
+    plan = a_plan(metrics={"latency": {"label": "Latency", "unit": "seconds", "direction": "lower"}})
+    table = agents_table(agents(plan, a_trial(metrics={"latency": 90.0})))
+    at = table.heads.index("Latency")
+    assert (table.rows[0][at], table.columns[at].sort) == ("90 s", "least")
+
+
+def test_a_heading_from_outside_is_made_visible() -> None:
+    plan = a_plan(metrics={"x": {"label": "a\x1b[31mb"}})
+    heads = agents_table(agents(plan, a_trial(metrics={"x": 1.0}))).heads
+    assert not any("\x1b" in head for head in heads)
+
+
+def test_planned_metrics_come_first_and_no_more_than_six_have_columns() -> None:
+    events = [a_trial(task_id=f"t{n}", metrics={f"m{k}": 1.0 for k in range(n + 1)}) for n in range(9)]
+    board = with_named(AGENTS, agents(a_plan(metrics={"m8": {}}), *events))
+    names = [column.name for column in board.columns if column.name.startswith("metrics/")]
+    assert names == ["metrics/m8", *(f"metrics/m{k}" for k in range(MOST_NAMED_COLUMNS - 1))]
+
+
+def test_without_named_metrics_the_board_is_the_same() -> None:
+    assert with_named(AGENTS, agents(a_trial())) == AGENTS
