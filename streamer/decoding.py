@@ -10,7 +10,7 @@ from streamer.schemas.content import missing_times
 from streamer.schemas.decode import Reason, decode
 from streamer.schemas.events import AnyEvent, RunStarted
 from streamer.schemas.limits import LATEST_MICROSECONDS
-from streamer.schemas.plain import PlainTrial, plain_trial
+from streamer.schemas.plain import PlainEvent, plain_event
 from streamer.score import UnknownProfile, grading_profile
 
 
@@ -69,12 +69,12 @@ _LATEST_TIMESTAMP = LATEST_MICROSECONDS // 1000
 """Later ones are microseconds, say, and no time of an event."""
 
 
-def decoded(record: LogRecord, folded: Folded) -> AnyEvent | PlainTrial | None:
+def decoded(record: LogRecord, folded: Folded) -> AnyEvent | PlainEvent | None:
     """The event that a record holds; None, and a rejection is noted, where it holds none."""
     if record.timestamp > _LATEST_TIMESTAMP:
         folded.missing_times += 1
     event, missing = event_in(record.value)
-    if isinstance(event, PlainTrial):
+    if isinstance(event, PlainEvent):
         return event
     if isinstance(event, Reason):
         folded.rejections.append(reject(record, event))
@@ -84,7 +84,7 @@ def decoded(record: LogRecord, folded: Folded) -> AnyEvent | PlainTrial | None:
     return event
 
 
-def event_in(value: bytes | None) -> tuple[AnyEvent | PlainTrial | Reason, int]:
+def event_in(value: bytes | None) -> tuple[AnyEvent | PlainEvent | Reason, int]:
     """The event that the bytes of a record hold, or why the worker rejects them; never raises.
 
     Returns:
@@ -94,7 +94,7 @@ def event_in(value: bytes | None) -> tuple[AnyEvent | PlainTrial | Reason, int]:
     'unknown_grading_profile'
     """
     try:
-        if (plain := plain_trial(value)) is not None:
+        if (plain := plain_event(value)) is not None:
             return plain, 0
         event = _checked(decode(value))
         return event, 0 if isinstance(event, Reason) else missing_times(event, value or b"")

@@ -17,7 +17,7 @@ from streamer.aggregate.run import Run
 from streamer.decoding import Folded, decoded
 from streamer.records import Failure, LogRecord
 from streamer.schemas.events import AnyEvent, RunDeleted
-from streamer.schemas.plain import PlainTrial
+from streamer.schemas.plain import PlainEvent
 from streamer.score import PriceTable, made_with
 
 
@@ -163,7 +163,7 @@ class Pipeline:
         if run_id in other._runs:
             self._runs[run_id] = other._runs[run_id]
 
-    def _run_of(self, event: AnyEvent | PlainTrial, record: LogRecord, folded: Folded) -> Run | None:
+    def _run_of(self, event: AnyEvent | PlainEvent, record: LogRecord, folded: Folded) -> Run | None:
         """The run of the first event of a run, begun; None, and why is noted, if it is not to be folded."""
         run_id = event.run_id
         if self._owns is not None and not self._owns(run_id):

@@ -15,6 +15,8 @@ from streamer.inference.bounds import Attempted
 from streamer.schemas.details import NAMED
 from streamer.stats.exact_sum import ExactSum
 
+_BOTH = PASSED | RESOLVED
+
 
 class Evidence:
     """What the trials of one group say, read from its rows.
@@ -41,8 +43,7 @@ class Evidence:
     @cached_property
     def successes(self) -> list[tuple[int, int, int]]:
         """Attempts and successes of the tasks, as `PassAtK.counts` gives resolved ones."""
-        states = self.lineup.states
-        if not np.any((states & PASSED != 0) != (states & RESOLVED != 0)):
+        if all(state & _BOTH in (0, _BOTH) for state, _ in self.lineup.of_states):
             return self._group.pass_at_k.counts()
         return self._counts(HELD, PASSED)
 
@@ -80,7 +81,7 @@ class Evidence:
         if held is None or held.count != held.finite.count:
             return Clusters()
         if self._one_attempt_each:
-            return Clusters.of_single(held.finite.count, *held.finite.fractions())
+            return Clusters.of_single(held.finite.count, *held.finite.whole())
         values = self.lineup.values(metric)
         rows = np.flatnonzero(~np.isnan(values) & self.lineup.held)
         return Clusters.of_values(self.lineup.tasks[rows].tolist(), values[rows].tolist())
@@ -95,7 +96,7 @@ class Evidence:
         if not self._group.trials:
             return missing.speedups
         if not missing.tasks and self._one_attempt_each:
-            return Clusters.of_single(sums.count, *sums.fractions())
+            return Clusters.of_single(sums.count, *sums.whole())
         counted = [*self.lineup.speedups(), *((task, 1.0) for task in missing.tasks.elements())]
         return Clusters.of_values([task for task, _ in counted], [speedup for _, speedup in counted])
 

@@ -11,10 +11,10 @@ from typing import Literal, NamedTuple, Self
 from streamer.model_names import model_of_agent
 from streamer.schemas.canonical import canonical_json, sha256_hex
 from streamer.schemas.content import known_content
-from streamer.schemas.events import AnyEvent, Event, TrialRetracted, TrialStarted
+from streamer.schemas.events import AnyEvent, Event, TrialRetracted
 from streamer.schemas.identity import UNKNOWN, agent_model_key, agent_model_label, decode_id, encode_id
 from streamer.schemas.limits import EARLIEST_MICROSECONDS, LATEST_MICROSECONDS
-from streamer.schemas.plain import AnyTrial, PlainTrial, canonical_content
+from streamer.schemas.plain import AnyStart, AnyTrial, PlainEvent, PlainTrial, canonical_content
 
 NO_TIME = -(2**63)
 """Stands for a null time: lower than every time."""
@@ -82,7 +82,7 @@ def rfc3339(at: int) -> str | None:
     return (_EPOCH + timedelta(microseconds=at)).isoformat().replace("+00:00", "Z")
 
 
-def slot_key(event: AnyTrial | TrialStarted | TrialRetracted) -> SlotKey:
+def slot_key(event: AnyTrial | AnyStart | TrialRetracted) -> SlotKey:
     """The slot that an event concerns; the model is normalised first (R24)."""
     return SlotKey(
         event.shard,
@@ -135,7 +135,7 @@ def fingerprint(event: Event | PlainTrial) -> str:
     return sha256_hex(content)[:FINGERPRINT_CHARACTERS]
 
 
-def event_time(event: AnyEvent | PlainTrial, timestamp_ms: int) -> int:
+def event_time(event: AnyEvent | PlainEvent, timestamp_ms: int) -> int:
     """Event time in microseconds: finished, started, the revision if it is a time, the record's timestamp."""
     moment = getattr(event, "finished_at", None) or getattr(event, "started_at", None)
     if moment is not None:

@@ -8,7 +8,8 @@ some of these lists.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from math import nan
 from typing import Any
 
@@ -62,12 +63,16 @@ class Rows:
 
     def measure(self, row: int, scored: Scored) -> None:
         """The numbers of a row whose trial has this score."""
+        for metric in MEANS:
+            value = getattr(scored, metric)
+            self.values[metric][row] = nan if value is None else value
+        if not scored.metrics and len(self.values) == len(MEANS):
+            return
         named = {NAMED + name: value for name, value in (scored.metrics or {}).items()}
         for metric in named.keys() - self.values.keys():
             self.values[metric] = array("d", [nan]) * len(self.keys)
-        for metric, column in self.values.items():
-            value = getattr(scored, metric) if metric in MEANS else named.get(metric)
-            column[row] = nan if value is None else value
+        for metric in self.values.keys() - MEANS:
+            self.values[metric][row] = named.get(metric, nan)
 
     def task_speedups(self) -> Iterator[tuple[str, float]]:
         """Task and speedup of each trial that has one; of a failure without sections it is 1.0 (R21)."""
@@ -79,11 +84,22 @@ class Rows:
 
 
 class Lineup:
-    """The rows of one group; good until the roster changes."""
+    """The rows of one group; good until the roster changes.
 
-    def __init__(self, parts: list[Rows], others: list[Rows]) -> None:
-        self._parts, self._others = parts, others
+    Args:
+        parts: the rows of the group.
+        every: all rows of the run.
+    """
+
+    def __init__(self, parts: list[Rows], every: Iterable[Rows]) -> None:
+        self._parts, self._every = parts, every
         self.states: NDArray[np.uint8] = _joined([part.states for part in parts], np.uint8)
+
+    @cached_property
+    def of_states(self) -> list[tuple[int, int]]:
+        """Each state that a row has, and how many rows have it."""
+        counts: list[int] = np.bincount(self.states).tolist()
+        return [(state, rows) for state, rows in enumerate(counts) if rows]
 
     @property
     def held(self) -> NDArray[np.bool_]:
@@ -119,7 +135,8 @@ class Lineup:
 
     def others(self) -> set[int]:
         """Positions of the run's other trials in its one queue."""
-        return {position for part in self._others for position in part.positions.values()}
+        others = (part for part in self._every if part not in self._parts)
+        return {position for part in others for position in part.positions.values()}
 
     def in_flight(self) -> list[SlotKey]:
         """Slots that have a start and no result, by agent, in the order in which they were first seen."""
@@ -129,7 +146,7 @@ class Lineup:
 
     def count(self, bits: int, among: int) -> int:
         """How many rows have exactly these bits among those."""
-        return int(np.count_nonzero(self.states & among == bits))
+        return sum(rows for state, rows in self.of_states if state & among == bits)
 
 
 class Roster:
@@ -176,9 +193,8 @@ class Roster:
 
     def lineup(self, group: GroupId) -> Lineup:
         """The rows of a group; of the run itself: all."""
-        rows = list(self._rows.values())
-        ours = rows if group == RUN else self._groups.get(group, [])
-        return Lineup(ours, [part for part in rows if part not in ours])
+        every = self._rows.values()
+        return Lineup(list(every) if group == RUN else self._groups.get(group, []), every)
 
     def groups(self) -> Iterator[GroupId]:
         """Every group that has a row."""

@@ -23,7 +23,7 @@ from streamer.aggregate.summarise import Summaries
 from streamer.schemas.canonical import canonical_json
 from streamer.schemas.events import AnyEvent
 from streamer.schemas.identity import encode_id
-from streamer.schemas.plain import PlainTrial
+from streamer.schemas.plain import PlainEvent
 from streamer.score import PriceTable
 
 MOST_IN_FLIGHT = 1_000
@@ -62,7 +62,7 @@ class Run:
         self._unpublished: set[SlotKey] | None = set()
         self.in_flight_taken: InFlightChange | None = None
 
-    def join(self, event: AnyEvent | PlainTrial, raw: bytes, offset: int, timestamp_ms: int) -> Effect:
+    def join(self, event: AnyEvent | PlainEvent, raw: bytes, offset: int, timestamp_ms: int) -> Effect:
         """Join one event; see :meth:`RunState.apply`."""
         return self.state.apply(event, raw, offset, timestamp_ms)
 

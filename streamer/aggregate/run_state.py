@@ -27,10 +27,9 @@ from streamer.schemas.events import (
     RunFinished,
     RunStarted,
     TrialRetracted,
-    TrialStarted,
 )
 from streamer.schemas.limits import EARLIEST_MICROSECONDS, LATEST_MICROSECONDS
-from streamer.schemas.plain import AnyTrial, PlainTrial
+from streamer.schemas.plain import AnyStart, AnyTrial, PlainEvent, PlainTrial
 from streamer.score import PriceTable, ScoringRules
 
 
@@ -105,7 +104,7 @@ class RunState:
         if at > self.last_event_at and EARLIEST_MICROSECONDS <= at < LATEST_MICROSECONDS:
             self.last_event_at = at
 
-    def apply(self, event: AnyEvent | PlainTrial, raw: bytes, offset: int, timestamp_ms: int = -1) -> Effect:
+    def apply(self, event: AnyEvent | PlainEvent, raw: bytes, offset: int, timestamp_ms: int = -1) -> Effect:
         """Fold one event.
 
         Args:
@@ -120,7 +119,7 @@ class RunState:
         self.happened_at(event_time(event, timestamp_ms))
         if isinstance(event, AnyTrial):
             return self.offer(event, raw)
-        if isinstance(event, TrialStarted):
+        if isinstance(event, AnyStart):
             at = None if event.started_at is None else microseconds(event.started_at)
             return self.start(slot_key(event), Start(event.revision, at, event.position))
         if isinstance(event, TrialRetracted):

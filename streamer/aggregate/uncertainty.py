@@ -23,6 +23,9 @@ from streamer.stats.pass_at_k import pass_hat_k, sizes
 
 LEVEL = float(1 - ALPHA)
 
+NO_ERROR: dict[str, Any] = dict.fromkeys(("standard_error", "low", "high"))
+"""The fields of an error and its interval where there is none; to be read only."""
+
 MOST_ATTEMPTS = 1_000
 """Attempts at a task up to which pass@k has a bound: binomials of a million would take minutes."""
 
@@ -56,8 +59,10 @@ def uncertainty_body(
 
 def conclusion(evidence: Evidence, planned: int | None, queue: Queue) -> Conclusion:
     """The interval of the final pass rate, or why there is none (inference 5)."""
-    first = queue.first_trials(planned) if planned else planned
-    if planned and first is None:
+    if not planned:
+        return Conclusion(None, FinalMissing.NO_PLAN)
+    first = queue.first_trials(planned)
+    if first is None:
         return Conclusion(None, FinalMissing.ORDER_UNKNOWN_IN_PART)
     lineup = evidence.lineup
     positions = lineup.positions() if queue.places is None else {}
@@ -68,7 +73,7 @@ def conclusion(evidence: Evidence, planned: int | None, queue: Queue) -> Conclus
     placed = not rows or queue.places is not None or bool(positions)
     if missing := missing_in_plan(plan, len(rows) - len(later), placed=placed):
         return Conclusion(None, missing)
-    grown = (planned or 0) - (first or 0)
+    grown = planned - first
     if len(later) > grown:
         return Conclusion(None, FinalMissing.PLAN_EXCEEDED)
     keys, outcomes = lineup.keys(), evidence.outcomes()
@@ -99,7 +104,7 @@ def _later(lineup: Lineup, rows: list[int], queue: Queue) -> set[int]:
 def mean_error(evidence: Evidence | None, metric: str) -> dict[str, Any]:
     """Error and interval of a metric's mean; None of fewer than two tasks, and of metrics without a board."""
     if evidence is None or metric not in ("pass_rate", *MEANS):
-        return error_body(None)
+        return NO_ERROR
     if metric == "pass_rate":
         return _error_body(evidence.pass_rate, evidence.pass_rate_interval)
     return error_body(evidence.means(metric))
@@ -107,13 +112,14 @@ def mean_error(evidence: Evidence | None, metric: str) -> dict[str, Any]:
 
 def error_body(values: Clusters | None) -> dict[str, Any]:
     """Error and t interval of a mean: `standard_error`, `low`, `high`; None of fewer than two tasks."""
-    return _error_body(values, mean_interval(values) if values else None)
+    return _error_body(values, mean_interval(values)) if values else NO_ERROR
 
 
-def _error_body(values: Clusters | None, interval: Interval | None) -> dict[str, Any]:
-    error = values.standard_error() if values else None
-    low, high = interval or (None, None)
-    return {"standard_error": json_number(error), "low": json_number(low), "high": json_number(high)}
+def _error_body(values: Clusters, interval: Interval | None) -> dict[str, Any]:
+    if interval is None:
+        return NO_ERROR
+    numbers = values.standard_error(), *interval
+    return dict(zip(NO_ERROR, map(json_number, numbers), strict=True))
 
 
 def _ability(evidence: Evidence) -> dict[str, Any] | None:

@@ -28,10 +28,9 @@ from streamer.redis.entry import IN_FLIGHT
 from streamer.redis.keys import Keys
 from streamer.redis.script import read_run
 from streamer.schemas.base import Message
-from streamer.schemas.details import NAMED
 from streamer.schemas.identity import decode_id
 from streamer.schemas.in_flight import TrialInFlight
-from streamer.schemas.metrics import BOARD_METRICS, board_metric
+from streamer.schemas.metrics import board_metric, can_have_board
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.schemas.summary_fields import Published
 
@@ -116,7 +115,7 @@ class Queries:
         now: datetime,
     ) -> Exchange[list[LeaderboardRow]]:
         """Agent:models by a metric, best first."""
-        if metric not in BOARD_METRICS and not metric.startswith(NAMED):
+        if not can_have_board(metric):
             raise UnknownMetric(metric)
         if run is not None and benchmark is None and not labels:
             found_run = yield from self.snapshot(run, ["agent_model"])

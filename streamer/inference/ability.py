@@ -38,24 +38,26 @@ class Clusters:
         tasks: with at least one trial; G.
         trials: n, the sum of all n_i.
         sizes: sum of n_i^2.
-        total: sum of the tasks' sums c_i.
-        squares: sum of c_i^2.
-        products: sum of n_i c_i.
+        total: sum of the tasks' sums c_i, which are whole multiples of 1 / `unit`; in such multiples.
+        squares: sum of c_i^2, in multiples of 1 / `unit`^2.
+        products: sum of n_i c_i, in multiples of 1 / `unit`.
+        unit: 1 for counts. Integers are several times faster than fractions.
     """
 
     tasks: int = 0
     trials: int = 0
     sizes: int = 0
-    total: Fraction | int = 0
-    squares: Fraction | int = 0
-    products: Fraction | int = 0
+    total: int = 0
+    squares: int = 0
+    products: int = 0
+    unit: int = 1
 
     @classmethod
     def of_counts(cls, counts: Counts) -> Clusters:
         """The clusters of (attempts, passes, tasks that have so many), as pass@k holds them.
 
         >>> Clusters.of_counts([(2, 1, 3), (1, 1, 1)])
-        Clusters(tasks=4, trials=7, sizes=13, total=4, squares=4, products=7)
+        Clusters(tasks=4, trials=7, sizes=13, total=4, squares=4, products=7, unit=1)
         """
         return cls._of((n, c, tasks) for n, c, tasks in counts)
 
@@ -63,28 +65,33 @@ class Clusters:
     def of_sums(cls, sums: Iterable[tuple[int, Fraction | float]]) -> Clusters:
         """The clusters of (trials, sum of their values) by task; a sum that is not finite raises StatsError.
 
-        >>> Clusters.of_sums([(2, 0.5), (1, 0.25)]).total
-        Fraction(3, 4)
+        >>> Clusters.of_sums([(2, 0.5), (1, 0.25)])
+        Clusters(tasks=2, trials=3, sizes=5, total=3, squares=5, products=5, unit=4)
         """
         held = [(n, *_exact(total)) for n, total in sums]
-        unit = lcm(*(denominator for _, _, denominator in held))  # all sums become whole: fractions are slow
+        unit = lcm(*(denominator for _, _, denominator in held))
         found = cls._of((n, numerator * (unit // denominator), 1) for n, numerator, denominator in held)
-        return found._over(unit)
+        return replace(found, unit=unit)
 
     @classmethod
-    def of_single(cls, trials: int, total: Fraction, squares: Fraction) -> Clusters:
+    def of_single(cls, trials: int, total: int, squares: int, unit: int) -> Clusters:
         """The clusters of one trial for each task: how many, the sum of their values, and of their squares.
 
-        >>> Clusters.of_single(2, Fraction(3, 4), Fraction(5, 16)) == Clusters.of_sums([(1, 0.5), (1, 0.25)])
+        Args:
+            total: in multiples of 1 / `unit`.
+            squares: in multiples of 1 / `unit`^2.
+
+        >>> Clusters.of_single(2, 3, 5, 4) == Clusters.of_sums([(1, 0.5), (1, 0.25)])
         True
         """
-        return cls(trials, trials, trials, total, squares, total)
+        return cls(trials, trials, trials, total, squares, total, unit)
 
     @classmethod
     def of_values(cls, tasks: Sequence[Hashable], values: Sequence[float]) -> Clusters:
         """The clusters of trials in any order: the task of each, and its value.
 
-        >>> Clusters.of_values(["a", "b", "a"], [0.25, 0.25, 0.25]).products
+        >>> found = Clusters.of_values(["a", "b", "a"], [0.25, 0.25, 0.25])
+        >>> Fraction(found.products, found.unit)
         Fraction(5, 4)
         """
         units, shift = whole(values)
@@ -93,19 +100,19 @@ class Clusters:
         for place, unit in zip(map(places.__getitem__, tasks), units, strict=True):
             counts[place] += 1
             sums[place] += unit
-        found = cls(
+        return cls(
             len(places),
             len(units),
             sum(map(mul, counts, counts)),
             sum(sums),
             sum(map(mul, sums, sums)),
             sum(map(mul, counts, sums)),
+            1 << shift,
         )
-        return found._over(1 << shift)
 
     def mean(self) -> float | None:
         """The mean over all trials; None of nothing."""
-        return _rounded(self._mean()) if self.trials else None
+        return quotient(self.total, self.trials * self.unit) if self.trials else None
 
     def variance(self) -> Fraction | None:
         """The square of the standard error, exact; None with fewer than two tasks.
@@ -115,15 +122,14 @@ class Clusters:
         >>> Clusters.of_counts([(1, 1, 1), (1, 0, 3)]).variance()
         Fraction(1, 16)
         """
-        return self._variance
+        return None if self.tasks < 2 else Fraction(*self._variance)
 
     @cached_property
-    def _variance(self) -> Fraction | None:
-        if self.tasks < 2:
-            return None
-        mean = self._mean()
-        spread = self.squares - 2 * mean * self.products + mean * mean * self.sizes
-        return spread * self.tasks / ((self.tasks - 1) * self.trials**2)
+    def _variance(self) -> tuple[int, int]:
+        """Numerator and denominator of the variance; of two tasks or more."""
+        n, total = self.trials, self.total
+        spread = n * n * self.squares - 2 * n * total * self.products + total * total * self.sizes
+        return spread * self.tasks, (self.tasks - 1) * n**4 * self.unit**2
 
     def standard_error(self) -> float | None:
         """How far the mean would be off with other tasks of this kind; None with fewer than two tasks.
@@ -135,15 +141,7 @@ class Clusters:
 
     @cached_property
     def _standard_error(self) -> float | None:
-        return None if self._variance is None else _root(self._variance)
-
-    def _mean(self) -> Fraction:
-        return Fraction(self.total) / self.trials
-
-    def _over(self, unit: int) -> Clusters:
-        """The same of values that are so many times smaller."""
-        total, squares = Fraction(self.total, unit), Fraction(self.squares, unit**2)
-        return replace(self, total=total, squares=squares, products=Fraction(self.products, unit))
+        return None if self.tasks < 2 else root_of_quotient(*self._variance)
 
     @classmethod
     def _of(cls, parts: Iterable[tuple[int, int, int]]) -> Clusters:
@@ -178,18 +176,17 @@ def rate_interval(counts: Clusters, alpha: Fraction = ALPHA) -> Interval | None:
     >>> rate_interval(Clusters.of_counts([(5, 5, 10)]))
     Interval(low=0.6614913773398167, high=1.0)
     """
-    variance = counts.variance()
-    if variance is None:
+    if counts.tasks < 2:
         return None
-    passed = counts._mean()
-    worth = Fraction(counts.trials)
-    if passed in (0, 1):
-        worth = Fraction(counts.tasks)
-    elif variance:
-        worth = min(worth, passed * (1 - passed) / variance)
-    square = Fraction(student_t(alpha, counts.tasks - 1)) ** 2
-    low, high = 1 - _wilson_high(1 - passed, worth, square), _wilson_high(passed, worth, square)
-    return Interval(_rounded(low), _rounded(high))
+    trials, passed = counts.trials, counts.total
+    failed = trials - passed
+    worth = (trials, 1)
+    variance, over = counts._variance
+    if not passed or not failed:
+        worth = (counts.tasks, 1)
+    elif passed * failed * over < trials**3 * variance:
+        worth = (passed * failed * over, trials**2 * variance)
+    return _wilson(passed, failed, worth, student_t(alpha, counts.tasks - 1))
 
 
 def mean_interval(values: Clusters, alpha: Fraction = ALPHA) -> Interval | None:
@@ -203,9 +200,13 @@ def mean_interval(values: Clusters, alpha: Fraction = ALPHA) -> Interval | None:
     error = values.standard_error()
     if error is None:
         return None
-    half = Fraction(student_t(alpha, values.tasks - 1)) * Fraction(error)
-    mean = values._mean()
-    return Interval(_rounded(mean - half), _rounded(mean + half))
+    (times, parts), (width, fine) = (
+        student_t(alpha, values.tasks - 1).as_integer_ratio(),
+        error.as_integer_ratio(),
+    )
+    mean, half = values.total * parts * fine, values.trials * values.unit * times * width
+    over = values.trials * values.unit * parts * fine
+    return Interval(quotient(mean - half, over), quotient(mean + half, over))
 
 
 class Repeats(NamedTuple):
@@ -240,7 +241,7 @@ def repeats(counts: Counts) -> Repeats | None:
     flips = sum(times for n, c, times in covered if 0 < c < n)
     pairs = sum((Fraction(2 * c * (n - c) * times, n * (n - 1)) for n, c, times in covered), Fraction())
     error = _root(_repeat_variance(covered))
-    return Repeats(error, tasks, quotient(flips, tasks), _rounded(pairs / tasks))
+    return Repeats(error, tasks, quotient(flips, tasks), quotient(pairs.numerator, pairs.denominator * tasks))
 
 
 def task_error(counts: Counts) -> float | None:
@@ -267,26 +268,31 @@ def _repeat_variance(covered: Counts) -> Fraction:
     return spread / trials**2
 
 
-def _wilson_high(passed: Fraction, worth: Fraction, square: Fraction) -> Fraction:
-    """The upper end of Wilson's interval of a share of so many trials, with the square of the quantile.
+def _wilson(passed: int, failed: int, worth: tuple[int, int], quantile: float) -> Interval:
+    """Wilson's interval of passed / (passed + failed), with a quantile q.
 
-    (2 n p + q^2 + sqrt(q^2 (q^2 + 4 n p (1-p)))) / (2 (n + q^2))
+    (2 n p + q^2 +- sqrt(q^2 (q^2 + 4 n p (1-p)))) / (2 (n + q^2)), over a common denominator. `worth` is n,
+    as numerator and denominator. The root is rounded to a float, and each end once more.
     """
-    if passed == 1:
-        return passed
-    radicand = square * (square + 4 * worth * passed * (1 - passed))
-    root = Fraction(_root(radicand))
-    return (2 * worth * passed + square + root) / (2 * (worth + square))
+    trials, (many, part) = passed + failed, worth
+    top, bottom = quantile.as_integer_ratio()
+    square, over = top * top * part, bottom * bottom  # q^2 as a fraction with `part * over` below
+    root = root_of_quotient(
+        top * top * (square * trials**2 + 4 * many * passed * failed * over), over**2 * part * trials**2
+    )
+    up, down = root.as_integer_ratio()
+    middle, width = square * trials * down, up * part * over * trials
+    below = 2 * trials * down * (many * over + square)
+    above = below - (2 * many * failed * over * down + middle + width)
+    low = quotient(above, below) if passed else 0.0
+    high = quotient(2 * many * passed * over * down + middle + width, below) if failed else 1.0
+    return Interval(low, high)
 
 
 def _exact(total: Fraction | float) -> tuple[int, int]:
     if isinstance(total, float) and not isfinite(total):
         raise StatsError.unfit("Clusters", total, "finite sums")
     return total.as_integer_ratio()
-
-
-def _rounded(value: Fraction) -> float:
-    return quotient(value.numerator, value.denominator)
 
 
 def _root(value: Fraction) -> float:

@@ -11,7 +11,7 @@ import orjson
 
 from streamer.aggregate.changes import InFlightChange, RunUpdate, SummaryChange
 from streamer.redis.keys import Keys
-from streamer.schemas.metrics import board_values
+from streamer.schemas.metrics import board_values, planned_means
 from streamer.versions import Version
 
 RUN_SUFFIX = "run"
@@ -102,6 +102,8 @@ class KeyState:
             fields["last_event_at"] = self.summary["last_event_at"]
             headline = RUN_HEADLINE if self.kind == RUN_SUFFIX else GROUP_HEADLINE
             fields |= {name: _at(self.summary, path) for name, path in headline.items()}
+            if self.kind != RUN_SUFFIX:
+                fields |= planned_means(self.summary)
         texts = {name: _text(value) for name, value in fields.items() if value is not None}
         return [part for pair in texts.items() for part in pair]
 

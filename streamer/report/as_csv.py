@@ -13,17 +13,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from streamer.report.columns import COLUMNS, Value, rows
+from streamer.report.columns import Value, columns_of, rows
 from streamer.schemas.canonical import json_number
 
 FORMULA_STARTS = "=+-@\t\r\n＝＋－＠'"
 """A text that begins with one of these gets an apostrophe before it."""
 
 
-def as_csv(trials: Sequence[Mapping[str, Any]]) -> bytes:
-    """CSV (RFC 4180, UTF-8, CRLF): a line of names, then one line per scored trial; see COLUMNS."""
-    head = ",".join(column.name for column in COLUMNS)
-    lines = [head, *(",".join(map(cell, row)) for row in rows(trials))]
+def as_csv(trials: Sequence[Mapping[str, Any]], planned: Mapping[str, Any] | None = None) -> bytes:
+    """CSV (RFC 4180, UTF-8, CRLF): a line of names, then one line per scored trial; see `columns_of`."""
+    columns = columns_of(trials, planned)
+    head = ",".join(column.name for column in columns)
+    lines = [head, *(",".join(map(cell, row)) for row in rows(trials, columns))]
     return "".join(f"{line}\r\n" for line in lines).encode()
 
 

@@ -151,7 +151,7 @@ def _embedded(data: RunData) -> str:
     points: list[Json] = []
     for point in data.history:
         if point["kind"] == "agent_model" or (point["kind"] == "tier" and point["agent_model"] is None):
-            known = {name: value for name, value in point.items() if value is not None}
+            known = {name: value for name, value in point.items() if value is not None and value != {}}
             points.append(known | {"agent_model": point["agent_model"]})
     drawn = {"run": data.run, "agents": data.agents, "tiers": data.tiers, "history": points}
     return canonical_json(drawn).decode().replace("<", "\\u003c")

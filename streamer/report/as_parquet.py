@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from streamer.report.columns import COLUMNS, TrialColumn, Value
+from streamer.report.columns import TrialColumn, Value, columns_of
 
 
 class ParquetMissing(Exception):
@@ -20,8 +20,8 @@ class ParquetMissing(Exception):
         )
 
 
-def as_parquet(trials: Sequence[Mapping[str, Any]]) -> bytes:
-    """One row per scored trial; each field carries its description and unit as metadata.
+def as_parquet(trials: Sequence[Mapping[str, Any]], planned: Mapping[str, Any] | None = None) -> bytes:
+    """One row per scored trial; each field carries its description and unit as metadata. See `columns_of`.
 
     Raises:
         ParquetMissing: pyarrow is not installed.
@@ -38,11 +38,12 @@ def as_parquet(trials: Sequence[Mapping[str, Any]]) -> bytes:
         "boolean": pa.bool_(),
         "time": pa.timestamp("us", tz="UTC"),
     }
+    columns = columns_of(trials, planned)
     fields = [
         pa.field(c.name, types[c.kind], metadata={"description": c.description, "unit": c.unit})
-        for c in COLUMNS
+        for c in columns
     ]
-    arrays = [pa.array([_value(c, trial) for trial in trials], types[c.kind]) for c in COLUMNS]
+    arrays = [pa.array([_value(c, trial) for trial in trials], types[c.kind]) for c in columns]
     out = io.BytesIO()
     pq.write_table(pa.table(arrays, schema=pa.schema(fields)), out, compression="zstd")
     return out.getvalue()

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_type_hints
 
+from streamer.schemas.details import NAMED
 from streamer.schemas.events import Measurements
 from streamer.schemas.formulacode import ADVANTAGES, FormulaCodePayload
 from streamer.schemas.scored_trial import ScoredTrial
 from streamer.views.trial_rows import outcome_of
+
+MOST_NAMED = 64
+"""Named metrics that have a column."""
+
+_NAMED_FIELD = "metrics"
 
 Kind = Literal["text", "integer", "number", "boolean", "time"]
 
@@ -24,7 +31,7 @@ class TrialColumn:
         name: as in the model, so that there is no second name to learn.
         kind: one of text, integer (64 bits), number (double, may be infinite or NaN, R14), boolean, time
             (UTC).
-        unit: unit of the number; "" where there is none.
+        unit: unit of the number; "": it has none, or the plan names none.
         path: fields to follow from the scored trial; () for what is worked out here.
     """
 
@@ -38,6 +45,8 @@ class TrialColumn:
         """The field's description, from the model."""
         if not self.path:
             return "In one word: passed, failed, fell_back (C1) or no_verdict (R19)."
+        if self.path[0] == _NAMED_FIELD:
+            return "The value that the harness gave to this metric (R30); null: none."
         model = FormulaCodePayload if len(self.path) == 2 else ScoredTrial
         return str(model.model_fields[self.path[-1]].description)
 
@@ -45,6 +54,9 @@ class TrialColumn:
         """The value in a scored trial as parsed from JSON: numbers that are not finite as floats."""
         if not self.path:
             return outcome_of(trial)
+        if self.path[0] == _NAMED_FIELD:
+            value = (trial.get(_NAMED_FIELD) or {}).get(self.path[1])
+            return None if value is None else float(value)
         found: Any = trial
         for step in self.path:
             found = found[step] if found is not None else None
@@ -99,10 +111,31 @@ COLUMNS: tuple[TrialColumn, ...] = (
     *_of_trial("integer", "semantics_version", "epoch", "state_version"),
     *_of_trial("text", "digest"),
 )
-"""In the order in which they stand in the file."""
+"""In the order in which they stand in the file; named metrics come behind them."""
 
 
-def rows(trials: Sequence[Mapping[str, Any]]) -> Iterator[list[Value]]:
+def columns_of(
+    trials: Sequence[Mapping[str, Any]], planned: Mapping[str, Any] | None = None
+) -> tuple[TrialColumn, ...]:
+    """COLUMNS, and one `metrics/NAME` for each named metric that a trial has, by name (R30).
+
+    Args:
+        planned: named metrics of the plan, and how to read them, as a run summary has them. If trials have
+            more than :data:`MOST_NAMED` metrics, these are kept first, then what most trials have.
+    """
+    reading = planned or {}
+    counts = Counter(name for trial in trials for name in trial.get(_NAMED_FIELD) or ())
+    kept = sorted(counts, key=lambda name: (name not in reading, -counts[name], name))[:MOST_NAMED]
+    named = (
+        TrialColumn(NAMED + name, "number", reading.get(name, {}).get("unit") or "", (_NAMED_FIELD, name))
+        for name in sorted(kept)
+    )
+    return (*COLUMNS, *named)
+
+
+def rows(
+    trials: Sequence[Mapping[str, Any]], columns: Sequence[TrialColumn] = COLUMNS
+) -> Iterator[list[Value]]:
     """One row per trial, in the given order."""
     for trial in trials:
-        yield [column.of(trial) for column in COLUMNS]
+        yield [column.of(trial) for column in columns]

@@ -15,8 +15,8 @@ from streamer.report.data import RunData
 FORMATS: dict[str, Callable[[RunData], bytes]] = {
     "md": as_markdown,
     "html": as_html,
-    "csv": lambda data: as_csv(data.trials or ()),
-    "parquet": lambda data: as_parquet(data.trials or ()),
+    "csv": lambda data: as_csv(data.trials or (), data.run["metrics"]),
+    "parquet": lambda data: as_parquet(data.trials or (), data.run["metrics"]),
     "json": as_json,
 }
 """Format to its writer; also the usual ending of a file name."""

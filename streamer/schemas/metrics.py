@@ -11,11 +11,14 @@ True
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from streamer.schemas.base import METRIC_NAME
 from streamer.schemas.details import NAMED
+from streamer.schemas.limits import MAX_METRIC_NAME_CHARACTERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,29 @@ def named_metric(name: str, says: Mapping[str, Any]) -> BoardMetric:
     unit, label = says.get("unit") or "1", says.get("label") or name
     higher = says.get("direction") != "lower"
     return BoardMetric(NAMED + name, ("metrics", name, "mean"), higher, unit, f"Mean {label}.", label)
+
+
+def can_have_board(metric: str) -> bool:
+    """Whether it is a built-in METRIC or a well-formed `metrics/NAME`.
+
+    >>> [can_have_board(metric) for metric in ("accuracy", "metrics/a/b", "metrics/", "reward")]
+    [True, True, False, False]
+    """
+    if not metric.startswith(NAMED):
+        return metric in BOARD_METRICS
+    name = metric.removeprefix(NAMED)
+    return len(name) <= MAX_METRIC_NAME_CHARACTERS and re.fullmatch(METRIC_NAME, name) is not None
+
+
+def planned_means(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """`metrics/NAME` to its mean, of the metrics that the plan names (R30); None: no trial has a value.
+
+    >>> planned, other = {"mean": 0.5, "planned": True}, {"mean": 3.0, "planned": False}
+    >>> planned_means({"metrics": {"reward": planned, "style": other}})
+    {'metrics/reward': 0.5}
+    """
+    named = (summary.get("metrics") or {}).items()
+    return {NAMED + name: of["mean"] for name, of in named if of["planned"]}
 
 
 def board_metric(metric: str, summaries: Iterable[Mapping[str, Any]]) -> BoardMetric | None:

@@ -1,8 +1,9 @@
-"""The usual result, read in a sixth of the time: a trial of its own without FormulaCode's sections.
+"""The usual result and the usual start, read in a sixth of the time.
 
-:func:`plain_trial` is sure of what it accepts: each of its events, field for field, is what
-:func:`streamer.schemas.decode.decode` gives. Whatever it is not sure of it leaves alone, so pydantic stays
-the authority on what is allowed, and on what an error says.
+A usual result is a trial of its own without FormulaCode's sections. :func:`plain_event` is sure of what it
+accepts: each of its events, field for field, is what :func:`streamer.schemas.decode.decode` gives. Whatever
+it is not sure of it leaves alone, so pydantic stays the authority on what is allowed, and on what an error
+says.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 import orjson
 from msgspec import Meta
+from pydantic.fields import FieldInfo
 
 from streamer.schemas.base import NO_CONTROL_CHARACTERS, is_plausible
 from streamer.schemas.canonical import PLAIN, canonical_json, encode_plain
-from streamer.schemas.events import TrialResult
+from streamer.schemas.events import Event, TrialResult, TrialStarted
 from streamer.schemas.identity import UNKNOWN
 from streamer.schemas.limits import LARGE_EVENT_BYTES
 
@@ -42,15 +44,28 @@ _LIMITS = {"minLength": "min_length", "maxLength": "max_length", "minimum": "ge"
 _UNDERSTOOD = {*_LIMITS, "type", "pattern", "title", "description", "default", "unit"}
 
 
-def _field(name: str, schema: dict[str, Any]) -> tuple[str, Any] | tuple[str, Any, Any]:
-    """One field of :class:`~streamer.schemas.events.TrialResult` as msgspec declares it.
+def _plain(name: str, model: type[Event]) -> Any:
+    """The msgspec struct of a model; its fields are in the order of canonical JSON."""
+    properties = model.model_json_schema(mode="serialization")["properties"]
+    return msgspec.defstruct(
+        name,
+        [_field(name, schema, model.model_fields[name]) for name, schema in sorted(properties.items())],
+        module=__name__,
+        forbid_unknown_fields=True,
+        gc=False,
+        kw_only=True,
+        omit_defaults=True,
+    )
+
+
+def _field(name: str, schema: dict[str, Any], field: FieldInfo) -> tuple[str, Any] | tuple[str, Any, Any]:
+    """One field of a model as msgspec declares it.
 
     Args:
         schema: the field's part of the model's JSON Schema.
     """
     options = [option for option in schema.get("anyOf", [schema]) if option.get("type") != "null"]
     kind = None if name in _NEVER_PLAIN or len(options) > 1 else _kind(options[0])
-    field = TrialResult.model_fields[name]
     if field.is_required():
         return name, kind
     return name, kind if field.default is not None or kind is None else kind | None, field.default
@@ -87,24 +102,22 @@ if TYPE_CHECKING:
         """A :class:`~streamer.schemas.events.TrialResult` without FormulaCode's sections.
 
         It has that model's fields by the same names, with the same values, but is not one of its objects.
-        What cannot occur in it is null. Its fields are in the order of canonical JSON.
+        What cannot occur in it is null.
         """
 
-else:
-    _properties = TrialResult.model_json_schema(mode="serialization")["properties"]
-    PlainTrial = msgspec.defstruct(
-        "PlainTrial",
-        [_field(name, schema) for name, schema in sorted(_properties.items())],
-        module=__name__,
-        forbid_unknown_fields=True,
-        gc=False,
-        kw_only=True,
-        omit_defaults=True,
-    )
+    class PlainStart(TrialStarted):
+        """A :class:`~streamer.schemas.events.TrialStarted` in the same sense."""
 
-AnyTrial = TrialResult | PlainTrial
+else:
+    PlainTrial = _plain("PlainTrial", TrialResult)
+    PlainStart = _plain("PlainStart", TrialStarted)
+
+PlainEvent = PlainTrial | PlainStart
+AnyTrial = PlainTrial | TrialResult
+AnyStart = PlainStart | TrialStarted
 
 _decode = msgspec.json.Decoder(PlainTrial).decode
+_decode_start = msgspec.json.Decoder(PlainStart).decode
 
 
 def canonical_content(trial: PlainTrial, model: str) -> bytes:
@@ -134,6 +147,26 @@ def _within_the_day(text: str) -> datetime:
 _from_iso = datetime.fromisoformat if sys.version_info < (3, 14) else _within_the_day
 
 
+def plain_event(value: bytes | None) -> PlainEvent | None:
+    """The result or the start in `value` if it is a usual one, as :func:`plain_trial` says; else None.
+
+    >>> plain_event(b'{"type": "trial_started", "run_id": "r", "task_id": "t", "position": 7}').position
+    7
+    """
+    if value is None or b'"trial_started"' not in value:
+        return plain_trial(value)
+    if not _may_be_plain(value):
+        return None
+    try:
+        found = _decode_start(value)
+        start: Any = found
+        if start.started_at is not None:
+            start.started_at = _moment(start.started_at)
+    except (ValueError, RecursionError):
+        return None
+    return found
+
+
 def plain_trial(value: bytes | None, *, for_score: bool = False) -> PlainTrial | None:
     """The result in `value` if it is a usual one; None: `decode` has to look at it.
 
@@ -149,9 +182,7 @@ def plain_trial(value: bytes | None, *, for_score: bool = False) -> PlainTrial |
     >>> plain_trial(b'{"type": "trial_result", "run_id": "r", "task_id": "t", "colour": 1}') is None
     True
     """
-    if value is None or not value.isascii() or 0x5C in value or 0x7F in value:
-        return None
-    if len(value) > LARGE_EVENT_BYTES and (len(value) > _MAX_BYTES or b'"benchmarks":{' in value):
+    if value is None or not _may_be_plain(value):
         return None
     try:
         found = _decode(value)
@@ -165,6 +196,12 @@ def plain_trial(value: bytes | None, *, for_score: bool = False) -> PlainTrial |
     except (ValueError, RecursionError):
         return None
     return found
+
+
+def _may_be_plain(value: bytes) -> bool:
+    if not value.isascii() or 0x5C in value or 0x7F in value:
+        return False
+    return len(value) <= LARGE_EVENT_BYTES or (len(value) <= _MAX_BYTES and b'"benchmarks":{' not in value)
 
 
 def _moment(text: Any) -> datetime:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from math import frexp, inf, isfinite
 from operator import mul
 from typing import TypeGuard
@@ -180,9 +179,13 @@ class ExactSum:
         """The sum, correctly rounded: 0.0 of nothing, infinite beyond the range of floats."""
         return quotient(self._sum, 1 << self._shift)
 
-    def fractions(self) -> tuple[Fraction, Fraction]:
-        """The sum, and the sum of the squares, exact."""
-        return Fraction(self._sum, 1 << self._shift), Fraction(self._squares, 1 << 2 * self._shift)
+    def whole(self) -> tuple[int, int, int]:
+        """Sum in multiples of 1 / unit, sum of squares in multiples of 1 / unit^2, and the unit; all exact.
+
+        >>> ExactSum.of([2, 3]).whole()
+        (5, 13, 1)
+        """
+        return self._sum, self._squares, 1 << self._shift
 
     def total_over(self, parts: int) -> float:
         """The exact sum over a positive count, rounded once (R18); infinite beyond the range of floats.

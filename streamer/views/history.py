@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from streamer.client.results import HistoryEntry
+from streamer.schemas.details import NAMED
 from streamer.schemas.identity import agent_model_label, decode_id
 from streamer.views.models import HistoryPoint
 
@@ -58,6 +59,11 @@ def point_of(entry: HistoryEntry) -> HistoryPoint:
     tier = parts.pop(0) if entry.kind == "tier" else None
     numbers: dict[str, Any] = {name: _number(entry.headline.get(name)) for name in NUMBERS}
     counts: dict[str, Any] = {name: _count(entry.headline.get(name)) for name in COUNTS}
+    named: dict[str, Any] = {
+        name.removeprefix(NAMED): _number(mean)
+        for name, mean in entry.headline.items()
+        if name.startswith(NAMED)
+    }
     provisional = entry.headline.get("provisional")
     return HistoryPoint(
         id=entry.id,
@@ -69,6 +75,7 @@ def point_of(entry: HistoryEntry) -> HistoryPoint:
         last_event_at=entry.last_event_at,
         deleted=entry.deleted,
         grade=entry.headline.get("grade"),  # type: ignore[arg-type]
+        metrics=named,
         provisional=None if provisional is None else provisional == "true",
         **numbers,
         **counts,

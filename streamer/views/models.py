@@ -61,6 +61,10 @@ class HistoryPoint(Message):
     cost_of_pass: Number | None = described(AgentModelSummary, "cost_of_pass")
     mean_speedup: Number | None = described(FormulaCodeSummary, "mean_speedup")
     agent_advantage: Number | None = described(FormulaCodeSummary, "agent_advantage")
+    metrics: dict[str, Number | None] = Field(
+        default={},
+        description="Named metric that the plan names to its mean (R30); unknown ones are left out.",
+    )
     provisional: bool | None = Field(description="Planned trials are missing.")
     done: int | None = Field(description="Run only: slots filled.")
     planned: int | None = Field(description="Run only: slots planned.")

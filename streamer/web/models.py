@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from streamer.client.lifecycle import State
-from streamer.schemas.base import Message, Number
+from streamer.schemas.base import METRIC_NAME, Message, Number
+from streamer.schemas.details import NAMED
 from streamer.schemas.in_flight import TrialInFlight
+from streamer.schemas.limits import MAX_METRIC_NAME_CHARACTERS
 from streamer.schemas.metrics import BOARD_METRICS
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.schemas.summary_fields import Grade, GradeBasis
@@ -23,7 +25,15 @@ MAX_POINTS = 2000
 TrialSort = Literal[
     "latest", "task", "agent", "tier", "outcome", "composite_score", "cost_usd", "duration_seconds"
 ]
-MetricName = Annotated[str, Field(json_schema_extra={"enum": list(BOARD_METRICS)})]
+_NAMED_METRIC: JsonValue = {
+    "type": "string",
+    "pattern": METRIC_NAME.replace("^", f"^{NAMED}", 1),
+    "maxLength": len(NAMED) + MAX_METRIC_NAME_CHARACTERS,
+}
+MetricName = Annotated[
+    str, Field(json_schema_extra={"anyOf": [{"enum": list(BOARD_METRICS)}, _NAMED_METRIC]})
+]
+"""A built-in METRIC, or `metrics/NAME` of a named one (R30)."""
 
 
 class LeaderboardRow(Message):
@@ -115,7 +125,7 @@ class TiersQuery(Query):
 class LeaderboardQuery(Query):
     """The query of a leaderboard."""
 
-    metric: MetricName = Field(default="pass_rate", description="METRIC of docs/redis.md.")
+    metric: MetricName = Field(default="pass_rate", description="METRIC of docs/redis.md, or metrics/NAME.")
     run: str | None = Field(default=None, description="Only this run.")
     benchmark: str | None = Field(default=None, description="Only runs of this benchmark.")
     label: list[str] = Field(default=[], description="Only runs with this label, KEY=VALUE; repeatable.")

@@ -23,6 +23,7 @@ identities = st.fixed_dictionaries(
         "attempt": st.integers(1, 2),
         "agent": st.sampled_from(["alpha", "nop", "oracle", "beta"]),
         "tier": st.sampled_from([None, "T0", "T1"]),
+        "subtest": st.sampled_from([None, None, "a", "b"]),
     }
 )
 contents = st.fixed_dictionaries(
@@ -86,9 +87,19 @@ finishes = st.builds(
     st.sampled_from([None, "done", "failed"]),
 )
 deletions = st.builds(a_deletion, revision=st.integers(-1, 1))
-events = st.lists(
+mixed = st.lists(
     st.one_of(trials, trials, trials, starts, starts, retractions, plans, finishes, deletions), max_size=14
 )
+undeclared = st.builds(
+    lambda plan, begun, results, more: [plan, *begun, *results, *more],
+    st.builds(a_plan, tasks=st.sampled_from([2, ["t1", "t2"]]), attempts=st.integers(1, 2)),
+    st.lists(starts.map(lambda start: start | {"agent": "gamma"}), min_size=1, max_size=3),
+    st.lists(trials, min_size=1, max_size=6),
+    st.lists(st.one_of(starts, retractions, finishes), max_size=3),
+).flatmap(st.permutations)
+"""A plan without tiers and subtests, which results show one by one, and an agent that only starts trials."""
+
+events = st.one_of(mixed, undeclared)
 
 
 @examples(150)

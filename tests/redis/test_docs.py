@@ -44,6 +44,7 @@ def test_every_kind_of_key_is_described() -> None:
         ours.agent_models("RUN"),
         ours.tiers("RUN"),
         ours.tier_agent_models("RUN", "TIER"),
+        ours.named_boards("RUN"),
         ours.in_flight("RUN"),
         ours.history("RUN"),
         ours.versions("RUN"),
@@ -51,6 +52,7 @@ def test_every_kind_of_key_is_described() -> None:
         ours.notices("RUN"),
         ours.runs,
         ours.benchmark_board("BENCHMARK", "METRIC"),
+        ours.benchmark_named_boards("BENCHMARK"),
         ours.workers,
         ours.all_notices,
     ]

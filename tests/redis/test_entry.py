@@ -8,6 +8,8 @@ import redis
 
 from streamer.redis.keys import Keys
 from tests.redis.conftest import MakeSink
+from tests.redis.test_in_flight import RUN, Worker
+from tests.redis.test_named_boards import result
 from tests.support.builders import a_formulacode_summary, a_tier_change, an_agent_model_change, an_update
 
 KEYS = Keys()
@@ -59,3 +61,17 @@ async def test_the_history_of_an_agent_has_the_headline_numbers_of_formulacode(
     await make_sink().write([an_update(an_agent_model_change("r", "a", "m", formulacode=formulacode))])
     [(_, entry)] = client.xrange(KEYS.history("r"))
     assert (entry["mean_speedup"], entry["agent_advantage"]) == ("1.25", "-0.125")
+
+
+async def test_the_history_has_the_means_of_the_named_metrics_that_the_plan_names(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    worker = Worker(make_sink)
+    plan = {"type": "run_started", "run_id": RUN, "metrics": {"reward": {}, "not-yet": {}}}
+    await worker.publish(plan, result("t", reward=0.5, style=3.0), result("u", reward=0.25))
+    entries = {entry["kind"]: entry for _, entry in client.xrange(KEYS.history(RUN))}
+    named = {
+        kind: {name: mean for name, mean in entry.items() if name.startswith("metrics/")}
+        for kind, entry in entries.items()
+    }
+    assert named == {"run": {}, "agent_model": {"metrics/reward": "0.375"}}

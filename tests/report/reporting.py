@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 
-from streamer.report.columns import COLUMNS, TrialColumn, Value
+from streamer.report.columns import COLUMNS, TrialColumn, Value, columns_of
 from streamer.report.data import RunData, from_events
 from tests.support.events import Event, a_plan, a_trial, records
 from tests.support.simulated import TIERED_RUN, simulate
@@ -45,6 +46,9 @@ MEASURED: dict[str, Any] = {
     },
 }
 
+NAMED_METRICS = {"latency/p50": 1.5, "reward": 1, "__proto__": 0.1}
+"""Of one trial; another has the first alone."""
+
 CELLS = ("td", "th", "h1", "h2", "dd", "p")
 
 
@@ -64,10 +68,12 @@ def mixed_events() -> list[Event]:
     """Passed, failed, without a verdict, measured, unmeasured; costs known and not."""
     at = {"finished_at": "2026-01-02T03:04:05.250000Z"}
     return [
-        a_plan(tasks=6, display_name="Mixed"),
-        a_trial(task_id="a", cost_usd=0.1, duration_seconds=12.5, **MEASURED, **at),
+        a_plan(
+            tasks=6, display_name="Mixed", metrics={"latency/p50": {"unit": "seconds", "direction": "lower"}}
+        ),
+        a_trial(task_id="a", cost_usd=0.1, duration_seconds=12.5, metrics=NAMED_METRICS, **MEASURED, **at),
         a_trial(task_id="b", resolved=False, cost_usd=0.2, failure_mode="agent_timeout", input_tokens=2**50),
-        a_trial(task_id="c", resolved=None),
+        a_trial(task_id="c", resolved=None, metrics={"latency/p50": -2.0}),
         a_trial(task_id="d", shard="one", subtest="s", tier="T1", score=0.75, revision=2**63 - 1),
         a_trial(task_id="e", tests={"status": "failed", "failed": 1, "error": 0}, **at),
         a_trial(task_id="a", agent="nop", model="nop", **at),
@@ -96,15 +102,20 @@ def hostile_events() -> list[Event]:
     return events
 
 
-def from_csv(content: bytes) -> list[list[Value]]:
+def from_csv(content: bytes, columns: Sequence[TrialColumn] = COLUMNS) -> list[list[Value]]:
     """The rows of a CSV as docs/report.md says they are to be read."""
     text = content.decode()
     header, *lines = csv.reader(io.StringIO(text, newline=""), strict=True)
-    assert header == [column.name for column in COLUMNS]
-    quoted = iter(_quoted_cells(text)[len(COLUMNS) :])
+    assert header == [column.name for column in columns]
+    quoted = iter(_quoted_cells(text)[len(columns) :])
     return [
-        [_value(c.kind, cell, next(quoted)) for c, cell in zip(COLUMNS, line, strict=True)] for line in lines
+        [_value(c.kind, cell, next(quoted)) for c, cell in zip(columns, line, strict=True)] for line in lines
     ]
+
+
+def columns_in(data: RunData) -> tuple[TrialColumn, ...]:
+    """The columns of a run's trials, those of its named metrics behind the others."""
+    return columns_of(data.trials or (), data.run["metrics"])
 
 
 def _value(kind: str, cell: str, quoted: bool) -> Value:

@@ -6,13 +6,14 @@ from streamer.report.as_csv import FORMULA_STARTS
 from streamer.report.columns import COLUMNS, rows
 from streamer.report.data import RunData
 from streamer.report.formats import FORMATS
-from tests.report.reporting import HOSTILE, folded, from_csv, hostile_events
+from tests.report.reporting import HOSTILE, columns_in, folded, from_csv, hostile_events
 from tests.support.events import a_trial
 
 
 def test_csv_reads_back_to_the_values_of_the_trials(data: RunData) -> None:
     assert data.trials
-    assert from_csv(FORMATS["csv"](data)) == list(rows(data.trials))
+    columns = columns_in(data)
+    assert from_csv(FORMATS["csv"](data), columns) == list(rows(data.trials, columns))
 
 
 def test_no_cell_of_csv_begins_a_formula() -> None:

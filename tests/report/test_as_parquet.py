@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from streamer.report.as_parquet import ParquetMissing, as_parquet
-from streamer.report.columns import COLUMNS, rows
+from streamer.report.columns import rows
 from streamer.report.data import RunData
 from streamer.report.formats import FORMATS
-from tests.report.reporting import _read
+from tests.report.reporting import _read, columns_in, folded, mixed_events
 
 TYPES = {
     "text": "string",
@@ -26,10 +26,19 @@ TYPES = {
 def test_parquet_reads_back_to_the_values_of_the_trials(data: RunData) -> None:
     assert data.trials
     table = pq.read_table(io.BytesIO(FORMATS["parquet"](data)))
-    expected = [list(map(_read, COLUMNS, row)) for row in rows(data.trials)]
+    columns = columns_in(data)
+    expected = [list(map(_read, columns, row)) for row in rows(data.trials, columns)]
     assert [list(row.values()) for row in table.to_pylist()] == expected
-    assert [str(field.type) for field in table.schema] == [TYPES[column.kind] for column in COLUMNS]
+    assert [str(field.type) for field in table.schema] == [TYPES[column.kind] for column in columns]
     assert all(field.metadata[b"description"] for field in table.schema)
+
+
+def test_a_named_metric_is_a_column_with_the_unit_that_the_plan_says() -> None:
+    table = pq.read_table(io.BytesIO(FORMATS["parquet"](folded(mixed_events()))))
+    units = {field.name: field.metadata[b"unit"] for field in table.schema if "/" in field.name}
+    assert units == {"metrics/__proto__": b"", "metrics/latency/p50": b"seconds", "metrics/reward": b""}
+    known = [value for value in table["metrics/latency/p50"].to_pylist() if value is not None]
+    assert known == [1.5, -2.0]
 
 
 def test_without_pyarrow_parquet_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,8 @@ from streamer.records import Record
 from streamer.schemas.canonical import canonical_json
 from streamer.schemas.content import known_content
 from streamer.schemas.decode import decode
-from streamer.schemas.events import TrialResult
-from streamer.schemas.plain import canonical_content, plain_trial
+from streamer.schemas.events import TrialResult, TrialStarted
+from streamer.schemas.plain import canonical_content, plain_event, plain_trial
 from streamer.score import PriceTable, ScoringRules, score_trial
 from tests.support.examples import examples
 
@@ -114,6 +114,7 @@ ODD: list[Any] = [
 ]
 DEEP = b'{"type":"trial_result","run_id":"r","task_id":"t","started_at":%b%b}' % (b"[" * 5000, b"]" * 5000)
 NAMES = [*TrialResult.model_fields, "colour"]
+SLOT = ("run_id", "shard", "task_id", "attempt", "agent", "model", "tier", "subtest")
 
 
 def agree(value: bytes) -> bool:
@@ -172,11 +173,68 @@ def test_no_number_is_fingerprinted_otherwise(wide: float, cost: float, score: f
     assert agree(json.dumps(USUAL | {"cost_usd": min(cost, 1e15)}).encode())
 
 
+START = {name: USUAL[name] for name in (*SLOT, "schema_version", "revision", "started_at")} | {
+    "type": "trial_started",
+    "position": 7,
+}
+
+
+def start_agrees(value: bytes) -> bool:
+    """Whether the fast way took a start; asserts that it then says what the schema says."""
+    fast, event = plain_event(value), decode(value)
+    if fast is None or isinstance(event, TrialResult):
+        return False
+    assert isinstance(event, TrialStarted)
+    for name in TrialStarted.model_fields:
+        ours, theirs = getattr(fast, name), getattr(event, name)
+        assert (type(ours), repr(ours)) == (type(theirs), repr(theirs)), name
+    assert not event.model_extra
+    assert slot_key(fast) == slot_key(event)
+    assert event_time(fast, 5) == event_time(event, 5)
+    return True
+
+
+def test_the_usual_start_is_taken_and_says_the_same() -> None:
+    assert start_agrees(json.dumps(START).encode())
+    assert start_agrees(json.dumps(START | {"started_at": None, "position": None}).encode())
+    assert start_agrees(b'{"type": "trial_started", "run_id": "r", "task_id": "t"}')
+    assert not start_agrees(json.dumps(START | {"colour": 1}).encode())
+
+
+@pytest.mark.parametrize("name", [*TrialStarted.model_fields, "finished_at", "resolved", "colour"])
+def test_no_odd_value_of_a_start_is_read_otherwise_than_the_schema_reads_it(name: str) -> None:
+    for odd in ODD:
+        for dump in (json.dumps(START | {name: odd}), json.dumps(START | {name: odd}, ensure_ascii=False)):
+            start_agrees(dump.encode())
+    without = {field: value for field, value in START.items() if field != name}
+    start_agrees(json.dumps(without).encode())
+
+
+@examples(200)
+@given(st.dictionaries(st.sampled_from(NAMES), st.sampled_from(ODD), max_size=4), st.data())
+def test_no_mixture_of_odd_values_of_a_start_is_read_otherwise(
+    odd: dict[str, Any], data: st.DataObject
+) -> None:
+    value = json.dumps(START | odd).encode()
+    start_agrees(value)
+    place = data.draw(st.integers(0, len(value) - 1))
+    start_agrees(value[:place] + bytes([data.draw(st.integers(0, 255))]) + value[place + 1 :])
+
+
+def test_a_result_that_names_a_start_is_read_as_a_result() -> None:
+    value = json.dumps(USUAL | {"task_id": "trial_started"}).encode()
+    assert plain_event(value) is None
+    event = decode(value)
+    assert isinstance(event, TrialResult)
+    assert event.task_id == "trial_started"
+
+
 @pytest.mark.parametrize(
     "value", [DEEP, None, b"", b"[]", b"{}", b"\xff", b'{"type": "run_deleted"}', b"{" * 10_000]
 )
 def test_what_is_no_usual_result_is_left_to_the_schema(value: bytes | None) -> None:
     assert plain_trial(value) is None
+    assert plain_event(value) is None
 
 
 def test_nothing_nested_ends_a_fold() -> None:

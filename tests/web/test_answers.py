@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pytest
 import redis
@@ -103,6 +103,40 @@ async def test_boards_are_those_of_the_command_line(
     labelled = serving.get(f"/api/leaderboard?metric={metric}&label=purpose=demo&limit=2").json()
     assert {row["run"] for row in labelled} <= {PLAIN_RUN}
     assert len(labelled) <= 2
+
+
+async def test_a_named_metric_has_a_board_and_stands_in_the_history(feed: Feed, serving: Serving) -> None:
+    plan = a_plan(metrics={"latency": {"direction": "lower"}})
+    await feed.take([plan, a_trial(metrics={"latency": 0.5, "style": 2.0})])
+    await feed.take(
+        [a_trial(task_id="task-2", metrics={"latency": 0.25}), a_trial(agent="b", metrics={"latency": 3})]
+    )
+    rows = serving.get("/api/leaderboard?metric=metrics/latency&run=run-1").json()
+    assert [(row["agent_model"], row["metric"], row["value"]) for row in rows] == [
+        ("terminus:gpt-5", "metrics/latency", 0.375),
+        ("b:gpt-5", "metrics/latency", 3.0),
+    ]
+    points = serving.get("/api/runs/run-1/history").json()
+    mine = [point["metrics"] for point in points if point["agent_model"] == "terminus:gpt-5"]
+    assert mine == [{"latency": 0.5}, {"latency": 0.375}]
+    assert [point["metrics"] for point in points if point["kind"] == "run"] == [{}, {}]
+    for path, found in (("/api/leaderboard", rows), ("/api/runs/{run}/history", points)):
+        assert list(Draft202012Validator(schema_of(path)).iter_errors(found)) == []
+    assert serving.get("/api/leaderboard?metric=metrics/unheard-of&run=run-1").json() == []
+
+
+@pytest.mark.parametrize(
+    "metric", ["latency", "metrics/", "metrics/a%20b", "metrics/%3Cb%3E", "metrics/" + "x" * 65]
+)
+async def test_a_metric_that_cannot_have_a_board_is_a_problem(serving: Serving, metric: str) -> None:
+    answer = serving.get(f"/api/leaderboard?metric={metric}")
+    assert answer.status == 400
+    assert "and metrics/NAME" in answer.json()["detail"]
+    [parameter] = [
+        one for one in DOCUMENT["paths"]["/api/leaderboard"]["get"]["parameters"] if one["name"] == "metric"
+    ]
+    assert not Draft202012Validator(parameter["schema"]).is_valid(unquote(metric))
+    assert Draft202012Validator(parameter["schema"]).is_valid("metrics/latency")
 
 
 async def test_the_history_is_thinned_per_group_and_ends_with_the_present(
