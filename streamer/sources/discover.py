@@ -11,10 +11,10 @@ from streamer.sources.base import ConvertOptions, RunPlan, Source, Unreadable
 from streamer.sources.files import clean_name, entries, is_directory, is_file, walk
 
 RUN_FILE = re.compile(
-    r".*_results\.json|.+\..+\.json|.+\.eval|\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d.*\.json", re.DOTALL
+    r".*_results\.json|.+\..+\.json|.*_samples\.jsonl|.+\.eval|\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d.*\.json",
+    re.DOTALL,
 )
-"""Names of files that may be runs of their own: without a directory (H2), reports of SWE-bench, and logs of
-inspect_ai."""
+"""Names of files that may be runs of their own: a list of results (H2), a report, rows of samples, a log."""
 
 SEARCHED_UPWARDS = 4
 """How far above a path inside a run the run itself is looked for."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from streamer.sources.base import AUTO, Source
+from streamer.sources.every_eval_ever import EveryEvalEver
 from streamer.sources.fc_eval import FcEval
 from streamer.sources.harbor import Harbor
 from streamer.sources.inspect import Inspect
@@ -13,7 +14,10 @@ from streamer.sources.scylla import Scylla
 from streamer.sources.swe_bench import SweBench
 from streamer.sources.terminal_bench import TerminalBench
 
-SOURCES: tuple[Source, ...] = (Inspect(), FcEval(), TerminalBench(), Scylla(), Harbor(), SweBench())
+SOURCES: tuple[Source, ...] = (
+    *(Inspect(), FcEval(), TerminalBench(), Scylla()),
+    *(Harbor(), SweBench(), EveryEvalEver()),
+)
 """In the order in which they are asked; the first that detects a run has it.
 
 Inspect comes first since it looks at first bytes alone.
