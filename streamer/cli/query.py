@@ -10,6 +10,7 @@ from typing import Any
 import click
 import orjson
 
+from streamer.cli.labels import label_option, labels_of
 from streamer.cli.options import json_option, with_settings
 from streamer.cli.printing import print_board, print_json, say, visible
 from streamer.cli.tables import print_run
@@ -23,6 +24,7 @@ from streamer.settings import Settings
 from streamer.text import shown
 from streamer.views.tables import (
     agents_table,
+    labels_table,
     leaders_table,
     runs_table,
     subtests_table,
@@ -56,10 +58,18 @@ def runs(as_json: bool, settings: Settings) -> None:
 
 @command.command()
 @run_argument
+@label_option
 @json_option
 @with_settings
-def run(run_id: str, as_json: bool, settings: Settings) -> None:
-    """One run: its summary; as tables also its agents and tiers."""
+def run(run_id: str, label: str | None, as_json: bool, settings: Settings) -> None:
+    """One run: its summary; as tables also its agents and tiers.
+
+    With --by it is broken down by a label of its trials, which folds the run's log again.
+    """
+    if label is not None:
+        groups = labels_of(settings, run_id, label)
+        _print_json(groups) if as_json else print_board(labels_table(groups))
+        return
     with StateReader(settings) as reader:
         now = datetime.now(UTC)
         if as_json:
@@ -174,7 +184,7 @@ def leaderboard(
 
 def _by_subtest(settings: Settings, run_id: str) -> list[Summary]:
     from streamer.cli.price_tables import price_table  # only this folds
-    from streamer.client.subtests import subtests
+    from streamer.client.breakdowns import subtests
 
     return subtests(settings, run_id, price_table(settings.prices_file))
 
