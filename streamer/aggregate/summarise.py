@@ -160,7 +160,8 @@ class Summaries:
     ) -> dict[str, Any]:
         """What the summaries of agents and tiers have in common, and what may be concluded from them."""
         run, profile = self.run, self.run.rules.profile
-        plan = planned.of_group(planned.group(group_id), planned.declared(group_id))
+        undeclared = planned.undeclared(group_id)
+        plan = planned.of_group(planned.group(group_id), planned.declared(group_id), undeclared=undeclared)
         on_boards = group_id.tier is None
         body = group_body(group, profile, plan, evidence if on_boards else None)
         of_metrics = evidence if on_boards else None
