@@ -153,7 +153,7 @@ class _Folder:
         self.rejected += folded.rejections
         self._steps += 1
         for run_id in folded.touched:
-            cut = self._pipeline.run(run_id).take_changes(news=False)
+            cut = self._pipeline.run(run_id).take_changes(news=False, comparison=False)
             history = self._history.setdefault(run_id, [])
             history += [self._entry(change) for change in cut.summaries]
             scored = self._scored.setdefault(run_id, {})
