@@ -121,9 +121,7 @@ def test_what_may_be_said_what_flipped_and_what_is_not_common_is_told(tmp_path: 
 def test_two_agents_of_a_running_run_have_the_words_of_their_pair(tmp_path: Path) -> None:
     order = [f"t{n:02}" for n in range(TASKS)]
     plan = {"type": "run_started", "run_id": "r", "tasks": order, "attempts": 1, "order": order}
-    running = [
-        event for agent, passed in (("x", 9), ("y", 0)) for event in events("r", passed, agent=agent)[:9]
-    ]
+    running = [*events("r", 9, agent="x")[:9], *events("r", 0, agent="y")[:9]]
     file = written(tmp_path, "a", [plan | {"order_kind": "shuffled"}, *running])
     agents = ("--a-agent", "y:gpt-5", "--b-agent", "x:gpt-5")
     text = streamer("compare", file, file, "--files", *agents).stdout.decode()
