@@ -15,6 +15,10 @@ from streamer.views.columns import Board, Column, found
 MOST_NAMED_COLUMNS = 6
 """Named metrics that have a column; all are in the summaries."""
 
+_FORMATS = {"USD": "dollars", "seconds": "span"}
+_FORMAT = "number"
+"""The format of a unit, and that of all others."""
+
 _BEHIND = ("pass_rate", "so_far")
 """The columns behind which named metrics stand."""
 
@@ -25,7 +29,7 @@ def format_of(unit: str) -> str:
     >>> format_of("USD"), format_of("seconds"), format_of("furlongs")
     ('dollars', 'span', 'number')
     """
-    return {"USD": "dollars", "seconds": "span"}.get(unit, "number")
+    return _FORMATS.get(unit, _FORMAT)
 
 
 def named(metric: str, says: Any) -> Column:
@@ -40,6 +44,17 @@ def named(metric: str, says: Any) -> Column:
     return Column(
         metric, shown(of.label), format_of(of.unit), of.path, sort=first, rank=2, hint=of.description
     )
+
+
+def for_page() -> dict[str, Any]:
+    """The rules of this module that `streamer/web/static/js/named.js` follows, as a JSON value."""
+    return {
+        "prefix": NAMED,
+        "most": MOST_NAMED_COLUMNS,
+        "behind": list(_BEHIND),
+        "formats": _FORMATS,
+        "format": _FORMAT,
+    }
 
 
 def with_named(board: Board, groups: Iterable[Any]) -> Board:
