@@ -135,7 +135,12 @@ def time_of(value: Any) -> datetime | None:
 
 def clean_name(path: Path) -> str:
     """Name of a file or directory as an id: what UTF-8 or an id cannot hold becomes U+FFFD."""
-    return _CONTROL.sub("�", os.fsencode(path.name).decode("utf-8", "replace"))
+    return clean_text(os.fsencode(path.name).decode("utf-8", "replace"))
+
+
+def clean_text(value: str) -> str:
+    """A text as an id: control characters and half characters become U+FFFD."""
+    return _CONTROL.sub("�", value.encode("utf-8", "surrogatepass").decode("utf-8", "replace"))
 
 
 def entries(directory: Path, problem: Callable[[Path, str], None] | None = None) -> list[os.DirEntry[str]]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from streamer.sources.files import part, text
 from streamer.sources.harbor_trajectory import steps_of
+from streamer.sources.names import metric_name
 
 PASSED = 1
 """The reward of a trial that passed."""
@@ -44,8 +45,8 @@ def metrics(result: Mapping[str, Any]) -> dict[str, Any] | None:
     """
     rewards = _rewards(result)
     main = _main(rewards)
-    named = {MAIN_REWARD if name == main else f"{MAIN_REWARD}/{name}": v for name, v in rewards.items()}
-    return {name: value for name, value in named.items() if value is not None} or None
+    names = {name: MAIN_REWARD if name == main else metric_name(f"{MAIN_REWARD}/{name}") for name in rewards}
+    return {names[name]: value for name, value in rewards.items() if value is not None} or None
 
 
 def failure_mode(result: Mapping[str, Any]) -> str:

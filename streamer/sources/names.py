@@ -7,20 +7,40 @@ name alone, so the same name is cut alike in a trial, in its plan and in every l
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from streamer.schemas.canonical import sha256_hex
 from streamer.schemas.identity import agent_model_label, decode_id
-from streamer.schemas.limits import MAX_AGENT_MODEL_CHARACTERS, MAX_NAME_CHARACTERS
+from streamer.schemas.limits import (
+    MAX_AGENT_MODEL_CHARACTERS,
+    MAX_METRIC_NAME_CHARACTERS,
+    MAX_NAME_CHARACTERS,
+)
 
 _DIGEST_CHARACTERS = 12
 _KEPT = MAX_NAME_CHARACTERS - len("~") - _DIGEST_CHARACTERS
+
+_NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_./-]")
 
 NAMES = frozenset(
     {"agent", "model", "tier", "subtest", "failure_mode", "harness", "benchmark", "baseline_tier"}
     | {"tiers", "baselines", "subtests"}
 )
 """Fields that hold names: one, a list of them, or what belongs to each of them."""
+
+
+def metric_name(name: str) -> str:
+    """The name as a metric's (R30): a character that is not allowed there becomes `_`; a long one is cut.
+
+    >>> metric_name("style (1-5)"), len(metric_name("s" * 99))
+    ('style__1-5_', 64)
+    """
+    plain = _NOT_ALLOWED.sub("_", name)
+    if len(plain) <= MAX_METRIC_NAME_CHARACTERS:
+        return plain
+    digest = sha256_hex(name.encode(errors="surrogatepass"))[:_DIGEST_CHARACTERS]
+    return f"{plain[: MAX_METRIC_NAME_CHARACTERS - _DIGEST_CHARACTERS - 1]}-{digest}"
 
 
 def with_short_names(event: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:

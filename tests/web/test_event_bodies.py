@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from streamer.pipeline import Pipeline
 from streamer.records import Record
-from streamer.web.event_bodies import MAX_EVENTS, BodyKind, BodyTooLarge, read_events
+from streamer.web.event_bodies import MAX_EVENTS, BodyKind, BodyTooLarge, UnreadableBody, read_events
 
 TEXTS = st.text(st.sampled_from('ab"\\[]{},: \n\u00e9\U0001f600'), max_size=8)
 VALUES = st.recursive(
@@ -52,6 +52,22 @@ def test_what_is_named_as_rejected_is_what_the_worker_rejects(lines: list[bytes]
     assert told == [(one["source_offset"], one["code"], one["message"]) for one in worker]
     assert (read.answer.accepted, read.answer.rejected) == (len(lines) - len(worker), len(worker))
     assert [record.value for record in read.records] == lines
+
+
+@given(
+    st.sampled_from(BodyKind),
+    st.binary(max_size=60) | st.text(st.sampled_from('[]{}",:\\ 0a\n')).map(str.encode),
+)
+def test_any_bytes_are_read_or_refused_and_nothing_is_lost(kind: BodyKind, body: bytes) -> None:
+    try:
+        read = read_events(kind, body)
+    except UnreadableBody:
+        assert kind is BodyKind.JSON
+        return
+    assert read.answer.accepted + read.answer.rejected == len(read.records)
+    if kind is BodyKind.LINES:
+        lines = [line.strip() for line in body.removeprefix(b"\xef\xbb\xbf").split(b"\n")]
+        assert [record.value for record in read.records] == [line for line in lines if line]
 
 
 def test_an_event_has_its_run_as_key_and_an_invalid_one_has_none() -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from streamer.embedded.broker import Broker
 from streamer.embedded.probe import free_port
 from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
@@ -21,8 +24,9 @@ from streamer.web import event_intake
 from streamer.web.event_bodies import MAX_BODY_BYTES, MAX_EVENT_BYTES, MAX_EVENTS
 from streamer.web.problems import RETRY_SECONDS
 from tests.house.repository import ROOT
-from tests.publish.publishing import PARTITIONS, arrived, make_topics
+from tests.publish.publishing import PARTITIONS, arrived, make_topics, settings_of
 from tests.support.events import a_trial
+from tests.support.worker_process import wait_for
 from tests.web.serving import Serving
 
 TEXT = (ROOT / "docs" / "http.md").read_text("utf-8")
@@ -97,6 +101,27 @@ def test_while_the_server_is_away_events_wait_in_the_file_and_are_sent_afterward
         assert events.close() is True
     assert file.read_bytes() == b""
     assert arrived(topics) == {f"task-{number}": 1 for number in range(400)}
+
+
+def test_a_server_that_ends_before_its_answer_costs_no_event(settings: Settings, tmp_path: Path) -> None:
+    port, file = free_port(), tmp_path / "spill.ndjson"
+    events = an_object(f"http://127.0.0.1:{port}", file)
+    with Broker() as broker:
+        own = settings_of(broker.bootstrap, settings.namespace).model_copy(update={"redis": settings.redis})
+        make_topics(own)
+        with Serving(own, port) as serving, ThreadPoolExecutor(1) as thread:
+            events.publish(trial(0))
+            broker.child.signal(signal.SIGSTOP)
+            events.due = 0  # as if a second had passed since the last batch
+            publishing = thread.submit(events.publish, trial(1))
+            wait_for(lambda: serving.web.intake.held_bytes > 0, "the server waits for the broker")
+            serving.stop()
+            publishing.result()
+            broker.child.signal(signal.SIGCONT)
+        assert json.loads(file.read_bytes())["task_id"] == "task-1"
+        with Serving(own, port):
+            assert events.close() is True
+        assert set(arrived(own)) == {"task-0", "task-1"}
 
 
 def test_the_next_process_sends_what_the_last_one_left_half_lines_too(

@@ -1,0 +1,55 @@
+"""Rows of a file become samples: one for each attempt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamer.sources.every_eval_ever_rows import is_rows, read_samples
+from tests.sources.builders import converted
+from tests.sources.every_eval_ever import a_file, a_row
+
+
+def gathered(file: Path) -> list[tuple[str, int, int]]:
+    """Sample, attempt and number of rows of each."""
+    samples, _ = read_samples(file)
+    return [(sample.rows[0]["sample_id"], sample.attempt, len(sample.rows)) for sample in samples]
+
+
+def test_several_results_of_a_sample_are_one_and_its_repeats_are_attempts(tmp_path: Path) -> None:
+    results = [{"evaluation_result_id": name} for name in ("accuracy", "f1")]
+    rows = [a_row(sample, **result) for sample in ("s1", "s2", "s1") for result in results]
+    assert gathered(a_file(tmp_path / "x.jsonl", *rows)) == [("s1", 1, 2), ("s2", 1, 2), ("s1", 2, 2)]
+
+
+def test_an_epoch_says_the_attempt(tmp_path: Path) -> None:
+    rows = [a_row(metadata={"epoch": epoch}) for epoch in ("2", "1", "none", "0003")]
+    assert gathered(a_file(tmp_path / "x.jsonl", *rows)) == [("s1", 2, 1), ("s1", 1, 1), ("s1", 3, 2)]
+
+
+def test_a_line_that_is_no_row_is_named_and_the_others_count(tmp_path: Path) -> None:
+    no_model = {name: value for name, value in a_row().items() if name != "model_id"}
+    file = a_file(tmp_path / "x.jsonl", a_row("s1"), "{", "", "[1]", no_model, a_row("s2"))
+    assert [name for name, *_ in gathered(file)] == ["s1", "s2"]
+    assert [problem.partition(" is ")[0].partition(" holds ")[0] for problem in read_samples(file)[1]] == [
+        "line 2",
+        "line 4",
+        "line 5",
+    ]
+
+
+@pytest.mark.parametrize(
+    "first", ["", "{", "[]", '{"evaluation_id": "x"}', '{"task_id": "t", "resolved": true}']
+)
+def test_a_file_whose_first_line_is_no_row_is_none_of_ours(tmp_path: Path, first: str) -> None:
+    file = a_file(tmp_path / "x_samples.jsonl", first)
+    assert not is_rows(file)
+    assert converted(file)[0] == []
+
+
+def test_a_directory_and_a_file_of_another_kind_are_none(tmp_path: Path) -> None:
+    (tmp_path / "d.jsonl").mkdir()
+    assert not is_rows(tmp_path / "d.jsonl")
+    assert not is_rows(a_file(tmp_path / "x.json", a_row()))
+    assert is_rows(a_file(tmp_path / "x.jsonl", a_row()))
