@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from streamer.aggregate.group import GroupState, Trials
+from streamer.aggregate.breakdown import broken_down
+from streamer.aggregate.group import GroupState
 from streamer.aggregate.keys import GroupId, SlotKey
 from streamer.aggregate.named_metrics import named_body
 from streamer.aggregate.plan import Denominators
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.run_summary import delta, uplift
+from streamer.aggregate.slots import Slot
 from streamer.aggregate.summarise import group_body
 from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.canonical import json_number
 from streamer.schemas.identity import agent_model_label
-from streamer.score import Scored
 
 SubtestId = tuple[str, str | None, str | None, str | None]
 """(tier, subtest, agent, model); agent and model None: pooled over the agents that are compared."""
@@ -34,24 +36,12 @@ def by_subtest(run: RunState) -> list[dict[str, Any]]:
 
 
 def _groups(run: RunState) -> dict[SubtestId, GroupState]:
-    trials: dict[SubtestId, list[tuple[SlotKey, Scored]]] = {}
-    marks: dict[SubtestId, tuple[int, int]] = {}
-    for key, slot in run.slots.items():
-        scored = run.scores.of(slot) if key.tier is not None else None
-        if scored is None:
-            continue
+    def places(key: SlotKey, slot: Slot) -> Iterator[SubtestId]:
         for group in run.scores.groups_of(key):
             if group.tier is not None:
-                group_id = (group.tier, key.subtest, group.agent, group.model)
-                trials.setdefault(group_id, []).append((key, scored))
-                superseded, conflicts = marks.get(group_id, (0, 0))
-                marks[group_id] = (superseded + slot.superseded, conflicts + slot.in_conflict)
-    groups = {group_id: GroupState() for group_id in trials}
-    for group_id, state in groups.items():
-        state.count([Trials.of(trials[group_id])])
-        state.owners.update((key.agent, key.model, key.tier) for key, _ in trials[group_id])
-        state.superseded, state.conflicts = marks[group_id]
-    return groups
+                yield (group.tier, key.subtest, group.agent, group.model)
+
+    return broken_down(run, places)
 
 
 def _body(run: RunState, group: GroupState, group_id: SubtestId, planned: Denominators) -> dict[str, Any]:

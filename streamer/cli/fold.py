@@ -9,23 +9,31 @@ from typing import Any
 import click
 import orjson
 
+from streamer.aggregate.by_label import UnknownLabel, by_label
 from streamer.aggregate.by_subtest import by_subtest
 from streamer.cli.errors import FOUND_WRONG
+from streamer.cli.labels import SUBTEST, part
 from streamer.cli.options import json_option, with_settings
 from streamer.cli.price_tables import price_table
-from streamer.cli.printing import print_json, print_line, say, visible
+from streamer.cli.printing import print_board, print_json, print_line, say, visible
 from streamer.cli.source import file_argument, open_lines, report_rejected
 from streamer.cli.tables import print_run
 from streamer.fold import Folding, fold_records
 from streamer.records import Failure, records_of_lines
 from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
+from streamer.views.tables import labels_table
 
 
 @click.command()
 @file_argument
 @json_option
-@click.option("--by", type=click.Choice(["subtest"]), help="Also break the tiers down by subtest.")
+@click.option(
+    "--by",
+    metavar="[subtest|label:KEY]",
+    callback=part,
+    help="Also break down: the tiers by subtest, or each run by a label of its trials.",
+)
 @click.option(
     "--prices",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -56,8 +64,9 @@ def command(file: Path, as_json: bool, by: str | None, prices: Path | None, sett
 def _print_json(folding: Folding, by: str | None) -> None:
     for change in folding.summaries():
         print_json(change.value or b"null")
-    for subtest in _subtests(folding, by):
-        print_json(canonical_json(subtest))
+    for run_id in folding.runs():
+        for body in _broken_down(folding, run_id, by):
+            print_json(canonical_json(body))
 
 
 def _print_tables(folding: Folding, by: str | None) -> None:
@@ -66,8 +75,11 @@ def _print_tables(folding: Folding, by: str | None) -> None:
         summaries = [change.summary or {} for change in folding.summaries_of(run_id)]
         if not summaries:
             continue  # it failed, which is said below
-        subtests = by_subtest(folding.pipeline.run(run_id).state) if by else []
+        parts = _broken_down(folding, run_id, by)
+        subtests = parts if by == SUBTEST else []
         print_run(summaries, now, subtests, _fallbacks(folding, run_id, summaries))
+        if by != SUBTEST:
+            print_board(labels_table(parts))
     if not folding.runs():
         print_line("No results.")
 
@@ -82,10 +94,17 @@ def _fallbacks(folding: Folding, run_id: str, summaries: list[dict[str, Any]]) -
     return sorted(fell_back, key=lambda t: (t["shard"], t["task_id"], t["attempt"], t["agent_model"]))
 
 
-def _subtests(folding: Folding, by: str | None) -> list[dict[str, Any]]:
+def _broken_down(folding: Folding, run_id: str, by: str | None) -> list[dict[str, Any]]:
     if by is None:
         return []
-    return [body for run_id in folding.runs() for body in by_subtest(folding.pipeline.run(run_id).state)]
+    state = folding.pipeline.run(run_id).state
+    if by == SUBTEST:
+        return by_subtest(state)
+    try:
+        return by_label(state, by.partition(":")[2])
+    except UnknownLabel as error:
+        say(f"streamer: {error}")
+        return []
 
 
 def _line_of(failure: Failure) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 import orjson
 
+from streamer.cli.labels import label_option, labels_of
 from streamer.cli.options import json_option, with_settings
 from streamer.cli.printing import print_board, print_json, say, visible
 from streamer.cli.tables import print_run
@@ -21,8 +22,10 @@ from streamer.schemas.canonical import canonical_json, json_number
 from streamer.schemas.metrics import BOARD_METRICS, PRIMARY_METRIC
 from streamer.settings import Settings
 from streamer.text import shown
+from streamer.views.comparisons import comparison_tables
 from streamer.views.tables import (
     agents_table,
+    labels_table,
     leaders_table,
     runs_table,
     subtests_table,
@@ -56,10 +59,18 @@ def runs(as_json: bool, settings: Settings) -> None:
 
 @command.command()
 @run_argument
+@label_option
 @json_option
 @with_settings
-def run(run_id: str, as_json: bool, settings: Settings) -> None:
-    """One run: its summary; as tables also its agents and tiers."""
+def run(run_id: str, label: str | None, as_json: bool, settings: Settings) -> None:
+    """One run: its summary; as tables also its agents and tiers.
+
+    With --by it is broken down by a label of its trials, which folds the run's log again.
+    """
+    if label is not None:
+        groups = labels_of(settings, run_id, label)
+        _print_json(groups) if as_json else print_board(labels_table(groups))
+        return
     with StateReader(settings) as reader:
         now = datetime.now(UTC)
         if as_json:
@@ -104,6 +115,20 @@ def tiers(run_id: str, by: str | None, as_json: bool, settings: Settings) -> Non
         _print_json(_published(found) + broken_down)
         return
     print_board(*tiers_tables(_dumped(found)), subtests_table(broken_down), empty="This run has no tiers.")
+
+
+@command.command()
+@run_argument
+@json_option
+@with_settings
+def comparisons(run_id: str, as_json: bool, settings: Settings) -> None:
+    """The agents of a run compared: where each may truly stand, and every two of them."""
+    with StateReader(settings) as reader:
+        found = reader.comparison(run_id)
+    if as_json:
+        _print_json([] if found.comparison is None else _published([found.comparison]))
+        return
+    print_board(*comparison_tables(found), empty="This run has fewer than two agents to compare.")
 
 
 @command.command()
@@ -174,7 +199,7 @@ def leaderboard(
 
 def _by_subtest(settings: Settings, run_id: str) -> list[Summary]:
     from streamer.cli.price_tables import price_table  # only this folds
-    from streamer.client.subtests import subtests
+    from streamer.client.breakdowns import subtests
 
     return subtests(settings, run_id, price_table(settings.prices_file))
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
+from streamer.aggregate.by_label import UnknownLabel
 from streamer.cli.errors import FOUND_WRONG
+from streamer.cli.labels import label_option, labels_of
 from streamer.cli.options import with_settings
 from streamer.cli.price_tables import price_table
 from streamer.cli.printing import say
@@ -36,6 +39,7 @@ from streamer.settings import Settings
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
     help="Fold the events of FILE, in place of asking Redis and the broker; - is stdin.",
 )
+@label_option
 @click.option(
     "--trials/--no-trials", default=True, show_default=True, help="List single trials (html, json)."
 )
@@ -45,6 +49,7 @@ def command(
     chosen: str | None,
     out: Path | None,
     events: Path | None,
+    label: str | None,
     trials: bool,
     settings: Settings,
 ) -> None:
@@ -62,20 +67,26 @@ def command(
         raise click.UsageError("say which RUN, or name a file of events with --from")
     rejected = 0
     if events is not None:
-        data, rejected = _folded(events, run_id, settings)
+        data, rejected = _folded(events, run_id, settings, label)
     else:
         assert run_id is not None
         data = from_stack(settings, run_id, datetime.now(UTC), trials=trials and form not in WITHOUT_TRIALS)
+        if label is not None:
+            data = replace(data, by_label=labels_of(settings, run_id, label))
     _say_if_moving(data)
     _write(FORMATS[form](data), out)
     if rejected:
         raise click.exceptions.Exit(FOUND_WRONG)
 
 
-def _folded(events: Path, run_id: str | None, settings: Settings) -> tuple[RunData, int]:
+def _folded(events: Path, run_id: str | None, settings: Settings, label: str | None) -> tuple[RunData, int]:
+    prices = price_table(settings.prices_file)
     with open_lines(events) as lines:
         records = records_of_lines(lines, str(events))
-        data, rejected = from_events(records, run_id, datetime.now(UTC), price_table(settings.prices_file))
+        try:
+            data, rejected = from_events(records, run_id, datetime.now(UTC), prices, label)
+        except UnknownLabel as error:
+            raise click.UsageError(str(error)) from None
     for one in rejected:
         report_rejected(one)
     return data, len(rejected)

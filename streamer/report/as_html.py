@@ -29,6 +29,7 @@ from streamer.views.tables import (
     failures_table,
     formulacode_table,
     head_lines,
+    labels_table,
     tiers_tables,
     trials_table,
 )
@@ -98,8 +99,8 @@ def _tile(title: str, value: str, more: str) -> str:
 
 
 def _more(data: RunData) -> Iterable[str]:
-    """The parts without an interactive form: FormulaCode, how trials ended, the trials."""
-    for table in (formulacode_table(data.agents), failures_table(data.run)):
+    """The parts without an interactive form: labels, FormulaCode, how trials ended, the trials."""
+    for table in (labels_table(data.by_label), formulacode_table(data.agents), failures_table(data.run)):
         if table.rows:
             yield f"<section>{_card(table)}</section>"
     lines = "".join(f"<p>{_text(line)}</p>" for line in head_lines(data.run))

@@ -11,7 +11,7 @@ def as_json(data: RunData) -> bytes:
 
     Its fields: `run` (run_summary), `state` (of the run, when it was read), `agents`
     (agent_model_summary), `tiers` (tier_summary), `trials` (scored_trial; null: not asked for), `history`
-    (as `/api/runs/{run}/history`).
+    (as `/api/runs/{run}/history`), `by_label` (as `streamer query run --by label:KEY --json`).
     """
     document = {
         "run": data.run,
@@ -20,5 +20,6 @@ def as_json(data: RunData) -> bytes:
         "tiers": data.tiers,
         "trials": data.trials,
         "history": data.history,
+        "by_label": data.by_label,
     }
     return canonical_json(document) + b"\n"

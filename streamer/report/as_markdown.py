@@ -18,6 +18,7 @@ from streamer.views.tables import (
     failures_table,
     formulacode_table,
     head_lines,
+    labels_table,
     tiers_tables,
 )
 
@@ -35,6 +36,7 @@ def as_markdown(data: RunData) -> bytes:
     facts = [run["run_id"], *about(run, data.state), *labels]
     lines += [" · ".join(map(name, facts)), "", *(f"- {text(line)}" for line in head_lines(run)), ""]
     tables = [agents_table(data.agents), formulacode_table(data.agents), *tiers_tables(data.tiers)]
+    tables.append(labels_table(data.by_label))
     for table in (*tables, failures_table(run)):
         lines += _table(table)
     lines.append(f"As of event {run['last_event_at'] or UNSEEN}, digest `{run['digest']}`.")

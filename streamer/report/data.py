@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from streamer.aggregate.by_label import by_label
 from streamer.aggregate.changes import SummaryChange
 from streamer.client.lifecycle import State, state_of
 from streamer.client.queries import history_entry
@@ -61,6 +62,7 @@ class RunData:
         tiers: TierSummary each, by tier: pooled, then the agent:models within it.
         trials: ScoredTrial each, by key; None: not asked for.
         history: HistoryPoint each, oldest first.
+        by_label: what `by_label` gives; []: not asked for.
     """
 
     run: Json
@@ -69,6 +71,7 @@ class RunData:
     tiers: list[Json]
     trials: list[Json] | None = None
     history: list[Json] = field(default_factory=list)
+    by_label: list[Json] = field(default_factory=list)
 
     @property
     def run_id(self) -> str:
@@ -107,7 +110,11 @@ def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool =
 
 
 def from_events(
-    records: Iterable[Record], run_id: str | None, now: datetime, prices: PriceTable | None = None
+    records: Iterable[Record],
+    run_id: str | None,
+    now: datetime,
+    prices: PriceTable | None = None,
+    label: str | None = None,
 ) -> tuple[RunData, list[Rejected]]:
     """A run folded from events, without any server; and what could not be folded.
 
@@ -116,16 +123,18 @@ def from_events(
         run_id: which run; None: the only one there is.
         now: the time at which its state is determined.
         prices: price table (R2), the default one if None.
+        label: by which label it is broken down; None: by none.
 
     Raises:
         NoSuchRun: there is none of this id, or several without a choice.
+        UnknownLabel: no trial has the label.
     """
     held = list(records)
     folder = _Folder(prices)
     step = max(1, math.ceil(len(held) / EMISSIONS))
     for start in range(0, len(held), step):
         folder.take(held[start : start + step])
-    return folder.data(run_id, now), folder.rejected
+    return folder.data(run_id, now, label), folder.rejected
 
 
 class _Folder:
@@ -154,7 +163,7 @@ class _Folder:
                 else:
                     scored[trial.key] = trial.value
 
-    def data(self, run_id: str | None, now: datetime) -> RunData:
+    def data(self, run_id: str | None, now: datetime, label: str | None) -> RunData:
         """The run as it stands; NoSuchRun if it is not there, or there are several without a choice."""
         known = sorted(run for run in self._pipeline.runs() if self._pipeline.run(run).state.exists)
         failed = self._pipeline.failed
@@ -171,7 +180,8 @@ class _Folder:
         trials = [orjson.loads(value) for _, value in sorted(self._scored[run_id].items())]
         history = _points(self._history[run_id])
         [run] = of_type["run_summary"]
-        return RunData(run, state_of(run, now), agents, tiers, trials, history)
+        labelled = by_label(self._pipeline.run(run_id).state, label) if label is not None else []
+        return RunData(run, state_of(run, now), agents, tiers, trials, history, labelled)
 
     def _entry(self, change: SummaryChange) -> HistoryEntry:
         fields = iter(entry_of(change, news=True).history_fields())

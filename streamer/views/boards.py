@@ -114,6 +114,17 @@ AGENTS = Board(
     ),
 )
 
+LABELLED = replace(
+    AGENTS,
+    title="By label",
+    columns=(
+        Column("value", "value", "name", ("value",), rank=0, least=10),
+        replace(AGENT, rank=1),
+        *AGENTS.columns[1:],
+    ),
+)
+"""The agents of a run, for each value of a label."""
+
 TIERS = Board(
     "Tiers",
     (

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 from streamer.client.lifecycle import State, state_and_status, state_of
 from streamer.schemas.metrics import BOARD_METRICS
-from streamer.text import dollars, shown
+from streamer.text import dollars, shown, visible
 from streamer.views import cells
 from streamer.views.boards import (
     AGENTS,
     FAILURES,
     FORMULACODE,
+    LABELLED,
     RUNS,
     TIERS,
     TRIALS,
@@ -86,6 +87,12 @@ def subtests_table(subtests: Iterable[Summary]) -> Table:
     """Tiers broken down by subtest."""
     rows = [{**subtest, "agent_model": subtest["agent_model"] or "all"} for subtest in subtests]
     return _groups_table(TIERS, rows, "Subtests")
+
+
+def labels_table(groups: Sequence[Summary]) -> Table:
+    """A run broken down by a label of its trials; no rows where nothing is."""
+    rows = [{**group, "agent_model": group["agent_model"] or "all", "baseline": False} for group in groups]
+    return _groups_table(LABELLED, rows, f"By {visible(groups[0]['label'])}" if groups else "By label")
 
 
 def _groups_table(board: Board, groups: Sequence[Summary], title: str) -> Table:

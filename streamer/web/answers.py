@@ -12,20 +12,25 @@ from typing import Any
 from pydantic import BaseModel
 
 from streamer.client.async_reader import AsyncStateReader
+from streamer.client.breakdowns import labelled
 from streamer.client.results import HistoryEntry
 from streamer.schemas.canonical import json_number
 from streamer.schemas.scored_trial import ScoredTrial
 from streamer.schemas.summaries import AgentModelSummary, TierSummary
+from streamer.score import PriceTable
 from streamer.settings import Settings
 from streamer.views.compare import compare, side_of
+from streamer.views.comparisons import pair_standings
 from streamer.views.history import history_points
 from streamer.views.models import Comparison, HistoryPoint, RunNow, TrialRow
 from streamer.web.event_intake import EventIntake
 from streamer.web.hub import Hub
 from streamer.web.models import (
+    ComparedAgents,
     CompareQuery,
     Health,
     HistoryQuery,
+    LabelGroup,
     LeaderboardQuery,
     LeaderboardRow,
     NoQuery,
@@ -58,9 +63,18 @@ class NoSuchTrial(Exception):
 
 
 class Web:
-    """Everything that answers draw on, and the way to the broker; one per process."""
+    """Everything that answers draw on, and the way to the broker; one per process.
+
+    Attributes:
+        settings: where Redis and the broker are.
+        prices: price table of the runs that are folded here (R2).
+        folding: held while one is, since that takes the memory of a run.
+    """
 
     def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.prices = _prices(settings)
+        self.folding = asyncio.Lock()
         self.reader = AsyncStateReader(settings)
         self.hub = Hub(self.reader)
         self.intake = EventIntake(settings)
@@ -114,12 +128,24 @@ async def _snapshot(web: Web, query: NoQuery, run: str) -> RunSnapshot:
     return RunSnapshot(run=found.run, agents=found.agents, tiers=found.tiers, in_flight=found.in_flight)
 
 
+async def _comparison(web: Web, query: NoQuery, run: str) -> ComparedAgents:
+    found = await web.reader.comparison(run)
+    return ComparedAgents(comparison=found.comparison, pairs=pair_standings(found))
+
+
 async def _agents(web: Web, query: NoQuery, run: str) -> list[AgentModelSummary]:
     return await web.reader.agents(run)
 
 
 async def _tiers(web: Web, query: TiersQuery, run: str) -> list[TierSummary]:
     return await web.reader.tiers(run, within=query.within)
+
+
+async def _labels(web: Web, query: NoQuery, run: str, label: str) -> list[LabelGroup]:
+    await web.reader.run(run)
+    async with web.folding:
+        groups = await asyncio.to_thread(labelled, web.settings, run, label, web.prices)
+    return [LabelGroup.model_validate(group) for group in groups]
 
 
 async def _history(web: Web, query: HistoryQuery, run: str) -> list[HistoryPoint]:
@@ -169,6 +195,12 @@ async def _side(web: Web, run_id: str, agent_model: str | None) -> list[TrialRow
     return side_of([trial.row for trial in held], agents, agent_model)
 
 
+def _prices(settings: Settings) -> PriceTable:
+    if settings.prices_file is None:
+        return PriceTable.default()
+    return PriceTable.from_toml(settings.prices_file.read_text(encoding="utf-8"))
+
+
 def _label(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not key or not equals:
@@ -195,7 +227,23 @@ OPERATIONS = (
         True,
         _agents,
     ),
+    Operation(
+        "/api/runs/{run}/comparison",
+        "The agents of a run compared: the rank of each, and what may be said of every two.",
+        NoQuery,
+        ComparedAgents,
+        False,
+        _comparison,
+    ),
     Operation("/api/runs/{run}/tiers", "The tiers of a run.", TiersQuery, TierSummary, True, _tiers),
+    Operation(
+        "/api/runs/{run}/labels/{label}",
+        "The trials of a run by the values of one of their labels; folds the log of the run again.",
+        NoQuery,
+        LabelGroup,
+        True,
+        _labels,
+    ),
     Operation(
         "/api/runs/{run}/history",
         "Headline numbers over time, oldest first.",

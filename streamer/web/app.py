@@ -22,6 +22,9 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from streamer.aggregate.by_label import UnknownLabel
+from streamer.client.trials import NotInLog
+from streamer.fold import CannotBeFolded
 from streamer.schemas.canonical import canonical_json
 from streamer.web import STATIC
 from streamer.web.answers import OPERATIONS, BadQuery, NoSuchTrial, Operation, Web, values_of
@@ -40,6 +43,9 @@ log = logging.getLogger("streamer.web")
 _STATUS: dict[type[Exception], int] = {
     BadQuery: 400,
     NoSuchTrial: 404,
+    UnknownLabel: 404,
+    NotInLog: 404,
+    CannotBeFolded: 409,
     TrialMoved: 409,
     TooManyTrials: 503,
     TooManyViewers: 503,

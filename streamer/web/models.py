@@ -11,12 +11,14 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from streamer.client.lifecycle import State
 from streamer.schemas.base import METRIC_NAME, Message, Number
+from streamer.schemas.comparison import RunComparison
 from streamer.schemas.details import NAMED
 from streamer.schemas.in_flight import TrialInFlight
 from streamer.schemas.limits import MAX_METRIC_NAME_CHARACTERS
 from streamer.schemas.metrics import BOARD_METRICS
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
-from streamer.schemas.summary_fields import Grade, GradeBasis
+from streamer.schemas.summary_fields import Grade, GradeBasis, NamedMetrics, Statistics
+from streamer.views.comparisons import PairStanding
 from streamer.views.models import Label, TrialOutcome, TrialRow
 
 MAX_PAGE = 500
@@ -34,6 +36,22 @@ MetricName = Annotated[
     str, Field(json_schema_extra={"anyOf": [{"enum": list(BOARD_METRICS)}, _NAMED_METRIC]})
 ]
 """A built-in METRIC, or `metrics/NAME` of a named one (R30)."""
+
+
+class LabelGroup(Message):
+    """The trials of a run with one value of a label, as `streamer query run --by label:KEY --json` has them.
+
+    Its other fields are a summary's.
+    """
+
+    label: str = Field(description="The label that the run is broken down by.")
+    value: str | None = Field(description="Its value; null: the trials without it, which come last.")
+    agent_model: Label | None = Field(description="Null: all agents together, without the baselines.")
+    trials: int = Field(ge=0, description="How many trials.")
+    resolved: int = Field(ge=0, description="Trials that the harness calls resolved.")
+    accuracy: float | None = Field(ge=0, le=1, description="resolved / trials.")
+    statistics: dict[str, Statistics] = Field(description="Metric to its statistics, as in summaries.")
+    metrics: NamedMetrics
 
 
 class LeaderboardRow(Message):
@@ -70,6 +88,13 @@ class RunSnapshot(Message):
     in_flight: list[TrialInFlight] = Field(
         description="Trials that have started and have no result, the longest first; 1,000 at most."
     )
+
+
+class ComparedAgents(Message):
+    """The agents of a run compared, all from one moment."""
+
+    comparison: RunComparison | None = Field(description="As published; null: fewer than two agents.")
+    pairs: list[PairStanding] = Field(description="Every two agents, in the order of `comparison.pairs`.")
 
 
 class Health(Message):

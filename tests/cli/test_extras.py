@@ -49,7 +49,7 @@ def test_a_part_of_a_command_that_needs_an_extra_names_it(base: BaseEnvironment)
     done = base.python(
         "import sys; from streamer.cli.errors import explained; import click; "
         "ctx = click.Context(click.Command('streamer')); ctx.invoked_subcommand = 'query'\n"
-        "with explained(ctx):\n    from streamer.client.subtests import subtests"
+        "with explained(ctx):\n    from streamer.client.breakdowns import subtests"
     )
     assert "streamer query needs more than the base: pip install 'trialstream[local]'" in done.stderr
 

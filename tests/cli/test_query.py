@@ -12,6 +12,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from click.testing import CliRunner, Result
 
+from streamer.aggregate.by_label import by_label
 from streamer.aggregate.by_subtest import by_subtest
 from streamer.cli import cli
 from streamer.fold import Folding, fold_records
@@ -53,6 +54,7 @@ EVENTS = [
     *trials(DONE, "nop", 4),
     *trials(OPEN, "best [red]\u202e", 4, finished_at="2026-01-01T00:00:00Z"),
 ]
+EVENTS[2] |= {"labels": {"size": "small"}}
 
 
 def fill(settings: Settings, folding: Folding) -> None:
@@ -125,12 +127,12 @@ def test_json_is_what_was_published(query: Query, folding: Folding, command: str
 
 def test_agents_and_runs_say_what_may_be_concluded(query: Query) -> None:
     [agent] = objects(query("agents", OPEN, "--json"))
-    assert (agent["in_flight"], agent["uncertainty"]["final_missing"]) == (0, "no_plan")
+    assert (agent["in_flight"], agent["uncertainty"]["final_missing"]) == (0, "plan_undeclared_tiers")
     assert agent["uncertainty"]["ability"]["tasks"] == 4
     for arguments in (["agents", OPEN], ["run", OPEN]):
         text = query(*arguments).output
         assert "100.0 % so far" in text
-        assert f"No interval of the final pass rate: {REASONS['no_plan']}." in text
+        assert f"No interval of the final pass rate: {REASONS['plan_undeclared_tiers']}." in text
 
 
 def test_runs_are_all_runs_the_latest_first(query: Query, folding: Folding) -> None:
@@ -148,6 +150,16 @@ def test_tiers_by_subtest_are_folded_from_the_log(query: Query, folding: Folding
     expected = [orjson.loads(canonical_json(body)) for body in by_subtest(folding.pipeline.run(DONE).state)]
     assert found == [*published(folding, "tier", DONE), *expected]
     assert "Subtests" in query("tiers", DONE, "--by", "subtest").stdout
+
+
+def test_a_run_by_label_is_folded_from_the_log(query: Query, folding: Folding) -> None:
+    found = objects(query("run", DONE, "--by", "label:size", "--json"))
+    expected = by_label(folding.pipeline.run(DONE).state, "size")
+    assert found == [orjson.loads(canonical_json(body)) for body in expected]
+    assert {body["value"] for body in found} == {"small", None}
+    assert "By size" in query("run", DONE, "--by", "label:size").stdout
+    unknown = query("run", DONE, "--by", "label:colour")
+    assert (unknown.exit_code, "Labels: 'size'." in unknown.output) == (2, True)
 
 
 def test_the_leaderboard_leaves_baselines_out_and_puts_incomplete_ones_last(query: Query) -> None:

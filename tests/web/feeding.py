@@ -16,6 +16,7 @@ from streamer.kafka.partitioner import partition_of
 from streamer.pipeline import Pipeline
 from streamer.records import Record
 from streamer.redis.sink import RedisSink
+from streamer.schemas.decode import Reason, decode
 from streamer.settings import Settings
 
 Event = dict[str, Any]
@@ -23,7 +24,7 @@ PARTITIONS = 2
 
 
 class Feed:
-    """Folds events; `log` says whether scored trials go to the log too.
+    """Folds events; `log` says whether they and the scored trials go to the log too.
 
     Args:
         settings: where Redis is, and the broker.
@@ -34,6 +35,7 @@ class Feed:
         self.settings = settings
         self.pipeline = Pipeline(epoch=epoch)
         self._topic = Names(settings.namespace).scored_trials
+        self._events = Names(settings.namespace).trial_events
         self._log = log
         self._offset = 0
         self._producer: AIOKafkaProducer | None = None
@@ -43,7 +45,8 @@ class Feed:
         if self._log:
             admin = AIOKafkaAdminClient(**self.settings.kafka_options())
             await admin.start()
-            await admin.create_topics([NewTopic(self._topic, PARTITIONS, 1)])
+            topics = (self._topic, self._events)
+            await admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in topics])
             await admin.close()
             self._producer = AIOKafkaProducer(**self.settings.kafka_options())
             await self._producer.start()
@@ -65,13 +68,19 @@ class Feed:
         updates = [self.pipeline.run(run_id).take_changes() for run_id in sorted(touched)]
         await self._sink.write(updates)
         if self._producer is not None:
+            for record in records:
+                event = decode(record.value)
+                if not isinstance(event, Reason):
+                    await self._send(self._events, event.run_id, event.run_id, record.value)
             for update in updates:
-                partition = partition_of(update.run_id, PARTITIONS)
                 for scored in update.scored:
-                    await self._producer.send(
-                        self._topic, scored.value, key=scored.key.encode(), partition=partition
-                    )
+                    await self._send(self._topic, update.run_id, scored.key, scored.value)
             await self._producer.flush()
+
+    async def _send(self, topic: str, run_id: str, key: str, value: bytes | None) -> None:
+        assert self._producer is not None
+        partition = partition_of(run_id, PARTITIONS)
+        await self._producer.send(topic, value, key=key.encode(), partition=partition)
 
     def digests(self, run_id: str) -> dict[tuple[str, str, str], str]:
         """(type, tier or "", agent:model or "") to digest, of everything there is of a run."""

@@ -13,9 +13,11 @@ import pytest
 import redis
 from jsonschema import Draft202012Validator
 
+from streamer.aggregate.by_label import by_label
 from streamer.client.lifecycle import with_state
 from streamer.client.reader import StateReader
 from streamer.redis.keys import Keys
+from streamer.schemas.canonical import canonical_json
 from streamer.schemas.metrics import BOARD_METRICS
 from streamer.settings import Settings
 from streamer.web.answers import OPERATIONS
@@ -26,6 +28,8 @@ from tests.web.feeding import Feed
 from tests.web.serving import Serving
 
 DOCUMENT = openapi()
+LABELLED_RUN = "labelled"
+LABELLED = a_trial(run_id=LABELLED_RUN, labels={"a/b": "<i>"})
 START = datetime(2026, 1, 1, tzinfo=UTC)
 QUERIES = {
     "/api/runs/{run}/tiers": "?within=true",
@@ -59,9 +63,12 @@ def schema_of(path: str) -> dict[str, Any]:
 
 
 async def test_every_answer_fits_its_schema(simulated: Feed, serving: Serving) -> None:
+    await simulated.take([LABELLED])
     trial = serving.get(f"/api/runs/{TIERED_RUN}/trials").json()["trials"][0]["id"]
     for operation in OPERATIONS:
-        path = operation.path.format(run=TIERED_RUN, trial=trial) + QUERIES.get(operation.path, "")
+        run = LABELLED_RUN if "{label}" in operation.path else TIERED_RUN
+        of = {"run": run, "trial": trial, "label": "a%2Fb"}
+        path = operation.path.format(**of) + QUERIES.get(operation.path, "")
         answer = serving.get(path)
         assert (answer.status, answer.headers["content-type"]) == (200, "application/json"), path
         problems = Draft202012Validator(schema_of(operation.path)).iter_errors(answer.json())
@@ -184,6 +191,19 @@ async def test_ids_may_hold_anything_that_an_id_may_hold(feed: Feed, serving: Se
         assert serving.get(f"{path}/agents").json()[0]["agent"] == run
         assert serving.get(f"{path}/tiers").json()[0]["tier"] == run
         assert {point["tier"] for point in serving.get(f"{path}/history?kind=tier").json()} == {run}
+
+
+async def test_a_run_is_broken_down_by_a_label(simulated: Feed, serving: Serving) -> None:
+    await simulated.take([LABELLED])
+    groups = serving.get(f"/api/runs/{LABELLED_RUN}/labels/a%2Fb").json()
+    expected = by_label(simulated.pipeline.run(LABELLED_RUN).state, "a/b")
+    assert groups == json.loads(canonical_json(expected))
+    assert groups[0]["value"] == "<i>"
+    unknown = serving.get(f"/api/runs/{LABELLED_RUN}/labels/colour")
+    assert (unknown.status, unknown.json()["detail"]) == (
+        404,
+        f"no trial of run '{LABELLED_RUN}' has a label 'colour'. Labels: 'a/b'.",
+    )
 
 
 async def test_large_answers_are_compressed_and_streams_are_not(simulated: Feed, serving: Serving) -> None:

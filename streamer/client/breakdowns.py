@@ -1,10 +1,12 @@
-"""Tiers broken down by subtest, from the event log. Folding needs numpy, which reading does not."""
+"""A run broken down by subtest or by label, from the event log. Folding needs numpy; reading does not."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from streamer.aggregate.by_label import by_label
 from streamer.aggregate.by_subtest import by_subtest
+from streamer.aggregate.run_state import RunState
 from streamer.client.trials import NotInLog
 from streamer.fold import CannotBeFolded, fold_records
 from streamer.kafka.log import read_topic
@@ -14,7 +16,22 @@ from streamer.settings import Settings
 
 
 def subtests(settings: Settings, run_id: str, prices: PriceTable) -> list[dict[str, Any]]:
-    """The tiers of a run by subtest, folded again from the event topic; see `by_subtest`.
+    """The tiers of a run by subtest; see `by_subtest`. Raises what :func:`folded_run` raises."""
+    return by_subtest(folded_run(settings, run_id, prices))
+
+
+def labelled(settings: Settings, run_id: str, label: str, prices: PriceTable) -> list[dict[str, Any]]:
+    """The trials of a run by a label of theirs; see `by_label`.
+
+    Raises:
+        UnknownLabel: no trial has it.
+        others: as :func:`folded_run`.
+    """
+    return by_label(folded_run(settings, run_id, prices), label)
+
+
+def folded_run(settings: Settings, run_id: str, prices: PriceTable) -> RunState:
+    """A run, folded again from the event topic.
 
     Raises:
         NotInLog: the event topic holds nothing of the run.
@@ -28,4 +45,4 @@ def subtests(settings: Settings, run_id: str, prices: PriceTable) -> list[dict[s
         raise CannotBeFolded(failure)
     if run_id not in folding.runs():
         raise NotInLog(run_id, topic)
-    return by_subtest(folding.pipeline.run(run_id).state)
+    return folding.pipeline.run(run_id).state
