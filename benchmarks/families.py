@@ -9,6 +9,7 @@ from benchmarks.bench_fold import speed
 from benchmarks.big_run import big_run
 from benchmarks.commands import commands
 from benchmarks.common import Scale, quotients
+from benchmarks.comparisons import comparisons
 from benchmarks.growth import growth
 from benchmarks.latency import latency
 from benchmarks.peers import FLOOR, OURS, TARGETS, compare
@@ -68,6 +69,7 @@ def families(find_peers: Callable[[], Path]) -> dict[str, Family]:
         "peers": with_peers,
         "fold": folded,
         "starts": starts,
+        "comparisons": comparisons,
         "growth": growth,
         "two-workers": two_workers,
         "latency": latency,

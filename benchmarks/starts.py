@@ -46,7 +46,7 @@ CUT_MILLISECONDS = 5.0
 def starts(scale: Scale, sites: Sites) -> Measured:
     """Rows: drains with a queue, and with a start of each trial; the cut of a large run's summaries."""
     number = scale.backlog
-    turns = {name: _drained(scale, sites, lines) for name, lines in backlogs(number).items()}
+    turns = {name: microseconds(scale, sites, lines) for name, lines in backlogs(number).items()}
     alone, queue, started = turns.values()
     cuts, all_cuts = cut_milliseconds(CUTS), cut_milliseconds(CUTS // 10, touched=CUT_AGENTS)
     size = f"a run with {CUT_AGENTS} agents and {TASKS} tasks, half over"
@@ -69,12 +69,12 @@ def starts(scale: Scale, sites: Sites) -> Measured:
 def backlogs(number: int) -> dict[str, list[bytes]]:
     """The same results alone, with a plan of each run that has its queue, and with a start of each trial."""
     agents, tasks = AGENTS, max(1, min(TASKS, number // AGENTS))
-    results = list(_results(number, agents, tasks))
-    plans = [_plan(run, agents, tasks) for run in dict.fromkeys(result["run_id"] for result in results)]
+    results = list(results_of(number, agents, tasks))
+    plans = [plan_of(run, agents, tasks) for run in dict.fromkeys(result["run_id"] for result in results)]
     cases = {
         ALONE: results,
         "with a queue": plans + results,
-        "with a queue and starts": plans + list(_with_starts(results)),
+        "with a queue and starts": plans + list(with_starts(results)),
     }
     return {name: [orjson.dumps(event) for event in case] for name, case in cases.items()}
 
@@ -84,24 +84,24 @@ def cut_milliseconds(number: int, *, touched: int = 1) -> list[float]:
 
     Half of the trials of a run with CUT_AGENTS agents and TASKS tasks are over, a few are in flight.
     """
-    results = list(_results(CUT_AGENTS * TASKS, CUT_AGENTS, TASKS))
+    results = list(results_of(CUT_AGENTS * TASKS, CUT_AGENTS, TASKS))
     half = len(results) // 2
     pipeline, offsets = Pipeline(), count()
-    before = [_plan(results[0]["run_id"], CUT_AGENTS, TASKS), *_with_starts(results[:half])]
-    _fold(pipeline, before, offsets)
+    before = [plan_of(results[0]["run_id"], CUT_AGENTS, TASKS), *with_starts(results[:half])]
+    fold_batch(pipeline, before, offsets)
     run = pipeline.run(results[0]["run_id"])
     run.take_changes()
     taken = []
     for first in range(half, half + number * touched, touched):
-        _fold(pipeline, results[first : first + touched], offsets)
+        fold_batch(pipeline, results[first : first + touched], offsets)
         began = time.perf_counter()
-        cut = run.take_summaries()
+        cut = run.take_summaries(comparison=False)
         taken.append((time.perf_counter() - began) * 1_000)
         assert len(cut.summaries) > touched
     return taken
 
 
-def _drained(scale: Scale, sites: Sites, lines: Sequence[bytes]) -> list[float]:
+def microseconds(scale: Scale, sites: Sites, lines: Sequence[bytes]) -> list[float]:
     """Microseconds of a worker's processor time for each result, by turns."""
     with Deployment(sites["kafka"]) as deployment:
         wanted = deployment.load(lines)
@@ -109,7 +109,7 @@ def _drained(scale: Scale, sites: Sites, lines: Sequence[bytes]) -> list[float]:
     return [one.cpu_microseconds for one in drains[scale.warm_up :]]
 
 
-def _results(number: int, agents: int, tasks: int) -> Iterator[dict[str, Any]]:
+def results_of(number: int, agents: int, tasks: int) -> Iterator[dict[str, Any]]:
     """Results of runs one after the other. The agents of a run take the tasks of its queue in turn."""
     for index, line in enumerate(events(number, tiers=1)):
         run, place = divmod(index, agents * tasks)
@@ -121,7 +121,7 @@ def _results(number: int, agents: int, tasks: int) -> Iterator[dict[str, Any]]:
         yield result | named | {"attempt": 1}
 
 
-def _with_starts(results: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def with_starts(results: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """The results, each some time after the start of its trial."""
     slot = ("schema_version", "run_id", "task_id", "attempt", "agent", "model", "started_at")
     positions: Counter[str] = Counter()
@@ -135,7 +135,8 @@ def _with_starts(results: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             yield results[index]
 
 
-def _plan(run_id: str, agents: int, tasks: int) -> dict[str, Any]:
+def plan_of(run_id: str, agents: int, tasks: int) -> dict[str, Any]:
+    """A plan with a shuffled queue."""
     return {
         "type": "run_started",
         "run_id": run_id,
@@ -152,7 +153,8 @@ def _queue(run_id: str, tasks: int) -> list[str]:
     return Random(run_id).sample([f"task-{task:04d}" for task in range(tasks)], tasks)
 
 
-def _fold(pipeline: Pipeline, batch: Sequence[dict[str, Any]], offsets: Iterator[int]) -> None:
+def fold_batch(pipeline: Pipeline, batch: Sequence[dict[str, Any]], offsets: Iterator[int]) -> None:
+    """Fold events that are all valid."""
     folded = pipeline.fold([Record(orjson.dumps(event), next(offsets)) for event in batch])
     assert not folded.rejections
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 
 import tests.support.examples  # noqa: F401  (registers the profiles)
 from streamer.embedded.broker import Broker
+from tests.sources.inspect.running import INSPECT, Inspect
 from tests.support.layers import ServerGuard, sort_into_layers
+from tests.support.peers import packed_product, peer_environment
 from tests.support.servers import KafkaServer, RedisServer
 
 servers = ServerGuard()
@@ -91,3 +94,15 @@ def embedded_broker() -> Iterator[str]:
 def namespace() -> str:
     """A namespace of this test alone, so that tests can share servers."""
     return f"t{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture(scope="session")
+def inspect_environment(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """An environment with inspect_ai, and a folder with our wheel installed."""
+    return peer_environment(INSPECT), packed_product(tmp_path_factory.mktemp("product"))
+
+
+@pytest.fixture
+def inspect_ai(inspect_environment: tuple[Path, Path], tmp_path: Path) -> Inspect:
+    """inspect_ai with our hook, in a folder of its own. Tests that use it carry the marker `peer`."""
+    return Inspect(*inspect_environment, tmp_path)

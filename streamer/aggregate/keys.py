@@ -145,17 +145,20 @@ def event_time(event: AnyEvent | PlainEvent, timestamp_ms: int) -> int:
     return NO_TIME if timestamp_ms < 0 else timestamp_ms * 1000
 
 
-SummaryKind = Literal["agent_model", "tier", "run"]
+SummaryKind = Literal["agent_model", "tier", "run", "comparison"]
 
 
 @dataclass(frozen=True, slots=True)
 class GroupId:
     """An agent:model, a tier, an agent:model within a tier, or with nothing set the run itself.
 
+    The comparison of a run's agents has an id of the same kind, since it travels as summaries do.
+
     Attributes:
         tier: set for tiers, and for an agent:model within one; not encoded.
         agent: set for an agent:model, also within a tier; not encoded.
         model: set where the agent is.
+        compared: the comparison of the run's agents; nothing else is set then.
 
     >>> agent, tier = GroupId(None, "a", "m"), GroupId("T0")
     >>> agent.kind, agent.topic_key("r"), agent.redis_suffix
@@ -164,18 +167,28 @@ class GroupId:
     ('tier', 'r|T0', 'tier:T0')
     >>> RUN.kind, RUN.topic_key("r"), RUN.redis_suffix
     ('run', 'r', 'run')
+    >>> COMPARISON.kind, COMPARISON.topic_key("r"), COMPARISON.redis_suffix
+    ('comparison', 'r', 'comparisons')
     """
 
     tier: str | None = None
     agent: str | None = None
     model: str | None = None
+    compared: bool = False
 
     @property
     def kind(self) -> SummaryKind:
         """Which topic and which family of Redis keys hold the summary."""
+        if self.compared:
+            return "comparison"
         if self.tier is not None:
             return "tier"
         return "run" if self.agent is None else "agent_model"
+
+    @property
+    def type(self) -> str:
+        """The `type` of the published value."""
+        return "run_comparison" if self.compared else f"{self.kind}_summary"
 
     @property
     def agent_model(self) -> str | None:
@@ -189,6 +202,8 @@ class GroupId:
     @property
     def redis_suffix(self) -> str:
         """What follows the run in the summary's Redis key, ids percent-encoded."""
+        if self.compared:
+            return "comparisons"
         return ":".join((self.kind, *self._parts()))
 
     @classmethod
@@ -198,6 +213,8 @@ class GroupId:
         >>> GroupId.of_topic_key("tier", "r|T1|a%3Ab:m"), GroupId.of_topic_key("run", "r") == RUN
         (GroupId(tier='T1', agent='a:b', model='m'), True)
         """
+        if kind == "comparison":
+            return cls(compared=True)
         parts = key.split("|")[1:]
         tier = decode_id(parts.pop(0)) if kind == "tier" else None
         if not parts:
@@ -210,15 +227,18 @@ class GroupId:
         return tier if self.agent is None else (*tier, agent_model_key(self.agent, self.model or ""))
 
     def __lt__(self, other: GroupId) -> bool:
-        """Agents and tiers by name, the run last."""
+        """Agents and tiers by name, then the comparison, the run last."""
         return self._order() < other._order()
 
-    def _order(self) -> tuple[bool, str, str, str]:
-        return (self == RUN, self.tier or "", self.agent or "", self.model or "")
+    def _order(self) -> tuple[bool, bool, str, str, str]:
+        return (self == RUN, self.compared, self.tier or "", self.agent or "", self.model or "")
 
 
 RUN = GroupId()
 """The run itself."""
+
+COMPARISON = GroupId(compared=True)
+"""The comparison of the run's agents."""
 
 
 @lru_cache(maxsize=4096)

@@ -146,6 +146,7 @@ class GroupPlan:
     Attributes:
         trials: planned trials of the group; None: not planned (R26).
         declared: the same where the plan itself says all of it; None: part of it is assumed, or as seen.
+        undeclared: it would say all of it, but leaves out tiers or subtests that were seen.
         attempts: planned attempts at each task; None: not planned.
         tasks: planned tasks; None: not planned.
         judged: whether trials get a judge's score; None: as seen (R13).
@@ -154,6 +155,7 @@ class GroupPlan:
 
     trials: int | None
     declared: int | None
+    undeclared: bool
     attempts: int | None
     tasks: int | None
     judged: bool | None
@@ -186,6 +188,7 @@ class Denominators:
     ) -> None:
         self._plan, self._groups, self._is_baseline = plan, groups, is_baseline
         self._each = plan.trials_per_subtest()
+        self._complete = self._each is not None and plan.get("plan_complete") is not False
         self._task_count = plan.task_count
         seen_tiers = {group.tier for group in groups if group.tier is not None}
         self._tiers = set(plan.get("tiers") or seen_tiers)
@@ -194,12 +197,12 @@ class Denominators:
             (group.agent, group.model or "") for group in groups if group.tier is None and group.agent
         }
 
-    def of_group(self, trials: int | None, declared: int | None = None) -> GroupPlan:
+    def of_group(
+        self, trials: int | None, declared: int | None = None, *, undeclared: bool = False
+    ) -> GroupPlan:
         """What the plan says of a group with so many planned trials."""
-        plan = self._plan
-        return GroupPlan(
-            trials, declared, plan.attempts, self._task_count, plan.judged, plan.finished is not None
-        )
+        plan, finished = self._plan, self._plan.finished is not None
+        return GroupPlan(trials, declared, undeclared, plan.attempts, self._task_count, plan.judged, finished)
 
     def group(self, group: GroupId) -> int | None:
         """Any group but the run itself."""
@@ -209,16 +212,17 @@ class Denominators:
 
     def declared(self, group: GroupId) -> int | None:
         """Any group but the run itself, where the plan is complete and names all that makes up its trials."""
-        plan = self._plan
-        if self._each is None or plan.get("plan_complete") is False:
-            return None
-        if group.tier is None and self._tiers and not plan.get("tiers"):
-            return None
+        return self.group(group) if self._complete and not self.undeclared(group) else None
+
+    def undeclared(self, group: GroupId) -> bool:
+        """Whether a complete plan leaves out tiers or subtests that were seen in such a group."""
+        if not self._complete:
+            return False
+        if group.tier is None and self._tiers and not self._plan.get("tiers"):
+            return True
         tiers = {group.tier} if group.tier is not None else self._tiers
-        named = plan.get("subtests") or {}
-        if any(tier not in named and self._seen_subtests(tier) for tier in tiers):
-            return None
-        return self.group(group)
+        named = self._plan.get("subtests") or {}
+        return any(tier not in named and self._seen_subtests(tier) for tier in tiers)
 
     def agent_model_in_tier(self, tier: str) -> int | None:
         """One agent:model within one tier."""

@@ -14,6 +14,7 @@ from streamer.aggregate.changes import (
     ScoredChange,
     SummaryChange,
 )
+from streamer.aggregate.comparisons import Comparisons
 from streamer.aggregate.keys import NO_TIME, RUN, SlotKey, SummaryKind, rfc3339, slot_in_run, slot_topic_key
 from streamer.aggregate.news import Grades, rescored
 from streamer.aggregate.page_format import is_run_page, seen_by, slots_on
@@ -40,6 +41,8 @@ class Run:
 
     Attributes:
         state: the slots, the plan, and what follows from them; for reading.
+        comparisons: the agents compared, and the tasks; for reading.
+        comparison_waits: something changed since the comparison was taken last.
         in_flight_taken: the trials in flight as they were taken last; None: there never were any.
     """
 
@@ -57,30 +60,42 @@ class Run:
         self.state = RunState(run_id, prices, changes)
         self._epoch = epoch
         self._summaries = Summaries(self.state, epoch, made_with)
+        self.comparisons = Comparisons(self.state, self._summaries, epoch, made_with)
         self._grades = Grades()
         self._pages = PageBook(self.state, writer) if writer is not None else None
         self._unpublished: set[SlotKey] | None = set()
+        self.comparison_waits = False
         self.in_flight_taken: InFlightChange | None = None
 
     def join(self, event: AnyEvent | PlainEvent, raw: bytes, offset: int, timestamp_ms: int) -> Effect:
         """Join one event; see :meth:`RunState.apply`."""
         return self.state.apply(event, raw, offset, timestamp_ms)
 
-    def take_changes(self, *, news: bool = True) -> RunUpdate:
-        """Everything that changed, from one moment; without `news`, grades move silently."""
-        changes = self.take_summaries(news=news)
+    def take_changes(self, *, news: bool = True, comparison: bool = True) -> RunUpdate:
+        """Everything that changed, from one moment.
+
+        Args:
+            news: False: grades move silently.
+            comparison: False: the comparison of the agents and the tasks wait for the next time.
+        """
+        changes = self.take_summaries(news=news, comparison=comparison)
         changes.scored = self.take_scored()
         return changes
 
-    def take_summaries(self, *, news: bool = False) -> RunUpdate:
+    def take_summaries(self, *, news: bool = False, comparison: bool = True) -> RunUpdate:
         """What changed, without scored trials: these wait for `take_scored` or `forget_scored`."""
         self.state.count()
         groups, rescorings = self.state.changes.take_groups()
         summaries = self._summaries.take(groups)
         moved = [item for change in summaries if (item := self._grades.moved(change)) is not None]
         told = moved + [rescored(self.state, item, self._epoch) for item in rescorings]
-        in_flight = self._take_in_flight()
-        return RunUpdate(self.state.run_id, summaries, in_flight, news=told if news else [])
+        in_flight, tasks = self._take_in_flight(), None
+        self.comparison_waits |= bool(groups)
+        if comparison and self.comparison_waits:
+            compared, tasks = self.comparisons.take()
+            summaries = _in_order(summaries + compared)
+            self.comparison_waits = False
+        return RunUpdate(self.state.run_id, summaries, in_flight, tasks, news=told if news else [])
 
     def take_scored(self, most: int | None = None) -> list[ScoredChange]:
         """Scored trials that changed, `most` of them if that is given; [] if none waits.
@@ -121,9 +136,9 @@ class Run:
         return self._pages.writes() if self._pages is not None else []
 
     def summaries(self) -> list[SummaryChange]:
-        """Every summary as it stands; takes nothing."""
+        """Every summary as it stands, the comparison of the agents among them; takes nothing."""
         self.state.count()
-        return self._summaries.all()
+        return _in_order(self._summaries.all() + self.comparisons.all())
 
     def in_flight(self, most: int) -> list[dict[str, Any]]:
         """The trials that have started and have no result, the longest first; [] once the run has finished.
@@ -166,7 +181,7 @@ class Run:
 
     def taken(self) -> list[tuple[SummaryKind, str]]:
         """Kind and topic key of every summary that was taken and not withdrawn."""
-        return self._summaries.taken()
+        return self._summaries.taken() + self.comparisons.taken()
 
     def load_page(self, key: str, value: bytes, *, settled_to: int) -> None:
         """Join a state page of any writer, in any order, any number of times.
@@ -205,3 +220,7 @@ class Run:
             for key in keys:
                 self._pages.note_foreign(key, 0)
         self.state.changes.every_page()
+
+
+def _in_order(changes: list[SummaryChange]) -> list[SummaryChange]:
+    return sorted(changes, key=lambda change: change.group)

@@ -8,15 +8,15 @@ from streamer.aggregate.changes import SummaryChange
 from streamer.aggregate.evidence import Evidence
 from streamer.aggregate.formulacode_summary import formulacode_body
 from streamer.aggregate.group import COMPOSITE, GroupState, accuracies
-from streamer.aggregate.keys import RUN, GroupId, SummaryKind, rfc3339
+from streamer.aggregate.keys import RUN, GroupId, SummaryKind
 from streamer.aggregate.missing import AgentModel, MissingTrials, missing_sub_trials
 from streamer.aggregate.named_metrics import named_body
 from streamer.aggregate.plan import Denominators, GroupPlan
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.run_summary import delta, most_frequent, run_body, uplift
+from streamer.aggregate.sealing import sealed
 from streamer.aggregate.uncertainty import mean_error, uncertainty_body
-from streamer.schemas.base import SEMANTICS_VERSION
-from streamer.schemas.canonical import canonical_json, json_count, json_number, sha256_hex
+from streamer.schemas.canonical import json_count, json_number
 from streamer.score import NOP, GradingProfile
 from streamer.stats.distribution import Distribution
 from streamer.stats.exact_sum import ExactSum
@@ -29,12 +29,16 @@ class Summaries:
         run: the state that is summarised.
         epoch: the one that every summary carries.
         made_with: fingerprint of the prices and rules, which every summary names.
+
+    Attributes:
+        final_missing: why an agent:model has no interval of its final pass rate; None: it has one.
     """
 
     def __init__(self, run: RunState, epoch: int, made_with: str = "") -> None:
         self.run = run
         self.epoch = epoch
         self._made_with = made_with
+        self.final_missing: dict[GroupId, str | None] = {}
         self._taken: dict[GroupId, tuple[str, int, int]] = {}
         self._shape: list[tuple[GroupId, int]] = []
         self._planned: dict[GroupId, tuple[int | None, int | None]] = {}
@@ -66,7 +70,7 @@ class Summaries:
 
     def all(self) -> list[SummaryChange]:
         """Every summary as it stands; takes nothing. The run is counted up to date."""
-        self._missing = missing_sub_trials(self.run)
+        self._missing, self.final_missing = missing_sub_trials(self.run), {}
         due, planned = {*self.run.every_group(), *map(_of_agent, self._missing), RUN}, self.run.denominators()
         return [change for change in self._summaries(due, planned) if change.value is not None]
 
@@ -112,6 +116,7 @@ class Summaries:
         if group is None and self._awaits(group_id):
             group = GroupState()  # started, without a result
         if group is None:
+            self.final_missing.pop(group_id, None)
             return self._finish(group_id, None, None)
         of_tier = group_id.tier is not None
         body = (self._tier_body if of_tier else self._agent_model_body)(group, group_id, planned)
@@ -129,29 +134,11 @@ class Summaries:
     def _finish(
         self, group_id: GroupId, body: dict[str, Any] | None, counted: GroupState | RunState | None
     ) -> SummaryChange:
-        """Seal a body: canonical bytes, digest, and the fields that tell the way."""
-        run, version = self.run, self.run.state_version
+        """Seal a body; a tombstone where there is none."""
         if body is None or counted is None:
-            return SummaryChange.tombstone(run.run_id, group_id, self.epoch, version)
-        body |= {
-            "type": f"{group_id.kind}_summary",
-            "run_id": run.run_id,
-            "semantics_version": SEMANTICS_VERSION,
-        }
-        digested = canonical_json(body)
-        digest = sha256_hex(digested)
-        way = {
-            "superseded": counted.superseded,
-            "conflicts": counted.conflicts,
-            "epoch": self.epoch,
-            "state_version": version,
-            "last_event_at": rfc3339(run.last_event_at),
-            "digest": digest,
-            "made_with": self._made_with,
-            "degraded": None,
-        }
-        value = digested[:-1] + b"," + canonical_json(way)[1:]
-        return SummaryChange(run.run_id, group_id, value, body | way, self.epoch, version, digest)
+            return sealed(self.run, group_id, None, {}, self.epoch, self._made_with)
+        way = {"superseded": counted.superseded, "conflicts": counted.conflicts}
+        return sealed(self.run, group_id, body, way, self.epoch, self._made_with)
 
     def _agent_model_body(
         self, group: GroupState, group_id: GroupId, planned: Denominators
@@ -159,6 +146,7 @@ class Summaries:
         agent, model = _owner(group_id)
         evidence = self._evidence(group, group_id)
         body = self._group_body(evidence, group, group_id, planned)
+        self.final_missing[group_id] = body["uncertainty"]["final_missing"]
         return body | {
             "agent_model": group_id.agent_model,
             "agent": agent,
@@ -172,7 +160,8 @@ class Summaries:
     ) -> dict[str, Any]:
         """What the summaries of agents and tiers have in common, and what may be concluded from them."""
         run, profile = self.run, self.run.rules.profile
-        plan = planned.of_group(planned.group(group_id), planned.declared(group_id))
+        undeclared = planned.undeclared(group_id)
+        plan = planned.of_group(planned.group(group_id), planned.declared(group_id), undeclared=undeclared)
         on_boards = group_id.tier is None
         body = group_body(group, profile, plan, evidence if on_boards else None)
         of_metrics = evidence if on_boards else None

@@ -54,6 +54,8 @@ def uncertainty_body(
             "grade": grade and {"low": profile.grade(grade.low), "high": profile.grade(grade.high)},
         }
         body["decided"] = {"grade": grade is not None and decided(grade, profile.grade)}
+    if plan.undeclared:
+        return body | {"final_missing": FinalMissing.PLAN_UNDECLARED_TIERS}
     return body | _final(evidence, planned, queue)
 
 

@@ -22,6 +22,7 @@ from streamer.schemas.canonical import canonical_json, json_number
 from streamer.schemas.metrics import BOARD_METRICS, PRIMARY_METRIC
 from streamer.settings import Settings
 from streamer.text import shown
+from streamer.views.comparisons import comparison_tables
 from streamer.views.tables import (
     agents_table,
     labels_table,
@@ -114,6 +115,20 @@ def tiers(run_id: str, by: str | None, as_json: bool, settings: Settings) -> Non
         _print_json(_published(found) + broken_down)
         return
     print_board(*tiers_tables(_dumped(found)), subtests_table(broken_down), empty="This run has no tiers.")
+
+
+@command.command()
+@run_argument
+@json_option
+@with_settings
+def comparisons(run_id: str, as_json: bool, settings: Settings) -> None:
+    """The agents of a run compared: where each may truly stand, and every two of them."""
+    with StateReader(settings) as reader:
+        found = reader.comparison(run_id)
+    if as_json:
+        _print_json([] if found.comparison is None else _published([found.comparison]))
+        return
+    print_board(*comparison_tables(found), empty="This run has fewer than two agents to compare.")
 
 
 @command.command()

@@ -13,7 +13,14 @@ from typing import Any, Self, TypeVar, cast
 from streamer.client.change_feed import ChangeFeed, StateUpdate
 from streamer.client.queries import Exchange, Queries, RedisCommand
 from streamer.client.reader import TIMEOUT_SECONDS, reachable
-from streamer.client.results import HistoryEntry, LeaderboardRow, RedisUnavailable, RunSnapshot, WorkerStatus
+from streamer.client.results import (
+    ComparedRun,
+    HistoryEntry,
+    LeaderboardRow,
+    RedisUnavailable,
+    RunSnapshot,
+    WorkerStatus,
+)
 from streamer.client.wait import NotReached, Predicate, finished
 from streamer.redis.cancelling import cancellable
 from streamer.redis.channel import Listener
@@ -86,6 +93,10 @@ class AsyncStateReader:
     async def in_flight(self, run_id: str) -> list[TrialInFlight]:
         """As StateReader.in_flight."""
         return await self._answer(self._questions.in_flight(run_id))
+
+    async def comparison(self, run_id: str) -> ComparedRun:
+        """As StateReader.comparison."""
+        return await self._answer(self._questions.comparison(run_id))
 
     async def agents(self, run_id: str) -> list[AgentModelSummary]:
         """Every agent:model of a run, baselines too, by label."""

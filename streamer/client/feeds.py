@@ -23,6 +23,7 @@ FEEDS = {
     "agent-model": "agent-model-summaries",
     "tier": "tier-summaries",
     "run": "run-summaries",
+    "comparison": "run-comparisons",
     "grades": "grade-changes",
     "rejections": "trial-rejections",
     "trials": "scored-trials",

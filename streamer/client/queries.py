@@ -13,8 +13,10 @@ from typing import Any, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
+from streamer.client.comparison import KINDS, compared_run
 from streamer.client.lifecycle import State, state_of
 from streamer.client.results import (
+    ComparedRun,
     HistoryEntry,
     LeaderboardRow,
     RunSnapshot,
@@ -104,6 +106,15 @@ class Queries:
     def in_flight(self, run_id: str) -> Exchange[list[TrialInFlight]]:
         """The trials of a run in flight, the longest first; trials of unknown start come last."""
         return (yield from self.snapshot(run_id, [IN_FLIGHT])).in_flight
+
+    def comparison(self, run_id: str) -> Exchange[ComparedRun]:
+        """The agents of a run compared, and its tasks, from one moment."""
+        [reply] = yield [read_run(self._keys, run_id, KINDS)]
+        found = compared_run(self._keys, run_id, stored_in(reply), parsed)
+        if found is None:
+            known = yield from self.run_ids()
+            raise UnknownRun(run_id, known)
+        return found
 
     def leaderboard(
         self,

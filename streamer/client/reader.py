@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar, cast
 
 from streamer.client.queries import Exchange, Queries, RedisCommand
 from streamer.client.results import (
+    ComparedRun,
     HistoryEntry,
     LeaderboardRow,
     RedisUnavailable,
@@ -84,6 +85,14 @@ class StateReader:
         finished, or while it is in quarantine. Raises UnknownRun if Redis has no run of this id.
         """
         return self._answer(self._questions.in_flight(run_id))
+
+    def comparison(self, run_id: str) -> ComparedRun:
+        """The agents of a run compared, with their ranks, and its tasks, all from one moment.
+
+        Both come at most once a second. `streamer.views.pair_standings` says what two agents' counts mean.
+        Raises UnknownRun if Redis has no run of this id.
+        """
+        return self._answer(self._questions.comparison(run_id))
 
     def agents(self, run_id: str) -> list[AgentModelSummary]:
         """Every agent:model of a run, baselines too, by label."""

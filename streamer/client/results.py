@@ -11,6 +11,7 @@ from typing import Any
 from streamer.client.lifecycle import State
 from streamer.redis.connect import other_protocol
 from streamer.redis.errors import AuthenticationError, AuthorizationError, ResponseError
+from streamer.schemas.comparison import RunComparison, TaskOutcomes
 from streamer.schemas.in_flight import TrialInFlight
 from streamer.schemas.metrics import BOARD_METRICS
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
@@ -34,6 +35,22 @@ class RunSnapshot:
     agents: list[AgentModelSummary]
     tiers: list[TierSummary]
     in_flight: list[TrialInFlight]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRun:
+    """The agents of a run compared, all from one moment.
+
+    Attributes:
+        run: the run itself.
+        comparison: every two agents, and their ranks; None: fewer than two agents.
+        tasks: task, as :func:`~streamer.schemas.comparison.task_key` writes it, to the trials of each
+            agent:model: known, passed, unknown.
+    """
+
+    run: RunSummary
+    comparison: RunComparison | None
+    tasks: dict[str, TaskOutcomes]
 
 
 @dataclass(frozen=True, slots=True)

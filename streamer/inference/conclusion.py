@@ -17,6 +17,8 @@ class FinalMissing(StrEnum):
 
     NO_PLAN = "no_plan"
     """The run did not say how many trials it plans."""
+    PLAN_UNDECLARED_TIERS = "plan_undeclared_tiers"
+    """The plan leaves out tiers or subtests that have results."""
     PLAN_EXCEEDED = "plan_exceeded"
     """There are more trials than planned."""
     ORDER_CHOSEN = "order_chosen"

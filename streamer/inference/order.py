@@ -94,18 +94,28 @@ def sequence(ordered: Sequence[Trial], planned: int, others: Collection[int] = (
     >>> sequence(ordered, planned=9, others={2}), sequence(ordered, planned=2)
     ([True, None, False], [True, False])
     """
-    outcomes: list[Outcome] = []
-    expected, spare = 0, planned - len(ordered)
-    for trial in ordered:
-        if trial.place is not None:
-            while spare > 0 and expected < trial.place:
+    places = with_gaps([trial.place for trial in ordered], planned, others)
+    return [None if row is None else ordered[row].outcome for row in places]
+
+
+def with_gaps(places: Sequence[int | None], planned: int, others: Collection[int] = ()) -> list[int | None]:
+    """The same for places in ascending order: their indices, None for an unknown trial in a gap.
+
+    >>> with_gaps([0, 3], planned=9)
+    [0, None, None, 1]
+    """
+    found: list[int | None] = []
+    expected, spare = 0, planned - len(places)
+    for index, place in enumerate(places):
+        if place is not None:
+            while spare > 0 and expected < place:
                 if expected not in others:
-                    outcomes.append(None)
+                    found.append(None)
                     spare -= 1
                 expected += 1
-            expected = max(expected, trial.place + 1)
-        outcomes.append(trial.outcome)
-    return outcomes
+            expected = max(expected, place + 1)
+        found.append(index)
+    return found
 
 
 def arrangement(tasks: Sequence[str]) -> Arrangement:

@@ -147,7 +147,7 @@ def _differences(pairs: Sequence[TaskPair]) -> Clusters:
 
 
 def _reachable(pairs: Sequence[TaskPair]) -> tuple[float, float] | None:
-    """None of no tasks."""
+    """Both ends of the difference; None without tasks, or where a side plans no trial."""
     sides = list(zip(*pairs, strict=True))
     if not sides or not all(sum(one.planned for one in side) for side in sides):
         return None

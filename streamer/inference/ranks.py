@@ -4,7 +4,7 @@ How a pair becomes a place:
 
 1. For each two agents, count the tasks that only one of them passed: the wins and the losses of the first.
 2. `least_losses` tells how many losses show, at some level, that the first agent is worse.
-3. `places` asks that of every two agents in both directions, at the levels of Holm's method.
+3. `places` asks so for every two agents, in both directions, at the levels of Holm's method.
 
 Everything is exact: integers and fractions, no floats.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
+from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
@@ -21,6 +22,19 @@ from streamer.inference.finite_population import ALPHA
 
 Direction = tuple[str, str]
 """Two agents: the first is worse than the second."""
+
+
+class ComparisonMissing(StrEnum):
+    """Why agents are not compared, or not ranked."""
+
+    NO_PLAN = "no_plan"
+    """The run did not say how many trials it plans, and it has not ended with all of them in."""
+    PLAN_EXCEEDED = "plan_exceeded"
+    """There are more trials than planned, and the run has not ended with all of them in."""
+    TOO_MANY_AGENTS = "too_many_agents"
+    """More than 60 agents."""
+    TOO_MANY_TRIALS = "too_many_trials"
+    """More trials than are compared once a second, or more tasks than are ranked."""
 
 
 class Place(NamedTuple):
@@ -35,10 +49,10 @@ def places(
 ) -> dict[str, Place]:
     """The best and the worst place that each agent may truly have.
 
-    Holm's method over all directed pairs (Holm, "A simple sequentially rejective multiple test procedure",
-    1979): as many as are shown at alpha/m, then at alpha/(m-1) and so on, until no more are shown. An agent
-    stands behind every agent that it is shown to be worse than. Two agents may be shown to be worse than
-    each other, at different looks. Neither then stands behind the other.
+    Holm's method over all m directed pairs: some are shown at alpha/m, then perhaps more at alpha/(m-1), and
+    so on, until no more are. Source: Holm, "A simple sequentially rejective multiple test procedure", 1979.
+    An agent stands behind every agent that it is shown to be worse than. Two agents may be shown to be worse
+    than each other, at different looks. Neither then stands behind the other.
 
     Args:
         agents: all that are ranked.

@@ -62,6 +62,11 @@ class Names:
         return self.topic("run-summaries")
 
     @property
+    def run_comparisons(self) -> str:
+        """Comparisons of a run's agents (compacted); changelog likewise."""
+        return self.topic("run-comparisons")
+
+    @property
     def trials_changelog(self) -> str:
         """State pages, the changelog of the table `trials` (compacted)."""
         return self.topic("trials-changelog")

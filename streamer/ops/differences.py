@@ -10,11 +10,10 @@ import orjson
 
 from streamer.aggregate.changes import ScoredChange, SummaryChange
 from streamer.ops.published import SCORED, TopicKey
-from streamer.redis.entry import IN_FLIGHT
 from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.canonical import NOT_DIGESTED, canonical_json, digest_of, sha256_hex
 
-SHOWN_SLOTS = 10
+SHOWN_FIELDS = 10
 """Trials in flight of a run that are named, if more differ."""
 
 SHOWN_SCORED = 10
@@ -83,21 +82,20 @@ def _other_version(stored: Mapping[str, Any]) -> str | None:
     )
 
 
-def in_flight_differences(log: Mapping[str, bytes], found: Mapping[bytes, bytes]) -> list[Mismatch]:
-    """The hash of the trials in flight in Redis against the log: one difference, or [] if they agree.
+def hash_differences(suffix: str, log: Mapping[str, str], found: Mapping[bytes, bytes]) -> list[Mismatch]:
+    """A hash of a run in Redis against the log: one difference, or [] if they agree.
 
-    Its `fields` are the slots that differ, the first ones.
+    Its `fields` are the first fields of the hash that differ.
     """
-    wanted = {key: trial.decode() for key, trial in log.items()}
-    stored = {_readable(key): _readable(trial) for key, trial in found.items()}
-    if wanted == stored:
+    stored = {_readable(key): _readable(value) for key, value in found.items()}
+    if log == stored:
         return []
-    slots = [key for key in sorted({*wanted, *stored}) if wanted.get(key) != stored.get(key)]
-    return [Mismatch(IN_FLIGHT, _digest(wanted), _digest(stored), tuple(slots[:SHOWN_SLOTS]))]
+    fields = [key for key in sorted({*log, *stored}) if log.get(key) != stored.get(key)]
+    return [Mismatch(suffix, _digest(log), _digest(stored), tuple(fields[:SHOWN_FIELDS]))]
 
 
-def _digest(trials: Mapping[str, str]) -> str | None:
-    return sha256_hex(canonical_json(trials)) if trials else None
+def _digest(fields: Mapping[str, str]) -> str | None:
+    return sha256_hex(canonical_json(fields)) if fields else None
 
 
 def _readable(value: bytes) -> str:

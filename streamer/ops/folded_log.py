@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from streamer.aggregate.changes import SummaryChange
+from streamer.aggregate.run import Run
 from streamer.fold import BATCH
 from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
 from streamer.ops.differences import scored_digests
 from streamer.pipeline import Pipeline
-from streamer.redis.entry import entry_of
+from streamer.redis.entry import IN_FLIGHT, TASKS, entry_of
 from streamer.score import PriceTable
 from streamer.settings import Settings
 
@@ -21,14 +22,14 @@ class FoldedLog:
 
     Attributes:
         runs: summaries by key suffix; {} for a deleted run.
-        in_flight: the trials in flight of each run in `runs`, as `Run.in_flight_by_slot`.
+        hashes: of each run in `runs`, by key suffix: fields and values of what Redis holds as a hash.
         scored: digests of the scored trials by key, if they were asked for.
         failed: why a run could not be folded.
         others: runs in the log that were not folded.
     """
 
     runs: dict[str, dict[str, SummaryChange]] = field(default_factory=dict)
-    in_flight: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    hashes: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
     scored: dict[str, dict[bytes, str]] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     others: set[str] = field(default_factory=set)
@@ -52,13 +53,18 @@ def fold_log(settings: Settings, *, prices: PriceTable, run_id: str | None, scor
         try:
             changes = pipeline.run(known).summaries()
             log.runs[known] = {entry_of(change, news=False).suffix: change for change in changes}
-            log.in_flight[known] = pipeline.run(known).in_flight_by_slot()
+            log.hashes[known] = _hashes(pipeline.run(known))
             if scored:
                 log.scored[known] = scored_digests(pipeline.run(known).take_scored())
         except Exception as error:
             pipeline.fail(known, error)
     log.failed = {failure.run_id: failure.reason for failure in pipeline.failed.values()}
     return log
+
+
+def _hashes(run: Run) -> dict[str, dict[str, str]]:
+    in_flight = {slot: trial.decode() for slot, trial in run.in_flight_by_slot().items()}
+    return {IN_FLIGHT: in_flight, TASKS: run.comparisons.tasks()}
 
 
 def _fold(settings: Settings, prices: PriceTable, run_id: str | None, log: FoldedLog) -> Pipeline:

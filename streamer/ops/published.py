@@ -14,6 +14,7 @@ TOPICS: dict[SummaryKind, str] = {
     "agent_model": "agent-model-summaries",
     "tier": "tier-summaries",
     "run": "run-summaries",
+    "comparison": "run-comparisons",
 }
 """Kind of summary -> topic, without the namespace."""
 

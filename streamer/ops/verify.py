@@ -25,7 +25,7 @@ from streamer.ops.differences import (
     Mismatch,
     difference,
     digest_found,
-    in_flight_differences,
+    hash_differences,
     other_bytes,
     scored_differences,
 )
@@ -33,7 +33,7 @@ from streamer.ops.folded_log import FoldedLog, fold_log
 from streamer.ops.lag import PartitionLag, read_lags
 from streamer.ops.published import SCORED, TOPICS, TopicKey, summaries_by_run
 from streamer.redis.connect import SyncClient, sync_client
-from streamer.redis.entry import DELETED, IN_FLIGHT
+from streamer.redis.entry import DELETED, HASHES
 from streamer.redis.keys import Keys
 from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.identity import decode_id
@@ -41,8 +41,8 @@ from streamer.score import PriceTable
 from streamer.settings import Settings
 
 POLL_SECONDS = 0.1
-SETTLING_SECONDS = 2.0
-"""A difference counts only after so long without events: starts alone are published up to a second later."""
+SETTLING_SECONDS = 3.0
+"""A difference counts only after so long without events: comparisons come up to two seconds later."""
 
 REDIS_TIMEOUT_SECONDS = 5.0
 
@@ -202,8 +202,9 @@ class Verification:
         found = self._stored(client, run_id, expected)
         pairs = ((key, expected.get(key), found.get(key)) for key in sorted({*expected, *found}))
         differences = [d for key, change, value in pairs if (d := difference(key, change, value))]
-        in_flight = cast("dict[bytes, bytes]", client.hgetall(self._keys.in_flight(run_id)))
-        differences += in_flight_differences(log.in_flight.get(run_id, {}), in_flight)
+        for suffix in HASHES:
+            stored = cast("dict[bytes, bytes]", client.hgetall(self._keys.of_run(run_id, suffix)))
+            differences += hash_differences(suffix, log.hashes.get(run_id, {}).get(suffix, {}), stored)
         if self._topics:
             differences += self._of_topics(run_id, expected, found, in_topics.summaries.get(run_id, {}))
             scored = log.scored.get(run_id, {}), in_topics.scored.get(run_id, {})
@@ -244,7 +245,7 @@ class Verification:
     ) -> dict[str, bytes]:
         """Every summary of the run in Redis, by key suffix."""
         fields = cast("list[bytes]", client.hkeys(self._keys.versions(run_id)))
-        suffixes = sorted({*expected, *(name.decode() for name in fields)} - {DELETED, IN_FLIGHT})
+        suffixes = sorted({*expected, *(name.decode() for name in fields)} - {DELETED, *HASHES})
         pipe = client.pipeline(transaction=False)
         for suffix in suffixes:
             pipe.get(self._keys.of_run(run_id, suffix))

@@ -9,14 +9,18 @@ from typing import Any
 
 import orjson
 
-from streamer.aggregate.changes import InFlightChange, RunUpdate, SummaryChange
+from streamer.aggregate.changes import InFlightChange, RunUpdate, SummaryChange, TasksChange, unpacked
+from streamer.aggregate.keys import COMPARISON
 from streamer.redis.keys import Keys
 from streamer.schemas.metrics import board_values, planned_means
 from streamer.versions import Version
 
 RUN_SUFFIX = "run"
 IN_FLIGHT = "in_flight"
-"""Suffix of the one key that is a hash; also in write_run.lua."""
+TASKS = "tasks"
+HASHES = (IN_FLIGHT, TASKS)
+"""Suffixes of the keys that are hashes; also in the Lua scripts."""
+COMPARISONS = COMPARISON.redis_suffix
 DELETED = "deleted"
 """Field of a run's versions that names no key but says when the run was deleted; also in write_run.lua."""
 
@@ -49,9 +53,9 @@ class KeyState:
     Attributes:
         run_id: the run, not encoded.
         suffix: the key's suffix within the run: `run`, `agent_model:A:M`, `tier:T`, `tier:T:A:M`,
-            `in_flight`.
+            `comparisons`, `in_flight`, `tasks`.
         version: (epoch, state_version).
-        value: the summary's bytes, or the JSON list of the fields and values of `in_flight`. None: tombstone.
+        value: the summary's bytes, or the JSON list of the fields and values of a hash. None: tombstone.
         summary: what `value` parses to; None: tombstone, or no summary.
         news: whether history and subscribers hear of it.
     """
@@ -65,7 +69,7 @@ class KeyState:
 
     @property
     def kind(self) -> str:
-        """`run`, `agent_model`, `tier` or `in_flight`."""
+        """`run`, `agent_model`, `tier`, `comparisons`, `in_flight` or `tasks`."""
         return self.suffix.partition(":")[0]
 
     @property
@@ -122,18 +126,24 @@ class KeyState:
 
 
 def entries_of(update: RunUpdate, *, news: bool) -> list[KeyState]:
-    """The Redis side of an update; the trials in flight come first and are never news."""
-    in_flight = [] if update.in_flight is None else [_in_flight_entry(update.in_flight)]
-    return [*in_flight, *(entry_of(change, news=news) for change in update.summaries)]
+    """The Redis side of an update; the hashes come first. They and the comparison are never news."""
+    hashes = []
+    if update.in_flight is not None:
+        fields = {slot: trial.decode() for slot, trial in update.in_flight.trials.items()}
+        hashes.append(_hash(IN_FLIGHT, update.in_flight, fields))
+    if update.tasks is not None:
+        hashes.append(_hash(TASKS, update.tasks, unpacked(update.tasks.packed)))
+    told = ((change, news and change.group != COMPARISON) for change in update.summaries)
+    return [*hashes, *(entry_of(change, news=is_news) for change, is_news in told)]
 
 
-def _in_flight_entry(change: InFlightChange) -> KeyState:
-    fields = [part for key, trial in change.trials.items() for part in (key, trial.decode())]
+def _hash(suffix: str, change: InFlightChange | TasksChange, fields: Mapping[str, str]) -> KeyState:
+    """The Redis side of a hash; without fields a tombstone."""
     return KeyState(
         run_id=change.run_id,
-        suffix=IN_FLIGHT,
+        suffix=suffix,
         version=(change.epoch, change.state_version),
-        value=orjson.dumps(fields) if fields else None,
+        value=orjson.dumps([part for field in fields.items() for part in field]) if fields else None,
         summary=None,
         news=False,
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from streamer.aggregate.keys import GroupId
+from streamer.aggregate.keys import COMPARISON, GroupId
 from streamer.schemas.identity import encode_id
 
 
@@ -75,6 +75,14 @@ class Keys:
     def in_flight(self, run_id: str) -> str:
         """Hash: the slot of each trial in flight, as in the topic `scored-trials`, to its JSON."""
         return self.of_run(run_id, "in_flight")
+
+    def comparisons(self, run_id: str) -> str:
+        """String: every two agents of the run compared, and their ranks."""
+        return self.of_run(run_id, COMPARISON.redis_suffix)
+
+    def tasks(self, run_id: str) -> str:
+        """Hash: `TASK`, or `TIER|SUBTEST|TASK`, to the JSON of {agent:model: [known, passed, unknown]}."""
+        return self.of_run(run_id, "tasks")
 
     def history(self, run_id: str) -> str:
         """Stream: one entry per emission, capped."""

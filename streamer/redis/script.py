@@ -47,7 +47,8 @@ def read_run(
     """EVAL_RO of the script that reads a run from one moment; see read_run.lua for its reply.
 
     Args:
-        kinds: `run`, `agent_model`, `tier`, `within` for the agent:models within tiers, `in_flight`.
+        kinds: `run`, `agent_model`, `tier`, `within` for the agent:models within tiers,
+            `comparisons`, `in_flight`, `tasks`.
         known: version of each key suffix whose summary is wanted only in another version.
     """
     wanted = {"kinds": dict.fromkeys(kinds, True), "known": dict(known or {})}

@@ -6,10 +6,11 @@
 -- ARGV[3]  the mark that this write leaves under streamer:{RUN}:writer if the run exists; "" for none
 -- ARGV[4]  "changes", or "whole": what is not named here, and not newer than the run, is gone
 -- then, for each change, three arguments:
---   suffix   of the key: run | agent_model:A:M | tier:T | tier:T:A:M | in_flight
+--   suffix   of the key: run | agent_model:A:M | tier:T | tier:T:A:M | comparisons | in_flight | tasks
 --   plan     JSON {version: "epoch:state_version", deleted: bool, board: {METRIC: score or false},
 --                  history: [field, value, ...], update: message}; history and update only for news
---   value    the summary's bytes; of in_flight, a hash, the JSON list [field, value, ...]; "" for a tombstone
+--   value    the summary's bytes; of in_flight and tasks, two hashes, the JSON list [field, value, ...];
+--            "" for a tombstone
 -- Reply: {changes refused because something newer was seen, the run's benchmark before ("" for none)}, or
 -- {-1, ""}: nothing was written, because another write came between, or Redis lost its data
 
@@ -19,7 +20,8 @@ local FIRST_CHANGE = 5
 local versions = KEYS[1]
 local prefix = string.sub(versions, 1, -#'versions' - 1)
 local DELETED = 'deleted' -- field of versions: when the run was deleted; what is older stays out
-local IN_FLIGHT = 'in_flight'
+local HASHES = { in_flight = true, tasks = true }
+local PARTS_AT_ONCE = 4000 -- of a hash: Lua passes no more than some thousand arguments
 local NAMED = 'metrics/' -- how the METRIC of a named metric begins
 local NAMED_BOARDS = 'named_boards' -- set of those that have had a board
 
@@ -91,13 +93,17 @@ local function remove_run(version)
   redis.call('HSET', versions, DELETED, version)
 end
 
-local function store_in_flight(value)
-  redis.call('DEL', prefix .. IN_FLIGHT)
-  redis.call('HSET', prefix .. IN_FLIGHT, unpack(cjson.decode(value)))
+local function store_hash(suffix, value)
+  local parts = cjson.decode(value)
+  redis.call('DEL', prefix .. suffix)
+  for first = 1, #parts, PARTS_AT_ONCE do
+    local last = math.min(first + PARTS_AT_ONCE - 1, #parts)
+    redis.call('HSET', prefix .. suffix, unpack(parts, first, last))
+  end
 end
 
 local function same_as_stored(suffix, version, value)
-  if suffix == IN_FLIGHT then return false end
+  if HASHES[suffix] then return false end
   if redis.call('HGET', versions, suffix) ~= version then return false end
   return (redis.call('GET', prefix .. suffix) or '') == value
 end
@@ -115,8 +121,8 @@ local function apply(suffix, plan, value)
   if plan.deleted then
     remove(suffix)
     if suffix == 'run' then remove_run(plan.version) end
-  elseif suffix == IN_FLIGHT then
-    store_in_flight(value)
+  elseif HASHES[suffix] then
+    store_hash(suffix, value)
   else
     store(suffix, value, plan.board, known)
   end

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from streamer.schemas.base import Instant, Message, Number
+from streamer.schemas.comparison import RunComparison
 from streamer.schemas.formulacode import FormulaCodeSummary
 from streamer.schemas.news import GradeChange, Rejection, Rescored
 from streamer.schemas.scored_trial import ScoredTrial
@@ -197,12 +198,22 @@ class RunSummary(Published):
     conflicts: Conflicts
 
 
-AnySummary = AgentModelSummary | TierSummary | RunSummary | ScoredTrial | GradeChange | Rescored | Rejection
+AnySummary = (
+    AgentModelSummary
+    | TierSummary
+    | RunSummary
+    | RunComparison
+    | ScoredTrial
+    | GradeChange
+    | Rescored
+    | Rejection
+)
 SUMMARY: TypeAdapter[AnySummary] = TypeAdapter(Annotated[AnySummary, Field(discriminator="type")])
 SUMMARY_TYPES: tuple[type[Message], ...] = (
     AgentModelSummary,
     TierSummary,
     RunSummary,
+    RunComparison,
     ScoredTrial,
     GradeChange,
     Rescored,

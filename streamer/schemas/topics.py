@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from streamer.schemas.base import Message
+from streamer.schemas.comparison import RunComparison
 from streamer.schemas.events import EVENT_TYPES
 from streamer.schemas.news import GradeChange, Rejection, Rescored
 from streamer.schemas.scored_trial import ScoredTrial
@@ -101,6 +102,13 @@ TOPICS: tuple[Topic, ...] = (
         "The running summary of each run.",
         "run_id, percent-encoded",
         messages=(RunSummary,),
+    ),
+    Topic(
+        "run-comparisons",
+        "Comparisons of agents",
+        "Counts of every two agents of a run and the rank of each, published at most once a second.",
+        "run_id, percent-encoded",
+        messages=(RunComparison,),
     ),
     Topic(
         "trials-changelog",

@@ -12,6 +12,7 @@ from streamer.schemas.summary_fields import Grade
 OrderKind = Literal["shuffled", "chosen", "unknown"]
 FinalMissing = Literal[
     "no_plan",
+    "plan_undeclared_tiers",
     "plan_exceeded",
     "order_chosen",
     "order_unknown_in_part",

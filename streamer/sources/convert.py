@@ -16,6 +16,7 @@ Decisions, for all harnesses alike:
 - What looks like a secret is taken out of messages and labels (:mod:`streamer.sources.redaction`).
 - A trial that has begun is sent as `trial_started`, unless its slot has a result or the run is a copy.
 - What the user declares of the plan replaces what the files say.
+- Where several files are one run, as a log and its retries, the plan of the latest is sent.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing import Any
 
 from streamer.schemas.canonical import canonical_json, sha256_hex
 from streamer.sources.base import ConvertOptions, Found, Unreadable
-from streamer.sources.discover import FoundRun, discover, without_copies
+from streamer.sources.discover import FoundRun, discover, latest_of_retries, without_copies
 from streamer.sources.explanations import Explanation, explanation_of
 from streamer.sources.files import known
 from streamer.sources.fit import fit_event, slot_of
@@ -136,6 +137,7 @@ class _Conversion:
         self._report = report
         self._sent: set[str] = set()
         self._slots: set[tuple[Any, ...]] = set()
+        self._retries: dict[str, Path] = {}
 
     def events(self, runs: Sequence[FoundRun]) -> Iterator[dict[str, Any]]:
         pooled = self._options.run_id is not None
@@ -143,6 +145,7 @@ class _Conversion:
         if pooled and whole:
             yield from self._plan_event(whole[0], pooled_started([run.plan for run in whole]))
         doubtful: list[tuple[FoundRun, Found]] = []
+        self._retries = latest_of_retries(runs)
         for run in runs:
             yield from self._run_events(run, doubtful, with_plan=not pooled)
         for run, found in doubtful:
@@ -173,8 +176,10 @@ class _Conversion:
                 sent = self._trial_event(run, item)
                 copies += sent is None
                 trials.extend([sent] if sent else [])
-        if not trials and (copies or not (begun or run.plan.tells_something)):
+        latest = self._retries.get(run.run_id)
+        if not trials and latest != run.path and (copies or not (begun or run.plan.tells_something)):
             return
+        with_plan = with_plan and latest in (None, run.path)
         starts = [] if run.nested else list(self._start_events(run, begun))
         self._report.runs.extend([] if run.run_id in self._report.runs else [run.run_id])
         if with_plan and (started := self._started(run)):

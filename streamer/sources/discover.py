@@ -10,8 +10,11 @@ from pathlib import Path
 from streamer.sources.base import ConvertOptions, RunPlan, Source, Unreadable
 from streamer.sources.files import clean_name, entries, is_directory, is_file, walk
 
-RUN_FILE = re.compile(r".*_results\.json|.+\..+\.json|.*_samples\.jsonl", re.DOTALL)
-"""Names of files that may be runs of their own: a list of results (H2), a report, rows of samples."""
+RUN_FILE = re.compile(
+    r".*_results\.json|.+\..+\.json|.*_samples\.jsonl|.+\.eval|\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d.*\.json",
+    re.DOTALL,
+)
+"""Names of files that may be runs of their own: a list of results (H2), a report, rows of samples, a log."""
 
 SEARCHED_UPWARDS = 4
 """How far above a path inside a run the run itself is looked for."""
@@ -101,6 +104,19 @@ def without_copies(runs: Sequence[FoundRun]) -> list[FoundRun]:
             kept.setdefault(run.run_id, run)
             uuids |= run.plan.uuids
     return list(kept.values())
+
+
+def latest_of_retries(runs: Sequence[FoundRun]) -> dict[str, Path]:
+    """Run to the latest of its files, where several files are one run, as a log and its retries are."""
+    files: dict[str, list[FoundRun]] = {}
+    for run in runs:
+        if is_file(run.path):
+            files.setdefault(run.run_id, []).append(run)
+    return {name: max(found, key=_planned_at).path for name, found in files.items() if len(found) > 1}
+
+
+def _planned_at(run: FoundRun) -> int:
+    return int((run.plan.started or {}).get("revision", -1))
 
 
 def _runs_of(

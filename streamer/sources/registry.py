@@ -8,13 +8,20 @@ from streamer.sources.base import AUTO, Source
 from streamer.sources.every_eval_ever import EveryEvalEver
 from streamer.sources.fc_eval import FcEval
 from streamer.sources.harbor import Harbor
+from streamer.sources.inspect import Inspect
 from streamer.sources.plugins import load, load_all, plugin_names
 from streamer.sources.scylla import Scylla
 from streamer.sources.swe_bench import SweBench
 from streamer.sources.terminal_bench import TerminalBench
 
-SOURCES: tuple[Source, ...] = (FcEval(), TerminalBench(), Scylla(), Harbor(), SweBench(), EveryEvalEver())
-"""In the order in which they are asked; the first that detects a run has it."""
+SOURCES: tuple[Source, ...] = (
+    *(Inspect(), FcEval(), TerminalBench(), Scylla()),
+    *(Harbor(), SweBench(), EveryEvalEver()),
+)
+"""In the order in which they are asked; the first that detects a run has it.
+
+Inspect comes first since it looks at first bytes alone.
+"""
 
 TAKEN = frozenset({AUTO, *(source.name for source in SOURCES)})
 """Names that no other package can give its connector."""

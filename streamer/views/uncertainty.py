@@ -16,6 +16,7 @@ SO_FAR = "so far"
 
 REASONS = {
     "no_plan": "the run did not say how many trials it plans",
+    "plan_undeclared_tiers": "the plan leaves out tiers or subtests that have results",
     "plan_exceeded": "there are more trials than planned",
     "order_chosen": "the order was chosen",
     "order_unknown_in_part": "some trials have no place in the order",

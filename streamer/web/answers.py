@@ -20,11 +20,13 @@ from streamer.schemas.summaries import AgentModelSummary, TierSummary
 from streamer.score import PriceTable
 from streamer.settings import Settings
 from streamer.views.compare import compare, side_of
+from streamer.views.comparisons import pair_standings
 from streamer.views.history import history_points
 from streamer.views.models import Comparison, HistoryPoint, RunNow, TrialRow
 from streamer.web.event_intake import EventIntake
 from streamer.web.hub import Hub
 from streamer.web.models import (
+    ComparedAgents,
     CompareQuery,
     Health,
     HistoryQuery,
@@ -126,6 +128,11 @@ async def _snapshot(web: Web, query: NoQuery, run: str) -> RunSnapshot:
     return RunSnapshot(run=found.run, agents=found.agents, tiers=found.tiers, in_flight=found.in_flight)
 
 
+async def _comparison(web: Web, query: NoQuery, run: str) -> ComparedAgents:
+    found = await web.reader.comparison(run)
+    return ComparedAgents(comparison=found.comparison, pairs=pair_standings(found))
+
+
 async def _agents(web: Web, query: NoQuery, run: str) -> list[AgentModelSummary]:
     return await web.reader.agents(run)
 
@@ -219,6 +226,14 @@ OPERATIONS = (
         AgentModelSummary,
         True,
         _agents,
+    ),
+    Operation(
+        "/api/runs/{run}/comparison",
+        "The agents of a run compared: the rank of each, and what may be said of every two.",
+        NoQuery,
+        ComparedAgents,
+        False,
+        _comparison,
     ),
     Operation("/api/runs/{run}/tiers", "The tiers of a run.", TiersQuery, TierSummary, True, _tiers),
     Operation(

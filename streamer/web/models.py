@@ -11,12 +11,14 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from streamer.client.lifecycle import State
 from streamer.schemas.base import METRIC_NAME, Message, Number
+from streamer.schemas.comparison import RunComparison
 from streamer.schemas.details import NAMED
 from streamer.schemas.in_flight import TrialInFlight
 from streamer.schemas.limits import MAX_METRIC_NAME_CHARACTERS
 from streamer.schemas.metrics import BOARD_METRICS
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.schemas.summary_fields import Grade, GradeBasis, NamedMetrics, Statistics
+from streamer.views.comparisons import PairStanding
 from streamer.views.models import Label, TrialOutcome, TrialRow
 
 MAX_PAGE = 500
@@ -86,6 +88,13 @@ class RunSnapshot(Message):
     in_flight: list[TrialInFlight] = Field(
         description="Trials that have started and have no result, the longest first; 1,000 at most."
     )
+
+
+class ComparedAgents(Message):
+    """The agents of a run compared, all from one moment."""
+
+    comparison: RunComparison | None = Field(description="As published; null: fewer than two agents.")
+    pairs: list[PairStanding] = Field(description="Every two agents, in the order of `comparison.pairs`.")
 
 
 class Health(Message):

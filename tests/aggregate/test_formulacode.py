@@ -187,17 +187,17 @@ def sub_trial(task: str, agent: str, index: int, **fields: Any) -> Event:
     return a_trial(task_id=task, agent=agent, model="m", agent_index=index, benchmarks=shown, **fields)
 
 
-def stale(*batches: list[Event]) -> set[str]:
-    """Keys whose last published summary is not what the run says now; a cut follows each batch."""
+def stale(*batches: list[Event]) -> set[tuple[str, str]]:
+    """Kinds and keys whose last published summary is not what the run says now; a cut follows each batch."""
     pipeline, offset = Pipeline(), 0
-    published: dict[str, str] = {}
+    published: dict[tuple[str, str], str] = {}
     for events in batches:
         made = [type(r)(r.value, offset + n, timestamp=r.timestamp) for n, r in enumerate(records(events))]
         pipeline.fold(made)
         offset += len(made)
         for change in pipeline.run("run-1").take_changes().summaries:
-            published[change.key] = change.digest
-    now = {change.key: change.digest for change in pipeline.run("run-1").summaries()}
+            published[change.kind, change.key] = change.digest
+    now = {(change.kind, change.key): change.digest for change in pipeline.run("run-1").summaries()}
     return {key for key, digest in published.items() if digest != now.get(key, "")} | (now.keys() - published)
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from streamer.aggregate.plan import Denominators, Plan
 from streamer.schemas.events import RunFinished, RunStarted
 from streamer.schemas.limits import MAX_COUNT
+from tests.support.events import a_trial, summarised
 
 
 def a_plan(**fields: Any) -> RunStarted:
@@ -81,3 +84,24 @@ def test_a_product_is_held_to_the_greatest_count() -> None:
     assert denominators(**greatest, tiers=["T0"], agent_models=many).tier("T0") == 10**13
     subtests = {"tiers": ["T0"], "subtests": {"T0": 1_000}}
     assert denominators(**greatest, **subtests, agent_models=many).tier("T0") == MAX_COUNT
+
+
+@pytest.mark.parametrize(
+    ("fields", "missing"),
+    [
+        ({}, "plan_undeclared_tiers"),
+        ({"tiers": ["T0"]}, "plan_undeclared_tiers"),
+        ({"tiers": ["T0"], "subtests": {"T0": 1}}, "order_unknown_in_part"),
+        ({"plan_complete": False}, "no_plan"),
+        ({"attempts": None}, "no_plan"),
+    ],
+)
+def test_tiers_and_subtests_that_were_seen_and_not_declared_are_named(
+    fields: dict[str, Any], missing: str
+) -> None:
+    """inference 5: a board says "1 of 3" there, so that the run did not say would mislead."""
+    plan = {"type": "run_started", "run_id": "run-1", "tasks": ["a", "b", "c"], "attempts": 1} | fields
+    summaries = summarised([plan, a_trial(task_id="a", tier="T0", subtest="s")])
+    found = summaries["agent_model run-1|terminus:gpt-5"]["uncertainty"]
+    assert (found["final"], found["final_missing"]) == (None, missing)
+    assert (found["reachable"] is None) is (missing != "order_unknown_in_part")

@@ -17,14 +17,15 @@ class Published:
 
     def __init__(self) -> None:
         self.pipeline = Pipeline()
-        self.newest: dict[str, Any] = {}
+        self.newest: dict[tuple[str, str], Any] = {}
 
     def step(self, *events: Event) -> None:
         """Fold, cut, and compare with the whole."""
         self.pipeline.fold(records(events))
         for change in self.pipeline.run("run-1").take_changes().summaries:
-            self.newest[change.key] = change.summary
-        standing = {change.key: change.summary for change in self.pipeline.run("run-1").summaries()}
+            self.newest[change.kind, change.key] = change.summary
+        changes = self.pipeline.run("run-1").summaries()
+        standing = {(change.kind, change.key): change.summary for change in changes}
         told = {key: summary["digest"] for key, summary in self.newest.items() if summary is not None}
         assert told == {key: summary["digest"] for key, summary in standing.items() if summary is not None}
 
@@ -35,7 +36,7 @@ def test_a_plan_that_comes_and_goes_between_two_new_subtests_leaves_nothing_stal
     published.step(a_plan(tasks=2, attempts=1, revision=1), *both)
     published.step(a_plan(tasks=1, attempts=1, revision=2))
     published.step(a_trial(tier="T0", subtest="s2", agent="a"))
-    assert published.newest["run-1|b:gpt-5"]["runs_planned"] == 2
+    assert published.newest["agent_model", "run-1|b:gpt-5"]["runs_planned"] == 2
 
 
 def test_a_subtest_that_goes_where_another_comes_leaves_nothing_stale() -> None:
@@ -48,7 +49,7 @@ def test_a_subtest_that_goes_where_another_comes_leaves_nothing_stale() -> None:
         a_trial(tier="T1", subtest="s1"),
     )
     published.step(a_retraction(tier="T0", subtest="s2"), a_trial(tier="T1", subtest="s2"))
-    assert published.newest["run-1|T0|b:gpt-5"]["runs_planned"] == 2
+    assert published.newest["tier", "run-1|T0|b:gpt-5"]["runs_planned"] == 2
 
 
 TIERS, SUBTESTS, AGENTS = (

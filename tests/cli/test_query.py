@@ -127,12 +127,12 @@ def test_json_is_what_was_published(query: Query, folding: Folding, command: str
 
 def test_agents_and_runs_say_what_may_be_concluded(query: Query) -> None:
     [agent] = objects(query("agents", OPEN, "--json"))
-    assert (agent["in_flight"], agent["uncertainty"]["final_missing"]) == (0, "no_plan")
+    assert (agent["in_flight"], agent["uncertainty"]["final_missing"]) == (0, "plan_undeclared_tiers")
     assert agent["uncertainty"]["ability"]["tasks"] == 4
     for arguments in (["agents", OPEN], ["run", OPEN]):
         text = query(*arguments).output
         assert "100.0 % so far" in text
-        assert f"No interval of the final pass rate: {REASONS['no_plan']}." in text
+        assert f"No interval of the final pass rate: {REASONS['plan_undeclared_tiers']}." in text
 
 
 def test_runs_are_all_runs_the_latest_first(query: Query, folding: Folding) -> None:

@@ -16,7 +16,7 @@ from streamer.schemas.canonical import canonical_json
 from streamer.schemas.decode import Reason, decode
 from streamer.schemas.events import Event
 from streamer.schemas.news import Rejection
-from streamer.schemas.plain import PlainTrial, plain_trial
+from streamer.schemas.plain import PlainTrial, plain_event
 from streamer.simulate import LAYOUTS
 from streamer.sources.agent_logs import enriched, read_agent_logs
 from streamer.sources.base import ConvertOptions
@@ -62,7 +62,7 @@ class Decode(Target):
     def read(self, document: bytes) -> bool:
         found = decode(document)
         assert isinstance(found, Event | PlainTrial | Reason)
-        plain = plain_trial(document)
+        plain = plain_event(document)
         assert plain is None or not isinstance(found, Reason), "the short way took what is no event"
         folded = self._pipeline.fold([Record(document, self._folded, key=b"k")])
         assert folded.records == 1

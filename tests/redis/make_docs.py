@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from streamer.aggregate.changes import InFlightChange, RunUpdate
+from streamer.aggregate.changes import InFlightChange, RunUpdate, TasksChange, packed
 from streamer.aggregate.keys import SlotKey, slot_in_run
 from streamer.schemas.canonical import canonical_json
 from streamer.schemas.in_flight import TrialInFlight
@@ -54,8 +54,10 @@ def example_updates() -> list[RunUpdate]:
     )
     slot = slot_in_run(SlotKey("", "fix-git", 1, "claude-code", "opus", "T0", None))
     in_flight = InFlightChange("nightly", {slot: canonical_json(trial.model_dump(mode="json"))}, 1, 41)
+    outcomes = canonical_json({"claude-code:opus": [1, 1, 0], "terminus:openai/gpt-5": [1, 0, 0]})
+    tasks = TasksChange("nightly", packed({"T0||fix-git": outcomes.decode()}), 1, 41)
     first, second = _two_batches()
-    return [first, replace(second, in_flight=in_flight)]
+    return [first, replace(second, in_flight=in_flight, tasks=tasks)]
 
 
 def _two_batches() -> list[RunUpdate]:

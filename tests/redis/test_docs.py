@@ -46,6 +46,8 @@ def test_every_kind_of_key_is_described() -> None:
         ours.tier_agent_models("RUN", "TIER"),
         ours.named_boards("RUN"),
         ours.in_flight("RUN"),
+        ours.comparisons("RUN"),
+        ours.tasks("RUN"),
         ours.history("RUN"),
         ours.versions("RUN"),
         ours.writer("RUN"),

@@ -55,7 +55,7 @@ class Worker:
 
     def standing(self, run_id: str) -> RunUpdate:
         run = self.pipeline.run(run_id)
-        return RunUpdate(run_id, run.summaries(), run.in_flight_taken)
+        return RunUpdate(run_id, run.summaries(), run.in_flight_taken, run.comparisons.tasks_taken)
 
     def fold(self, *events: Mapping[str, Any]) -> None:
         records = [Record(orjson.dumps(event), self.offset + n) for n, event in enumerate(events)]

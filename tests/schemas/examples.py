@@ -189,6 +189,7 @@ def published() -> list[dict[str, Any]]:
         for task in range(2)
         for tier in ("T0", "T1")
     ]
+    trials.append(trials[0] | {"agent": "b", "resolved": False})
     tests = {"status": "ok", "passed": 9, "failed": 1}
     sub_trials = [
         SLOT | {"task_id": "shared", "agent": "a", "model": "m", "agent_index": 2, "tests": tests},

@@ -8,6 +8,7 @@ the newest worker, and must give the same answer.
 - A formula or a ruling changed on purpose: raise SEMANTICS_VERSION. Summaries of older semantics are not
   compared any more, the meaning of each event still is. Record anew: python -m tests.schemas.recording NAME
 - A field or a type of event was added: likewise record anew, beside the old ones.
+- A type of message was added: older recordings lack it, and what they hold is compared. Record again.
 - A field of a summary was added: give it a default, since older messages lack it. What was recorded must keep
   its values; the digest changes, and nothing has to be recorded.
 """
@@ -87,7 +88,9 @@ def test_recorded_events_are_folded_to_the_same_summaries(recording: Path) -> No
     """Also backwards; a summary that has gained no field is the same to the byte, its digest included."""
     recorded = lines_of(recording / EVENTS)
     expected = gzip.decompress((recording / SUMMARIES).read_bytes()).removesuffix(b"\n").split(b"\n")
-    found, backwards = summaries(recorded), fold(recorded[::-1])
+    known = {name_of(summary)[0] for summary in expected}
+    found = [summary for summary in summaries(recorded) if name_of(summary)[0] in known]
+    backwards = fold(recorded[::-1])
     assert len(found) == len(expected)
     assert fold(recorded).rejected == 0
     assert digests_of(fold(recorded)) == digests_of(backwards)

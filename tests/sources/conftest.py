@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sources.inspect import unpack_logs
 from tests.support.data import shared_data
 
 
@@ -18,3 +19,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         archive.extractall(folder, filter="data")
     (home,) = {path.parent.parent for path in folder.rglob("fc.lock")}
     return home
+
+
+@pytest.fixture(scope="session")
+def inspect_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recorded logs of inspect_ai."""
+    return unpack_logs(tmp_path_factory.mktemp("inspect"))

@@ -109,7 +109,7 @@ def test_results_of_something_else_are_no_run(tmp_path: Path) -> None:
     write_json(tmp_path / "lint" / "results.json", [1])
     events, report = converted(tmp_path)
     assert not events
-    assert "no run of fc-eval or terminal-bench or scylla" in report.unreadable[0][1]
+    assert "fc-eval or terminal-bench or scylla" in report.unreadable[0][1]
 
 
 def test_a_path_that_does_not_exist_is_named_and_the_others_go_on(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_path_that_does_not_exist_is_named_and_the_others_go_on(tmp_path: Path
 
 
 def test_an_unknown_harness_is_refused_at_once(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="allowed are auto, fc-eval, terminal-bench, scylla"):
+    with pytest.raises(ValueError, match="allowed are auto, inspect, fc-eval, terminal-bench, scylla"):
         convert([tmp_path], ConvertOptions(harness="helm"), ConvertReport())
 
 

@@ -1,4 +1,4 @@
-"""Faust's tables, written per partition: the source of truth `trials` and the three published aggregates.
+"""Faust's tables, written per partition: the source of truth `trials` and the four published aggregates.
 
 Faust's tables refuse writes outside a stream, and their sends cannot be awaited. So `producer` writes the
 changelog record, and the store gets it here once the record is acknowledged. Faust recovers the tables from
@@ -80,7 +80,7 @@ class StateTable:
 
 
 class Tables:
-    """The four tables."""
+    """The five tables."""
 
     def __init__(self, app: faust.App, names: Names, partitions: int, store: StoreOf = memory) -> None:
         def table(name: str, topic: str) -> StateTable:
@@ -91,6 +91,7 @@ class Tables:
             "agent_model": table("agent_model_summaries", names.agent_model_summaries),
             "tier": table("tier_summaries", names.tier_summaries),
             "run": table("run_summaries", names.run_summaries),
+            "comparison": table("run_comparisons", names.run_comparisons),
         }
         self._by_topic = {table.topic: table for table in self.all()}
 

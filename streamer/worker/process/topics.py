@@ -52,6 +52,7 @@ def plan(settings: Settings) -> list[TopicPlan]:
         names.agent_model_summaries,
         names.tier_summaries,
         names.run_summaries,
+        names.run_comparisons,
         names.scored_trials,
     )
     return [

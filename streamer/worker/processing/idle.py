@@ -1,8 +1,9 @@
 """Runs that get no events leave memory, and come back when one arrives.
 
 What stays of a closed run are the names of its state pages and of its summaries, which the tables hold. Its
-trials in flight stay too, since no table holds them. The pipeline hands back an event for it. Then the run is
-joined from its pages again, or, where the tables have lost one, folded again from the event log.
+trials in flight and its tasks, compressed, stay too, since no table holds them. The pipeline hands back an
+event for it. Then the run is joined from its pages again, or, where the tables have lost one, folded again
+from the event log.
 """
 
 from __future__ import annotations
@@ -144,13 +145,17 @@ class IdleRuns:
         return stored if stored or run.state.exists else [partition.deleted(run_id, run.state.state_version)]
 
     def standing(self, partition: Partition, run_id: str) -> RunUpdate:
-        """The summaries of a run, and its trials in flight, as published; a run in quarantine lists none."""
-        in_flight = None
+        """The summaries of a run, its trials in flight and its tasks, as published.
+
+        A run in quarantine lists no trials and no tasks.
+        """
+        in_flight, tasks = None, None
         if run_id in partition.closed:
-            in_flight = partition.closed[run_id].in_flight
+            in_flight, tasks = partition.closed[run_id].in_flight, partition.closed[run_id].tasks
         elif partition.pipeline.knows(run_id):
-            in_flight = partition.pipeline.run(run_id).in_flight_taken
-        return RunUpdate(run_id, self.summaries(partition, run_id), in_flight)
+            run = partition.pipeline.run(run_id)
+            in_flight, tasks = run.in_flight_taken, run.comparisons.tasks_taken
+        return RunUpdate(run_id, self.summaries(partition, run_id), in_flight, tasks)
 
     def _due(self, partition: Partition) -> Iterator[str]:
         if self._idle_seconds is None or not partition.caught_up:
@@ -165,7 +170,12 @@ class IdleRuns:
         version, moment = run.state.state_version, run.state.last_event_at
         pages = partition.pipeline.close(run_id)
         partition.closed[run_id] = ClosedRun(
-            tuple(pages), tuple(run.taken()), version, moment, run.in_flight_taken
+            tuple(pages),
+            tuple(run.taken()),
+            version,
+            moment,
+            run.in_flight_taken,
+            run.comparisons.tasks_taken,
         )
         del partition.heard[run_id]
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from streamer.aggregate.changes import InFlightChange, SummaryChange
+from streamer.aggregate.changes import InFlightChange, SummaryChange, TasksChange
 from streamer.aggregate.keys import RUN, SummaryKind
 from streamer.kafka.quarantine import Quarantine
 from streamer.pipeline import Pipeline
@@ -27,6 +27,7 @@ class ClosedRun(NamedTuple):
         state_version: as it was.
         last_event_at: likewise, microseconds.
         in_flight: likewise, as `Run.in_flight_taken`.
+        tasks: likewise, as `Comparisons.tasks_taken`.
     """
 
     pages: tuple[str, ...]
@@ -34,6 +35,7 @@ class ClosedRun(NamedTuple):
     state_version: int
     last_event_at: int
     in_flight: InFlightChange | None
+    tasks: TasksChange | None
 
 
 class QuarantinedRun(NamedTuple):

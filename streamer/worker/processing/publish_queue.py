@@ -12,7 +12,7 @@ from streamer.worker.faust.batches import FetchedBatch
 from streamer.worker.faust.producer import ProducerRecord
 
 REST_SECONDS = 1.0
-"""How often summaries are published because of starts alone."""
+"""How often summaries are published because of starts alone, and how often a run's agents are compared."""
 
 
 @dataclass(slots=True)
@@ -36,8 +36,9 @@ class Pending:
 class PublishQueue:
     """The queue for publication, in two parts: the current one, and the additions since it began.
 
-    Runs in which trials have only started rest apart, and join it once a second. No batch waits for them: the
-    starts are saved, and a recovered worker publishes whatever the summaries lack.
+    Runs in which trials have only started rest apart, and join it once a second. So do runs whose agents were
+    compared less than a second ago. No batch waits for them: the events are saved, and a recovered worker
+    publishes whatever the summaries lack.
 
     With two parts each batch is done at some time, however many runs the batches after it touch. A run that
     is published leaves both.
@@ -60,6 +61,10 @@ class PublishQueue:
     (['a'], None, None)
     >>> bool(queue), bool(queue)
     (False, True)
+    >>> seconds = iter([0.0, 5.0, 5.5, 6.0])
+    >>> queue = PublishQueue(now=lambda: next(seconds))
+    >>> queue.may_compare("a"), queue.may_compare("a"), queue.may_compare("a")
+    (True, False, True)
     """
 
     def __init__(self, now: Callable[[], float] = clock) -> None:
@@ -68,6 +73,7 @@ class PublishQueue:
         self._began_at = now()
         self._resting: dict[str, None] = {}
         self._rest_until = -inf
+        self._compared: dict[str, float] = {}
 
     def __bool__(self) -> bool:
         """True if anything waits, even if only a batch has to be marked as done."""
@@ -94,6 +100,16 @@ class PublishQueue:
         """Queue these runs, in which trials have started and nothing else happened: once a second."""
         waiting = self._current.runs.keys() | self._later.runs.keys()
         self._resting.update(dict.fromkeys(run_id for run_id in runs if run_id not in waiting))
+
+    def may_compare(self, run_id: str) -> bool:
+        """Whether the agents of a run may be compared now: once a second. If so, they count as compared."""
+        moment = self._now()
+        while self._compared and next(iter(self._compared.values())) + REST_SECONDS <= moment:
+            del self._compared[next(iter(self._compared))]
+        if run_id in self._compared:
+            return False
+        self._compared[run_id] = moment
+        return True
 
     def add_batch(self, batch: FetchedBatch) -> None:
         """Queue this batch: it is done when everything that waits now is published."""

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from streamer.aggregate.changes import InFlightChange, RunUpdate, SummaryChange
+from streamer.aggregate.changes import InFlightChange, RunUpdate, SummaryChange, TasksChange
 from streamer.aggregate.keys import SummaryKind
 from streamer.kafka.quarantine import BY_DELETION, Quarantine, quarantine_key, repair_key
 from streamer.records import Failure, Rejected, reject, set_apart
@@ -88,7 +88,7 @@ class QuarantineWriter:
     def _set_apart(self, partition: Partition, failed: Mapping[str, Failure]) -> list[RunUpdate]:
         """Note the runs; their last good summaries, where those do not say the reason yet.
 
-        The trials in flight left memory with the run's state: Redis lists them no more.
+        The trials in flight and the tasks left memory with the run's state: Redis lists them no more.
         """
         updates = []
         self._encoder.take_back(failed)  # what was too large to be written
@@ -106,7 +106,8 @@ class QuarantineWriter:
             news = [new for new in changes if new.value != written[new.kind, new.key]]
             news += [replace(one, state_version=max(one.state_version, quarantine.at)) for one in gone]
             none = InFlightChange(run_id, {}, partition.epoch, quarantine.at)
-            updates.append(RunUpdate(run_id, summaries=news, in_flight=none))
+            no_tasks = TasksChange(run_id, b"", partition.epoch, quarantine.at)
+            updates.append(RunUpdate(run_id, summaries=news, in_flight=none, tasks=no_tasks))
         return updates
 
     def _last_good(

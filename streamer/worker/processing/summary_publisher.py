@@ -68,6 +68,7 @@ class SummaryPublisher:
             await self._publish(runs)
         for partition, run_ids in shares:
             partition.publish_queue.discard(run_ids)
+            partition.publish_queue.add_started(_waiting_for_comparison(partition, run_ids))
             await self._quarantine_writer.admit(partition)
         finished = [partition.publish_queue.take_finished() for partition in ready]
         await self._finish([pending for pending in finished if pending is not None])
@@ -78,7 +79,8 @@ class SummaryPublisher:
         outs: list[ProducerRecord] = []
         for partition, run_id in runs:
             with partition.guard(run_id):
-                update = partition.pipeline.run(run_id).take_changes()
+                run, queue = partition.pipeline.run(run_id), partition.publish_queue
+                update = run.take_changes(comparison=queue.may_compare(run_id))
                 outs += fitting(self._encoder.of_update(partition.number, update))
                 updates.append(update)
             await asyncio.sleep(0)
@@ -199,6 +201,12 @@ def _shares(ready: list[Partition]) -> list[tuple[Partition, list[str]]]:
         left -= len(runs)
         shares.append((partition, runs))
     return shares
+
+
+def _waiting_for_comparison(partition: Partition, run_ids: Iterable[str]) -> list[str]:
+    """Runs whose agents were compared less than a second ago, and have changed since."""
+    known = (run_id for run_id in run_ids if partition.pipeline.knows(run_id))
+    return [run_id for run_id in known if partition.pipeline.run(run_id).comparison_waits]
 
 
 def publishable(partitions: Iterable[Partition]) -> list[Partition]:

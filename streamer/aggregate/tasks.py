@@ -1,0 +1,193 @@
+"""The trials of a run's agents, task by task: what comparisons are worked out from (inference 7).
+
+Two agents' trials are a pair if they are the same attempt at the same task, of the same tier and subtest.
+Where a harness gives repeats a shard each instead of numbers, they are paired in the order of these names.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamer.aggregate.evidence import Evidence
+from streamer.aggregate.group import GroupState
+from streamer.aggregate.keys import GroupId, SlotKey
+from streamer.aggregate.run_state import RunState
+from streamer.inference.order import with_gaps
+from streamer.inference.shuffle import digest
+from streamer.schemas.canonical import canonical_json
+from streamer.schemas.comparison import task_key
+
+Task = tuple[str | None, str | None, str]
+"""Tier, subtest and task id."""
+
+_NOTHING_COUNTED = GroupState()
+"""Outcomes are read from rows alone."""
+
+
+class Pairing(NamedTuple):
+    """What the trials of a pair have in common; `repeat` counts trials that only their shards tell apart."""
+
+    task_id: str
+    attempt: int
+    tier: str | None
+    subtest: str | None
+    repeat: int = 0
+
+    @property
+    def task(self) -> Task:
+        return (self.tier, self.subtest, self.task_id)
+
+
+class Trials(NamedTuple):
+    """Trials of all agents: a row for each agent, a column for each pair or for each task.
+
+    Attributes:
+        planned: trials that are planned, started or in; 0 where nothing is known and nothing is planned.
+        low: those that passed.
+        high: those that may pass in the end: the passed ones and the unknown ones.
+    """
+
+    planned: NDArray[np.int32]
+    low: NDArray[np.int32]
+    high: NDArray[np.int32]
+
+
+class TaskTable:
+    """The trials of some agents of a run, as they stand.
+
+    Args:
+        run: the run.
+        agents: agent:models of it.
+        attempts: planned attempts at each task; None: not planned, so only trials that were seen count.
+
+    Attributes:
+        pairings: columns of the pairs.
+        tasks: columns of the tasks.
+        positions: for each agent the column and the position of its trials; None: a trial has no position.
+        others: for each agent the positions of all other trials in the run's one queue.
+    """
+
+    def __init__(self, run: RunState, agents: Sequence[GroupId], attempts: int | None) -> None:
+        self._run, self._attempts = run, attempts
+        self._columns: dict[Pairing, int] = {}
+        self._sharded: set[Pairing] = set()
+        self.positions: list[list[tuple[int, int]] | None] = []
+        self.others: list[set[int]] = []
+        rows = [self._row(group) for group in agents]
+        self.pairings = list(self._columns)
+        self.tasks = list(dict.fromkeys(pairing.task for pairing in self.pairings))
+        numbers = {task: number for number, task in enumerate(self.tasks)}
+        self._task_of = np.array([numbers[one.task] for one in self.pairings], np.intp)
+        shape = (len(agents), len(self.pairings))
+        self._present, self._known, self._passed = (np.zeros(shape, np.bool_) for _ in range(3))
+        for number, row in enumerate(rows):
+            for column, outcome in row:
+                self._present[number, column] = True
+                self._known[number, column] = outcome is not None
+                self._passed[number, column] = outcome is True
+
+    def by_pair(self) -> Trials:
+        """One trial of each agent in each column."""
+        planned = self._present if self._attempts is None else np.ones_like(self._present)
+        return _trials(planned.astype(np.int32), self._passed, self._known)
+
+    def by_task(self) -> Trials:
+        """All attempts at a task in one column."""
+        known, passed, present = map(self._summed, (self._known, self._passed, self._present))
+        planned = present if self._attempts is None else np.maximum(present, self._attempts)
+        return Trials(planned, passed, passed + planned - known)
+
+    def in_queue(self, planned: int) -> list[int] | None:
+        """The pairs' columns in the order of the plan's queue, -1 for a pair of which nothing is known.
+
+        None: the plan has no such order.
+        """
+        queue = self._run.queue
+        if queue.places is None or queue.places < planned or queue.has_grown:
+            return None
+        places = [queue.place(self._slot(pairing)) for pairing in self.pairings]
+        known = [(place, column) for column, place in enumerate(places) if place is not None]
+        return self._ordered(known, planned, ()) if len(known) == len(places) else None
+
+    def as_started(self, agent: int, planned: int) -> list[int] | None:
+        """The same in the order in which an agent's trials started."""
+        positions = self.positions[agent]
+        if positions is None or self._run.queue.has_grown:
+            return None
+        known = [(position, column) for column, position in positions]
+        return self._ordered(known, planned, self.others[agent])
+
+    def fields(self, labels: Sequence[str]) -> dict[str, str]:
+        """Task to the JSON of {agent:model: [known, passed, unknown]}, without agents that have no trial."""
+        trials, found = self.by_task(), {}
+        planned, low, high = trials
+        unknown = high - low
+        columns = np.stack([planned - unknown, low, unknown], axis=2).transpose(1, 0, 2).tolist()
+        present = self._summed(self._present).T.tolist()
+        for task, numbers, seen in zip(self.tasks, columns, present, strict=True):
+            held = {label: one for label, one, any_ in zip(labels, numbers, seen, strict=True) if any_}
+            found[task_key(*task)] = canonical_json(held).decode()
+        return found
+
+    def _row(self, group: GroupId) -> list[tuple[int, bool | None]]:
+        """Column and outcome of each trial of an agent of which anything is known."""
+        lineup = self._run.scores.roster.lineup(group)
+        finished = self._run.plan.finished is not None
+        outcomes = Evidence(_NOTHING_COUNTED, lineup, finished=finished).outcomes()
+        rows = np.flatnonzero(lineup.states).tolist()
+        keys = lineup.keys()
+        positions = lineup.positions() if self._run.queue.places is None else {}
+        pairings = _pairings([keys[row] for row in rows])
+        columns = [self._columns.setdefault(pairing, len(self._columns)) for pairing in pairings]
+        self._sharded.update(one for one, row in zip(pairings, rows, strict=True) if keys[row].shard)
+        placed = [
+            (column, positions[row]) for column, row in zip(columns, rows, strict=True) if row in positions
+        ]
+        self.positions.append(placed if len(placed) == len(rows) else None)
+        self.others.append(lineup.others() if placed else set())
+        return [(column, outcomes[row]) for column, row in zip(columns, rows, strict=True)]
+
+    def _summed(self, cells: NDArray[np.bool_]) -> NDArray[np.int32]:
+        """The cells of each task's pairs together."""
+        found = np.zeros((len(cells), len(self.tasks)), np.int32)
+        for number, row in enumerate(cells):
+            found[number] = np.bincount(self._task_of[row], minlength=len(self.tasks))
+        return found
+
+    def _ordered(self, known: list[tuple[int, int]], planned: int, others: Iterable[int]) -> list[int] | None:
+        """Columns by their place; ties go by a hash, never by the name of a task."""
+        if len(known) > planned:
+            return None
+        run_id = self._run.run_id
+        known.sort(key=lambda at: (at[0], digest(run_id, str(self.pairings[at[1]]))))
+        gaps = with_gaps([place for place, _ in known], planned, set(others))
+        return [-1 if index is None else known[index][1] for index in gaps]
+
+    def _slot(self, pairing: Pairing) -> SlotKey:
+        """A slot of the pair, for the queue, which asks for the task, the attempt and any shard."""
+        shard = "any" if pairing in self._sharded else ""
+        return SlotKey(shard, pairing.task_id, pairing.attempt, "", "", pairing.tier, pairing.subtest)
+
+
+def _pairings(keys: Sequence[SlotKey]) -> list[Pairing]:
+    """The pairing of each trial of one agent."""
+    found = [Pairing(key.task_id, key.attempt, key.tier, key.subtest) for key in keys]
+    times = Counter(found)
+    if len(times) == len(found):
+        return found
+    repeats: Counter[Pairing] = Counter()
+    for row in sorted(range(len(keys)), key=lambda row: keys[row].shard):
+        pairing = found[row]
+        found[row] = pairing._replace(repeat=repeats[pairing])
+        repeats[pairing] += 1
+    return found
+
+
+def _trials(planned: NDArray[np.int32], passed: NDArray[np.bool_], known: NDArray[np.bool_]) -> Trials:
+    low = passed.astype(np.int32)
+    return Trials(planned, low, low + planned - known.astype(np.int32))

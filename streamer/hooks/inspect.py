@@ -1,0 +1,110 @@
+"""The hook for inspect_ai: `inspect eval` publishes each sample as it starts and ends.
+
+inspect_ai loads it by the entry point group `inspect_ai` wherever both are installed. It is active where
+STREAMER_INSPECT=1 says so, or a stack runs on this machine. No other module needs inspect_ai. The eval awaits
+hooks in its event loop. So this module takes down the records, and a thread does the rest.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from anyio import to_thread
+from inspect_ai.hooks import Hooks, RunEnd, SampleEnd, SampleStart, TaskEnd, TaskStart, hooks
+
+from streamer.hooks.activation import is_active
+
+if TYPE_CHECKING:
+    from streamer.hooks.background import Background, Publish
+    from streamer.hooks.inspect_evals import Evals
+
+VARIABLE = "STREAMER_INSPECT"
+
+ANSWER_SECONDS = 5.0
+"""How long an answer to whether the hook is active holds: inspect_ai asks before every call."""
+
+SPEC = {
+    **dict.fromkeys(("task", "task_id", "task_version", "created", "solver", "model"), True),
+    "dataset": {"sample_ids", "shuffled"},
+    "config": {"epochs", "max_samples"},
+    "scorers": {"__all__": {"name", "metrics"}},
+}
+"""The fields taken from an eval's specification; not its arguments, which may hold secrets."""
+
+SAMPLE = {
+    **dict.fromkeys(("id", "epoch", "uuid", "model_usage", "total_time", "started_at", "completed_at"), True),
+    "scores": {"__all__": {"value"}},
+    "error": {"message"},
+    "limit": {"type"},
+}
+"""The fields taken from a sample; no transcript, no input, no answer."""
+
+BEGINNING = {"id": True, "epoch": True, "started_at": True}
+"""The fields taken from the summary of a sample that begins."""
+
+
+@hooks(name="streamer", description="Publishes the results of evals to streamer.")
+class StreamerHooks(Hooks):  # type: ignore[misc]
+    """One for the process; inspect_ai makes it when it loads the module."""
+
+    def __init__(self) -> None:
+        self._active = False
+        self._until = 0.0
+        self._opening = threading.Lock()
+        self._background: Background | None = None
+        self._evals: Evals
+
+    def enabled(self) -> bool:
+        """Whether to call the hook at all."""
+        now = time.monotonic()
+        if now >= self._until:
+            self._active, self._until = is_active(VARIABLE), now + ANSWER_SECONDS
+        return self._active
+
+    async def on_task_start(self, data: TaskStart) -> None:
+        await to_thread.run_sync(self._open)
+        spec, plan = _json(data.spec, SPEC), _json(data.plan, {"steps": True})
+        self._hand_over(lambda evals, publish: evals.started(data.eval_id, spec, plan, publish))
+
+    async def on_sample_start(self, data: SampleStart) -> None:
+        summary = _json(data.summary, BEGINNING)
+        self._hand_over(lambda evals, publish: evals.sample_started(data.eval_id, summary, publish))
+
+    async def on_sample_end(self, data: SampleEnd) -> None:
+        sample = _json(data.sample, SAMPLE)
+        self._hand_over(lambda evals, publish: evals.sample_ended(data.eval_id, sample, publish))
+
+    async def on_task_end(self, data: TaskEnd) -> None:
+        self._ended(data.eval_id, data.log)
+
+    async def on_run_end(self, data: RunEnd) -> None:
+        """Also evals that an error or Ctrl-C stopped: `on_task_end` is not called for them."""
+        for log in data.logs:
+            self._ended(log.eval.eval_id, log)
+
+    def _ended(self, eval_id: str, log: Any) -> None:
+        status, stats, file = log.status, _json(log.stats, {"completed_at": True}), log.location
+        self._hand_over(lambda evals, publish: evals.ended(eval_id, status, stats, file, publish))
+
+    def _open(self) -> None:
+        """Begin the thread, once. Its imports take a moment, so this is no work for the event loop."""
+        with self._opening:
+            if self._background is None:
+                from streamer.hooks.background import Background
+                from streamer.hooks.inspect_evals import Evals
+
+                self._evals, self._background = Evals(), Background("inspect")
+
+    def _hand_over(self, work: Callable[[Evals, Publish], None]) -> None:
+        if self._background is not None:
+            evals = self._evals
+            self._background.hand_over(lambda publish: work(evals, publish))
+
+
+def _json(record: Any, include: dict[str, Any]) -> dict[str, Any]:
+    """The named fields of one of inspect_ai's records, as its logs have them."""
+    found: dict[str, Any] = record.model_dump(mode="json", include=include, exclude_none=True)
+    return found

@@ -1,0 +1,242 @@
+"""Events of inspect_ai's evals, from its own records: the log's reader and the hook both make them here.
+
+- A run is a task with its `task_id`, which stays the same when an eval is retried: `TASK_TASKID`.
+- A sample is a task, an epoch is an attempt. A sample that runs again fills the same slot, and the later
+  `completed_at` wins (R17).
+- The agent is the solver that was named for the eval; else the solvers of the plan, joined by `+`.
+- Tokens are counted for the model under test. Models that grade, and other roles, are not in them.
+- A sample that a limit ended has the failure mode that the limit's option is called: `token_limit`.
+- `duration_seconds` is inspect_ai's `total_time`, which includes waiting for the model's rate limits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from streamer.model_names import model_for_reporting
+from streamer.schemas.identity import UNKNOWN, agent_model_label
+from streamer.schemas.limits import MAX_MESSAGE_CHARACTERS, MAX_METRICS, MAX_NAME_CHARACTERS
+from streamer.sources.files import known, part, text, time_of
+from streamer.sources.inspect_scores import metric_name, read_scores
+
+HARNESS = "inspect"
+NO_FAILURE = "unset"
+"""Failure mode of a sample that ended by itself (G6)."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EXCEPTION = re.compile(r"([A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|Timeout))\(")
+"""The class that begins an exception's `repr`, which inspect_ai mostly writes as the message."""
+
+Record = Mapping[str, Any]
+NOTHING: Record = {}
+
+
+def run_id_of(spec: Record) -> str | None:
+    """The run of an eval; None where the record does not name its task.
+
+    >>> run_id_of({"task": "gsm8k", "task_id": "YP98aj3W"})
+    'gsm8k_YP98aj3W'
+    """
+    task = text(spec.get("task"))
+    return "_".join(filter(None, (task, text(spec.get("task_id"))))) if task else None
+
+
+def agent_of(spec: Record, plan: Record) -> str | None:
+    """The solver named for the eval, else the solvers of its plan; None without any.
+
+    >>> agent_of({}, {"steps": [{"solver": "system_message"}, {"solver": "generate"}]})
+    'system_message+generate'
+    """
+    steps = plan.get("steps")
+    names = [text(step.get("solver")) for step in steps if isinstance(step, dict)] if steps else []
+    return text(spec.get("solver")) or "+".join(filter(None, names)) or None
+
+
+def started_event(spec: Record, plan: Record, agent: str | None = None) -> dict[str, Any]:
+    """The `run_started` of an eval, without its run.
+
+    Args:
+        spec: the eval's specification (`EvalSpec`).
+        plan: its solvers (`EvalPlan`).
+        agent: its name where the two say none.
+    """
+    dataset, config = part(spec, "dataset"), part(spec, "config")
+    ids = dataset.get("sample_ids")
+    tasks = list(dict.fromkeys(map(str, ids))) if isinstance(ids, list) and ids else None
+    epochs = config.get("epochs") or 1
+    repeated = tasks is not None and isinstance(epochs, int) and len(tasks) * epochs <= MAX_QUEUE
+    model = text(spec.get("model"))
+    agent = agent_of(spec, plan) or agent
+    return known(
+        {
+            "type": "run_started",
+            "harness": HARNESS,
+            "revision": nanoseconds(spec.get("created")) or 0,
+            "started_at": spec.get("created"),
+            "tasks": tasks,
+            "attempts": epochs,
+            "order": tasks * epochs if tasks and repeated else None,
+            "order_kind": "shuffled" if dataset.get("shuffled") is True else None,
+            "concurrency": config.get("max_samples"),
+            "agent_models": [_label(agent, model)] if agent and model else None,
+            "benchmark": text(spec.get("task")),
+            "benchmark_version": str(spec["task_version"]) if spec.get("task_version") else None,
+            "metrics": {name: {} for name in planned_metrics(spec)} or None,
+        }
+    )
+
+
+MAX_QUEUE = 100_000
+"""A longer queue is not told: the event would be too large."""
+
+
+def planned_metrics(spec: Record) -> list[str]:
+    """The metrics that the eval's scorers will give, as far as the specification says it.
+
+    A scorer that gives a dictionary names its keys where it says which statistics they get. inspect_ai
+    numbers scorers of one name: match, match1.
+
+    >>> planned_metrics({"scorers": [{"name": "pkg/match"}, {"name": "judge", "metrics": {"style": []}}]})
+    ['match', 'judge/style']
+    """
+    found: list[str] = []
+    used: list[str] = []
+    scorers = spec.get("scorers")
+    for scorer in scorers if isinstance(scorers, list) else ():
+        base = (text(part({"_": scorer}, "_").get("name")) or "").rpartition("/")[2]
+        if not base:
+            continue
+        numbered = (base, *(f"{base}{count}" for count in range(1, len(used) + 2)))
+        name = next(candidate for candidate in numbered if candidate not in used)
+        used.append(name)
+        metrics = scorer.get("metrics")
+        keys = [key for key in metrics if "*" not in key] if isinstance(metrics, dict) else None
+        found += [name] if keys is None else [f"{name}/{key}" for key in keys]
+    return list(dict.fromkeys(map(metric_name, found)))[:MAX_METRICS]
+
+
+def finished_event(status: Any, stats: Record) -> dict[str, Any] | None:
+    """The `run_finished` of an eval, without its run; None while it runs (status `started`)."""
+    completed_at = text(stats.get("completed_at"))
+    if not text(status) or status == "started":
+        return None
+    return known(
+        {
+            "type": "run_finished",
+            "revision": nanoseconds(completed_at) or 0,
+            "finished_at": completed_at,
+            "status": status,
+        }
+    )
+
+
+def slot_of_sample(spec: Record, plan: Record, sample: Record, defaults: Record = NOTHING) -> dict[str, Any]:
+    """The fields that say which slot a sample fills.
+
+    Args:
+        spec, plan: the eval's.
+        sample: a sample, or its summary.
+        defaults: `agent` and `model` where the records name none.
+    """
+    return {
+        "harness": HARNESS,
+        "task_id": str(sample.get("id", "")),
+        "attempt": sample.get("epoch", 1),
+        "agent": agent_of(spec, plan) or defaults.get("agent") or UNKNOWN,
+        "model": text(spec.get("model")) or defaults.get("model") or UNKNOWN,
+    }
+
+
+def trial_event(
+    spec: Record, plan: Record, sample: Record, written_ns: int, defaults: Record = NOTHING
+) -> tuple[dict[str, Any], list[str]]:
+    """The `trial_result` of a sample, without its run; and which of its scores are left out, and why.
+
+    Args:
+        spec, plan: the eval's.
+        sample: `EvalSample` as JSON has it, or `EvalSampleSummary`: what both hold is enough.
+        written_ns: the revision of a sample that does not say when it was completed; Unix nanoseconds.
+        defaults: `agent` and `model` where the records name none.
+    """
+    slot = slot_of_sample(spec, plan, sample, defaults)
+    scores = read_scores(part(sample, "scores"))
+    usage = part(part(sample, "model_usage"), slot["model"])
+    error = _error_of(sample)
+    event = {
+        "type": "trial_result",
+        **{name: value for name, value in slot.items() if name != "harness"},
+        "harness": slot["harness"],
+        "revision": nanoseconds(sample.get("completed_at")) or written_ns,
+        "trial_id": text(sample.get("uuid")),
+        "resolved": scores.resolved,
+        "failure_mode": _failure_mode(error, sample.get("limit")),
+        "message": error[:MAX_MESSAGE_CHARACTERS] if error else None,
+        "metrics": scores.metrics or None,
+        "input_tokens": usage.get("input_tokens"),
+        "output_tokens": usage.get("output_tokens"),
+        "cache_read_tokens": usage.get("input_tokens_cache_read"),
+        "cache_write_tokens": usage.get("input_tokens_cache_write"),
+        "cost_usd": _cost(usage),
+        "duration_seconds": sample.get("total_time"),
+        "started_at": sample.get("started_at"),
+        "finished_at": sample.get("completed_at"),
+    }
+    return known(event), scores.left_out
+
+
+def start_event(spec: Record, plan: Record, sample: Record, now_ns: int) -> dict[str, Any]:
+    """The `trial_started` of a sample, without its run.
+
+    Args:
+        spec, plan: the eval's.
+        sample: its summary as it begins.
+        now_ns: the present, Unix nanoseconds: when it began, if the sample does not say so.
+    """
+    began = nanoseconds(sample.get("started_at")) or now_ns
+    started_at = (_EPOCH + timedelta(microseconds=began // 1000)).isoformat()
+    slot = {k: v for k, v in slot_of_sample(spec, plan, sample).items() if k != "harness"}
+    return {"type": "trial_started", **slot, "revision": began, "started_at": started_at}
+
+
+def nanoseconds(value: Any) -> int | None:
+    """A time as Unix nanoseconds, exact to the microsecond; None for what is no time with a zone.
+
+    >>> nanoseconds("2026-01-02T03:04:05.000006+00:00")
+    1767323045000006000
+    """
+    time = time_of(value)
+    return None if time is None else (time - _EPOCH) // timedelta(microseconds=1) * 1000
+
+
+def _label(agent: str, model: str) -> str:
+    return agent_model_label(agent, model_for_reporting(model))
+
+
+def _error_of(sample: Record) -> str | None:
+    """The message of the error that ended a sample; a summary has it as text."""
+    error = sample.get("error")
+    return text(error.get("message")) or "error" if isinstance(error, dict) else text(error)
+
+
+def _failure_mode(error: str | None, limit: Any) -> str:
+    """The class of the error where its message begins with it, else `error`. Without one, the limit.
+
+    >>> _failure_mode("TimeoutError('no answer')", None), _failure_mode("no answer", None)
+    ('TimeoutError', 'error')
+    >>> _failure_mode(None, {"type": "token", "limit": 100}), _failure_mode(None, "time")
+    ('token_limit', 'time_limit')
+    """
+    if error:
+        named = _EXCEPTION.match(error)
+        return named[1][:MAX_NAME_CHARACTERS] if named else "error"
+    kind = text(limit.get("type")) if isinstance(limit, dict) else text(limit)
+    return f"{kind}_limit" if kind else NO_FAILURE
+
+
+def _cost(usage: Record) -> Any:
+    """The cost that inspect_ai worked out from the user's prices; 0.0 beside tokens is unknown (R2)."""
+    cost = usage.get("total_cost")
+    return None if cost == 0 and usage.get("total_tokens") else cost

@@ -1,0 +1,257 @@
+"""Two agents of a run as the worker counted them, with what may be said of them (inference 7 and 8).
+
+The numbers come from `inference.paired`; here they get the words that every surface uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+
+from pydantic import Field
+
+from streamer.client.results import ComparedRun
+from streamer.inference.finite_population import ALPHA
+from streamer.inference.paired import Attempts, Paired, TaskPair, paired
+from streamer.schemas.base import Message
+from streamer.schemas.comparison import ComparedPair, ComparisonMissing, Rank, RunComparison, TaskOutcomes
+from streamer.stats.rounding import quotient
+from streamer.views.columns import Board, Column
+from streamer.views.tables import Table, table_of
+
+RANKS = Board(
+    "Where each agent may truly stand",
+    (
+        Column("agent_model", "agent:model", "name", ("agent_model",)),
+        Column("rank", "place", "state", ("rank",)),
+    ),
+)
+PAIRS = Board(
+    "Every two agents",
+    (
+        Column("a", "a", "name", ("a",)),
+        Column("b", "b", "name", ("b",)),
+        Column("wins", "only a passed", "count", ("wins",)),
+        Column("losses", "only b passed", "count", ("losses",)),
+        Column("ties", "the same", "count", ("ties",)),
+        Column("unknown", "unknown", "count", ("unknown",)),
+        Column("words", "what may be said", "state", ("words",)),
+    ),
+)
+MISSING: dict[ComparisonMissing, str] = {
+    "no_plan": "the run did not say how many trials it plans, and it has not finished",
+    "plan_exceeded": "there are more trials than planned, and the run has not finished",
+    "too_many_agents": "more than 60 agents",
+    "too_many_trials": "too many trials to compare once a second",
+}
+"""Why there are no ranks, for people."""
+
+EITHER = 2 / ALPHA
+"""An e-value that shows one of two directions, whichever it is, however often you look."""
+
+
+class Range(Message):
+    """Both ends of a difference of pass rates."""
+
+    low: float = Field(ge=-1, le=1, description="Lower end.")
+    high: float = Field(ge=-1, le=1, description="Upper end.")
+
+
+class PairStanding(Message):
+    """Two agents on their common tasks: `a` less `b`."""
+
+    a: str = Field(description="Label of the first agent:model.")
+    b: str = Field(description="Label of the second agent:model.")
+    counts: ComparedPair | None = Field(description="As published; null: not both of the same comparison.")
+    tasks: int = Field(ge=0, description="Common tasks, planned ones too.")
+    ahead: int = Field(ge=0, description="Tasks that `a` passes more often.")
+    behind: int = Field(ge=0, description="Tasks that `b` passes more often.")
+    equal: int = Field(ge=0, description="Tasks that both pass equally often.")
+    open: int = Field(ge=0, description="Tasks that are undecided.")
+    difference: float | None = Field(
+        description="Of the pass rates on the tasks with results of both, so far; null: no such task."
+    )
+    final: Range | None = Field(
+        description="Final difference in this run, 95 %, however often you look; null: none."
+    )
+    reachable: Range | None = Field(description="Differences that are still possible; null: no plan.")
+    better: float = Field(gt=0, description="e-value that `a` is better; 40 shows it, whenever you look.")
+    worse: float = Field(gt=0, description="e-value that `a` is worse; 40 shows it, whenever you look.")
+    ended: bool = Field(description="True if no trial is missing.")
+    interval: Range | None = Field(description="On tasks like these, 95 %, clustered; null before the end.")
+    p_value: float | None = Field(ge=0, le=1, description="Exact two-sided sign test; null before the end.")
+    words: list[str] = Field(description="What may be said, one sentence each; names are not escaped.")
+
+
+def pair_standings(found: ComparedRun) -> list[PairStanding]:
+    """Every two agents of a run, in the order of the comparison; [] if there is none.
+
+    Args:
+        found: as `StateReader.comparison` gives it.
+    """
+    comparison = found.comparison
+    if comparison is None:
+        return []
+    labels = [agent.agent_model for agent in comparison.agents]
+    return [
+        pair_standing(comparison, pair, labels[pair.a], labels[pair.b], found.tasks)
+        for pair in comparison.pairs
+    ]
+
+
+def pair_standing(
+    comparison: RunComparison, counts: ComparedPair, a: str, b: str, tasks: Mapping[str, TaskOutcomes]
+) -> PairStanding:
+    """Two agents of one comparison."""
+    pairs = task_pairs(tasks, tasks, a, b, comparison.planned)
+    complete = comparison.planned is not None or comparison.ended
+    found = paired(pairs, complete=complete)
+    final = None
+    if counts.final is not None and counts.pairs:
+        low, high = (quotient(end, counts.pairs) for end in (counts.final.low, counts.final.high))
+        final = Range(low=low, high=high)
+    return _standing(a, b, found, counts, final, shuffled=comparison.order_kind == "shuffled")
+
+
+def comparison_tables(found: ComparedRun) -> list[Table]:
+    """The ranks, and every two agents in a sentence; [] without a comparison."""
+    comparison = found.comparison
+    if comparison is None:
+        return []
+    ranked = [
+        {"agent_model": agent.agent_model, "rank": agent.rank and _places(agent.rank)}
+        for agent in comparison.agents
+    ]
+    pairs = [
+        {"a": one.a, "b": one.b, **_counts(one.counts), "words": "; ".join(one.words)}
+        for one in pair_standings(found)
+    ]
+    ranks = table_of(RANKS, ranked)._replace(note=_rank_note(comparison))
+    return [ranks, table_of(PAIRS, pairs)] if pairs else [ranks]
+
+
+def task_pairs(
+    tasks: Mapping[str, TaskOutcomes], other: Mapping[str, TaskOutcomes], a: str, b: str, planned: int | None
+) -> list[TaskPair]:
+    """The common tasks of two agents; with a plan also the ones without any trial yet.
+
+    Args:
+        tasks, other: the tasks of each side's run; the same for two agents of one run.
+        planned: planned trials of each; None: only tasks count of which both sides have trials.
+    """
+    ours = {task: Attempts(*held[a]) for task, held in tasks.items() if a in held}
+    theirs = {task: Attempts(*held[b]) for task, held in other.items() if b in held}
+    if planned is None:
+        return [TaskPair(ours[task], theirs[task]) for task in ours if task in theirs]
+    every = {**ours, **theirs}
+    attempts = max((one.planned for one in every.values()), default=1)
+    none = Attempts(0, 0, attempts)
+    unseen = max(0, planned // attempts - len(every))
+    found = [TaskPair(ours.get(task, none), theirs.get(task, none)) for task in every]
+    return found + [TaskPair(none, none)] * unseen
+
+
+def _standing(
+    a: str, b: str, found: Paired, counts: ComparedPair | None, final: Range | None, *, shuffled: bool
+) -> PairStanding:
+    return PairStanding(
+        a=a,
+        b=b,
+        counts=counts,
+        tasks=found.tasks,
+        ahead=found.ahead,
+        behind=found.behind,
+        equal=found.equal,
+        open=found.open,
+        difference=found.difference,
+        final=final,
+        reachable=_range(found.reachable),
+        better=found.better,
+        worse=found.worse,
+        ended=found.ended,
+        interval=_range(found.interval),
+        p_value=found.p_value,
+        words=list(_words(a, b, found, final, shuffled=shuffled)),
+    )
+
+
+def _words(a: str, b: str, found: Paired, final: Range | None, *, shuffled: bool) -> Iterable[str]:
+    """The sentences that hold, strongest first; of nothing: one that says so."""
+    said = [
+        *_of_run(a, b, found, final if shuffled or found.ended else None),
+        *_of_ability(a, b, found),
+    ]
+    if final is not None and not shuffled and not found.ended:
+        said.append(
+            f"{_signed(found.difference)} so far, {_ends(final)} in the end, if the order has nothing to do "
+            "with difficulty"
+        )
+    return said or [
+        f"Nothing separates {a} and {b} yet" if not found.ended else f"{a} and {b}: no difference"
+    ]
+
+
+def _of_run(a: str, b: str, found: Paired, final: Range | None) -> Iterable[str]:
+    """About this run's final pass rate."""
+    reach = found.reachable
+    for ahead, behind, sign in ((a, b, 1), (b, a, -1)):
+        if reach is not None and not found.ended and min(sign * end for end in reach) > 0:
+            yield f"{ahead} can no longer be overtaken by {behind}, unless results are corrected"
+        if final is not None and not found.ended and min(sign * final.low, sign * final.high) > 0:
+            ends = sorted((sign * final.low, sign * final.high))
+            yield (
+                f"{ahead} ahead in this run's final pass rate: {_signed(_times(found.difference, sign))} "
+                f"so far, {_ends(Range(low=ends[0], high=ends[1]))} in the end; 95 %, however often you look"
+            )
+
+
+def _of_ability(a: str, b: str, found: Paired) -> Iterable[str]:
+    """About tasks like these."""
+    for ahead, behind, evidence in ((a, b, found.better), (b, a, found.worse)):
+        if not found.ended and Fraction(evidence) >= EITHER:
+            yield (
+                f"{ahead} better than {behind} on tasks like these: e-value {evidence:.3g}, {EITHER} needed; "
+                "95 %, however often you look"
+            )
+    if found.interval is not None and found.p_value is not None:
+        if found.p_value <= ALPHA and found.agrees:
+            ahead = a if found.ahead > found.behind else b
+            yield f"{ahead} ahead on tasks like these: sign test p = {found.p_value:.3g}"
+        yield (
+            f"{a} minus {b}: {_signed(found.difference)} {_ends(_range(found.interval))}; 95 %, about tasks "
+            "like these"
+        )
+
+
+def _times(value: float | None, sign: int) -> float | None:
+    return None if value is None else sign * value
+
+
+def _signed(value: float | None) -> str:
+    return "no common result" if value is None else f"{100 * value:+.1f} points"
+
+
+def _ends(found: Range | None) -> str:
+    return "" if found is None else f"[{100 * found.low:.1f}, {100 * found.high:.1f}]"
+
+
+def _range(ends: tuple[float, float] | None) -> Range | None:
+    return None if ends is None else Range(low=ends[0], high=ends[1])
+
+
+def _places(rank: Rank) -> str:
+    return str(rank.best) if rank.best == rank.worst else f"{rank.best} to {rank.worst}"
+
+
+def _counts(counts: ComparedPair | None) -> dict[str, int]:
+    return {} if counts is None else counts.model_dump(include={"wins", "ties", "losses", "unknown"})
+
+
+def _rank_note(comparison: RunComparison) -> str:
+    """What the ranks mean, or why there are none."""
+    if comparison.rank_missing is None:
+        return (
+            "With 95 % probability no agent's true place is outside its range, however often you look, all "
+            "agents at once."
+        )
+    return f"No ranks: {MISSING[comparison.rank_missing]}."

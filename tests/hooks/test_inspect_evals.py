@@ -1,0 +1,105 @@
+"""What the hook of inspect_ai publishes: the events that `convert` makes of the same eval's log."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamer.hooks.inspect_evals import Evals
+from streamer.schemas.canonical import canonical_json
+from tests.sources.builders import converted
+from tests.sources.inspect import A_PLAN, a_log, a_spec, a_summary, the_log, unpack_logs
+
+
+def begun(**spec: Any) -> tuple[Evals, list[dict[str, Any]]]:
+    """An eval that has begun, and the events published from then on."""
+    evals = Evals()
+    evals.started("e", a_spec(**spec), A_PLAN, lambda event: None)
+    return evals, []
+
+
+def test_an_eval_gives_the_events_of_its_log(tmp_path: Path) -> None:
+    logs = unpack_logs(tmp_path)
+    record = json.loads(the_log(logs / "json").read_text())
+    evals, published = Evals(), []
+    evals.started("e", record["eval"], record["plan"], published.append)
+    for sample in record["samples"]:
+        beginning = {name: sample[name] for name in ("id", "epoch", "started_at")}
+        evals.sample_started("e", beginning, published.append)
+        evals.sample_ended("e", sample, published.append)
+    for _ in range(2):  # on_task_end, then on_run_end
+        evals.ended("e", record["status"], record["stats"], "no file", published.append)
+    starts = [event for event in published if event["type"] == "trial_started"]
+    others = [event for event in published if event["type"] != "trial_started"]
+    assert len(starts) == 18
+    expected, _ = converted(logs / "finished")
+    assert sorted(others, key=canonical_json) == sorted(expected, key=canonical_json)
+
+
+def test_evals_beside_one_another_keep_their_runs() -> None:
+    evals, published = begun()
+    evals.started("e2", a_spec(task_id="T2", model="m2"), A_PLAN, lambda event: None)
+    evals.sample_ended("e2", a_summary(), published.append)
+    evals.sample_ended("e", a_summary(), published.append)
+    assert [(trial["run_id"], trial["model"]) for trial in published] == [
+        ("addition_T2", "m2"),
+        ("addition_T1", "mockllm/model"),
+    ]
+
+
+def test_an_eval_that_began_before_the_hook_was_active_is_left_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    evals, published = begun()
+    evals.sample_started("other", {"id": 1}, published.append)
+    evals.sample_ended("other", a_summary(), published.append)
+    evals.ended("other", "success", {}, "no file", published.append)
+    evals.started("nameless", {"task": ""}, {}, published.append)
+    evals.sample_ended("nameless", a_summary(), published.append)
+    assert published == []
+    assert caplog.messages == ["inspect: an eval without the name of its task is not published"]
+
+
+def test_what_is_left_out_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    evals, published = begun()
+    for number in range(3):
+        scores = {"words": {"value": "lovely"}}
+        evals.sample_ended("e", a_summary(id=number, total_time=-1, scores=scores), published.append)
+    assert len(published) == 3
+    assert not any("duration_seconds" in event for event in published)
+    first, second = caplog.messages
+    assert first == (
+        "inspect: run addition_T1: the score 'words' is 'lovely', which is no number, and is left out"
+    )
+    assert second.startswith("inspect: run addition_T1: duration_seconds -1")
+
+
+def test_a_sample_without_an_id_is_no_event_and_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    evals, published = begun()
+    evals.sample_ended("e", a_summary(id=""), published.append)
+    assert published == []
+    assert "task_id" in caplog.text
+
+
+def test_results_that_only_the_log_has_are_published_at_the_end(tmp_path: Path) -> None:
+    evals, published = begun()
+    evals.sample_ended("e", a_summary(), lambda event: None)
+    log = a_log(tmp_path / "x.eval", a_summary(), a_summary(id=2, uuid="u2"))
+    evals.ended("e", "error", {"completed_at": "2026-01-02T03:04:09+00:00"}, str(log), published.append)
+    assert [(event["type"], event.get("task_id")) for event in published] == [
+        ("trial_result", "2"),
+        ("run_finished", None),
+    ]
+
+
+def test_a_log_that_cannot_be_read_is_said_and_the_end_is_published(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    evals, published = begun()
+    (tmp_path / "x.eval").write_bytes(b"PK\x03\x04 and no more")
+    evals.ended("e", "success", {}, f"file://{tmp_path / 'x.eval'}", published.append)
+    assert [event["type"] for event in published] == ["run_finished"]
+    assert "not a valid zip archive" in caplog.text
