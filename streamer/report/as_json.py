@@ -11,7 +11,8 @@ def as_json(data: RunData) -> bytes:
 
     Its fields: `run` (run_summary), `state` (of the run, when it was read), `agents`
     (agent_model_summary), `tiers` (tier_summary), `trials` (scored_trial; null: not asked for), `history`
-    (as `/api/runs/{run}/history`), `by_label` (as `streamer query run --by label:KEY --json`).
+    (as `/api/runs/{run}/history`), `by_label` (as `streamer query run --by label:KEY --json`), `comparison`
+    (run_comparison; null: fewer than two agents).
     """
     document = {
         "run": data.run,
@@ -21,5 +22,6 @@ def as_json(data: RunData) -> bytes:
         "trials": data.trials,
         "history": data.history,
         "by_label": data.by_label,
+        "comparison": data.comparison,
     }
     return canonical_json(document) + b"\n"

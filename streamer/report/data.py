@@ -34,7 +34,7 @@ MAX_POINTS = 300
 EMISSIONS = 200
 """A file is folded in so many steps, each of which is a point of the history."""
 
-KINDS = ("run_summary", "agent_model_summary", "tier_summary")
+KINDS = ("run_summary", "agent_model_summary", "tier_summary", "run_comparison")
 
 
 class NoSuchRun(Exception):
@@ -63,6 +63,7 @@ class RunData:
         trials: ScoredTrial each, by key; None: not asked for.
         history: HistoryPoint each, oldest first.
         by_label: what `by_label` gives; []: not asked for.
+        comparison: RunComparison; None: fewer than two agents.
     """
 
     run: Json
@@ -72,6 +73,7 @@ class RunData:
     trials: list[Json] | None = None
     history: list[Json] = field(default_factory=list)
     by_label: list[Json] = field(default_factory=list)
+    comparison: Json | None = None
 
     @property
     def run_id(self) -> str:
@@ -95,6 +97,7 @@ def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool =
     with StateReader(settings) as reader:
         snapshot = reader.snapshot(run_id)
         history = reader.history(run_id)
+        compared = reader.comparison(run_id).comparison
     listed = None
     if trials:
         filled = snapshot.run.progress.done > 0
@@ -106,6 +109,7 @@ def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool =
         tiers=[tier.model_dump(mode="json") for tier in snapshot.tiers],
         trials=listed,
         history=_points(history),
+        comparison=None if compared is None else compared.model_dump(mode="json"),
     )
 
 
@@ -155,7 +159,7 @@ class _Folder:
         for run_id in folded.touched:
             cut = self._pipeline.run(run_id).take_changes(news=False)
             history = self._history.setdefault(run_id, [])
-            history += [self._entry(change) for change in cut.summaries]
+            history += [self._entry(change) for change in cut.summaries if change.kind != "comparison"]
             scored = self._scored.setdefault(run_id, {})
             for trial in cut.scored:
                 if trial.value is None:
@@ -181,7 +185,8 @@ class _Folder:
         history = _points(self._history[run_id])
         [run] = of_type["run_summary"]
         labelled = by_label(self._pipeline.run(run_id).state, label) if label is not None else []
-        return RunData(run, state_of(run, now), agents, tiers, trials, history, labelled)
+        comparison = next(iter(of_type["run_comparison"]), None)
+        return RunData(run, state_of(run, now), agents, tiers, trials, history, labelled, comparison)
 
     def _entry(self, change: SummaryChange) -> HistoryEntry:
         fields = iter(entry_of(change, news=True).history_fields())

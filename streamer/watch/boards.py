@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from typing import Any
 
-from streamer.schemas.summaries import AgentModelSummary, RunSummary
+from streamer.schemas.summaries import RunSummary
 from streamer.text import visible
 from streamer.views.cells import short, sort_value
 from streamer.views.columns import Board, Column
@@ -42,11 +42,6 @@ def board_columns(board: Board, now: datetime, head: str = "") -> list[BoardColu
 def counted(board: Board, count: int) -> str:
     """The head of a table that stands below others: what it is, and how many rows it has."""
     return f"{board.title.lower()} ({count})"
-
-
-def default_sort_key(agents: Sequence[AgentModelSummary]) -> str:
-    """Mean speedup where it is measured, else pass rate."""
-    return "mean_speedup" if any(agent.formulacode for agent in agents) else "pass_rate"
 
 
 def name_of(run: RunSummary) -> str:

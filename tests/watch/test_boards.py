@@ -8,9 +8,9 @@ from typing import Any
 from streamer.schemas.summaries import AgentModelSummary, RunSummary
 from streamer.views.boards import AGENTS, RUNS
 from streamer.views.models import RunNow
-from streamer.watch.boards import board_columns, counted, default_sort_key
+from streamer.watch.boards import board_columns, counted
 from streamer.watch.columns import BoardColumn
-from tests.support.builders import a_formulacode_summary, a_run_change, an_agent_model_change
+from tests.support.builders import a_run_change, an_agent_model_change
 
 NOW = datetime(2026, 1, 2, 3, 5, 5, tzinfo=UTC)
 
@@ -58,8 +58,3 @@ def test_the_last_event_is_an_age_and_the_state_has_its_colour() -> None:
     columns = by_key(board_columns(RUNS, NOW))
     assert columns["last"].text(run) == "1 min ago"
     assert style(columns["state"], run) in ("cyan", "green")
-
-
-def test_where_speedups_are_measured_the_board_begins_with_them() -> None:
-    assert default_sort_key([an_agent()]) == "pass_rate"
-    assert default_sort_key([an_agent(formulacode=a_formulacode_summary())]) == "mean_speedup"
