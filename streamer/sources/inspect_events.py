@@ -20,7 +20,8 @@ from streamer.model_names import model_for_reporting
 from streamer.schemas.identity import UNKNOWN, agent_model_label
 from streamer.schemas.limits import MAX_MESSAGE_CHARACTERS, MAX_METRICS, MAX_NAME_CHARACTERS
 from streamer.sources.files import known, part, text, time_of
-from streamer.sources.inspect_scores import metric_name, read_scores
+from streamer.sources.inspect_scores import read_scores
+from streamer.sources.names import metric_name
 
 HARNESS = "inspect"
 NO_FAILURE = "unset"

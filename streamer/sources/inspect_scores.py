@@ -8,20 +8,17 @@ no number at all counts as 0 there. Here it is left out, and the report says so.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from streamer.schemas.canonical import sha256_hex
-from streamer.schemas.limits import MAX_METRIC_NAME_CHARACTERS, MAX_METRICS
+from streamer.schemas.limits import MAX_METRICS
+from streamer.sources.names import metric_name
 
 CORRECT, INCORRECT = "C", "I"
 LETTERS = {CORRECT: 1.0, "P": 0.5, INCORRECT: 0.0, "N": 0.0}
 WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 
-_NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_./-]")
-_DIGEST_CHARACTERS = 12
 _SHOWN = 40
 
 
@@ -57,22 +54,6 @@ def read_scores(scores: Mapping[str, Any]) -> SampleScores:
         for name, single in _singles(scorer, value):
             _add(found, name, single)
     return found
-
-
-def metric_name(name: str) -> str:
-    """The name as an event may carry it (R30).
-
-    Each character that is no letter, digit or `_ . / -` becomes `_`. Of a longer name the first 51 characters
-    stay, then `-` and 12 hexadecimal digits of the SHA-256 of the whole name.
-
-    >>> metric_name("style (1-5)"), len(metric_name("s" * 99))
-    ('style__1-5_', 64)
-    """
-    plain = _NOT_ALLOWED.sub("_", name)
-    if len(plain) <= MAX_METRIC_NAME_CHARACTERS:
-        return plain
-    digest = sha256_hex(name.encode(errors="surrogatepass"))[:_DIGEST_CHARACTERS]
-    return f"{plain[: MAX_METRIC_NAME_CHARACTERS - _DIGEST_CHARACTERS - 1]}-{digest}"
 
 
 def _singles(scorer: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -155,7 +155,8 @@ class _Results:
             yield start_of(instance, self._slot(task), instance / INSTANCE_LOG)
             return
         if result or task in _ids(self.report, *ENDED):
-            yield Found(self._named(own), self._event(task, instance, result))
+            file = next(filter(is_file, (own, instance / INSTANCE_LOG)), instance)
+            yield Found(self._named(file), self._event(task, instance, result))
 
     def _named(self, file: Path) -> Path:
         """The file that a result is reported with: where the run is a report, the report."""

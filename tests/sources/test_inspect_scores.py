@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.sources.inspect_scores import metric_name, read_scores
+from streamer.sources.inspect_scores import read_scores
+from streamer.sources.names import metric_name
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sources.every_eval_ever import unpack_evaluations
+from tests.sources.swe_bench import unpack_runs
 from tests.support.data import shared_data
 from tests.tail.followed_runs import HARBOR_JOBS
 
@@ -29,4 +31,10 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "fc-eval, rough": home / "fc-rough",
         "fc-eval, all": home,
         "harbor": jobs / "kinds",
+        "swe-bench": unpack_runs(tmp_path_factory.mktemp("swe-bench")),
+        "swe-bench, logs": unpack_runs(tmp_path_factory.mktemp("logs"))
+        / "logs"
+        / "run_evaluation"
+        / "nightly",
+        "every-eval-ever": unpack_evaluations(tmp_path_factory.mktemp("every-eval-ever")),
     }

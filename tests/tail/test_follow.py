@@ -21,6 +21,7 @@ from tests.support.worker_process import wait_for
 from tests.tail.followed_runs import LOCK, START
 
 REAL = ["terminal-bench", "orchestrator", "scylla", "fc-eval", "fc-eval, rough", "harbor"]
+REAL += ["swe-bench", "swe-bench, logs", "every-eval-ever"]
 
 
 @pytest.mark.parametrize("name", [*REAL, "fc-eval, all"])
