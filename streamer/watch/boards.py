@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
 
-from streamer.schemas.summaries import RunSummary
+from streamer.schemas.metrics import PRIMARY_METRIC
+from streamer.schemas.summaries import AgentModelSummary, RunSummary
 from streamer.text import visible
+from streamer.views.boards import AGENTS
 from streamer.views.cells import short, sort_value
 from streamer.views.columns import Board, Column
-from streamer.watch.columns import BoardColumn
+from streamer.views.named_columns import with_named
+from streamer.watch.columns import BoardColumn, Sort
 
 GOOD, BAD, FAIR = "green", "red", "yellow"
 _GRADES = {"S": f"bold {GOOD}", "A": GOOD, "B": "cyan", "C": "cyan", "D": FAIR, "F": BAD}
@@ -42,6 +45,12 @@ def board_columns(board: Board, now: datetime, head: str = "") -> list[BoardColu
 def counted(board: Board, count: int) -> str:
     """The head of a table that stands below others: what it is, and how many rows it has."""
     return f"{board.title.lower()} ({count})"
+
+
+def first_sort(primary: str, agents: Sequence[AgentModelSummary]) -> Sort:
+    """By the run's primary metric; one without a column gives way to the pass rate."""
+    sorts = {column.name: column.sort for column in with_named(AGENTS, agents).shown_on("terminal")}
+    return Sort(primary, sorts[primary] == "greatest") if sorts.get(primary) else Sort(PRIMARY_METRIC, True)
 
 
 def name_of(run: RunSummary) -> str:

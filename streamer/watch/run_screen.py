@@ -14,14 +14,13 @@ from streamer.client.change_feed import StateUpdate
 from streamer.client.lifecycle import state_of
 from streamer.client.results import ReaderError, UnknownRun
 from streamer.schemas.metrics import PRIMARY_METRIC
-from streamer.schemas.summaries import RunSummary
+from streamer.schemas.summaries import AgentModelSummary, RunSummary
 from streamer.text import visible
 from streamer.views.boards import AGENTS, TIERS, TRIALS
-from streamer.views.columns import Board
 from streamer.views.eta import eta_of
 from streamer.views.models import TrialRow
 from streamer.views.named_columns import with_named
-from streamer.watch.boards import board_columns, counted
+from streamer.watch.boards import board_columns, counted, first_sort
 from streamer.watch.columns import Sort
 from streamer.watch.context import WatchContext
 from streamer.watch.following import follow_state
@@ -62,7 +61,7 @@ class RunScreen(LiveScreen):
         yield Static(id="progress", markup=False)
         yield Static(id="outcome", markup=False)
         yield Static(id="cost", markup=False)
-        yield BoardTable("agents", sort=Sort("pass_rate", True))
+        yield BoardTable("agents", sort=Sort(PRIMARY_METRIC, True))
         with Container(id="middle"):
             yield BoardTable("tiers")
             yield BoardTable("trials")
@@ -88,10 +87,9 @@ class RunScreen(LiveScreen):
             self._draw_run(run)
         agents = [a for a in self.model.agents.values() if self.wanted(a.agent_model)]
         agents.sort(key=lambda agent: agent.agent_model)
-        board = with_named(AGENTS, agents)
-        self._sort_first(board)
+        self._sort_first(agents)
         self.query_one("#agents", BoardTable).show_rows(
-            board_columns(board, self.now, counted(AGENTS, len(agents))),
+            board_columns(with_named(AGENTS, agents), self.now, counted(AGENTS, len(agents))),
             agents,
             lambda agent: agent.agent_model,
             lambda agent: agent.baseline,
@@ -153,12 +151,11 @@ class RunScreen(LiveScreen):
             columns, found, lambda rejected: str(id(rejected))
         )
 
-    def _sort_first(self, board: Board) -> None:
-        """Sort by the primary metric of the run until the user says otherwise."""
-        primary = self.model.run.primary_metric if self.model.run else PRIMARY_METRIC
-        by = [column for column in board.columns if column.name == primary]
-        if by and not self._sorted:
-            self.query_one("#agents", BoardTable).sorting = Sort(primary, by[0].sort == "greatest")
+    def _sort_first(self, agents: list[AgentModelSummary]) -> None:
+        """Sort by what the plan says, from the first moment that there is one."""
+        table = self.query_one("#agents", BoardTable)
+        if not self._sorted and table.sorting == Sort(PRIMARY_METRIC, True) and agents and self.model.run:
+            table.sorting = first_sort(self.model.run.primary_metric, agents)
 
     def action_sort(self) -> None:
         """From now on the user says how it is sorted."""
