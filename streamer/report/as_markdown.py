@@ -53,7 +53,7 @@ def _table(table: Table) -> list[str]:
     return [
         f"### {table.title}",
         "",
-        _line(table.heads),
+        _line([text(column.title) if column.outside else column.title for column in table.columns]),
         _line(borders),
         *(_line([_cell(*cell) for cell in zip(table.columns, row, strict=True)]) for row in table.rows),
         *(line for note in table.note.splitlines() for line in ("", text(note))),
