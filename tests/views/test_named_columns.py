@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamer.views.boards import AGENTS
-from streamer.views.named_columns import MOST_NAMED_COLUMNS, with_named
+from streamer.views.boards import AGENTS, TRIALS
+from streamer.views.named_columns import MOST_NAMED_COLUMNS, with_named, with_values
 from streamer.views.tables import agents_table
+from streamer.views.wording import primary_of
 from tests.support.events import a_plan, a_trial, summarised
 
 
@@ -42,5 +43,34 @@ def test_planned_metrics_come_first_and_no_more_than_six_have_columns() -> None:
     assert names == ["metrics/m8", *(f"metrics/m{k}" for k in range(MOST_NAMED_COLUMNS - 1))]
 
 
+def test_trials_have_columns_of_their_named_metrics_behind_the_duration() -> None:
+    trials = [{"metrics": {"reward": 1.0, "wait": 90.0}}, {"metrics": None}, {"metrics": {"reward": 0.5}}]
+    planned = {"wait": {"label": "Wait", "unit": "seconds", "direction": "lower"}, "never": {}}
+    columns = with_values(TRIALS, trials, planned).columns
+    at = [column.name for column in columns].index("duration_seconds")
+    first, second = columns[at + 1 : at + 3]
+    assert (first.title, first.format, first.path) == ("Wait", "span", ("metrics", "wait"))
+    assert (second.title, second.format, second.sort) == ("reward", "number", None)
+    assert len(columns) == len(TRIALS.columns) + 2
+    assert with_values(TRIALS, [{"metrics": None}, {}]) == TRIALS
+
+
 def test_without_named_metrics_the_board_is_the_same() -> None:
     assert with_named(AGENTS, agents(a_trial())) == AGENTS
+
+
+def test_agents_stand_in_the_order_of_the_primary_metric() -> None:
+    """R30: pass rate unless the plan says otherwise; baselines and unknown values come last."""
+    events = [
+        a_trial(agent="fast", resolved=False, metrics={"latency": 1.0}),
+        a_trial(agent="slow", resolved=True, metrics={"latency": 9.0}),
+        a_trial(agent="mute", resolved=True),
+        a_trial(agent="nop", resolved=True, metrics={"latency": 0.5}),
+    ]
+    plan = a_plan(metrics={"latency": {"direction": "lower"}}, primary_metric="metrics/latency")
+    found = summarised([plan, *events])
+    run, of_agents = found["run run-1"], [s for key, s in found.items() if key.startswith("agent_model ")]
+    by_latency = [row[0].split(":")[0] for row in agents_table(of_agents, primary_of(run)).rows]
+    by_pass_rate = [row[0].split(":")[0] for row in agents_table(of_agents).rows]
+    assert by_latency == ["fast", "slow", "mute", "nop"]
+    assert by_pass_rate == ["mute", "slow", "fast", "nop"]
