@@ -11,7 +11,7 @@ import click
 from streamer.cli.errors import FOUND_WRONG, UNVERIFIABLE, explain
 from streamer.cli.options import json_option, with_settings
 from streamer.cli.price_tables import price_table
-from streamer.cli.printing import percent, print_json, print_line, print_table, say
+from streamer.cli.printing import percent, print_json, print_line, print_table, say, visible
 from streamer.cli.source import open_lines, report_rejected
 from streamer.records import records_of_lines
 from streamer.report.data import RunData, from_events, from_stack
@@ -21,6 +21,7 @@ from streamer.settings import Settings
 from streamer.views.boards import COMPARED
 from streamer.views.cells import text
 from streamer.views.compare import METRICS, compare, worse_by
+from streamer.views.comparisons import between
 from streamer.views.models import Comparison, Side, SideTotals
 
 SHOWN = 20
@@ -84,6 +85,9 @@ def command(
         first, second = _both(a, b, (a_run, b_run), files, settings)
         names = ((first.run_id, a_agent), (second.run_id, b_agent))
         found = compare(rows_of(first, a_agent), rows_of(second, b_agent), names, 0, limit)
+        if first.compared and second.compared:
+            words = between(first.compared, second.compared, a_agent, b_agent)
+            found = found.model_copy(update={"words": words})
     except (click.ClickException, click.exceptions.Exit):
         raise
     except Exception as error:
@@ -146,6 +150,8 @@ def _print(found: Comparison) -> None:
         f"{found.only_a:,}, by B alone {found.only_b:,}, by neither {found.neither:,}; "
         f"only in A {found.a.only_here:,}, only in B {found.b.only_here:,}"
     )
+    for words in found.words:
+        print_line(visible(words))
     print_line()
     columns = ("mean over tasks", "A", "B", "B - A", "tasks", "A better", "B better", "equal", "p")
     print_table("Metrics", columns, _metrics(found))
@@ -156,6 +162,15 @@ def _print(found: Comparison) -> None:
     left = found.a_better + found.b_better - len(differing)
     if left:
         print_line(f"and {left:,} more (--limit)")
+    for told, tasks, count in (
+        ("passed by A alone", found.only_a_tasks, found.only_a),
+        ("passed by B alone", found.only_b_tasks, found.only_b),
+        ("only in A", found.not_in_b, found.a.only_here),
+        ("only in B", found.not_in_a, found.b.only_here),
+    ):
+        if tasks:
+            more = f" and {count - len(tasks):,} more (--limit)" if count > len(tasks) else ""
+            print_line(f"{told}: {', '.join(map(visible, tasks))}{more}")
 
 
 def _passes(side: Side) -> tuple[str, int]:

@@ -109,7 +109,7 @@ def _more(data: RunData) -> Iterable[str]:
         f'<div class="body">{lines}</div></section>'
     )
     if data.trials:
-        table = trials_table(data.trials[:MAX_TRIALS])
+        table = trials_table(data.trials[:MAX_TRIALS], data.run["metrics"])
         left = len(data.trials) - len(table.rows)
         note = f"The first {len(table.rows):,} of {len(data.trials):,}; CSV has all." if left else ""
         yield f"<section>{_card(table, note)}</section>"

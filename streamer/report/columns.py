@@ -11,6 +11,7 @@ from streamer.schemas.details import NAMED
 from streamer.schemas.events import Measurements
 from streamer.schemas.formulacode import ADVANTAGES, FormulaCodePayload
 from streamer.schemas.scored_trial import ScoredTrial
+from streamer.views.named_columns import foremost
 from streamer.views.trial_rows import outcome_of
 
 MOST_NAMED = 64
@@ -125,10 +126,9 @@ def columns_of(
     """
     reading = planned or {}
     counts = Counter(name for trial in trials for name in trial.get(_NAMED_FIELD) or ())
-    kept = sorted(counts, key=lambda name: (name not in reading, -counts[name], name))[:MOST_NAMED]
     named = (
         TrialColumn(NAMED + name, "number", reading.get(name, {}).get("unit") or "", (_NAMED_FIELD, name))
-        for name in sorted(kept)
+        for name in sorted(foremost(counts, reading, MOST_NAMED))
     )
     return (*COLUMNS, *named)
 

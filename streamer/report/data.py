@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import get_close_matches
@@ -13,15 +13,17 @@ import orjson
 
 from streamer.aggregate.by_label import by_label
 from streamer.aggregate.changes import SummaryChange
+from streamer.client.comparison import compared_run
 from streamer.client.lifecycle import State, state_of
-from streamer.client.queries import history_entry
+from streamer.client.queries import history_entry, parsed
 from streamer.client.reader import StateReader
-from streamer.client.results import HistoryEntry
+from streamer.client.results import ComparedRun, HistoryEntry
 from streamer.client.trials import scored_trials
 from streamer.fold import CannotBeFolded
 from streamer.pipeline import Pipeline
 from streamer.records import Record, Rejected
-from streamer.redis.entry import entry_of
+from streamer.redis.entry import TASKS, entry_of
+from streamer.redis.keys import Keys
 from streamer.score import PriceTable
 from streamer.settings import Settings
 from streamer.views.history import history_points
@@ -63,6 +65,7 @@ class RunData:
         trials: ScoredTrial each, by key; None: not asked for.
         history: HistoryPoint each, oldest first.
         by_label: what `by_label` gives; []: not asked for.
+        compared: the agents compared, and the tasks.
     """
 
     run: Json
@@ -72,6 +75,7 @@ class RunData:
     trials: list[Json] | None = None
     history: list[Json] = field(default_factory=list)
     by_label: list[Json] = field(default_factory=list)
+    compared: ComparedRun | None = None
 
     @property
     def run_id(self) -> str:
@@ -95,6 +99,7 @@ def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool =
     with StateReader(settings) as reader:
         snapshot = reader.snapshot(run_id)
         history = reader.history(run_id)
+        compared = reader.comparison(run_id)
     listed = None
     if trials:
         filled = snapshot.run.progress.done > 0
@@ -106,6 +111,7 @@ def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool =
         tiers=[tier.model_dump(mode="json") for tier in snapshot.tiers],
         trials=listed,
         history=_points(history),
+        compared=compared,
     )
 
 
@@ -153,7 +159,7 @@ class _Folder:
         self.rejected += folded.rejections
         self._steps += 1
         for run_id in folded.touched:
-            cut = self._pipeline.run(run_id).take_changes(news=False)
+            cut = self._pipeline.run(run_id).take_changes(news=False, comparison=False)
             history = self._history.setdefault(run_id, [])
             history += [self._entry(change) for change in cut.summaries]
             scored = self._scored.setdefault(run_id, {})
@@ -173,7 +179,9 @@ class _Folder:
             run_id = known[0]
         if run_id is None or run_id not in known:
             raise NoSuchRun(run_id, known)
-        summaries = [change.summary or {} for change in self._pipeline.run(run_id).summaries()]
+        found = self._pipeline.run(run_id)
+        changes = found.summaries()
+        summaries = [change.summary or {} for change in changes]
         of_type = {kind: [s for s in summaries if s["type"] == kind] for kind in KINDS}
         agents = sorted(of_type["agent_model_summary"], key=lambda agent: agent["agent_model"])
         tiers = sorted(of_type["tier_summary"], key=lambda tier: (tier["tier"], tier["agent_model"] or ""))
@@ -181,11 +189,19 @@ class _Folder:
         history = _points(self._history[run_id])
         [run] = of_type["run_summary"]
         labelled = by_label(self._pipeline.run(run_id).state, label) if label is not None else []
-        return RunData(run, state_of(run, now), agents, tiers, trials, history, labelled)
+        compared = _compared(run_id, changes, found.comparisons.tasks())
+        return RunData(run, state_of(run, now), agents, tiers, trials, history, labelled, compared)
 
     def _entry(self, change: SummaryChange) -> HistoryEntry:
         fields = iter(entry_of(change, news=True).history_fields())
         return history_entry(f"{self._steps}-0", dict(zip(fields, fields, strict=True)))
+
+
+def _compared(run_id: str, changes: Iterable[SummaryChange], tasks: Mapping[str, str]) -> ComparedRun | None:
+    """The agents compared, as `StateReader.comparison` reads what a worker published."""
+    stored: dict[str, Any] = {change.group.redis_suffix: change.value for change in changes}
+    stored[TASKS] = [part for field in tasks.items() for part in field]
+    return compared_run(Keys(), run_id, stored, parsed)
 
 
 def _points(entries: Iterable[HistoryEntry]) -> list[Json]:

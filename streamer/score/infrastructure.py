@@ -37,6 +37,7 @@ INFRASTRUCTURE_FAILURES: dict[str, dict[str, str]] = {
         "NetworkConnectionError": "The network failed.",
         "SandboxBuildFailedError": "The environment could not be built.",
     },
+    "inspect": {"CancelledError": "The eval was stopped before the sample had ended."},
     "swe-bench": {
         "infra_failure": "The harness found signs of a broken environment: memory, network, Docker, display.",
     },

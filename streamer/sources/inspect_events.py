@@ -51,8 +51,7 @@ def agent_of(spec: Record, plan: Record) -> str | None:
     >>> agent_of({}, {"steps": [{"solver": "system_message"}, {"solver": "generate"}]})
     'system_message+generate'
     """
-    steps = plan.get("steps")
-    names = [text(step.get("solver")) for step in steps if isinstance(step, dict)] if steps else []
+    names = [text(step.get("solver")) for step in _list(plan.get("steps")) if isinstance(step, dict)]
     return text(spec.get("solver")) or "+".join(filter(None, names)) or None
 
 
@@ -65,10 +64,10 @@ def started_event(spec: Record, plan: Record, agent: str | None = None) -> dict[
         agent: its name where the two say none.
     """
     dataset, config = part(spec, "dataset"), part(spec, "config")
-    ids = dataset.get("sample_ids")
-    tasks = list(dict.fromkeys(map(str, ids))) if isinstance(ids, list) and ids else None
+    ids = [str(found) for found in _list(dataset.get("sample_ids")) if isinstance(found, str | int)]
+    tasks = list(dict.fromkeys(ids)) or None
     epochs = config.get("epochs") or 1
-    repeated = tasks is not None and isinstance(epochs, int) and len(tasks) * epochs <= MAX_QUEUE
+    repeats = epochs if isinstance(epochs, int) and 0 < epochs <= MAX_QUEUE // max(1, len(ids)) else 0
     model = text(spec.get("model"))
     agent = agent_of(spec, plan) or agent
     return known(
@@ -79,7 +78,7 @@ def started_event(spec: Record, plan: Record, agent: str | None = None) -> dict[
             "started_at": spec.get("created"),
             "tasks": tasks,
             "attempts": epochs,
-            "order": tasks * epochs if tasks and repeated else None,
+            "order": tasks * repeats if tasks and repeats else None,
             "order_kind": "shuffled" if dataset.get("shuffled") is True else None,
             "concurrency": config.get("max_samples"),
             "agent_models": [_label(agent, model)] if agent and model else None,
@@ -105,8 +104,7 @@ def planned_metrics(spec: Record) -> list[str]:
     """
     found: list[str] = []
     used: list[str] = []
-    scorers = spec.get("scorers")
-    for scorer in scorers if isinstance(scorers, list) else ():
+    for scorer in _list(spec.get("scorers")):
         base = (text(part({"_": scorer}, "_").get("name")) or "").rpartition("/")[2]
         if not base:
             continue
@@ -210,6 +208,10 @@ def nanoseconds(value: Any) -> int | None:
     """
     time = time_of(value)
     return None if time is None else (time - _EPOCH) // timedelta(microseconds=1) * 1000
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _label(agent: str, model: str) -> str:

@@ -42,7 +42,7 @@ def read_scores(scores: Mapping[str, Any]) -> SampleScores:
 
     >>> found = read_scores({"match": {"value": "C"}, "judge": {"value": {"style": 0.5, "size": 3}}})
     >>> found.resolved, found.metrics
-    (True, {'match': 1.0, 'judge/style': 0.5, 'judge/size': 3})
+    (True, {'match': 1.0, 'judge/style': 0.5, 'judge/size': 3.0})
     >>> read_scores({"sizes": {"value": [1, 2]}}).left_out
     ["the score 'sizes' is a list"]
     """
@@ -84,18 +84,15 @@ def _add(found: SampleScores, name: str, value: Any) -> None:
 
 def _number(value: Any) -> float | None:
     """The value as inspect_ai's metrics count it; None for what is no finite number."""
-    if isinstance(value, bool):
-        return float(value)
-    if isinstance(value, int | float):
-        return value if math.isfinite(value) else None
-    if not isinstance(value, str):
+    if isinstance(value, str):
+        known = LETTERS.get(value, WORDS.get(value.lower()))
+        if known is not None:
+            return known
+    if not isinstance(value, str | int | float):
         return None
-    known = LETTERS.get(value, WORDS.get(value.lower()))
-    if known is not None:
-        return known
     try:
         number = float(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from streamer.schemas.formulacode import ADVANTAGES
 from streamer.schemas.metrics import BOARD_METRICS
+from streamer.views import named_columns
 from streamer.views.columns import LIVE, Board, Column, unsorted
 from streamer.views.named_columns import format_of, named
 from streamer.views.wording import BASES, GRADE_MARKS, GRADES, OUTCOMES
@@ -260,7 +261,7 @@ FAILURES = Board(
 
 
 def for_page() -> dict[str, Any]:
-    """What the page draws, as a JSON value: boards by name with their columns, and words."""
+    """What the page draws, as JSON values: columns by board, words, and rules of named metrics."""
     boards = {
         "runs": RUNS,
         "agents": AGENTS,
@@ -270,7 +271,8 @@ def for_page() -> dict[str, Any]:
         "compared": COMPARED,
     }
     words = {"bases": BASES, "grades": GRADES, "marks": GRADE_MARKS, "outcomes": OUTCOMES}
-    return {"boards": {name: _page_columns(board) for name, board in boards.items()}, "words": words}
+    drawn = {name: _page_columns(board) for name, board in boards.items()}
+    return {"boards": drawn, "words": words, "named": named_columns.for_page()}
 
 
 def _page_columns(board: Board) -> list[dict[str, Any]]:

@@ -66,7 +66,23 @@ def compare(
         neither=passed[False, False],
         differences=differences,
         pairs=pairs[offset : offset + limit],
+        only_a_tasks=_flipped(pairs, passed_by_a=True)[offset : offset + limit],
+        only_b_tasks=_flipped(pairs, passed_by_a=False)[offset : offset + limit],
+        not_in_a=sorted(_name(task) for task in second if task not in first)[offset : offset + limit],
+        not_in_b=sorted(_name(task) for task in first if task not in second)[offset : offset + limit],
     )
+
+
+def _flipped(pairs: Iterable[TaskPair], *, passed_by_a: bool) -> list[str]:
+    """Tasks that one side passes in more than half of its trials and the other does not, by name."""
+    sides = (passed_by_a, not passed_by_a)
+    found = (pair for pair in pairs if (pair.a.pass_rate > 0.5, pair.b.pass_rate > 0.5) == sides)
+    return sorted(_name((pair.task_id, pair.tier)) for pair in found)
+
+
+def _name(task: Task) -> str:
+    """How a task is listed: the tier in front, where there is one."""
+    return task[0] if task[1] is None else f"{task[1]}/{task[0]}"
 
 
 def worse_by(difference: Difference) -> float | None:

@@ -113,6 +113,35 @@ def pair_standing(
     return _standing(a, b, found, counts, final, shuffled=comparison.order_kind == "shuffled")
 
 
+def between(a: ComparedRun, b: ComparedRun, a_agent: str | None, b_agent: str | None) -> list[str]:
+    """What may be said of an agent of one run and an agent of the same or another run; [] of several agents.
+
+    Two agents of one run have the words of their pair. Across runs there is no final difference: nothing but
+    the tasks that both have begun is compared, and it has ended once both runs lack nothing.
+
+    Args:
+        a, b: the runs, as `StateReader.comparison` gives them.
+        a_agent, b_agent: agent:model of each; None: the only one that is no baseline.
+    """
+    ours, theirs = a_agent or _only_agent(a), b_agent or _only_agent(b)
+    if ours is None or theirs is None:
+        return []
+    if a.run.run_id == b.run.run_id:
+        labels = {ours, theirs}
+        return next((pair.words for pair in pair_standings(a) if {pair.a, pair.b} == labels), [])
+    found = paired(
+        task_pairs(a.tasks, b.tasks, ours, theirs, None),
+        complete=not a.run.provisional and not b.run.provisional,
+    )
+    names = (f"{ours} of {a.run.run_id}", f"{theirs} of {b.run.run_id}")
+    return list(_words(*names, found, None, shuffled=False))
+
+
+def _only_agent(run: ComparedRun) -> str | None:
+    labels = {label for outcomes in run.tasks.values() for label in outcomes}
+    return labels.pop() if len(labels) == 1 else None
+
+
 def comparison_tables(found: ComparedRun) -> list[Table]:
     """The ranks, and every two agents in a sentence; [] without a comparison."""
     comparison = found.comparison

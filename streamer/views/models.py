@@ -168,3 +168,14 @@ class Comparison(Message):
         "cost_usd, duration_seconds."
     )
     pairs: list[TaskPair] = Field(description="The tasks, greatest difference of pass rates first; a page.")
+    only_a_tasks: list[str] = Field(
+        default=[], description="The tasks that the first side alone passes, by name; a page."
+    )
+    only_b_tasks: list[str] = Field(
+        default=[], description="The tasks that the second side alone passes, by name; a page."
+    )
+    not_in_a: list[str] = Field(default=[], description="Tasks that only the second side has done; a page.")
+    not_in_b: list[str] = Field(default=[], description="Tasks that only the first side has done; a page.")
+    words: list[str] = Field(
+        default=[], description="What may be said of two agents, one sentence each (inference 8)."
+    )

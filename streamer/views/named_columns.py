@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -15,6 +15,10 @@ from streamer.views.columns import Board, Column, found
 MOST_NAMED_COLUMNS = 6
 """Named metrics that have a column; all are in the summaries."""
 
+_FORMATS = {"USD": "dollars", "seconds": "span"}
+_FORMAT = "number"
+"""The format of each of these units, and the format of all others."""
+
 _BEHIND = ("pass_rate", "so_far")
 """The columns behind which named metrics stand."""
 
@@ -25,7 +29,7 @@ def format_of(unit: str) -> str:
     >>> format_of("USD"), format_of("seconds"), format_of("furlongs")
     ('dollars', 'span', 'number')
     """
-    return {"USD": "dollars", "seconds": "span"}.get(unit, "number")
+    return _FORMATS.get(unit, _FORMAT)
 
 
 def named(metric: str, says: Any) -> Column:
@@ -42,6 +46,17 @@ def named(metric: str, says: Any) -> Column:
     )
 
 
+def for_page() -> dict[str, Any]:
+    """The rules of this module that `streamer/web/static/js/named.js` follows, as a JSON value."""
+    return {
+        "prefix": NAMED,
+        "most": MOST_NAMED_COLUMNS,
+        "behind": list(_BEHIND),
+        "formats": _FORMATS,
+        "format": _FORMAT,
+    }
+
+
 def with_named(board: Board, groups: Iterable[Any]) -> Board:
     """The board with columns of the groups' named metrics, behind the pass rate.
 
@@ -53,7 +68,37 @@ def with_named(board: Board, groups: Iterable[Any]) -> Board:
         for name, statistics in (found(group, ("metrics",)) or {}).items():
             says.setdefault(name, statistics)
             counts[name] += found(statistics, ("count",))
-    names = sorted(says, key=lambda name: (not found(says[name], ("planned",)), -counts[name], name))
-    columns = [named(NAMED + name, says[name]) for name in names[:MOST_NAMED_COLUMNS]]
-    at = 1 + max(n for n, column in enumerate(board.columns) if column.name in _BEHIND)
+    planned = {name for name, of in says.items() if found(of, ("planned",))}
+    names = foremost(counts, planned, MOST_NAMED_COLUMNS)
+    return _behind(board, _BEHIND, [named(NAMED + name, says[name]) for name in names])
+
+
+def with_values(
+    board: Board, trials: Iterable[Mapping[str, Any]], planned: Mapping[str, Any] | None = None
+) -> Board:
+    """The board of trials with columns of their named metrics, behind the duration.
+
+    Args:
+        planned: named metrics of the plan, which come first, and how to read them; None: not known.
+    """
+    reading = planned or {}
+    counts = Counter(name for trial in trials for name in trial.get("metrics") or ())
+    columns = [
+        replace(named(NAMED + name, reading.get(name)), path=("metrics", name), sort=None, hint="")
+        for name in foremost(counts, reading, MOST_NAMED_COLUMNS)
+    ]
+    return _behind(board, ("duration_seconds",), columns)
+
+
+def foremost(counts: Mapping[str, int], planned: Container[str], most: int) -> list[str]:
+    """At most so many names: planned ones first, then those with more trials, then by name.
+
+    >>> foremost({"a": 1, "b": 2, "c": 2, "z": 0}, {"z"}, 3)
+    ['z', 'b', 'c']
+    """
+    return sorted(counts, key=lambda name: (name not in planned, -counts[name], name))[:most]
+
+
+def _behind(board: Board, names: Container[str], columns: Sequence[Column]) -> Board:
+    at = 1 + max(n for n, column in enumerate(board.columns) if column.name in names)
     return replace(board, columns=(*board.columns[:at], *columns, *board.columns[at:]))

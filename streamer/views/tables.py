@@ -21,7 +21,7 @@ from streamer.views.boards import (
     leaders_of,
 )
 from streamer.views.columns import Board, Column
-from streamer.views.named_columns import with_named
+from streamer.views.named_columns import with_named, with_values
 from streamer.views.trial_rows import row_of
 from streamer.views.uncertainty import footnotes
 from streamer.views.wording import MIXED, accuracy, accuracy_name, best_first, pass_at_k
@@ -101,9 +101,14 @@ def _groups_table(board: Board, groups: Sequence[Summary], title: str) -> Table:
     return table_of(with_named(board, groups), groups, title)._replace(note="\n".join(notes))
 
 
-def trials_table(trials: Iterable[Summary]) -> Table:
-    """Scored trials, one line each."""
-    return table_of(TRIALS, [{**trial, **dict(row_of("", trial))} for trial in trials])
+def trials_table(trials: Iterable[Summary], planned: Mapping[str, Any] | None = None) -> Table:
+    """Scored trials, one line each.
+
+    Args:
+        planned: named metrics of the plan, and how to read them, as a run summary has them; None: not known.
+    """
+    rows = [{**trial, **dict(row_of("", trial))} for trial in trials]
+    return table_of(with_values(TRIALS, rows, planned), rows)
 
 
 def leaders_table(metric: str, places: Sequence[object]) -> Table:

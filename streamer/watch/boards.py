@@ -7,11 +7,14 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from streamer.schemas.metrics import PRIMARY_METRIC
 from streamer.schemas.summaries import AgentModelSummary, RunSummary
 from streamer.text import visible
+from streamer.views.boards import AGENTS
 from streamer.views.cells import short, sort_value
 from streamer.views.columns import Board, Column
-from streamer.watch.columns import BoardColumn
+from streamer.views.named_columns import with_named
+from streamer.watch.columns import BoardColumn, Sort
 
 GOOD, BAD, FAIR = "green", "red", "yellow"
 _GRADES = {"S": f"bold {GOOD}", "A": GOOD, "B": "cyan", "C": "cyan", "D": FAIR, "F": BAD}
@@ -44,9 +47,15 @@ def counted(board: Board, count: int) -> str:
     return f"{board.title.lower()} ({count})"
 
 
-def default_sort_key(agents: Sequence[AgentModelSummary]) -> str:
-    """Mean speedup where it is measured, else pass rate."""
-    return "mean_speedup" if any(agent.formulacode for agent in agents) else "pass_rate"
+def first_sort(primary: str, agents: Sequence[AgentModelSummary]) -> Sort:
+    """By the plan's primary metric; if that is the pass rate: by mean speedup where it is measured.
+
+    A primary metric without a column gives way to the pass rate.
+    """
+    if primary == PRIMARY_METRIC and any(agent.formulacode for agent in agents):
+        primary = "mean_speedup"
+    sorts = {column.name: column.sort for column in with_named(AGENTS, agents).shown_on("terminal")}
+    return Sort(primary, sorts[primary] == "greatest") if sorts.get(primary) else Sort(PRIMARY_METRIC, True)
 
 
 def name_of(run: RunSummary) -> str:

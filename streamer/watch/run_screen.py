@@ -13,13 +13,14 @@ from textual.widgets import Footer, Input, Static
 from streamer.client.change_feed import StateUpdate
 from streamer.client.lifecycle import state_of
 from streamer.client.results import ReaderError, UnknownRun
+from streamer.schemas.metrics import PRIMARY_METRIC
 from streamer.schemas.summaries import AgentModelSummary, RunSummary
 from streamer.text import visible
 from streamer.views.boards import AGENTS, TIERS, TRIALS
 from streamer.views.eta import eta_of
 from streamer.views.models import TrialRow
 from streamer.views.named_columns import with_named
-from streamer.watch.boards import board_columns, counted, default_sort_key
+from streamer.watch.boards import board_columns, counted, first_sort
 from streamer.watch.columns import Sort
 from streamer.watch.context import WatchContext
 from streamer.watch.following import follow_state
@@ -60,7 +61,7 @@ class RunScreen(LiveScreen):
         yield Static(id="progress", markup=False)
         yield Static(id="outcome", markup=False)
         yield Static(id="cost", markup=False)
-        yield BoardTable("agents", sort=Sort("pass_rate", True))
+        yield BoardTable("agents", sort=Sort(PRIMARY_METRIC, True))
         with Container(id="middle"):
             yield BoardTable("tiers")
             yield BoardTable("trials")
@@ -151,10 +152,10 @@ class RunScreen(LiveScreen):
         )
 
     def _sort_first(self, agents: list[AgentModelSummary]) -> None:
-        """Sort by speedup from the first moment that there is one."""
+        """Sort by what the plan says, or by speedup, from the first moment that there is one."""
         table = self.query_one("#agents", BoardTable)
-        if not self._sorted and table.sorting == Sort("pass_rate", True) and agents:
-            table.sorting = Sort(default_sort_key(agents), True)
+        if not self._sorted and table.sorting == Sort(PRIMARY_METRIC, True) and agents and self.model.run:
+            table.sorting = first_sort(self.model.run.primary_metric, agents)
 
     def action_sort(self) -> None:
         """From now on the user says how it is sorted."""

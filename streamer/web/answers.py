@@ -20,7 +20,7 @@ from streamer.schemas.summaries import AgentModelSummary, TierSummary
 from streamer.score import PriceTable
 from streamer.settings import Settings
 from streamer.views.compare import compare, side_of
-from streamer.views.comparisons import pair_standings
+from streamer.views.comparisons import between, pair_standings
 from streamer.views.history import history_points
 from streamer.views.models import Comparison, HistoryPoint, RunNow, TrialRow
 from streamer.web.event_intake import EventIntake
@@ -182,7 +182,9 @@ async def _compare(web: Web, query: CompareQuery) -> Comparison:
     a = await _side(web, query.a, query.a_agent)
     b = await _side(web, query.b, query.b_agent)
     names = ((query.a, query.a_agent), (query.b, query.b_agent))
-    return compare(a, b, names, query.offset, query.limit)
+    found = compare(a, b, names, query.offset, query.limit)
+    runs = await web.reader.comparison(query.a), await web.reader.comparison(query.b)
+    return found.model_copy(update={"words": between(*runs, query.a_agent, query.b_agent)})
 
 
 async def _health(web: Web, query: NoQuery) -> Health:

@@ -8,7 +8,6 @@ from streamer.views.boards import for_page
 
 
 def boards_module() -> str:
-    """JavaScript that exports BOARDS, the columns by board, and WORDS; see `streamer/views/boards.py`."""
-    page = for_page()
-    boards, words = (orjson.dumps(page[name]).decode() for name in ("boards", "words"))
-    return f"export const BOARDS = {boards};\nexport const WORDS = {words};\n"
+    """JavaScript that exports BOARDS, WORDS and NAMED; see `for_page` in `streamer/views/boards.py`."""
+    parts = for_page().items()
+    return "".join(f"export const {name.upper()} = {orjson.dumps(part).decode()};\n" for name, part in parts)

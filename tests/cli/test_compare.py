@@ -99,3 +99,31 @@ def test_what_cannot_be_compared_never_looks_like_a_verdict(
     done = streamer("compare", *arguments, cwd=tmp_path)
     assert (done.returncode, len(done.stderr.splitlines())) == (code, 1), done.stderr
     assert said.encode() in done.stderr
+
+
+def test_what_may_be_said_what_flipped_and_what_is_not_common_is_told(tmp_path: Path) -> None:
+    plan = {"type": "run_started", "tasks": TASKS, "attempts": 1}
+    first = [plan | {"run_id": "r"}, *events("r", 8, agent="old", model="m")]
+    second = [plan | {"run_id": "s", "tasks": 11}, *events("s", 1, agent="new", model="m")]
+    second.append(a_trial(run_id="s", task_id="extra", agent="new", model="m"))
+    done = streamer("compare", written(tmp_path, "a", first), written(tmp_path, "b", second), "--files")
+    text = done.stdout.decode()
+    assert "old:m of r ahead on tasks like these: sign test p = 0.0156" in text
+    assert "old:m of r minus new:m of s: +70.0 points [" in text
+    assert "passed by A alone: t01, t02, t03, t04, t05, t06, t07\n" in text
+    assert "only in B: extra\n" in text
+    as_json = streamer("compare", tmp_path / "a", tmp_path / "b", "--files", "--json", "--limit", "2")
+    found = json.loads(as_json.stdout)
+    assert (found["only_a_tasks"], found["only_b_tasks"]) == (["t01", "t02"], [])
+    assert (found["not_in_a"], found["not_in_b"], len(found["words"])) == (["extra"], [], 2)
+
+
+def test_two_agents_of_a_running_run_have_the_words_of_their_pair(tmp_path: Path) -> None:
+    order = [f"t{n:02}" for n in range(TASKS)]
+    plan = {"type": "run_started", "run_id": "r", "tasks": order, "attempts": 1, "order": order}
+    running = [*events("r", 9, agent="x")[:9], *events("r", 0, agent="y")[:9]]
+    file = written(tmp_path, "a", [plan | {"order_kind": "shuffled"}, *running])
+    agents = ("--a-agent", "y:gpt-5", "--b-agent", "x:gpt-5")
+    text = streamer("compare", file, file, "--files", *agents).stdout.decode()
+    assert "x:gpt-5 can no longer be overtaken by y:gpt-5, unless results are corrected" in text
+    assert "x:gpt-5 ahead in this run's final pass rate: +100.0 points so far" in text

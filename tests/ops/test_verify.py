@@ -71,6 +71,23 @@ def test_trials_in_flight_that_differ_are_named(stack: Online) -> None:
     assert None not in (found.log, found.found)
 
 
+def test_a_comparison_and_tasks_that_differ_are_named(stack: Online) -> None:
+    results = [a_trial(run_id="compared", agent=agent, task_id=f"t{n}") for agent in "ab" for n in range(3)]
+    publish(stack.settings, results)
+    assert verdict_of(stack.settings, "compared").outcome == "equal"
+    publish(stack.settings, [a_trial(run_id="compared", agent="b", task_id="t3")])
+    assert verdict_of(stack.settings, "compared").outcome == "equal", "though it is published a second later"
+    keys = Keys(stack.settings.namespace)
+    with client(stack) as store:
+        tampered = json.loads(str(store.get(keys.comparisons("compared")))) | {"agents_total": 9}
+        store.set(keys.comparisons("compared"), json.dumps(tampered))
+        store.hset(keys.tasks("compared"), "t1", '{"a:m":[1,1,0]}')
+    found = {
+        difference.key: difference.fields for difference in verdict_of(stack.settings, "compared").differences
+    }
+    assert found == {"comparisons": ("agents_total", "digest"), "tasks": ("t1",)}
+
+
 def test_a_deleted_run_is_equal_when_nothing_of_it_is_left(stack: Online) -> None:
     publish(stack.settings, [*a_run("deleted"), a_deletion(run_id="deleted", revision=99)])
     assert verdict_of(stack.settings, "deleted") == Verdict("deleted", "equal")

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, expect
 
 from streamer.report.as_html import as_html
 from tests.report.reporting import HOSTILE, folded, hostile_events, mixed_events, tiered
+from tests.support.events import a_plan, a_trial
 from tests.web.browsing import a_browser, watched
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -58,6 +59,34 @@ def test_speedup_can_be_chosen_where_somebody_measured_it(browser: Browser, file
     page.goto(file.as_uri())
     page.get_by_label("Metric").select_option("mean_speedup")
     expect(page.locator(".plot")).to_have_attribute("aria-label", re.compile("^Speedup over event time"))
+    context.close()
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_named_metrics_have_columns_and_a_line_under_their_label(
+    browser: Browser, file: Path, scripts: bool
+) -> None:
+    label = "<img src=x onerror=alert(1)>"
+    says = {"label": label, "unit": "seconds", "direction": "lower"}
+    events = [
+        a_plan(metrics={"wait": says}, primary_metric="metrics/wait"),
+        a_trial(metrics={"wait": 180.0, "style": 2.5}, finished_at="2026-01-02T03:04:05Z"),
+        a_trial(agent="quick", resolved=False, metrics={"wait": 90.0}, finished_at="2026-01-02T03:05:05Z"),
+    ]
+    file.write_bytes(as_html(folded(events)))
+    context = browser.new_context(java_script_enabled=scripts)
+    page = context.new_page()
+    page.goto(file.as_uri())
+    expect(page.get_by_role("region", name="Trials", exact=True).locator("thead")).to_contain_text(label)
+    agents = page.locator("#agents")
+    expect(agents.locator("thead")).to_contain_text(label)
+    for text in ("90 s", "3", "2.5"):
+        expect(agents.locator("tbody")).to_contain_text(text)
+    if scripts:
+        expect(agents.locator("tbody tr").first).to_contain_text("quick:gpt-5")
+        page.locator("select").first.select_option("metrics/wait")
+        expect(page.locator(".legend b")).to_have_text(["90 s", "3 min"])
+    assert page.locator("img").count() == 0
     context.close()
 
 

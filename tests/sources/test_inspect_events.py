@@ -186,3 +186,27 @@ def test_a_start_is_below_the_result_of_its_slot() -> None:
     }
     assert start["revision"] < event_of()["revision"]
     assert start_event(a_spec(), A_PLAN, {"id": 1}, WRITTEN_NS)["revision"] == WRITTEN_NS
+
+
+ODD = [None, True, -1, 10**400, float("nan"), "x", "\ud800", [], {}, [[]], {"value": [1]}]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_records_with_odd_values_raise_nothing(odd: Any) -> None:
+    """Connectors never raise on the contents of files: what does not fit is left out later, by the schema."""
+    spec, summary = a_spec(config={"epochs": 1, "max_samples": 1}), a_summary(limit="time", error="e")
+    for name in spec:
+        started_event(spec | {name: odd}, {"steps": odd})
+        trial_event(spec | {name: odd}, {"steps": odd}, summary, WRITTEN_NS)
+    for name in ("dataset", "config"):
+        for inner in ("sample_ids", "shuffled", "epochs", "max_samples"):
+            started_event(spec | {name: {inner: odd}}, {"steps": [odd]})
+    for name in summary:
+        trial_event(spec, A_PLAN, summary | {name: odd}, WRITTEN_NS)
+        start_event(spec, A_PLAN, {"id": 1, name: odd}, WRITTEN_NS)
+    for scores in ({"s": odd}, {"s": {"value": odd}}, {"s": {"value": {"k": odd}}}):
+        trial_event(spec, A_PLAN, summary | {"scores": scores}, WRITTEN_NS)
+    for usage in ({"mockllm/model": odd}, {"mockllm/model": {"total_cost": 0, "total_tokens": odd}}):
+        trial_event(spec, A_PLAN, summary | {"model_usage": usage}, WRITTEN_NS)
+    finished_event(odd, {"completed_at": odd})
+    assert len(planned_metrics({"scorers": [odd, {"name": odd}, {"name": "n", "metrics": odd}]})) <= 2

@@ -1,4 +1,4 @@
-"""The files of inspect_ai: what is read of an archive, and what is refused."""
+"""The files of inspect_ai: which members of an archive are read, and which are refused."""
 
 from __future__ import annotations
 

@@ -33,6 +33,7 @@ def test_what_was_not_scored_is_missing_and_not_said(value: object) -> None:
         ("lovely", "'lovely', which is no number"),
         ("inf", "'inf', which is no number"),
         (float("inf"), "inf, which is no number"),
+        (10**400, "1" + "0" * 39 + "..., which is no number"),
         ("x" * 99, "'" + "x" * 39 + "..., which is no number"),
     ],
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamer.views.boards import AGENTS
-from streamer.views.named_columns import MOST_NAMED_COLUMNS, with_named
+from streamer.views.boards import AGENTS, TRIALS
+from streamer.views.named_columns import MOST_NAMED_COLUMNS, with_named, with_values
 from streamer.views.tables import agents_table
 from tests.support.events import a_plan, a_trial, summarised
 
@@ -40,6 +40,18 @@ def test_planned_metrics_come_first_and_no_more_than_six_have_columns() -> None:
     board = with_named(AGENTS, agents(a_plan(metrics={"m8": {}}), *events))
     names = [column.name for column in board.columns if column.name.startswith("metrics/")]
     assert names == ["metrics/m8", *(f"metrics/m{k}" for k in range(MOST_NAMED_COLUMNS - 1))]
+
+
+def test_trials_have_columns_of_their_named_metrics_behind_the_duration() -> None:
+    trials = [{"metrics": {"reward": 1.0, "wait": 90.0}}, {"metrics": None}, {"metrics": {"reward": 0.5}}]
+    planned = {"wait": {"label": "Wait", "unit": "seconds", "direction": "lower"}, "never": {}}
+    columns = with_values(TRIALS, trials, planned).columns
+    at = [column.name for column in columns].index("duration_seconds")
+    first, second = columns[at + 1 : at + 3]
+    assert (first.title, first.format, first.path) == ("Wait", "span", ("metrics", "wait"))
+    assert (second.title, second.format, second.sort) == ("reward", "number", None)
+    assert len(columns) == len(TRIALS.columns) + 2
+    assert with_values(TRIALS, [{"metrics": None}, {}]) == TRIALS
 
 
 def test_without_named_metrics_the_board_is_the_same() -> None:

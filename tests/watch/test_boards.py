@@ -8,9 +8,9 @@ from typing import Any
 from streamer.schemas.summaries import AgentModelSummary, RunSummary
 from streamer.views.boards import AGENTS, RUNS
 from streamer.views.models import RunNow
-from streamer.watch.boards import board_columns, counted, default_sort_key
-from streamer.watch.columns import BoardColumn
-from tests.support.builders import a_formulacode_summary, a_run_change, an_agent_model_change
+from streamer.watch.boards import board_columns, counted, first_sort
+from streamer.watch.columns import BoardColumn, Sort
+from tests.support.builders import a_formulacode_summary, a_run_change, an_agent_model_change, statistics_of
 
 NOW = datetime(2026, 1, 2, 3, 5, 5, tzinfo=UTC)
 
@@ -61,5 +61,14 @@ def test_the_last_event_is_an_age_and_the_state_has_its_colour() -> None:
 
 
 def test_where_speedups_are_measured_the_board_begins_with_them() -> None:
-    assert default_sort_key([an_agent()]) == "pass_rate"
-    assert default_sort_key([an_agent(formulacode=a_formulacode_summary())]) == "mean_speedup"
+    assert first_sort("pass_rate", [an_agent()]) == Sort("pass_rate", True)
+    measured = [an_agent(formulacode=a_formulacode_summary())]
+    assert first_sort("pass_rate", measured) == Sort("mean_speedup", True)
+
+
+def test_a_run_is_sorted_by_the_primary_metric_of_its_plan() -> None:
+    latency = statistics_of(1.5) | {"direction": "lower", "unit": None, "label": None, "planned": True}
+    agents = [an_agent(metrics={"latency": latency})]
+    assert first_sort("metrics/latency", agents) == Sort("metrics/latency", False)
+    assert first_sort("mean_cost", agents) == Sort("mean_cost", False)
+    assert first_sort("metrics/unheard-of", agents) == Sort("pass_rate", True)

@@ -30,6 +30,21 @@ async def test_formulacode_columns_are_there_when_they_are_measured(settings: Se
         assert "speedup" not in driver.text
 
 
+async def test_named_metrics_have_columns_and_the_primary_one_sorts(settings: Settings, feed: Feed) -> None:
+    says = {"label": "[b]Wait[/b]\x1b[31m", "unit": "seconds", "direction": "lower"}
+    await feed.take(
+        [
+            a_plan(metrics={"wait": says}, primary_metric="metrics/wait"),
+            a_trial(tier="T0", metrics={"wait": 180.0, "style": 2.5}),
+            a_trial(tier="T0", agent="quick", resolved=False, metrics={"wait": 90.0}, finished_at=AT),
+        ]
+    )
+    async with watching(settings, "run-1", size=LARGE) as driver:
+        await driver.shows("agents (2)", "[b]Wait[/b]\\x1b[31m▲", "3 min", "90 s", "style", "2.50")
+        assert driver.order("terminus:gpt-5", "quick:gpt-5") == ["quick:gpt-5", "terminus:gpt-5"]
+        assert "\x1b" not in driver.text
+
+
 async def test_tiers_show_grade_and_uplift(settings: Settings, feed: Feed) -> None:
     tiers = [a_trial(tier="T0", score=0.5), a_trial(tier="T1", score=1.0)]
     await feed.take(tiers)

@@ -71,7 +71,20 @@ def folded(events: Iterable[bytes]) -> dict[str, Digests]:
     }
 
 
-KINDS = {"agent-model-summaries": "agent_model", "tier-summaries": "tier", "run-summaries": "run"}
+def folded_tasks(events: Iterable[bytes]) -> dict[str, dict[str, str]]:
+    """The tasks of each run, likewise."""
+    pipeline = Pipeline()
+    pipeline.fold(Record(value, offset) for offset, value in enumerate(events))
+    found = {run_id: pipeline.run(run_id).comparisons.tasks() for run_id in pipeline.runs()}
+    return {run_id: tasks for run_id, tasks in found.items() if tasks}
+
+
+KINDS = {
+    "agent-model-summaries": "agent_model",
+    "tier-summaries": "tier",
+    "run-summaries": "run",
+    "run-comparisons": "comparison",
+}
 
 
 @dataclass
@@ -128,6 +141,7 @@ class Deployment:
         wait = worker.wait_until if worker else wait_for
         wait(lambda: self.in_redis(wanted) == wanted, "Redis equals the fold", seconds)
         wait(lambda: self.in_topics() == wanted, "the topics equal the fold", seconds)  # written beside it
+        wait(lambda: self.tasks_in_redis() == folded_tasks(self.published), "tasks equal the fold", seconds)
 
     def in_redis(self, wanted: dict[str, Digests]) -> dict[str, Digests]:
         """What Redis says about the groups that a fold knows, digests recomputed."""
@@ -138,6 +152,13 @@ class Deployment:
                 values = client.mget([redis_key(self.keys, kind, key) for key in keys]) if keys else []
                 found[topic] = {k: checked_digest(v) for k, v in zip(keys, values, strict=True) if v}
             return found
+
+    def tasks_in_redis(self) -> dict[str, dict[str, str]]:
+        """The tasks of every run that is published."""
+        with redis.Redis.from_url(self.redis_url, decode_responses=True) as client:
+            runs = map(decode_id, client.zrange(self.keys.runs, 0, -1))
+            found = {run_id: client.hgetall(self.keys.tasks(run_id)) for run_id in runs}
+            return {run_id: tasks for run_id, tasks in found.items() if tasks}
 
     def in_topics(self) -> dict[str, Digests]:
         """Latest digest of each key in the public topics, recomputed."""
@@ -240,4 +261,6 @@ def checked_digest(value: bytes) -> str:
 def redis_key(keys: Keys, kind: str, key: str) -> str:
     """Redis key of a summary from its topic key: the parts behind the run are encoded alike in both."""
     run, *rest = key.split("|")
+    if kind == "comparison":
+        return keys.comparisons(decode_id(run))
     return keys.of_run(decode_id(run), ":".join([kind, *rest]))

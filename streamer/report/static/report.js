@@ -16,7 +16,7 @@ charts.update(data.agents, data.tiers);
 
 const board = new Board();
 place("agents", card("Agents", [h("span", { class: "note" }, WORDS.marks)], board.element));
-board.update(data.agents, (label) => charts.indexOf(label));
+board.update(data.agents, (label) => charts.indexOf(label), data.run.primary_metric);
 
 if (data.tiers.length) {
   const tiers = new Tiers();

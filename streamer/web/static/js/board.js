@@ -1,8 +1,10 @@
 // The board: every agent:model of a run, sortable.
 
+import { BOARDS } from "./boards.js";
 import { columnsOf } from "./cells.js";
 import { h, name } from "./dom.js";
 import { color } from "./metrics.js";
+import { withNamed } from "./named.js";
 import { Table } from "./table.js";
 
 export class Board {
@@ -17,8 +19,10 @@ export class Board {
     this.element = this.table.element;
   }
 
-  update(agents, indexOf) {
-    this.table.setColumns(columnsOf("agents", agents, { agent: who(indexOf) }));
+  // primary: the metric that the plan sorts by
+  update(agents, indexOf, primary = "pass_rate") {
+    this.table.setColumns(columnsOf(withNamed(BOARDS.agents, agents), agents, { agent: who(indexOf) }));
+    this.table.sortFirst(primary);
     this.table.update(agents);
   }
 }

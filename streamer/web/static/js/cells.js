@@ -52,6 +52,7 @@ export function columnsOf(board, rows, cells = {}) {
   return kept.map((column) => ({
     id: column.name,
     title: column.title,
+    outside: column.outside ?? false,
     hint: column.hint || null,
     number: !column.left,
     high: column.sort === "greatest",

@@ -3,7 +3,7 @@
 import { segments, select } from "./controls.js";
 import { card, h } from "./dom.js";
 import { Frontier } from "./frontier.js";
-import { METRICS, known } from "./metrics.js";
+import { METRICS, known, namedMetrics, plannedMetrics } from "./metrics.js";
 import { TimeChart } from "./timechart.js";
 
 const LINES = ["pass_rate", "composite_score", "accuracy", "mean_speedup", "agent_advantage", "cost_of_pass", "total_cost", "trials"];
@@ -12,13 +12,15 @@ const SOMETIMES = ["composite_score", "mean_speedup", "agent_advantage"];
 const QUALITIES = ["pass_rate", "composite_score", "accuracy", "mean_speedup", "agent_advantage"];
 const COSTS = ["mean_cost", "cost_of_pass", "total_cost"];
 
-const titled = (names) => names.map((name) => [name, METRICS[name].title]);
+const pick = (names) => names.map((name) => METRICS[name]);
+const titled = (metrics) => metrics.map((metric) => [metric.name, metric.title]);
 
 export class Charts {
   constructor(run) {
     this.run = run;
     this.agents = [];
     this.tiers = [];
+    this.metrics = METRICS;
     this.colors = new Map();
     this.choice = { kind: "agent_model", line: "pass_rate", quality: "pass_rate", cost: "mean_cost" };
     this.chart = new TimeChart(run, (key, kind = "agent_model") => (kind === "tier" ? this.tierIndex(key) : this.indexOf(key)));
@@ -26,7 +28,7 @@ export class Charts {
     this.line = select("Metric", titled(this.lines()), this.choice.line, this.again("line"));
     this.kinds = segments("Lines", [["agent_model", "Agents"], ["tier", "Tiers"]], "agent_model", this.again("kind"));
     this.quality = select("Quality", [], "", this.again("quality"));
-    this.cost = select("Cost", titled(COSTS), this.choice.cost, this.again("cost"));
+    this.cost = select("Cost", titled(pick(COSTS)), this.choice.cost, this.again("cost"));
     this.element = h(
       "div",
       { class: "two" },
@@ -46,7 +48,8 @@ export class Charts {
     [this.agents, this.tiers] = [agents, tiers];
     for (const label of agents.map((agent) => agent.agent_model).sort()) this.indexOf(label);
     this.kinds.hidden = tiers.length === 0;
-    this.quality.offer(titled(known(QUALITIES, agents)));
+    this.metrics = { ...METRICS, ...namedMetrics([...agents, ...tiers]) };
+    this.quality.offer(titled(known([...pick(QUALITIES), ...Object.values(namedMetrics(agents))], agents)));
     if (this.quality.select.value) this.choice.quality = this.quality.select.value;
     this.draw();
   }
@@ -55,14 +58,15 @@ export class Charts {
     const { kind, cost, quality } = this.choice;
     this.line.offer(titled(this.lines()));
     this.choice.line = this.line.select.value;
-    this.chart.show(kind, this.choice.line);
-    this.frontier.update(this.agents, (label) => this.indexOf(label), cost, quality);
+    this.chart.show(kind, this.metrics[this.choice.line]);
+    this.frontier.update(this.agents, (label) => this.indexOf(label), METRICS[cost], this.metrics[quality]);
   }
 
-  // Metrics that at least one line has.
+  // Metrics that at least one line has; of named ones the history keeps those that the plan names.
   lines() {
-    const offered = known(SOMETIMES, this.choice.kind === "tier" ? this.tiers : this.agents);
-    return LINES.filter((name) => !SOMETIMES.includes(name) || offered.includes(name));
+    const groups = this.choice.kind === "tier" ? this.tiers : this.agents;
+    const offered = known([...pick(SOMETIMES), ...Object.values(plannedMetrics(groups))], groups);
+    return [...pick(LINES).filter((metric) => !SOMETIMES.includes(metric.name) || offered.includes(metric)), ...offered.filter((metric) => !SOMETIMES.includes(metric.name))];
   }
 
   // A colour once given stays.

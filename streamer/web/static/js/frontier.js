@@ -2,7 +2,7 @@
 
 import { h, svg, visible } from "./dom.js";
 import { percent, ratio, usd } from "./format.js";
-import { METRICS, color, valueOf } from "./metrics.js";
+import { color, valueOf } from "./metrics.js";
 
 const WIDE = { width: 560, height: 330, left: 58, right: 24, top: 14, bottom: 44 };
 const LONGEST_LABEL = 26;
@@ -23,6 +23,7 @@ export class Frontier {
     this.element = h("figure", { class: "chart" }, this.box);
   }
 
+  // xMetric, yMetric: two of metrics.js
   update(agents, indexOf, xMetric, yMetric) {
     const points = agents
       .filter((agent) => !agent.baseline)
@@ -34,7 +35,7 @@ export class Frontier {
     }
     const narrow = this.box.clientWidth > 0 && this.box.clientWidth < 430;
     const size = narrow ? { ...WIDE, width: 360, height: 300 } : WIDE;
-    this.box.replaceChildren(drawing(points, indexOf, METRICS[xMetric], METRICS[yMetric], size));
+    this.box.replaceChildren(drawing(points, indexOf, xMetric, yMetric, size));
   }
 }
 

@@ -3,19 +3,26 @@
 import { BOARDS } from "./boards.js";
 import { WRITERS, found } from "./cells.js";
 import { count, number } from "./format.js";
+import { namedColumns, plannedColumns } from "./named.js";
 
 const ofColumn = ({ name, title, path, format, sort }) => [
   name,
-  { title, value: (group) => found(group, path), write: WRITERS[format] ?? count, high: sort === "greatest", share: ["percent", "score"].includes(format) },
+  { name, title, value: (group) => found(group, path), write: WRITERS[format] ?? count, high: sort === "greatest", share: ["percent", "score"].includes(format) },
 ];
 
-// name -> title, value in a summary, how it is written, whether more is better, whether it is from 0 to 1
-export const METRICS = Object.fromEntries(BOARDS.agents.filter((column) => column.name === "trials" || column.metric).map(ofColumn));
+const metricsIn = (columns) => Object.fromEntries(columns.map(ofColumn));
+
+// name -> name, title, value in a summary, how it is written, whether more is better, whether it is from 0 to 1
+export const METRICS = metricsIn(BOARDS.agents.filter((column) => column.name === "trials" || column.metric));
 export const LEADER_METRICS = Object.keys(METRICS).filter((name) => name !== "trials");
 
-export const valueOf = (metric, group) => number(METRICS[metric].value(group));
+// The same of the named metrics of these groups: of all, and of those that the plan names.
+export const namedMetrics = (groups) => metricsIn(namedColumns(groups));
+export const plannedMetrics = (groups) => metricsIn(plannedColumns(groups));
+
+export const valueOf = (metric, group) => number(metric.value(group));
 
 // Those of which at least one group knows something.
-export const known = (names, groups) => names.filter((name) => groups.some((group) => valueOf(name, group) !== null));
+export const known = (metrics, groups) => metrics.filter((metric) => groups.some((group) => valueOf(metric, group) !== null));
 
 export const color = (index) => `var(--series-${((index % 8) + 8) % 8})`;

@@ -82,7 +82,7 @@ export class Run {
     const tiers = [...this.tiers.values()];
     this.charts?.update(agents, tiers);
     this.drawHead();
-    this.board?.update(agents, (label) => this.charts.indexOf(label));
+    this.board?.update(agents, (label) => this.charts.indexOf(label), this.summary?.primary_metric);
     this.tierView?.update(tiers, this.summary);
     this.trialView?.update(agents, tiers);
   }

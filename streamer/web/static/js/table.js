@@ -1,9 +1,10 @@
 // A table whose rows stay the same elements while their contents change, so that focus and place survive.
 
-import { h } from "./dom.js";
+import { h, name } from "./dom.js";
 
 export class Table {
-  // columns: {id, title, hint, number, value(row), cell(row), high}; value gives what is sorted by, null last
+  // columns: {id, title, outside, hint, number, value(row), cell(row), high}; outside: somebody else chose the
+  //          title; value gives what is sorted by, null last
   // options: caption, key(row), sort {id, descending}, onsort(id, descending): sorting is done elsewhere,
   //          rowClass(row), empty: what to say without rows
   constructor(columns, options) {
@@ -23,7 +24,8 @@ export class Table {
   }
 
   setColumns(columns) {
-    const same = this.columns?.map((column) => column.id).join() === columns.map((column) => column.id).join();
+    const heads = (some) => JSON.stringify(some.map(({ id, title, hint }) => [id, title, hint]));
+    const same = this.columns !== undefined && heads(this.columns) === heads(columns);
     this.columns = columns;
     if (same) return;
     this.elements.clear();
@@ -34,11 +36,21 @@ export class Table {
 
   heading(column) {
     const attributes = { scope: "col", class: column.number ? "number" : null, title: column.hint ?? null, "data-id": column.id };
-    if (!column.value) return h("th", attributes, column.title);
-    return h("th", attributes, h("button", { type: "button", onclick: () => this.sortBy(column) }, column.title));
+    const title = column.outside ? name(column.title) : column.title;
+    if (!column.value) return h("th", attributes, title);
+    return h("th", attributes, h("button", { type: "button", onclick: () => this.sortBy(column) }, title));
+  }
+
+  // Sort by this column from the first moment that there is one, unless the visitor has chosen.
+  sortFirst(id) {
+    const column = this.columns.find((one) => one.id === id && one.value);
+    if (this.asked || !column || this.sort?.id === id) return;
+    this.sort = { id, descending: Boolean(column.high) };
+    this.markSort();
   }
 
   sortBy(column) {
+    this.asked = true;
     const again = this.sort?.id === column.id;
     this.sort = { id: column.id, descending: again ? !this.sort.descending : Boolean(column.high) };
     this.markSort();

@@ -1,9 +1,11 @@
 // The tiers of a run: grade, uplift, spread; pooled over the agents, or each agent within each tier.
 
+import { BOARDS } from "./boards.js";
 import { columnsOf } from "./cells.js";
 import { card, h, name, svg } from "./dom.js";
 import { segments, select } from "./controls.js";
 import { UNKNOWN, number, ratio, share, usd } from "./format.js";
+import { withNamed } from "./named.js";
 import { Table } from "./table.js";
 
 const SPREADS = [["pass_rate", "Pass rate"], ["composite_score", "Composite score"], ["impl_rate", "Judge's score"], ["cost_usd", "Cost per trial"], ["duration_seconds", "Duration"]];
@@ -54,7 +56,7 @@ export class Tiers {
   }
 
   columns(tiers) {
-    return columnsOf("tiers", tiers, {
+    return columnsOf(withNamed(BOARDS.tiers, tiers), tiers, {
       tier: (t) => [name(t.tier), t.tier === t.baseline_tier ? h("span", { class: "note" }, " baseline") : null],
       spread: (t) => spread(this.stats(t), this.top),
       deviation: (t) => share(this.stats(t).std_dev ?? null),

@@ -3,7 +3,8 @@
 import { h, name } from "./dom.js";
 import { get, runPath } from "./api.js";
 import { number, percent, ratio } from "./format.js";
-import { METRICS, color } from "./metrics.js";
+import { METRICS, color, plannedMetrics } from "./metrics.js";
+import { prefixed } from "./named.js";
 
 const MAX_POINTS = 600;
 const HEIGHT = 280;
@@ -54,6 +55,7 @@ export class TimeChart {
     window.addEventListener("themechange", this.repaint);
   }
 
+  // metric: one of metrics.js
   show(kind, metric) {
     this.kind = kind;
     this.metric = metric;
@@ -69,8 +71,9 @@ export class TimeChart {
   take(points) {
     const fresh = { agent_model: new Map(), tier: new Map() };
     for (const point of points) {
-      if (point.kind === "agent_model") insert(fresh.agent_model, point.agent_model, point, point);
-      if (point.kind === "tier" && point.agent_model === null) insert(fresh.tier, point.tier, point, point);
+      const values = { ...point, ...prefixed(point.metrics ?? {}) };
+      if (point.kind === "agent_model") insert(fresh.agent_model, point.agent_model, point, values);
+      if (point.kind === "tier" && point.agent_model === null) insert(fresh.tier, point.tier, point, values);
     }
     for (const kind of ["agent_model", "tier"]) {
       for (const [key, series] of this.groups[kind]) {
@@ -86,7 +89,7 @@ export class TimeChart {
 
   put(summary) {
     const values = {};
-    for (const [metric, { value }] of Object.entries(METRICS)) values[metric] = value(summary);
+    for (const { name: metric, value } of Object.values({ ...METRICS, ...plannedMetrics([summary]) })) values[metric] = value(summary);
     if (summary.type === "agent_model_summary") insert(this.groups.agent_model, summary.agent_model, summary, values);
     if (summary.type === "tier_summary" && summary.agent_model === null) insert(this.groups.tier, summary.tier, summary, values);
   }
@@ -98,7 +101,7 @@ export class TimeChart {
   draw() {
     if (!this.kind) return;
     const keys = [...this.groups[this.kind].keys()].sort();
-    const shape = JSON.stringify([this.kind, this.metric, keys]);
+    const shape = JSON.stringify([this.kind, this.metric.name, this.metric.title, keys]);
     const data = this.aligned(keys);
     if (shape !== this.shape || !this.plot) {
       this.shape = shape;
@@ -119,7 +122,7 @@ export class TimeChart {
       ...lines.map((points) => {
         const ys = new Array(xs.length).fill(null);
         for (const point of points) {
-          const y = number(point.values[this.metric]);
+          const y = number(point.values[this.metric.name]);
           ys[at.get(point.x)] = Number.isFinite(y) ? y : null;
         }
         if (points.length && xs.length) ys[xs.length - 1] ??= ys.findLast((y) => y !== null) ?? null;
@@ -133,7 +136,7 @@ export class TimeChart {
     this.plot?.destroy();
     const style = getComputedStyle(document.documentElement);
     const css = (property) => style.getPropertyValue(property).trim();
-    const metric = METRICS[this.metric];
+    const metric = this.metric;
     const axis = { stroke: css("--soft"), grid: { stroke: css("--line"), width: 1 }, ticks: { stroke: css("--line"), width: 1 }, font: "12px system-ui, sans-serif" };
     const lines = this.keys.map((key) => ({
       label: key,
@@ -181,7 +184,7 @@ export class TimeChart {
   // Values under the cursor, or the latest ones.
   write(index) {
     if (!this.plot) return;
-    const metric = METRICS[this.metric];
+    const metric = this.metric;
     this.values.forEach((element, at) => {
       const ys = this.plot.data[at + 1] ?? [];
       const y = ys.slice(0, index === null || index === undefined ? ys.length : index + 1).findLast((value) => value !== null);
@@ -191,7 +194,7 @@ export class TimeChart {
 
   describe(keys) {
     this.write(null);
-    const title = METRICS[this.metric].title;
+    const title = this.metric.title;
     const groups = keys.length === 1 ? "1 line" : `${keys.length} lines`;
     this.plotBox.setAttribute("aria-label", `${title} over event time, ${groups}; the latest values stand below`);
     this.plotBox.dataset.points = String(this.pointCount());

@@ -1,0 +1,97 @@
+"""Our numbers of an eval against inspect_ai's own: its results in the log, and its functions on the log."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamer.sources.inspect_log import read_header
+from tests.sources.builders import converted, trials_of
+from tests.sources.harbor import summaries
+from tests.sources.inspect import the_log
+from tests.sources.inspect.running import Inspect, scores_of
+from tests.support.tailing import followed
+from tests.support.worker_process import wait_for
+
+pytestmark = pytest.mark.peer
+
+OWN_STATISTICS = """
+import json, math, sys
+from inspect_ai.log import read_eval_log
+from inspect_ai.scorer import SampleScore, Score, accuracy, stderr
+
+scores = {}
+for sample in read_eval_log(sys.argv[1]).samples:
+    for name, score in (sample.scores or {}).items():
+        singles = score.value if isinstance(score.value, dict) else {"": score.value}
+        for key, value in singles.items():
+            if isinstance(value, float) and math.isnan(value):
+                continue
+            scores.setdefault(f"{name}/{key}".rstrip("/"), []).append(
+                SampleScore(score=Score(value=value), sample_metadata={"task": str(sample.id)})
+            )
+own = {}
+for name, found in scores.items():
+    error = float(stderr(cluster="task")(found))
+    own[name] = {"count": len(found), "mean": accuracy()(found), "standard_error": error}
+print(json.dumps(own))
+"""
+"""Its accuracy and its clustered standard error, over every sample and epoch of a log."""
+
+
+def named(logs: Path) -> dict[str, dict[str, Any]]:
+    """Named metrics of the one agent in a folder of logs, as our fold has them."""
+    [summary] = summaries(converted(logs)[0]).values()
+    kept = ("count", "mean", "standard_error")
+    return {name: {key: found[key] for key in kept} for name, found in summary["metrics"].items()}
+
+
+def approximately(numbers: dict[str, Any]) -> Any:
+    return pytest.approx(numbers, rel=1e-9, abs=1e-12)
+
+
+def test_totals_accuracy_and_standard_error_are_the_logs_own(inspect_ai: Inspect) -> None:
+    inspect_ai.eval("--sample-shuffle", "3")
+    log = the_log(inspect_ai.logs)
+    header, own, ours = read_header(log), scores_of(log), named(inspect_ai.logs)
+    trials = trials_of(converted(inspect_ai.logs)[0])
+    assert len(trials) == header["results"]["total_samples"] == header["results"]["completed_samples"] == 18
+    usage = header["stats"]["model_usage"]["mockllm/model"]
+    assert sum(trial["input_tokens"] for trial in trials) == usage["input_tokens"]
+    assert sum(trial["output_tokens"] for trial in trials) == usage["output_tokens"]
+    assert ours["graded"]["mean"] == pytest.approx(own["graded"]["accuracy"], rel=1e-12)
+    assert ours["quality/style"]["mean"] == pytest.approx(own["style"]["mean"], rel=1e-12)
+    assert ours["quality/length"]["mean"] == pytest.approx(own["length"]["mean"], rel=1e-12)
+    # Every sample has every epoch: the error over means of samples is the error clustered by sample.
+    assert ours["graded"]["standard_error"] == pytest.approx(own["graded"]["stderr"], rel=1e-12)
+    assert ours["quality/length"]["standard_error"] == pytest.approx(own["length"]["stderr"], rel=1e-12)
+
+
+def test_standard_errors_are_those_of_inspects_stderr_clustered_by_sample(inspect_ai: Inspect) -> None:
+    """Also where a sample misses an epoch, and where a scorer leaves samples out."""
+    inspect_ai.eval("--no-fail-on-error", arithmetic_broken="4/2")
+    own = json.loads(inspect_ai.python(OWN_STATISTICS, the_log(inspect_ai.logs)))
+    ours = named(inspect_ai.logs)
+    assert own.keys() == ours.keys() == {"graded", "quality/style", "quality/length"}
+    assert own["graded"]["count"] == 17
+    for name, numbers in own.items():
+        assert ours[name] == approximately(numbers), name
+
+
+def test_tail_follows_a_log_that_grows(inspect_ai: Inspect) -> None:
+    inspect_ai.logs.mkdir()
+    options = ("--log-dir", "logs", "--max-samples", "3", "--log-buffer", "1", "--epochs", "2")
+    with followed(inspect_ai.logs) as following:
+        running = inspect_ai.start("eval", "arithmetic.py", *options, arithmetic_seconds=0.3)
+        wait_for(lambda: bool(following.trials), "the first results", 60)
+        assert running.poll() is None, "results came before the eval ended"
+        running.communicate(timeout=120)
+        following.wait_until_converted()
+    assert len(following.trials) == 12
+    assert [event["type"] for event in following.events if event["type"].startswith("run_")] == [
+        "run_started",
+        "run_finished",
+    ]

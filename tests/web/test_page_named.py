@@ -1,0 +1,163 @@
+"""The page shows metrics that harnesses name themselves (R30), by the rules of the other surfaces."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from streamer.settings import Settings
+from streamer.views.boards import AGENTS
+from streamer.views.named_columns import with_named
+from tests.support.events import a_plan, a_trial, summarised
+from tests.web.browsing import WebProcess, publish, trials
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+HOSTILE = "<img src=x onerror=alert(1)>\u202eevil" + "x" * 90
+SHOWN = HOSTILE.replace("\u202e", "\\u202e")
+PLAN = {
+    "latency": {"direction": "lower", "unit": "seconds", "label": "Time to answer"},
+    "reward/style": {},
+    "price": {"unit": "USD"},
+    "hostile": {"label": HOSTILE, "unit": "<b>unit</b>"},
+    "never": {},
+}
+
+
+def events(run: str) -> list[bytes]:
+    """Two agents; the second is slower."""
+    planned = a_plan(run_id=run, metrics=PLAN, primary_metric="metrics/latency", tiers=["T0"])
+    first = {"latency": 90.0, "reward/style": 0.75, "price": 0.5, "hostile": 2.0, "unplanned": 7.5}
+    second = {"latency": 180.0, "reward/style": 0.25, "constructor": 1.0}
+    return [
+        json.dumps(planned).encode(),
+        *trials(run, 0, 3, tier="T0", metrics=first, resolved=False),
+        *trials(run, 0, 2, tier="T0", metrics=second, agent="slow"),
+    ]
+
+
+@pytest.fixture(scope="module")
+def run(stack: Settings) -> str:
+    publish(stack, events("named"))
+    return "named"
+
+
+def choice(page: Page, title: str) -> Locator:
+    return page.locator("label.field").filter(has=page.get_by_text(title, exact=True)).locator("select")
+
+
+def summaries(kind: str) -> list[dict[str, Any]]:
+    found = summarised(json.loads(event) for event in events("named"))
+    return [summary for key, summary in found.items() if key.startswith(f"{kind} ")]
+
+
+def test_the_columns_of_the_page_follow_the_rules_of_the_terminal(page: Page, web: WebProcess) -> None:
+    many = a_plan(metrics={"m8": {"unit": "seconds", "direction": "lower"}})
+    counted = [a_trial(task_id=f"t{n}", metrics={f"m{k}": 1.0 for k in range(n + 1)}) for n in range(9)]
+    frequent = summarised([many, *counted])
+    agents = [summary for key, summary in frequent.items() if key.startswith("agent_model ")]
+    page.goto(web.url)
+    for groups in (agents, summaries("agent_model"), summaries("tier"), []):
+        drawn = page.evaluate(
+            """async (groups) => {
+                const { BOARDS } = await import("/static/js/boards.js");
+                const { withNamed } = await import("/static/js/named.js");
+                return withNamed(BOARDS.agents, groups);
+            }""",
+            groups,
+        )
+        wanted = [
+            (column.name, column.format, list(column.path), column.sort, column.empty, column.left)
+            for column in with_named(AGENTS, groups).shown_on("page")
+        ]
+        keys = ("name", "format", "path", "sort", "empty", "left")
+        assert [tuple(column[key] for key in keys) for column in drawn] == wanted
+        titles = {c.name: c.title for c in with_named(AGENTS, groups).columns if "/" in c.name}
+        assert {c["name"]: c["title"] for c in drawn if c.get("outside")} == titles
+
+
+def test_boards_have_columns_and_are_sorted_by_the_primary_metric(
+    page: Page, web: WebProcess, run: str
+) -> None:
+    page.goto(f"{web.url}/#/run/{run}")
+    board = page.get_by_role("region", name="Agents of this run")
+    expect(board.locator("thead th[data-id='metrics/latency']")).to_have_attribute("aria-sort", "ascending")
+    expect(board.locator("thead th[data-id='metrics/latency']")).to_have_text("Time to answer")
+    expect(board.locator("thead th[data-id='metrics/never']")).to_have_count(0)
+    rows = board.locator("tbody tr")
+    expect(rows.first).to_contain_text("terminus:gpt-5")
+    for text in ("90 s", "0.75", "$0.5000", "7.5"):
+        expect(rows.first).to_contain_text(text)
+    board.get_by_role("button", name="Pass rate").click()
+    expect(rows.first).to_contain_text("slow:gpt-5")
+    page.get_by_role("link", name="Tiers", exact=True).click()
+    tiers = page.get_by_role("region", name="Tiers of this run")
+    expect(tiers.locator("thead th[data-id='metrics/reward/style']")).to_have_text("reward/style")
+    expect(tiers).to_contain_text("0.55")
+
+
+def test_charts_offer_named_metrics(page: Page, web: WebProcess, stack: Settings, run: str) -> None:
+    page.goto(f"{web.url}/#/run/{run}")
+    metric, quality = choice(page, "Metric"), choice(page, "Quality")
+    metric.select_option("metrics/latency")
+    plot = page.locator(".plot")
+    expect(plot).to_have_attribute(
+        "aria-label", "Time to answer over event time, 2 lines; the latest values stand below"
+    )
+    expect(page.locator(".legend b")).to_have_text(["3 min", "90 s"])
+    offered = metric.locator("option").evaluate_all("options => options.map((one) => one.value)")
+    assert [name for name in offered if "/" in name] == [
+        "metrics/latency",
+        "metrics/reward/style",
+        "metrics/hostile",
+        "metrics/price",
+    ]
+    quality.select_option("metrics/unplanned")
+    expect(page.locator("svg.scatter .point")).to_have_count(1)
+    quality.select_option("metrics/latency")
+    best = page.locator("svg.scatter .point:not(.dominated)")
+    expect(best).to_have_count(1)
+    expect(best).to_have_attribute(
+        "aria-label", "terminus:gpt-5: time to answer 90 s, mean cost $0.5000, on the frontier"
+    )
+    publish(stack, trials(run, 5, 6, tier="T0", metrics={"latency": 30.0}))
+    expect(page.locator(".legend b")).to_have_text(["3 min", "75 s"])
+
+
+def test_the_leaderboard_offers_what_a_plan_names(page: Page, web: WebProcess, run: str) -> None:
+    page.goto(f"{web.url}/#/leaders")
+    by = page.get_by_label("By")
+    expect(by.locator("option[value='metrics/latency']")).to_have_text("Time to answer")
+    expect(by.locator("option[value='metrics/unplanned']")).to_have_count(0)
+    by.select_option("metrics/latency")
+    rows = page.get_by_role("region", name="Leaderboard").locator("tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.nth(1)).to_contain_text("3 min")
+    expect(page).to_have_url(f"{web.url}/#/leaders?metric=metrics%2Flatency")
+    page.reload()
+    expect(rows.nth(1)).to_contain_text("slow:gpt-5")
+    expect(by).to_have_value("metrics/latency")
+
+
+@pytest.mark.parametrize("tab", ["", "/tiers"])
+def test_a_hostile_label_is_text(page: Page, web: WebProcess, run: str, tab: str) -> None:
+    page.goto(f"{web.url}/#/run/{run}{tab}")
+    head = page.locator("thead th[data-id='metrics/hostile']")
+    expect(head).to_have_text(SHOWN)
+    expect(head).to_have_attribute("title", f"Mean {SHOWN}.")
+    if not tab:
+        choice(page, "Metric").select_option("metrics/hostile")
+        choice(page, "Quality").select_option("metrics/hostile")
+        expect(page.locator(".plot")).to_have_attribute(
+            "aria-label", f"{SHOWN} over event time, 2 lines; the latest values stand below"
+        )
+    assert page.locator("main img, main b b").count() == 0
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 1280
+    page.goto(f"{web.url}/#/leaders?metric=metrics/hostile")
+    expect(page.get_by_label("By").locator("option[value='metrics/hostile']")).to_have_text(SHOWN)
+    expect(page.get_by_role("region", name="Leaderboard").locator("thead")).to_contain_text(SHOWN)
+    assert page.locator("main img").count() == 0
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 1280
