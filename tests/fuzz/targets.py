@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -27,6 +28,7 @@ from streamer.sources.fit import fit_event
 from streamer.sources.formulacode_log import parse_log, sections_for
 from tests.fuzz import documents
 from tests.fuzz.mutations import mutated
+from tests.sources.inspect import A_PLAN, a_spec, a_summary, an_archive
 
 CUT_EVERY = 1_000
 """Records folded into one pipeline before its summaries are cut and it is thrown away."""
@@ -108,21 +110,10 @@ class Directory(Target):
             path.unlink()
             self._instead(path)
         try:
-            return self._converted(run)
+            return _converted(run, self.layout)
         finally:
             _remove(path)
             path.write_bytes(kept)
-
-    def _converted(self, run: Path) -> bool:
-        report = ConvertReport()
-        events = list(convert([run], ConvertOptions(harness=self.layout), report))
-        for event in events:
-            found = decode(canonical_json(event))
-            assert not isinstance(found, Reason), f"{found.code}: {found.message}"
-        for place, reason in report.unreadable:
-            assert isinstance(place, Path)
-            assert reason
-        return bool(events)
 
 
 class FcEval(Directory):
@@ -139,6 +130,28 @@ class Scylla(Directory):
 
 class Harbor(Directory):
     layout = "harbor"
+
+
+class Inspect(Target):
+    """Archives of inspect_ai: a member is broken, or the archive itself."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        header = {"status": "success", "eval": a_spec(), "plan": A_PLAN, "stats": {"completed_at": "x"}}
+        failed = a_summary(id=2, scores={"m": {"value": {"a": 1}}}, error="E('x')", limit="token")
+        documents = {"header.json": header, "summaries.json": [a_summary(), failed]}
+        self._members = {name: json.dumps(content).encode() for name, content in documents.items()}
+        self._file = folder / "log.eval"
+
+    def broken(self, rng: Random) -> bytes:
+        name = rng.choice([*self._members, ""])
+        members = {key: mutated(text, rng) if key == name else text for key, text in self._members.items()}
+        archive = an_archive(self._file, members).read_bytes()
+        return archive if name else mutated(archive, rng)
+
+    def read(self, document: bytes) -> bool:
+        self._file.write_bytes(document)
+        return _converted(self._file, "inspect")
 
 
 class AgentLogs(Target):
@@ -216,11 +229,12 @@ class FormulaCodeLog(Target):
 
 
 TARGETS: dict[str, tuple[type[Target], float]] = {
-    "decode and fold": (Decode, 0.84),
+    "decode and fold": (Decode, 0.83),
     "fc-eval": (FcEval, 0.01),
     "terminal-bench": (TerminalBench, 0.01),
     "scylla": (Scylla, 0.01),
     "harbor": (Harbor, 0.01),
+    "inspect": (Inspect, 0.01),
     "agent logs": (AgentLogs, 0.04),
     "cast": (Cast, 0.04),
     "formulacode logs": (FormulaCodeLog, 0.04),
@@ -228,6 +242,19 @@ TARGETS: dict[str, tuple[type[Target], float]] = {
 """Name to what reads it, and its share of the inputs."""
 
 assert {kind.layout for kind, _ in TARGETS.values() if issubclass(kind, Directory)} == set(LAYOUTS)
+
+
+def _converted(run: Path, harness: str) -> bool:
+    """Whether a run gives events; each must be one, and each complaint must have a reason."""
+    report = ConvertReport()
+    events = list(convert([run], ConvertOptions(harness=harness), report))
+    for event in events:
+        found = decode(canonical_json(event))
+        assert not isinstance(found, Reason), f"{found.code}: {found.message}"
+    for place, reason in report.unreadable:
+        assert isinstance(place, Path)
+        assert reason
+    return bool(events)
 
 
 def _remove(path: Path) -> None:
