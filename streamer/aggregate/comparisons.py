@@ -62,6 +62,7 @@ class Comparisons:
 
     def tasks(self) -> dict[str, str]:
         """The tasks as they stand, as Redis holds them; takes nothing."""
+        self._run.count()
         return unpacked(self._now()[1])
 
     def _now(self) -> tuple[SummaryChange, bytes]:

@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamer.aggregate.changes import unpacked
 from streamer.pipeline import Pipeline
 from tests.support.events import a_deletion, a_plan, a_retraction, a_start, a_trial, digests, folded, records
 from tests.support.examples import examples
@@ -102,6 +103,12 @@ undeclared = st.builds(
 events = st.one_of(mixed, undeclared)
 
 
+def said(pipeline: Pipeline) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    """The digests of all summaries and comparisons, and the tasks of each run."""
+    tasks = {run_id: pipeline.run(run_id).comparisons.tasks() for run_id in pipeline.runs()}
+    return digests(pipeline), {run_id: held for run_id, held in tasks.items() if held}
+
+
 @examples(150)
 @given(events, st.randoms(use_true_random=False))
 def test_any_order_and_any_duplicates_give_the_same_digests(
@@ -109,7 +116,7 @@ def test_any_order_and_any_duplicates_give_the_same_digests(
 ) -> None:
     shuffled = arrived + rng.sample(arrived, len(arrived) // 2)
     rng.shuffle(shuffled)
-    assert digests(folded(shuffled)[0]) == digests(folded(arrived)[0])
+    assert said(folded(shuffled)[0]) == said(folded(arrived)[0])
 
 
 @examples(100)
@@ -135,7 +142,7 @@ def test_pages_of_several_writers_join_to_the_same_state(
     rng.shuffle(repeated)
     for key, value in repeated:
         joined.load_page(key, value)
-    assert digests(joined) == digests(folded(arrived)[0])
+    assert said(joined) == said(folded(arrived)[0])
 
 
 @examples(100)
@@ -144,6 +151,7 @@ def test_what_was_cut_along_the_way_ends_as_what_stands(arrived: list[dict[str, 
     pipeline = Pipeline()
     published: dict[tuple[str, str], bytes] = {}
     scored: dict[str, bytes] = {}
+    tasks: dict[str, dict[str, str]] = {}
     for record in records(arrived):
         for run_id in pipeline.fold([record]).touched:
             cut = pipeline.run(run_id).take_changes()
@@ -152,6 +160,8 @@ def test_what_was_cut_along_the_way_ends_as_what_stands(arrived: list[dict[str, 
                     del published[change.kind, change.key]
                 else:
                     published[change.kind, change.key] = change.value
+            if cut.tasks is not None:
+                tasks[run_id] = unpacked(cut.tasks.packed)
             for trial in cut.scored:
                 if trial.value is None:
                     scored.pop(trial.key, None)
@@ -164,6 +174,7 @@ def test_what_was_cut_along_the_way_ends_as_what_stands(arrived: list[dict[str, 
         for change in at_once.run(run_id).summaries()
     }
     assert {key: json.loads(value)["digest"] for key, value in published.items()} == standing
+    assert {run_id: held for run_id, held in tasks.items() if held} == said(at_once)[1]
     whole = {
         trial.key: json.loads(trial.value)["digest"]
         for run_id in at_once.runs()
