@@ -13,7 +13,7 @@ from streamer.cli.printing import percent, print_line, say, shown, visible
 from streamer.client.reader import StateReader
 from streamer.settings import Settings
 from streamer.views.tables import progress
-from streamer.views.wording import best_first
+from streamer.views.wording import best_first, primary_of
 
 LOOK_SECONDS = 0.1
 LINES_SECONDS = 4.0
@@ -124,7 +124,8 @@ class _Lines:
             run_id = run["run_id"]
             agents = [agent.model_dump(mode="json") for agent in self._reader.agents(run_id)]
             tiers = [tier.model_dump(mode="json") for tier in self._reader.tiers(run_id)]
-            print_line(f"{now - self._start:3.0f} s  {run_id}: {progress(run)}; ahead: {_best(agents)}")
+            ahead = _best(agents, primary_of(run))
+            print_line(f"{now - self._start:3.0f} s  {run_id}: {progress(run)}; ahead: {ahead}")
             for group in (*agents, *tiers):
                 changes += self._changed(run_id, group.get("tier") or group["agent_model"], group["grade"])
         for change in changes:
@@ -137,10 +138,10 @@ class _Lines:
         return [] if before in (None, grade) else [f"{run_id} {who}: grade {before} -> {shown(grade)}"]
 
 
-def _best(agents: list[Summary]) -> str:
+def _best(agents: list[Summary], primary: str) -> str:
     contestants = [agent for agent in agents if not agent["baseline"]]
     if not contestants:
         return shown(None)
-    best = min(contestants, key=best_first)
+    best = min(contestants, key=best_first(primary))
     rate = best["statistics"]["pass_rate"]["mean"]
     return f"{visible(best['agent_model'])} with pass rate {percent(rate)}"

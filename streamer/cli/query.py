@@ -94,11 +94,11 @@ def run(run_id: str, label: str | None, as_json: bool, settings: Settings) -> No
 def agents(run_id: str, as_json: bool, settings: Settings) -> None:
     """The agents of a run."""
     with StateReader(settings) as reader:
-        found = reader.agents(run_id)
+        found = reader.snapshot(run_id)
     if as_json:
-        _print_json(_published(found))
+        _print_json(_published(found.agents))
     else:
-        print_board(agents_table(_dumped(found)))
+        print_board(agents_table(_dumped(found.agents), found.run.primary_metric))
 
 
 @command.command()

@@ -16,7 +16,7 @@ from streamer.views.tables import (
     subtests_table,
     tiers_tables,
 )
-from streamer.views.wording import best_first
+from streamer.views.wording import best_first, primary_of
 
 if TYPE_CHECKING:
     pass
@@ -44,8 +44,8 @@ def print_run(
     run = next(iter(by_type.get("run_summary", ())), None)
     if run:
         _print_header(run, now)
-    agents = sorted(by_type.get("agent_model_summary", ()), key=best_first)
-    print_board(agents_table(agents))
+    agents = sorted(by_type.get("agent_model_summary", ()), key=best_first(primary_of(run)))
+    print_board(agents_table(agents, primary_of(run)))
     print_formulacode(run, agents, fallbacks)
     print_board(*tiers_tables(by_type.get("tier_summary", ())), subtests_table(subtests))
 

@@ -168,7 +168,7 @@ class Decider:
         about, run_id = run_name(run), run["run_id"]
         found = [memory.once("started", about, "started", standing(run), run_id)]
         if run["status"] is not None:
-            body = "\n".join(part for part in (standing(run), board(agents)) if part)
+            body = "\n".join(part for part in (standing(run), board(agents, wording.primary_of(run))) if part)
             word = named(state_and_status(state_of(run, now), run["status"]))
             found.append(memory.once(_finished(run), about, word, body, run_id))
         if self._is_over_budget(run):

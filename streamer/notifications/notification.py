@@ -65,9 +65,9 @@ def standing(run: Json) -> str:
     return f"{counted}, {resolved}, {accuracy_name(run)} {accuracy(run)}, cost {dollars(run['total_cost'])}"
 
 
-def board(agents: Sequence[Json]) -> str:
-    """The agents of a run, the highest pass rate first, one per line; baselines are left out."""
-    held = sorted((agent for agent in agents if not agent["baseline"]), key=best_first)
+def board(agents: Sequence[Json], primary: str) -> str:
+    """The agents of a run, the best by its primary METRIC first, one per line; baselines are left out."""
+    held = sorted((agent for agent in agents if not agent["baseline"]), key=best_first(primary))
     lines = [
         f"{named(agent['agent_model'])}: grade {grade_with_basis(agent)}, "
         f"accuracy {accuracy(agent)}, cost {dollars(agent['total_cost'])}"

@@ -33,7 +33,7 @@ from streamer.views.tables import (
     tiers_tables,
     trials_table,
 )
-from streamer.views.wording import accuracy, accuracy_name
+from streamer.views.wording import accuracy, accuracy_name, primary_of
 from streamer.web import STATIC
 
 MAX_TRIALS = 1000
@@ -61,7 +61,7 @@ def as_html(data: RunData) -> bytes:
         heading=_name(title),
         facts="".join(f"<span>{_name(fact)}</span>" for fact in _facts(run, data.state)),
         tiles="".join(_tiles(run)),
-        agents=_card(agents_table(data.agents)),
+        agents=_card(agents_table(data.agents, primary_of(run))),
         tiers="".join(map(_card, tiers_tables(data.tiers) if data.tiers else ())),
         more="".join(_more(data)),
         foot=escape(f"As of event {run['last_event_at'] or 'unknown'}. Digest {run['digest']}."),
@@ -100,7 +100,8 @@ def _tile(title: str, value: str, more: str) -> str:
 
 def _more(data: RunData) -> Iterable[str]:
     """The parts without an interactive form: labels, FormulaCode, how trials ended, the trials."""
-    for table in (labels_table(data.by_label), formulacode_table(data.agents), failures_table(data.run)):
+    of_formulacode = formulacode_table(data.agents, primary_of(data.run))
+    for table in (labels_table(data.by_label), of_formulacode, failures_table(data.run)):
         if table.rows:
             yield f"<section>{_card(table)}</section>"
     lines = "".join(f"<p>{_text(line)}</p>" for line in head_lines(data.run))

@@ -21,6 +21,7 @@ from streamer.views.tables import (
     labels_table,
     tiers_tables,
 )
+from streamer.views.wording import primary_of
 
 PLAIN = frozenset(" -.:/;@,%()$")
 """Punctuation that means nothing inside a line, unless it makes an address."""
@@ -35,7 +36,9 @@ def as_markdown(data: RunData) -> bytes:
     labels = (f"{key}={value}" for key, value in run["labels"].items())
     facts = [run["run_id"], *about(run, data.state), *labels]
     lines += [" · ".join(map(name, facts)), "", *(f"- {text(line)}" for line in head_lines(run)), ""]
-    tables = [agents_table(data.agents), formulacode_table(data.agents), *tiers_tables(data.tiers)]
+    primary = primary_of(run)
+    of_agents = [agents_table(data.agents, primary), formulacode_table(data.agents, primary)]
+    tables = [*of_agents, *tiers_tables(data.tiers)]
     tables.append(labels_table(data.by_label))
     for table in (*tables, failures_table(run)):
         lines += _table(table)
@@ -50,7 +53,7 @@ def _table(table: Table) -> list[str]:
     return [
         f"### {table.title}",
         "",
-        _line(table.heads),
+        _line([text(column.title) if column.outside else column.title for column in table.columns]),
         _line(borders),
         *(_line([_cell(*cell) for cell in zip(table.columns, row, strict=True)]) for row in table.rows),
         *(line for note in table.note.splitlines() for line in ("", text(note))),

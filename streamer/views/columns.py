@@ -37,6 +37,7 @@ class Column:
         empty: the text of a cell that says nothing; a column of these alone is left out.
         hint: more words about it, for the page; "": none.
         on: the surfaces that show it.
+        outside: the title is text from outside: a plan or a harness wrote it.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Column:
     empty: str = UNSEEN
     hint: str = ""
     on: tuple[Surface, ...] = EVERYWHERE
+    outside: bool = False
 
     @property
     def left(self) -> bool:

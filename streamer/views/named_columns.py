@@ -42,7 +42,14 @@ def named(metric: str, says: Any) -> Column:
     of = named_metric(metric.removeprefix(NAMED), reading)
     first: Literal["greatest", "least"] = "greatest" if of.higher_is_better else "least"
     return Column(
-        metric, shown(of.label), format_of(of.unit), of.path, sort=first, rank=2, hint=of.description
+        metric,
+        shown(of.label),
+        format_of(of.unit),
+        of.path,
+        sort=first,
+        rank=2,
+        hint=of.description,
+        outside=True,
     )
 
 

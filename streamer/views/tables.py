@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from streamer.client.lifecycle import State, state_and_status, state_of
-from streamer.schemas.metrics import BOARD_METRICS
+from streamer.schemas.metrics import BOARD_METRICS, PRIMARY_METRIC
 from streamer.text import dollars, shown, visible
 from streamer.views import cells
 from streamer.views.boards import (
@@ -62,14 +62,15 @@ def runs_table(runs: Iterable[Summary], now: datetime) -> Table:
     return table_of(RUNS, [{**run, "state": state_of(run, now)} for run in runs])
 
 
-def agents_table(agents: Iterable[Summary]) -> Table:
-    """The agents of a run, the highest pass rate first, baselines last."""
-    return _groups_table(AGENTS, sorted(agents, key=best_first), "Agents")
+def agents_table(agents: Iterable[Summary], primary: str = PRIMARY_METRIC) -> Table:
+    """The agents of a run, the best by its primary METRIC first, baselines last."""
+    return _groups_table(AGENTS, sorted(agents, key=best_first(primary)), "Agents")
 
 
-def formulacode_table(agents: Iterable[Summary]) -> Table:
-    """FormulaCode's means, one agent a row; no rows where no agent has them."""
-    return table_of(FORMULACODE, [agent for agent in sorted(agents, key=best_first) if agent["formulacode"]])
+def formulacode_table(agents: Iterable[Summary], primary: str = PRIMARY_METRIC) -> Table:
+    """FormulaCode's means, one agent a row, in the same order; no rows where no agent has them."""
+    measured = [agent for agent in agents if agent["formulacode"]]
+    return table_of(FORMULACODE, sorted(measured, key=best_first(primary)))
 
 
 def tiers_tables(tiers: Iterable[Summary]) -> list[Table]:

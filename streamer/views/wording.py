@@ -5,14 +5,16 @@ Each function takes a summary, as its model or as the dict of its JSON.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import BaseModel
 
+from streamer.schemas.metrics import PRIMARY_METRIC, board_metric
 from streamer.text import UNSEEN, percent, shown
 
-Summary = BaseModel | Mapping[str, Any]
+Json = Mapping[str, Any]
+Summary = BaseModel | Json
 
 BASES = {"composite_median": "composite", "mean_pass_rate": "pass rate"}
 """`grade_basis` -> what people call it (R13)."""
@@ -118,10 +120,30 @@ def pass_at_k(summary: Summary) -> str:
     return ", ".join(parts) or UNSEEN
 
 
-def best_first(group: Summary) -> tuple[bool, float, str]:
-    """Sort key of agents: baselines last, the highest pass rate first, then by label."""
-    rate = of(of(group, "statistics")["pass_rate"], "mean")
-    return (of(group, "baseline"), 1.0 if rate is None else -rate, of(group, "agent_model"))
+def best_first(primary: str = PRIMARY_METRIC) -> Callable[[Json], tuple[bool, bool, float, str]]:
+    """Sort key of agents: baselines last, then unknown values, the best first, equal ones by label.
+
+    Args:
+        primary: METRIC that the run names as its primary one; see `run_summary`.
+
+    >>> found = [{"agent_model": "a", "baseline": False, "accuracy": 0.1}]
+    >>> found.append({"agent_model": "b", "baseline": False, "accuracy": 0.2})
+    >>> [agent["agent_model"] for agent in sorted(found, key=best_first("accuracy"))]
+    ['b', 'a']
+    """
+
+    def key(group: Json) -> tuple[bool, bool, float, str]:
+        metric = board_metric(primary, [group])
+        value = metric.value(group) if metric else None
+        sign = -1.0 if metric and metric.higher_is_better else 1.0
+        return (group["baseline"], value is None, sign * (value or 0.0), group["agent_model"])
+
+    return key
+
+
+def primary_of(run: Json | None) -> str:
+    """What the boards of a run are ordered by; the pass rate of a run that older versions summarised."""
+    return (run or {}).get("primary_metric") or PRIMARY_METRIC
 
 
 def of(summary: Summary, name: str) -> Any:

@@ -48,12 +48,7 @@ def counted(board: Board, count: int) -> str:
 
 
 def first_sort(primary: str, agents: Sequence[AgentModelSummary]) -> Sort:
-    """By the plan's primary metric; if that is the pass rate: by mean speedup where it is measured.
-
-    A primary metric without a column gives way to the pass rate.
-    """
-    if primary == PRIMARY_METRIC and any(agent.formulacode for agent in agents):
-        primary = "mean_speedup"
+    """By the run's primary metric; one without a column gives way to the pass rate."""
     sorts = {column.name: column.sort for column in with_named(AGENTS, agents).shown_on("terminal")}
     return Sort(primary, sorts[primary] == "greatest") if sorts.get(primary) else Sort(PRIMARY_METRIC, True)
 

@@ -152,7 +152,7 @@ class RunScreen(LiveScreen):
         )
 
     def _sort_first(self, agents: list[AgentModelSummary]) -> None:
-        """Sort by what the plan says, or by speedup, from the first moment that there is one."""
+        """Sort by what the plan says, from the first moment that there is one."""
         table = self.query_one("#agents", BoardTable)
         if not self._sorted and table.sorting == Sort(PRIMARY_METRIC, True) and agents and self.model.run:
             table.sorting = first_sort(self.model.run.primary_metric, agents)

@@ -38,6 +38,9 @@ HOSTILE = [
     "&amp;&#60;b&#62;",
     "long-" + "x" * 123,
 ]
+HOSTILE_HEADS = [HOSTILE[0], HOSTILE[1], *HOSTILE[8:12]]
+"""Labels of named metrics, as many as have columns."""
+
 MEASURED: dict[str, Any] = {
     "tests": {"status": "ok", "passed": 3, "failed": 0, "error": 0, "skipped": 0, "total": 3},
     "benchmarks": {
@@ -83,7 +86,8 @@ def mixed_events() -> list[Event]:
 def hostile_events() -> list[Event]:
     """Every hostile text in every place that takes one."""
     labels = {HOSTILE[1]: HOSTILE[0]}
-    events = [a_plan(run_id=RUN, display_name=HOSTILE[0], labels=labels, harness=HOSTILE[1])]
+    metrics = {f"m{at}": {"label": label} for at, label in enumerate(HOSTILE_HEADS)}
+    events = [a_plan(run_id=RUN, display_name=HOSTILE[0], labels=labels, harness=HOSTILE[1], metrics=metrics)]
     for name in HOSTILE:
         events.append(
             a_trial(
@@ -96,6 +100,7 @@ def hostile_events() -> list[Event]:
                 subtest=name,
                 failure_mode=name,
                 resolved=False,
+                metrics=dict.fromkeys(metrics, 0.5),
                 finished_at="2026-01-02T03:04:05Z",
             )
         )

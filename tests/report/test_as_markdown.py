@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 
 from markdown_it import MarkdownIt
 
 from streamer.report.formats import FORMATS
 from streamer.text import visible
 from streamer.views.uncertainty import EXPLAINED
-from tests.report.reporting import HOSTILE, Elements, folded, hostile_events
+from tests.report.reporting import HOSTILE, HOSTILE_HEADS, Elements, folded, hostile_events
 from tests.support.events import a_plan, a_start, a_trial
 
 
@@ -21,6 +22,8 @@ def test_markdown_becomes_tables_of_the_texts_and_nothing_else() -> None:
     assert page.attributes <= {"style"}
     for name in HOSTILE:
         assert visible(f"{name}") in page.cells
+    heads = [unescape(head) for head in re.findall(r'<th style="text-align:right">(.*?)</th>', rendered)]
+    assert {visible(head) for head in HOSTILE_HEADS} <= set(heads)
     assert rendered.count("<tr>") == 3 + len(data.agents) + len(data.tiers) + 1 + len(HOSTILE)
 
 

@@ -38,7 +38,7 @@ def test_json_holds_the_summaries_and_trials_of_the_fold_as_they_are() -> None:
     report = json.loads(FORMATS["json"](folded(events, TIERED_RUN)))
     folding = fold_records(records(events))
     summaries = [change.summary for change in folding.pipeline.run(TIERED_RUN).summaries()]
-    reported = [report["run"], *report["agents"], *report["tiers"]]
+    reported = [report["run"], *report["agents"], *report["tiers"], report["comparison"]]
     assert sorted(map(canonical_json, reported)) == sorted(map(canonical_json, summaries))
     scored = [
         orjson.loads(c.value) for c in folding.pipeline.run(TIERED_RUN).take_changes().scored if c.value

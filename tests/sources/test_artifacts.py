@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from streamer.sources.artifacts import artifacts_of
@@ -96,3 +97,22 @@ def test_a_copy_of_a_trial_without_its_files_adds_nothing(tmp_path: Path) -> Non
     a_run(tmp_path / "copy", [a_result()])
     events, report = converted(tmp_path)
     assert len(trials_of(events)) == report.duplicates == 1
+
+
+def test_real_trials_of_fc_eval_name_files_that_are_there_and_the_tests_that_failed(runs: Path) -> None:
+    named = said = 0
+    for run in sorted(path for path in runs.iterdir() if path.is_dir()):
+        for trial in trials_of(converted(run)[0]):
+            for artifact in trial.get("artifacts", []):
+                assert (run / artifact["path"]).is_file()
+                assert not artifact["path"].endswith("/results.json")
+                named += 1
+            own = run / trial["task_id"] / trial.get("trial_name", "") / "results.json"
+            if "message" in trial and own.is_file():
+                result = json.loads(own.read_text())
+                failed = [test for test, status in result["parser_results"].items() if status == "failed"]
+                assert trial["message"] == f"failed tests: {', '.join(failed)}"
+                assert result["is_resolved"] is False
+                said += 1
+    assert named > 300
+    assert said > 100

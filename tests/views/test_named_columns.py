@@ -7,6 +7,7 @@ from typing import Any
 from streamer.views.boards import AGENTS, TRIALS
 from streamer.views.named_columns import MOST_NAMED_COLUMNS, with_named, with_values
 from streamer.views.tables import agents_table
+from streamer.views.wording import primary_of
 from tests.support.events import a_plan, a_trial, summarised
 
 
@@ -56,3 +57,20 @@ def test_trials_have_columns_of_their_named_metrics_behind_the_duration() -> Non
 
 def test_without_named_metrics_the_board_is_the_same() -> None:
     assert with_named(AGENTS, agents(a_trial())) == AGENTS
+
+
+def test_agents_stand_in_the_order_of_the_primary_metric() -> None:
+    """R30: pass rate unless the plan says otherwise; baselines and unknown values come last."""
+    events = [
+        a_trial(agent="fast", resolved=False, metrics={"latency": 1.0}),
+        a_trial(agent="slow", resolved=True, metrics={"latency": 9.0}),
+        a_trial(agent="mute", resolved=True),
+        a_trial(agent="nop", resolved=True, metrics={"latency": 0.5}),
+    ]
+    plan = a_plan(metrics={"latency": {"direction": "lower"}}, primary_metric="metrics/latency")
+    found = summarised([plan, *events])
+    run, of_agents = found["run run-1"], [s for key, s in found.items() if key.startswith("agent_model ")]
+    by_latency = [row[0].split(":")[0] for row in agents_table(of_agents, primary_of(run)).rows]
+    by_pass_rate = [row[0].split(":")[0] for row in agents_table(of_agents).rows]
+    assert by_latency == ["fast", "slow", "mute", "nop"]
+    assert by_pass_rate == ["mute", "slow", "fast", "nop"]

@@ -75,7 +75,7 @@ def test_the_columns_of_the_page_follow_the_rules_of_the_terminal(page: Page, we
         ]
         keys = ("name", "format", "path", "sort", "empty", "left")
         assert [tuple(column[key] for key in keys) for column in drawn] == wanted
-        titles = {c.name: c.title for c in with_named(AGENTS, groups).columns if "/" in c.name}
+        titles = {c.name: c.title for c in with_named(AGENTS, groups).columns if c.outside}
         assert {c["name"]: c["title"] for c in drawn if c.get("outside")} == titles
 
 
