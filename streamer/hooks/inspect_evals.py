@@ -91,7 +91,7 @@ class Evals:
             self._publish(begun, finished, publish)
 
     def stopped(self, inspect_run_id: str, publish: Publish) -> None:
-        """Publish the end of the evals of one `inspect eval` that Ctrl-C stopped: inspect_ai gives no log then."""
+        """Publish the end of the evals of one `inspect eval` that Ctrl-C stopped: there is no log then."""
         stats = {"completed_at": rfc3339(time.time_ns() // 1000)}
         for eval_id, begun in list(self._running.items()):
             if begun.spec.get("run_id") == inspect_run_id:
