@@ -27,7 +27,7 @@ ANSWER_SECONDS = 5.0
 """How long an answer to whether the hook is active holds: inspect_ai asks before every call."""
 
 SPEC = {
-    **dict.fromkeys(("task", "task_id", "task_version", "created", "solver", "model"), True),
+    **dict.fromkeys(("task", "task_id", "task_version", "created", "solver", "model", "run_id"), True),
     "dataset": {"sample_ids", "shuffled"},
     "config": {"epochs", "max_samples"},
     "scorers": {"__all__": {"name", "metrics"}},
@@ -84,6 +84,7 @@ class StreamerHooks(Hooks):  # type: ignore[misc]
         """Also evals that an error or Ctrl-C stopped: `on_task_end` is not called for them."""
         for log in data.logs:
             self._ended(log.eval.eval_id, log)
+        self._hand_over(lambda evals, publish: evals.stopped(data.run_id, publish))
 
     def _ended(self, eval_id: str, log: Any) -> None:
         status, stats, file = log.status, _json(log.stats, {"completed_at": True}), log.location

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from streamer.aggregate.keys import rfc3339
 from streamer.hooks.background import Event, Publish
 from streamer.schemas.canonical import canonical_json
 from streamer.sources.files import FileError
@@ -88,6 +89,13 @@ class Evals:
                 self._result(begun, sample, publish)
         if finished := finished_event(status, stats):
             self._publish(begun, finished, publish)
+
+    def stopped(self, inspect_run_id: str, publish: Publish) -> None:
+        """Publish the end of the evals of one `inspect eval` that Ctrl-C stopped: there is no log then."""
+        stats = {"completed_at": rfc3339(time.time_ns() // 1000)}
+        for eval_id, begun in list(self._running.items()):
+            if begun.spec.get("run_id") == inspect_run_id:
+                self.ended(eval_id, "cancelled", stats, "", publish)
 
     def _result(self, begun: _Eval, sample: Record, publish: Publish) -> None:
         """Publish a result unless it is published already."""

@@ -12,7 +12,7 @@ from streamer.schemas.canonical import digest_of
 from streamer.schemas.summaries import SUMMARY
 from tests.cli.calling import SECONDS, a_run, call, lines, published
 from tests.support.cli import COMMAND
-from tests.support.events import a_trial
+from tests.support.events import a_plan, a_trial
 from tests.support.online import Online
 
 
@@ -38,6 +38,18 @@ def test_each_feed_gives_what_was_published(stack: Online, feed: str, type_: str
         assert digest_of(message) == message["digest"]
     [line] = call(stack, *given).stdout.decode().splitlines()
     assert f"feed-{feed}" in line
+
+
+def test_named_metrics_come_with_the_summaries(stack: Online) -> None:
+    plan = a_plan(run_id="named", metrics={"reward": {"label": "a\u202eb"}})
+    published(stack, [plan, a_trial(run_id="named", metrics={"reward": 0.5, "style": 2.0})])
+    for feed in ("agent-model", "trials"):
+        given = ("subscribe", feed, "--run", "named", "--from-beginning", "--limit", 1)
+        [message] = lines(call(stack, *given, "--json").stdout)
+        assert set(message["metrics"]) == {"reward", "style"}
+        done = call(stack, *given)
+        assert done.returncode == 0
+        assert "\u202e" not in done.stdout.decode()
 
 
 def test_what_agents_call_themselves_cannot_act_on_the_terminal(stack: Online) -> None:

@@ -103,3 +103,14 @@ def test_a_log_that_cannot_be_read_is_said_and_the_end_is_published(
     evals.ended("e", "success", {}, f"file://{tmp_path / 'x.eval'}", published.append)
     assert [event["type"] for event in published] == ["run_finished"]
     assert "not a valid zip archive" in caplog.text
+
+
+def test_the_evals_of_a_call_that_was_stopped_are_over(caplog: pytest.LogCaptureFixture) -> None:
+    evals, published = begun(run_id="R1")
+    evals.started("other", a_spec(task_id="T2", run_id="R2"), A_PLAN, lambda event: None)
+    for _ in range(2):
+        evals.stopped("R1", published.append)
+    [end] = published
+    assert (end["type"], end["run_id"], end["status"]) == ("run_finished", "addition_T1", "cancelled")
+    assert end["revision"] > 0
+    assert caplog.messages == []

@@ -11,6 +11,7 @@ from streamer.notifications.decide import Decider
 from streamer.notifications.notification import MAX_NAME, named
 from tests.notifications.watching import MINUTE, NOW, RULES, Watching, agent, run
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
+from tests.support.events import a_plan, a_trial, summarised
 
 
 def test_start_and_end_are_told_once_whatever_comes_how_often() -> None:
@@ -19,6 +20,18 @@ def test_start_and_end_are_told_once_whatever_comes_how_often() -> None:
     assert watching.take(run(4, status="completed"), run(4, status="completed")) == ["finished:completed"]
     assert watching.take(run(5, status="completed")) == []
     assert watching.again().take(run(6, status="completed")) == []
+
+
+def test_named_metrics_change_no_notice() -> None:
+    def told(**fields: Any) -> list[str]:
+        plan = a_plan(
+            run_id="r", tasks=1, attempts=1, metrics={"reward": {}}, primary_metric="metrics/reward"
+        )
+        found = summarised([plan, a_trial(run_id="r", **fields)])
+        return Watching().take(*found.values())
+
+    assert told(metrics={"reward": 0.5, "style": 2.0}) == told()
+    assert "started" in told()
 
 
 def test_a_run_that_ends_otherwise_after_all_is_told_again() -> None:
