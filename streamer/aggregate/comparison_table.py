@@ -27,6 +27,16 @@ MOST_RANKED_TASKS = 10_000
 """Tasks of the largest plan whose agents are ranked."""
 
 
+def read_trials(run: RunState, agents: list[GroupId]) -> tuple[TaskTable, int | None, bool]:
+    """The trials of agents, the planned pairs (None: unknown), and whether there are more than planned."""
+    declared = Denominators(run.plan, run.groups, run.scores.is_baseline).declared(agents[0])
+    attempts = run.plan.attempts if declared else None
+    trials = TaskTable(run, agents, attempts)
+    if declared is not None and len(trials.pairings) > declared:
+        return TaskTable(run, agents, None), None, True
+    return trials, declared if attempts else None, False
+
+
 class ComparisonTable:
     """Every two agents of a run, counted.
 
@@ -40,15 +50,8 @@ class ComparisonTable:
         self, run: RunState, agents: list[GroupId], final_missing: Mapping[GroupId, str | None]
     ) -> None:
         self._agents, self._final_missing = agents, final_missing
-        self._grown = run.queue.has_grown
-        declared = Denominators(run.plan, run.groups, run.scores.is_baseline).declared(agents[0])
-        attempts = run.plan.attempts if declared else None
-        self.trials = TaskTable(run, agents, attempts)
-        self.exceeded = declared is not None and len(self.trials.pairings) > declared
-        if self.exceeded:
-            self.trials, attempts = TaskTable(run, agents, None), None
-        self.planned = None if self.exceeded or not attempts else declared
-        self._attempts = attempts or 1
+        self.trials, self.planned, self.exceeded = read_trials(run, agents)
+        self._attempts = (run.plan.attempts or 1) if self.planned else 1
         self._by_pair = self.trials.by_pair()
         columns = len(self.trials.pairings)
         self._sizes = prefixes(self.planned or max(1, columns))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streamer.aggregate.changes import SummaryChange, TasksChange, packed, unpacked
-from streamer.aggregate.comparison_table import MOST_CELLS, ComparisonTable
+from streamer.aggregate.comparison_table import MOST_CELLS, ComparisonTable, read_trials
 from streamer.aggregate.keys import COMPARISON, GroupId, SummaryKind
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.sealing import sealed
@@ -106,10 +106,10 @@ def compared(
         return body | _without(ComparisonMissing.TOO_MANY_AGENTS), b""
     if sum(len(run.scores.roster.lineup(group).states) for group in agents) > MOST_CELLS:
         return body | _without(ComparisonMissing.TOO_MANY_TRIALS), b""
+    if len(agents) < 2:
+        return None, packed(read_trials(run, agents)[0].fields(labels))
     table = ComparisonTable(run, agents, final_missing)
     fields = packed(table.trials.fields(labels))
-    if len(agents) < 2:
-        return None, fields
     ranks, rank_missing = table.ranks(labels)
     for agent, label in zip(body["agents"], labels, strict=True):
         agent["rank"] = ranks[label]._asdict() if ranks else None
