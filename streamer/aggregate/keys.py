@@ -211,7 +211,7 @@ class GroupId:
         """Inverse of :meth:`topic_key`.
 
         >>> GroupId.of_topic_key("tier", "r|T1|a%3Ab:m"), GroupId.of_topic_key("run", "r") == RUN
-        (GroupId(tier='T1', agent='a:b', model='m'), True)
+        (GroupId(tier='T1', agent='a:b', model='m', compared=False), True)
         """
         if kind == "comparison":
             return cls(compared=True)

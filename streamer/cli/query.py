@@ -17,9 +17,10 @@ from streamer.cli.tables import print_run
 from streamer.cli.tables_formulacode import print_payload
 from streamer.client.lifecycle import with_state
 from streamer.client.reader import StateReader
+from streamer.client.results import UnknownMetric
 from streamer.schemas.base import Message
 from streamer.schemas.canonical import canonical_json, json_number
-from streamer.schemas.metrics import BOARD_METRICS, PRIMARY_METRIC
+from streamer.schemas.metrics import BOARD_METRICS, PRIMARY_METRIC, can_have_board
 from streamer.settings import Settings
 from streamer.text import shown
 from streamer.views.comparisons import comparison_tables
@@ -189,6 +190,8 @@ def leaderboard(
     """Agents by a metric, best first. Baselines are left out; provisional ones are marked and come last."""
     wanted = dict(map(_label, labels))
     with StateReader(settings) as reader:
+        if metric is not None and not can_have_board(metric):
+            raise click.UsageError(str(UnknownMetric(metric)))
         metric = metric or (reader.run(run_id).primary_metric if run_id else PRIMARY_METRIC)
         rows = reader.leaderboard(metric, run=run_id, benchmark=benchmark, labels=wanted, limit=limit)
     if as_json:

@@ -23,7 +23,7 @@ MessageFields = dict[str, Any]
 
 
 @click.command()
-@click.argument("feed", type=click.Choice(list(FEEDS)))
+@click.argument("feed", metavar="FEED", type=click.Choice(list(FEEDS)))
 @click.option("--from-beginning", is_flag=True, help="Start with everything that the topic holds.")
 @click.option("--run", "run_id", metavar="RUN", help="Only what is about this run.")
 @click.option("--limit", type=click.IntRange(min=1), help="End after so many.")
@@ -32,7 +32,7 @@ MessageFields = dict[str, Any]
 def command(
     feed: str, from_beginning: bool, run_id: str | None, limit: int | None, as_json: bool, settings: Settings
 ) -> None:
-    """Follow a topic of summaries, grades, rejections or scored trials until Ctrl-C.
+    """Follow a topic until Ctrl-C. FEED is agent-model, tier, run, comparison, grades, rejections or trials.
 
     With --json, each message is printed as it was published; a deleted one as an object with
     `"deleted": true` and its `key`. A message older than the one shown for the same key is left out.

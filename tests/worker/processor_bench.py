@@ -20,6 +20,7 @@ from streamer.worker.processing.checkpoint_writer import CheckpointWriter
 from streamer.worker.processing.idle import IdleRuns
 from streamer.worker.processing.partition import Partition
 from streamer.worker.processing.processor import Processor
+from streamer.worker.processing.publish_queue import REST_SECONDS, PublishQueue
 from streamer.worker.processing.record_encoding import RecordEncoder
 from tests.worker.deployment import trial_events
 
@@ -98,9 +99,16 @@ class Bench:
             "waiting": lambda number, offset: 100_000 if self.behind else 0,
         }
         self.processor = Processor(self.app.crash, 1, **collaborators)
-        pipeline = Pipeline(writer="w")
-        self.partition = Partition(0, 1, pipeline, position, catch_up_to, caught_up=caught_up)
+        pipeline, queue = Pipeline(writer="w"), PublishQueue(lambda: self.seconds)
+        self.partition = Partition(
+            0, 1, pipeline, position, catch_up_to, caught_up=caught_up, publish_queue=queue
+        )
         self.processor.partitions[0] = self.partition
+
+    async def settle(self) -> None:
+        """So long later, everything that rested is published."""
+        self.seconds += REST_SECONDS
+        await self.processor.flush()
 
     async def _log_start(self, partition: int) -> int:
         """Of a log that has lost nothing."""

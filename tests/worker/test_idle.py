@@ -46,20 +46,23 @@ def published(bench: Bench) -> list[tuple[str, bytes | None, bytes | None]]:
     return sorted(((out.topic, out.key, out.value) for out in outs), key=str)
 
 
-def digests(bench: Bench) -> dict[str, str]:
-    return {change.key: change.digest for change in bench.standing() if change.value is not None}
+def digests(bench: Bench) -> dict[tuple[str, str], str]:
+    return {
+        (change.kind, change.key): change.digest for change in bench.standing() if change.value is not None
+    }
 
 
-def folded_digests(values: list[bytes]) -> dict[str, str]:
+def folded_digests(values: list[bytes]) -> dict[tuple[str, str], str]:
     pipeline = Pipeline()
     pipeline.fold(Record(value, offset) for offset, value in enumerate(values))
     changes = [change for run_id in pipeline.runs() for change in pipeline.run(run_id).summaries()]
-    return {change.key: change.digest for change in changes}
+    return {(change.kind, change.key): change.digest for change in changes}
 
 
-def close_all(bench: Bench) -> None:
+async def close_all(bench: Bench) -> None:
     """Let the time pass that makes every run idle."""
     bench.seconds += IDLE
+    await bench.processor.flush()
     while bench.processor.idle.close_due(bench.partition):
         pass
     assert bench.partition.pipeline.runs() == []
@@ -70,7 +73,7 @@ async def test_a_run_is_closed_as_soon_as_it_was_idle_for_the_time_set() -> None
     await bench.processor.handle(a_batch(0, EVENTS[:60]))
     bench.seconds = 50.0
     await bench.processor.handle(a_batch(60, [event for event in EVENTS[60:120] if b'"run 1"' in event]))
-    before = [(change.key, change.value) for change in bench.standing() if change.value]
+    before = {(change.kind, change.key): change.value for change in bench.standing() if change.value}
     bench.seconds = 59.9
     assert bench.processor.idle.close_due(bench.partition) == 0
     bench.seconds = 60.0
@@ -79,8 +82,7 @@ async def test_a_run_is_closed_as_soon_as_it_was_idle_for_the_time_set() -> None
     bench.seconds = 110.0
     assert bench.processor.idle.close_due(bench.partition) == 1
     assert sorted(bench.partition.closed) == [f"run {n}" for n in range(6)]
-    assert set(digests(bench)) == {key for key, _ in before}
-    assert digests(bench) == {key: orjson.loads(value)["digest"] for key, value in before}
+    assert digests(bench) == {key: orjson.loads(value)["digest"] for key, value in before.items()}
 
 
 async def test_nothing_is_closed_while_the_partition_catches_up_or_owes_summaries() -> None:
@@ -125,10 +127,11 @@ async def test_a_worker_that_closes_runs_publishes_to_the_byte_what_one_does_tha
             await bench.processor.handle(a_batch(at, values))
         at += len(values)
         closing.seconds += rng.choice([1.0, 30.0, IDLE])
+        keeping.seconds = closing.seconds
         closing.processor.idle.close_due(closing.partition)
     assert closing.partition.openings > 10
     assert published(closing) == published(keeping)
-    close_all(closing)
+    await close_all(closing)
     assert digests(closing) == digests(keeping) == folded_digests(EVENTS)
 
 
@@ -136,14 +139,14 @@ async def test_pages_of_a_run_that_came_back_are_joined_after_a_restart() -> Non
     bench = Bench()
     for at in range(0, 900, 100):
         await bench.processor.handle(a_batch(at, EVENTS[at : at + 100]))
-        close_all(bench)
+        await close_all(bench)
     pages = dict(bench.tables.trials.of_partition(0))
     assert len({key.split("/")[1] for key in pages}) > 5
     rebuilt = Pipeline(writer="next")
     for key, value in pages.items():
         rebuilt.load_page(key, value)
     changes = [change for run_id in rebuilt.runs() for change in rebuilt.run(run_id).summaries()]
-    assert {change.key: change.digest for change in changes} == folded_digests(EVENTS[:900])
+    assert {(change.kind, change.key): change.digest for change in changes} == folded_digests(EVENTS[:900])
 
 
 async def test_a_run_whose_pages_are_gone_is_folded_again_from_the_log(
@@ -151,7 +154,7 @@ async def test_a_run_whose_pages_are_gone_is_folded_again_from_the_log(
 ) -> None:
     bench = Bench()
     await bench.processor.handle(a_batch(0, EVENTS[:600]))
-    close_all(bench)
+    await close_all(bench)
     gone = next(key for key, _ in bench.tables.trials.of_partition(0) if key.startswith("run 2/"))
     bench.tables.written("trials-changelog", 0, 0, [bench.tables.trials.put(0, gone, None)])
     asked = []
@@ -164,6 +167,7 @@ async def test_a_run_whose_pages_are_gone_is_folded_again_from_the_log(
     await bench.processor.handle(a_batch(600, EVENTS[600:660]))
     assert asked == [("trial-events", 0, None, 600)]
     assert not bench.app.crashes
+    await bench.settle()
     assert digests(bench) == folded_digests(EVENTS[:660])
     written = [out.key for outs in bench.broker.writes for out in outs if out.topic == "trials-changelog"]
     assert b"run 2/w." in b"".join(key or b"" for key in written)
@@ -174,7 +178,7 @@ async def test_pages_and_log_both_gone_are_said_and_nothing_less_is_published(
 ) -> None:
     bench = Bench()
     await bench.processor.handle(a_batch(0, EVENTS[:60]))
-    close_all(bench)
+    await close_all(bench)
     gone = next(key for key, _ in bench.tables.trials.of_partition(0) if key.startswith("run 2/"))
     bench.tables.written("trials-changelog", 0, 0, [bench.tables.trials.put(0, gone, None)])
 
@@ -194,7 +198,7 @@ async def test_trials_in_flight_stay_known_while_a_run_is_closed() -> None:
     before = bench.processor.standing("run 1").in_flight
     assert before is not None
     assert list(before.trials) == ["|slow|1|a|m||"]
-    close_all(bench)
+    await close_all(bench)
     assert bench.processor.standing("run 1").in_flight == before
     late = [event for event in EVENTS[60:600] if b'"run 1"' in event][:1]
     await bench.processor.handle(a_batch(61, late))
@@ -208,7 +212,7 @@ async def test_a_deleted_run_stays_deleted_when_it_is_closed_and_opened_again() 
     bench = Bench()
     await bench.processor.handle(a_batch(0, EVENTS[:60]))
     await bench.processor.handle(a_batch(60, [b'{"type":"run_deleted","run_id":"run 1","revision":9}']))
-    close_all(bench)
+    await close_all(bench)
     tombstones = [c for c in bench.standing() if c.value is None]
     assert [(c.kind, c.key, c.state_version) for c in tombstones] == [("run", "run 1", 60)]
     bench.broker.writes.clear()
@@ -216,10 +220,10 @@ async def test_a_deleted_run_stays_deleted_when_it_is_closed_and_opened_again() 
     await bench.processor.handle(a_batch(61, late))
     assert bench.partition.pipeline.run("run 1").state.exists is False
     assert all(out.topic not in KINDS for outs in bench.broker.writes for out in outs)
-    close_all(bench)
+    await close_all(bench)
     newer = orjson.dumps({"type": "trial_result", "run_id": "run 1", "task_id": "t", "revision": 10})
     await bench.processor.handle(a_batch(900, [newer]))
-    assert {key for key in digests(bench) if decode_id(key.split("|")[0]) == "run 1"} == {
+    assert {key for _, key in digests(bench) if decode_id(key.split("|")[0]) == "run 1"} == {
         "run 1",
         "run 1|unknown:unknown",
     }

@@ -98,6 +98,8 @@ async def test_batches_that_are_there_at_once_share_their_writes(bench: Bench) -
     apart = Bench()
     for batch in (apart.batch(0, 40), apart.batch(40, 40)):
         await apart.processor.handle(batch)
+    for one in (bench, apart):
+        await one.settle()
     assert last_values(bench.broker) == last_values(apart.broker)
 
 
@@ -216,6 +218,7 @@ async def test_what_a_backlog_left_in_the_queue_is_published_without_another_bat
     assert not queued.done
     await bench.processor.flush()
     assert queued.done
+    await bench.settle()
     assert not bench.partition.publish_queue.runs
 
 
