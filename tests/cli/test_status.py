@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from streamer.embedded.probe import free_port
+from streamer.schemas.topics import TOPICS
 from tests.cli.calling import a_run, call, lines, published
 from tests.support.online import Online, online
 
@@ -16,7 +17,7 @@ def test_status_is_well_when_everything_is(stack: Online) -> None:
     assert found["problems"] == []
     assert [worker["live"] for worker in found["workers"]] == [True]
     assert found["workers"][0]["partitions"] == [p["partition"] for p in found["partitions"]]
-    assert len(found["broker"]["topics"]) == 9
+    assert len(found["broker"]["topics"]) == len(TOPICS)
     table = call(stack, "status").stdout.decode()
     assert found["workers"][0]["id"] in table
 

@@ -41,10 +41,10 @@ def test_each_feed_gives_what_was_published(stack: Online, feed: str, type_: str
 
 
 def test_named_metrics_come_with_the_summaries(stack: Online) -> None:
-    plan = a_plan(run_id="named", metrics={"reward": {"label": "a\u202eb"}})
-    published(stack, [plan, a_trial(run_id="named", metrics={"reward": 0.5, "style": 2.0})])
+    plan = a_plan(run_id="with metrics", metrics={"reward": {"label": "a\u202eb"}})
+    published(stack, [plan, a_trial(run_id="with metrics", metrics={"reward": 0.5, "style": 2.0})])
     for feed in ("agent-model", "trials"):
-        given = ("subscribe", feed, "--run", "named", "--from-beginning", "--limit", 1)
+        given = ("subscribe", feed, "--run", "with metrics", "--from-beginning", "--limit", 1)
         [message] = lines(call(stack, *given, "--json").stdout)
         assert set(message["metrics"]) == {"reward", "style"}
         done = call(stack, *given)

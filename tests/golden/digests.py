@@ -69,6 +69,8 @@ def computed(fields: Mapping[str, Shape]) -> Iterator[str]:
 def _of_events(name: str, events: Iterable[Mapping[str, Any]], fields: Mapping[str, Shape]) -> Iterator[str]:
     folding = fold_records(records_of_lines(map(orjson.dumps, events)))
     for change in folding.summaries():
+        if change.kind not in fields:
+            continue  # there were no comparisons
         summary = change.summary or {}
         covered = {field: summary[field] for field in summary.keys() - NOT_DIGESTED}
         digest = sha256_hex(canonical_json(restricted(covered, fields[change.kind])))

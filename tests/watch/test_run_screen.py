@@ -23,7 +23,7 @@ HOSTILE = (
 async def test_formulacode_columns_are_there_when_they_are_measured(settings: Settings, feed: Feed) -> None:
     await feed.take([a_trial(), a_trial(task_id="task-2", benchmarks=FASTER, finished_at=AT)])
     async with watching(settings, "run-1") as driver:
-        await driver.shows("speedup▼", "advantage", "3.0000", "1.0000")
+        await driver.shows("pass rate▼", "speedup", "advantage", "3.0000", "1.0000")
     await feed.take([a_trial(run_id="plain", finished_at=AT)])
     async with watching(settings, "plain") as driver:
         await driver.shows("pass rate▼")

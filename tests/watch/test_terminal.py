@@ -58,14 +58,14 @@ def test_a_benchmark_is_watched_from_an_empty_list_to_its_end(here: Path) -> Non
         assert max(map(len, listed.splitlines())) <= SMALL[0]
         terminal.press("Enter")
         small = terminal.shows(
-            "nightly", "speedup▼", "advantage", "newest trials", "rejections (0)", "q Quit"
+            "nightly", "pass rate▼", "speedup", "newest trials", "rejections (0)", "q Quit"
         )
         assert len(small.rstrip("\n").splitlines()) == SMALL[1]
         assert max(map(len, small.splitlines())) <= SMALL[0]
         terminal.press("s")
-        terminal.shows("advantage▼")
+        terminal.shows("speedup▼")
         terminal.press("r")
-        terminal.shows("advantage▲")
+        terminal.shows("speedup▲")
         terminal.resize(*LARGE)
         large = terminal.shows("mean cost", "pass@1", "duration", "newest trials", "q Quit")
         assert len(large.rstrip("\n").splitlines()) == LARGE[1]

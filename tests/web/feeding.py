@@ -83,8 +83,12 @@ class Feed:
         await self._producer.send(topic, value, key=key.encode(), partition=partition)
 
     def digests(self, run_id: str) -> dict[tuple[str, str, str], str]:
-        """(type, tier or "", agent:model or "") to digest, of everything there is of a run."""
-        summaries = [change.summary or {} for change in self.pipeline.run(run_id).summaries()]
+        """(type, tier or "", agent:model or "") to digest, of all that streams tell of a run.
+
+        They tell nothing of comparisons.
+        """
+        changes = self.pipeline.run(run_id).summaries()
+        summaries = [change.summary or {} for change in changes if change.kind != "comparison"]
         return {place_of(summary): summary["digest"] for summary in summaries}
 
     def run_ids(self) -> list[str]:
