@@ -61,7 +61,13 @@ def taken_over(deployment: Deployment, first: WorkerProcess, second: WorkerProce
     deployment.wait_until_equal(first)
 
 
-CHANGELOGS = ("trials-changelog", "agent-model-summaries", "tier-summaries", "run-summaries")
+CHANGELOGS = (
+    "trials-changelog",
+    "agent-model-summaries",
+    "tier-summaries",
+    "run-summaries",
+    "run-comparisons",
+)
 
 
 def has_followed(worker: WorkerProcess) -> bool:
