@@ -1,4 +1,4 @@
-"""Make evaluations.tar.gz anew: results that every-eval-ever's own converter wrote from logs of inspect_ai.
+"""Make evaluations.tar.gz again: results that every-eval-ever's own converter wrote from logs of inspect_ai.
 
 Needs Python 3.12 and `pip install 'every-eval-ever[inspect]==0.3.0' inspect-ai==0.3.285`, which the tests do
 without. Run it in an empty directory: `python record.py` leaves evaluations.tar.gz there. The model is

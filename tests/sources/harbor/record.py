@@ -1,4 +1,4 @@
-"""Make jobs.tar.gz anew: jobs that harbor itself ran, with a scripted environment and scripted agents.
+"""Make jobs.tar.gz again: jobs that harbor itself ran, with a scripted environment and scripted agents.
 
 Needs Python 3.12 and `pip install harbor==0.25.0`, neither of which the tests need. Run it in an empty
 directory: `python record.py` leaves jobs.tar.gz there. Paths of the machine are replaced in it, files

@@ -1,4 +1,4 @@
-"""Make logs.tar.gz anew: logs that inspect_ai 0.3.285 itself wrote on mockllm, without a network.
+"""Make logs.tar.gz again: logs that inspect_ai 0.3.285 itself wrote on mockllm, without a network.
 
 Run it in an empty directory whose path may be published, since it stands in tracebacks. PATH names an
 environment with inspect_ai: `PATH=.../bin:$PATH python record.py`. arithmetic.py has the tasks. It makes

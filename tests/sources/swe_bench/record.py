@@ -1,4 +1,4 @@
-"""Make runs.tar.gz anew: reports that swebench's own functions wrote, from scripted logs of its containers.
+"""Make runs.tar.gz again: reports that swebench's own functions wrote, from scripted logs of its containers.
 
 Needs `pip install swebench==5.0.2`, which the tests do without. Run it in an empty directory:
 `python record.py` leaves runs.tar.gz there. What a container prints is scripted in `LOGS`. The grading
