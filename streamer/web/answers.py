@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import BaseModel
 
-from streamer.client.async_reader import AsyncStateReader
 from streamer.client.breakdowns import labelled
-from streamer.client.results import HistoryEntry
 from streamer.schemas.canonical import json_number
-from streamer.schemas.scored_trial import ScoredTrial
 from streamer.schemas.summaries import AgentModelSummary, TierSummary
-from streamer.score import PriceTable
-from streamer.settings import Settings
 from streamer.views.compare import compare, side_of
 from streamer.views.comparisons import between, pair_standings
 from streamer.views.history import history_points
 from streamer.views.models import Comparison, HistoryPoint, RunNow, TrialRow
-from streamer.web.event_intake import EventIntake
-from streamer.web.hub import Hub
 from streamer.web.models import (
     ComparedAgents,
     CompareQuery,
@@ -34,83 +25,12 @@ from streamer.web.models import (
     LeaderboardQuery,
     LeaderboardRow,
     NoQuery,
-    Query,
     RunSnapshot,
     TiersQuery,
-    TrialPage,
-    TrialsQuery,
 )
-from streamer.web.trial_list import page_of
-from streamer.web.trial_log import TrialLog
-
-HISTORY_SECONDS = 2.0
-"""A run's history that was read so recently is not read again."""
-
-MAX_HISTORIES = 16
-
-Answer = BaseModel | Sequence[BaseModel] | bytes
-
-
-class BadQuery(Exception):
-    """The part after the question mark cannot be answered."""
-
-
-class NoSuchTrial(Exception):
-    """The run has no such trial."""
-
-    def __init__(self, run_id: str, trial_id: str) -> None:
-        super().__init__(f"Run {run_id!r} has no trial {trial_id!r}; /api/runs/.../trials lists those it has")
-
-
-class Web:
-    """Everything that answers draw on, and the way to the broker; one per process.
-
-    Attributes:
-        settings: where Redis and the broker are.
-        prices: price table of the runs that are folded here (R2).
-        folding: held while one is, since that takes the memory of a run.
-    """
-
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.prices = _prices(settings)
-        self.folding = asyncio.Lock()
-        self.reader = AsyncStateReader(settings)
-        self.hub = Hub(self.reader)
-        self.intake = EventIntake(settings)
-        self.trials = TrialLog(settings, time.monotonic)
-        self._histories: dict[str, tuple[float, asyncio.Task[list[HistoryEntry]]]] = {}
-
-    async def history(self, run_id: str) -> list[HistoryEntry]:
-        """The history of a run, read once for all who ask at about the same time."""
-        read_at, reading = self._histories.pop(run_id, (float("-inf"), None))
-        now = time.monotonic()
-        if reading is None or now - read_at >= HISTORY_SECONDS:
-            read_at, reading = now, asyncio.create_task(self.reader.history(run_id))
-        self._histories[run_id] = read_at, reading
-        while len(self._histories) > MAX_HISTORIES:
-            del self._histories[next(iter(self._histories))]
-        return await asyncio.shield(reading)
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One path of the API.
-
-    Attributes:
-        path: with the names of its parameters in braces.
-        summary: what it answers, for people.
-        query: what may stand behind the question mark.
-        model: what it answers with; `many`: a list of that.
-        answer: called with the process's `Web`, the parameters of the path, and the query.
-    """
-
-    path: str
-    summary: str
-    query: type[Query]
-    model: type[BaseModel]
-    many: bool
-    answer: Callable[..., Awaitable[Answer]]
+from streamer.web.operation import Answer, BadQuery, Operation
+from streamer.web.resources import Web
+from streamer.web.trial_answers import TRIAL_OPERATIONS
 
 
 async def _runs(web: Web, query: NoQuery) -> list[RunNow]:
@@ -152,18 +72,6 @@ async def _history(web: Web, query: HistoryQuery, run: str) -> list[HistoryPoint
     return history_points(await web.history(run), query.kind, query.points)
 
 
-async def _trials(web: Web, query: TrialsQuery, run: str) -> TrialPage:
-    await web.reader.run(run)
-    return page_of([held.row for held in (await web.trials.trials(run)).values()], query)
-
-
-async def _trial(web: Web, query: NoQuery, run: str, trial: str) -> bytes:
-    found = await web.trials.payload(run, trial)
-    if found is None:
-        raise NoSuchTrial(run, trial)
-    return found
-
-
 async def _leaderboard(web: Web, query: LeaderboardQuery) -> list[LeaderboardRow]:
     rows = await web.reader.leaderboard(
         query.metric,
@@ -195,12 +103,6 @@ async def _side(web: Web, run_id: str, agent_model: str | None) -> list[TrialRow
     agents = await web.reader.agents(run_id)
     held = (await web.trials.trials(run_id)).values()
     return side_of([trial.row for trial in held], agents, agent_model)
-
-
-def _prices(settings: Settings) -> PriceTable:
-    if settings.prices_file is None:
-        return PriceTable.default()
-    return PriceTable.from_toml(settings.prices_file.read_text(encoding="utf-8"))
 
 
 def _label(text: str) -> tuple[str, str]:
@@ -254,15 +156,7 @@ OPERATIONS = (
         True,
         _history,
     ),
-    Operation("/api/runs/{run}/trials", "A page of scored trials.", TrialsQuery, TrialPage, False, _trials),
-    Operation(
-        "/api/runs/{run}/trials/{trial}",
-        "One scored trial with its payload, as published.",
-        NoQuery,
-        ScoredTrial,
-        False,
-        _trial,
-    ),
+    *TRIAL_OPERATIONS,
     Operation(
         "/api/leaderboard",
         "Agent:models by a metric, best first; no baselines, provisional ones last.",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import uvicorn
@@ -14,11 +15,11 @@ from starlette.types import ASGIApp
 
 from streamer.redis.connect import check_protocol
 from streamer.settings import Settings
-from streamer.web.answers import Web
 from streamer.web.app import create_app
 from streamer.web.connections import IDLE_SECONDS, MOST_PER_ADDRESS, Connections, LimitedProtocol
 from streamer.web.listening import BACKLOG, DEFAULT_HOST, ServeError, listening
 from streamer.web.request_checks import MIN_TOKEN_CHARACTERS, is_loopback
+from streamer.web.resources import Web
 
 GRACE_SECONDS = 5
 
@@ -56,6 +57,7 @@ def run_server(
     publish_token: str | None = None,
     host_names: Iterable[str] = (),
     connections_per_address: int = MOST_PER_ADDRESS,
+    artifacts: Sequence[Path] = (),
     echo: Callable[[str], None],
 ) -> None:
     """Serve until SIGTERM or Ctrl-C.
@@ -69,6 +71,7 @@ def run_server(
             if there is no `token` either.
         host_names: further names that this server may be called by.
         connections_per_address: how many connections one address may have; a proxy is one address.
+        artifacts: directories of runs, or above some, whose files the page may show.
         echo: takes each line for the user.
 
     Raises:
@@ -84,7 +87,7 @@ def run_server(
         raise TokenNeeded(host)
     asyncio.run(check_protocol(settings.redis, settings.redis_options()))
     with listening(host, port) as listener:
-        web = Web(settings)
+        web = Web(settings, artifacts)
         app = create_app(web, token=token, publish_token=publish_token, host_names=[host, *host_names])
         config = configured(app, Connections(connections_per_address))
         shown = f"[{host}]" if ":" in host else host

@@ -11,15 +11,19 @@ import { UNKNOWN, ago, count, duration, number, percent, usd, withoutInfrastruct
 import { Live } from "./live.js";
 import { runLink } from "./runs.js";
 import { runPath } from "./api.js";
+import { Tasks } from "./tasks.js";
 import { Tiers } from "./tiers.js";
 import { Trials } from "./trials.js";
 
-const TABS = { board: "Board", tiers: "Tiers", trials: "Trials", compare: "Compare" };
+const TABS = { board: "Board", tiers: "Tiers", tasks: "Tasks", trials: "Trials", compare: "Compare" };
 // Of pass@k that of the greatest k up to this.
 const MOST_ATTEMPTS = 5;
 
 export class Run {
-  constructor(run, tab, state) {
+  // options: of the address; follow(tab)(options, push): so that the address can follow
+  constructor(run, tab, options, follow, state) {
+    this.options = options;
+    this.follow = follow;
     this.id = run;
     this.tab = TABS[tab] ? tab : "board";
     this.agents = new Map();
@@ -45,9 +49,38 @@ export class Run {
 
   body() {
     if (this.tab === "tiers") return [(this.tierView = new Tiers()).element];
-    if (this.tab === "trials") return [(this.trialView = new Trials(this.id, (trial) => openTrial(this.id, trial, (label) => this.agents.get(label)?.grade_basis === "composite_median"))).element];
-    if (this.tab === "compare") return [(this.compareView = new Compare({ a: this.id, b: this.id }, () => {})).element];
+    if (this.tab === "tasks") return [(this.taskView = new Tasks(this.id, { ...this.options }, (chosen) => this.address(chosen))).element];
+    if (this.tab === "trials") return this.trialsBody();
+    if (this.tab === "compare") return [(this.compareView = new Compare({ a: this.id, b: this.id, ...this.options }, (chosen) => this.address(chosen))).element];
     return this.boardBody();
+  }
+
+  trialsBody() {
+    const { trial, file, ...rest } = this.options;
+    const filter = (chosen) => this.address({ ...chosen, trial: this.options.trial, file: this.options.file });
+    this.trialView = new Trials(this.id, rest, filter, (id) => {
+      this.address({ ...this.options, trial: id, file: undefined }, true);
+      this.openTrial();
+    });
+    if (trial) this.openTrial();
+    return [this.trialView.element];
+  }
+
+  openTrial() {
+    const change = (chosen) => this.address({ ...this.options, ...chosen });
+    const closed = () => change({ trial: undefined, file: undefined });
+    openTrial(this.id, this.options.trial, (label) => this.awaited(label), { file: this.options.file, change, closed });
+  }
+
+  // A judge is expected, and its score may still come (R13).
+  awaited(label) {
+    const agent = this.agents.get(label);
+    return agent?.grade_basis === "composite_median" && agent.grade_provisional;
+  }
+
+  address(chosen, push = false) {
+    this.options = Object.fromEntries(Object.entries(chosen).filter(([, value]) => value !== undefined && value !== null));
+    this.follow(this.tab)(this.options, push);
   }
 
   boardBody() {
@@ -85,6 +118,7 @@ export class Run {
     this.board?.update(agents, (label) => this.charts.indexOf(label), this.summary?.primary_metric);
     this.tierView?.update(tiers, this.summary);
     this.trialView?.update(agents, tiers);
+    this.taskView?.update();
   }
 
   drawHead() {
@@ -107,6 +141,7 @@ export class Run {
     this.live.close();
     this.charts?.close();
     this.trialView?.close();
+    this.taskView?.close();
     closeDrawer();
   }
 }
