@@ -27,9 +27,11 @@ from streamer.artifacts.opening import CannotBeOpened
 from streamer.client.trials import NotInLog
 from streamer.fold import CannotBeFolded
 from streamer.schemas.canonical import canonical_json
+from streamer.views.trial_parquet import ParquetMissing
 from streamer.web import STATIC
 from streamer.web.answers import OPERATIONS, values_of
 from streamer.web.boards_module import boards_module
+from streamer.web.downloads import DOWNLOADS, download
 from streamer.web.hub import TooManyViewers
 from streamer.web.models import Query
 from streamer.web.openapi import STREAMS, openapi
@@ -57,6 +59,7 @@ _STATUS: dict[type[Exception], int] = {
     CannotBeFolded: 409,
     TrialMoved: 409,
     TooManyTrials: 503,
+    ParquetMissing: 501,
     TooManyViewers: 503,
     ClientDisconnect: 400,  # before the end of its body, so it does not get the answer
 }
@@ -114,12 +117,22 @@ def create_app(
         except Exception as error:
             return _explained(error)
 
+    def download_of(ending: str) -> Any:
+        async def answer(request: Request) -> Response:
+            try:
+                return await download(web, unquote(request.path_params["run"]), ending)
+            except Exception as error:
+                return _explained(error)
+
+        return answer
+
     routes = [
         Route("/", _index),
         Route("/api/openapi.json", describe),
         Route(SESSION_PATH, session),
         Route(EVENTS_PATH, events, methods=["POST"]),
         Route(PLAYER_PATH, play),
+        *(Route(path, download_of(ending)) for path, ending in DOWNLOADS.items()),
         *(Route(path, updates) for path in STREAMS),
         *(Route(operation.path, _endpoint(web, operation)) for operation in OPERATIONS),
         Route("/static/js/boards.js", _boards),

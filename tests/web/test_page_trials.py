@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Frame, Locator, Page, expect
 
 from streamer.settings import Settings
 from tests.web.browsing import publish, watched
@@ -46,6 +46,11 @@ def open_trial(page: Page, url: str, task: str = "task-1") -> None:
     expect(page.get_by_role("dialog")).to_contain_text("Why it failed")
 
 
+def agents(page: Page) -> Locator:
+    """The list to select an agent from."""
+    return page.locator("label.field").filter(has=page.get_by_text("Agent", exact=True)).locator("select")
+
+
 def fits(page: Page) -> bool:
     width, view = page.evaluate("() => [document.documentElement.scrollWidth, window.innerWidth]")
     return bool(width <= view)
@@ -80,7 +85,22 @@ def test_a_trial_opens_to_its_message_and_each_of_its_files(sized: Page, url: st
     assert fits(page)
 
 
-def test_a_recording_plays_in_a_sandbox_that_reaches_nothing(page: Page, url: str) -> None:
+def test_a_recording_plays_in_a_sandbox_that_reaches_nothing(browser: Browser, url: str) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    with watched(page) as said:
+        player = played(page, url)
+        assert said == []
+        assert player.evaluate("() => self.origin") == "null"
+        asked = "() => fetch('/api/runs').then(() => 'reached', () => 'refused')"
+        assert player.evaluate(asked) == "refused"
+        up = "() => { try { return String(parent.document) } catch { return 'closed' } }"
+        assert player.evaluate(up) == "closed"
+    context.close()
+
+
+def played(page: Page, url: str) -> Frame:
+    """The frame in which a recording plays."""
     open_trial(page, url)
     page.get_by_role("dialog").get_by_role("button", name="agent.cast").click()
     frame = page.locator("iframe.player")
@@ -90,20 +110,14 @@ def test_a_recording_plays_in_a_sandbox_that_reaches_nothing(page: Page, url: st
     expect(inside.locator(".ap-player")).to_be_visible()
     [player] = [one for one in page.frames if "/player" in one.url]
     player.wait_for_selector(".ap-term")
-    assert player.evaluate("() => self.origin") == "null"
-    asked = "() => fetch('/api/runs').then(() => 'reached', () => 'refused')"
-    assert player.evaluate(asked) == "refused"
-    assert (
-        player.evaluate("() => { try { return String(parent.document) } catch { return 'closed' } }")
-        == "closed"
-    )
+    return player
 
 
 def test_the_address_holds_filters_trial_and_file_and_back_takes_them_back(sized: Page, url: str) -> None:
     page = sized
     page.goto(f"{url}/#/run/{RUN}")
     page.get_by_role("link", name="Trials", exact=True).click()
-    page.get_by_label("Agent", exact=True).select_option("terminus:gpt-5")
+    agents(page).select_option("terminus:gpt-5")
     expect(page.locator(".pager")).to_contain_text("that fit")
     page.locator("tbody button.link").filter(has_text="task-1").click()
     drawer = page.get_by_role("dialog")
@@ -113,7 +127,7 @@ def test_the_address_holds_filters_trial_and_file_and_back_takes_them_back(sized
     page.go_back()
     expect(drawer).not_to_be_visible()
     expect(page.locator(".pager")).to_contain_text("that fit")
-    expect(page.get_by_label("Agent", exact=True)).to_have_value("terminus:gpt-5")
+    expect(agents(page)).to_have_value("terminus:gpt-5")
     page.go_back()
     expect(page.locator(".tabs a[aria-current]")).to_have_text("Board")
     page.go_forward()
@@ -125,7 +139,7 @@ def test_the_address_holds_filters_trial_and_file_and_back_takes_them_back(sized
     expect(fresh.get_by_role("dialog").locator(".log")).to_contain_text("red plain")
     fresh.keyboard.press("Escape")
     expect(fresh).not_to_have_url(re.compile("trial="))
-    expect(fresh.get_by_label("Agent", exact=True)).to_have_value("terminus:gpt-5")
+    expect(agents(fresh)).to_have_value("terminus:gpt-5")
 
 
 def test_a_group_of_failures_is_one_click_from_its_trials(sized: Page, url: str) -> None:

@@ -6,6 +6,7 @@ import { card, field, h } from "./dom.js";
 import { Leaders } from "./leaders.js";
 import { Run } from "./run.js";
 import { Runs } from "./runs.js";
+import { offerLink } from "./share.js";
 
 const main = document.getElementById("main");
 const live = document.getElementById("live");
@@ -94,4 +95,5 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();
 });
+offerLink();
 start();

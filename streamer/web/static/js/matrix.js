@@ -21,6 +21,7 @@ export class MatrixGrid {
     this.canvas = h("canvas", { "aria-hidden": "true" });
     this.space = h("div", { class: "space" }, this.canvas);
     this.box = h("div", { class: "matrix", tabindex: "0", role: "application", "aria-label": "Agents by tasks", "aria-describedby": "matrix-cell" }, this.space);
+    this.box.title = open ? "Enter or a click opens the trials" : "";
     this.status = h("p", { class: "note", id: "matrix-cell", role: "status" }, "");
     this.element = h("div", {}, this.box, h("div", { class: "body" }, this.status, legend()));
     this.box.addEventListener("scroll", () => this.drawSoon(), { passive: true });
@@ -226,12 +227,14 @@ function inks(element) {
 
 function legend() {
   const entry = (mark, text) => h("span", {}, h("i", { class: mark, "aria-hidden": "true" }), text);
-  return h("p", { class: "note key" }, entry("good", WORDS.outcomes.passed), entry("bad", `${WORDS.outcomes.failed} ×`), entry("warn", `${WORDS.outcomes.no_verdict} ?`), entry("going", "running …"), h("span", {}, "2/3: passed of trials. Arrow keys move, Enter opens the trials."));
+  return h("p", { class: "note key" }, entry("good", WORDS.outcomes.passed), entry("bad", `${WORDS.outcomes.failed} ×`), entry("warn", `${WORDS.outcomes.no_verdict} ?`), entry("going", "running …"), h("span", {}, "2/3: passed of trials. Arrow keys move."));
 }
+
+export const sortChoice = (chosen, change) => select("Order", Object.entries(SORTS), chosen, (sort) => change({ sort })).element;
 
 export const matrixChoices = (chosen, change) => [
   select("Colour", Object.entries(METRICS), chosen.metric ?? "outcome", (metric) => change({ metric })).element,
-  select("Tasks", Object.entries(SORTS), chosen.sort ?? "difficulty", (sort) => change({ sort })).element,
+  sortChoice(chosen.sort ?? "difficulty", change),
 ];
 
 export const matrixCard = (grid, controls, note) => card("Agents by tasks", controls, grid.element, note);

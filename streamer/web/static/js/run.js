@@ -84,7 +84,7 @@ export class Run {
   }
 
   boardBody() {
-    this.board = new Board();
+    this.board = new Board((agent) => runLink(this.id, `/trials?${new URLSearchParams({ agent })}`));
     this.charts = new Charts(this.id);
     return [card("Board", [h("span", { class: "note" }, WORDS.marks)], this.board.element), this.charts.element];
   }

@@ -40,7 +40,9 @@ export class Trials {
     const result = select("Outcome", outcomes, this.query.outcome ?? "", (value) => this.choose({ outcome: value, offset: 0 }));
     this.said = h("span", { class: "chips" });
     const controls = h("div", { class: "controls" }, field("Search", search), result.element, field("Agent", this.agent), this.tierField, this.said);
-    const list = card("Trials", [controls], this.table.element, h("div", { class: "pager" }, this.status, this.back, this.next));
+    const files = ["csv", "parquet"].map((ending) => h("a", { class: "plain", href: runPath(run, `/trials.${ending}`), download: true }, ending === "csv" ? "CSV" : "Parquet"));
+    const downloads = h("span", { class: "downloads", role: "group", "aria-label": "All trials as a file" }, ...files);
+    const list = card("Trials", [controls, downloads], this.table.element, h("div", { class: "pager" }, this.status, this.back, this.next));
     this.failures = new Failures(run, (failure_mode, kind) => this.choose({ failure_mode, kind, offset: 0 }));
     this.element = h("div", { class: "stack" }, this.failures.element, list);
     this.offered = [[], []];
