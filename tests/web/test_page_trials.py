@@ -181,3 +181,35 @@ def test_repeats_carry_name_and_time(page: Page, url: str) -> None:
     row = page.get_by_role("region", name="Trials of this run").locator("tbody tr")
     expect(row).to_contain_text("task-1.1-of-1.files-run")
     expect(row.locator("time").first).to_have_attribute("datetime", "2026-01-02T03:05:00Z")
+
+
+SCROLLED = """async () => {
+  const { MatrixGrid } = await import("/static/js/matrix.js");
+  const grid = new MatrixGrid(null);
+  document.getElementById("main").replaceChildren(grid.element);
+  const agents = Array.from({ length: 60 }, (_, at) => `agent-${at}:model`);
+  const cells = (task) => agents.map((_, at) => [2, (task * 7 + at) % 3, 0, (task + at) % 11 ? 0 : 1, null]);
+  const task = (at) => ({ task_id: `t${at}`, tier: null, pass_rate: 0.5, disagreement: 0, cells: cells(at) });
+  const tasks = Array.from({ length: 500 }, (_, at) => task(at));
+  grid.update({ metric: "outcome", agents, tasks, low: null, high: null });
+  const frame = () => new Promise((done) => requestAnimationFrame(done));
+  const times = [];
+  for (let step = 0; step < 100; step += 1) {
+    await frame();
+    grid.box.scrollTop = (step * 97) % 9000;
+    const begun = performance.now();
+    grid.draw();
+    times.push(performance.now() - begun);
+  }
+  const { width, height } = grid.canvas;
+  const elements = grid.element.querySelectorAll("*").length;
+  return { times: times.sort((a, b) => a - b), elements, width, height };
+}"""
+
+
+def test_sixty_agents_and_five_hundred_tasks_are_drawn_within_a_frame(page: Page, url: str) -> None:
+    page.goto(url)
+    found = page.evaluate(SCROLLED)
+    assert found["elements"] < 40
+    assert found["height"] <= 900
+    assert found["times"][50] < 16
