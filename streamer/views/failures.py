@@ -67,7 +67,7 @@ def telling_line(message: str) -> str:
 def kind_of(message: str) -> str:
     """What messages that differ in numbers, ids and paths alone have in common.
 
-    >>> kind_of("Timeout after 300.5 s in /tmp/run-1/task.py"), kind_of("Timeout after 12 s in /var/x/y.py")
+    >>> kind_of("Timeout after 300.5 s in /app/run-1/task.py"), kind_of("Timeout after 12 s in /srv/x/y.py")
     ('Timeout after N s in PATH', 'Timeout after N s in PATH')
     """
     kind = telling_line(message)

@@ -11,7 +11,7 @@ from streamer.views.failures import FailedTrial, failure_groups, kind_of, tellin
     ("one", "other"),
     [
         ("exit code 1", "exit code 137"),
-        ("no file /tmp/a/b.py", "no file /home/x/c.txt"),
+        ("no file /app/a/b.py", "no file /srv/x/c.txt"),
         ("container 4f5a6b7c8d9e is gone", "container 0011aabbccdd is gone"),
         ("run 123e4567-e89b-12d3-a456-426614174000", "run 00000000-0000-0000-0000-000000000001"),
         ("at 0xdeadbeef", "at 0x1"),

@@ -91,7 +91,7 @@ def events() -> list[dict[str, Any]]:
             agent="other" if number % 2 else "terminus",
             resolved=number == 9,
             failure_mode="unset" if number == 9 else "agent_timeout",
-            message=None if number == 9 else f"Killed after {number} s in /tmp/run-{number}/x.py",
+            message=None if number == 9 else f"Killed after {number} s in /app/run-{number}/x.py",
             finished_at=f"2026-01-02T03:0{number}:00Z",
         )
         for number in range(2, 10)

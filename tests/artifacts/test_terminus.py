@@ -1,0 +1,17 @@
+"""Steps of the answers that Terminus gets from its model."""
+
+from __future__ import annotations
+
+from streamer.artifacts import terminus
+from tests.support.data import REPOSITORY
+
+JOBS = REPOSITORY / "tests" / "sources" / "harbor" / "jobs.tar.gz"
+
+
+def test_an_answer_of_terminus_is_what_it_thinks_and_types() -> None:
+    first = {"state_analysis": "new", "explanation": "look", "is_task_complete": False}
+    second = {"analysis": "seen", "plan": "end", "task_complete": True}
+    keys = [{"keystrokes": "ls\n", "is_blocking": True}]
+    steps, _ = terminus.steps_of([first | {"commands": keys}, second | {"commands": []}])
+    assert [step.text for step in steps] == ["new\nlook", "seen\nend\nIt says that the task is complete."]
+    assert [call.arguments for call in steps[0].calls] == ["ls\n"]
