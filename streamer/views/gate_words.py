@@ -7,7 +7,14 @@ from collections.abc import Iterable, Sequence
 from streamer.aggregate.matching import Unmatched
 from streamer.inference.comparisons import GateVerdict
 from streamer.schemas.metrics import PRIMARY_METRIC
-from streamer.views.gate_verdict import AbilityAnswer, FinalAnswer, GateEnds, GateResult, TargetAnswer
+from streamer.views.gate_verdict import (
+    AbilityAnswer,
+    FinalAnswer,
+    GateEnds,
+    GateResult,
+    GateSide,
+    TargetAnswer,
+)
 
 LISTED = 10
 """Tasks of one side alone that are named; the JSON has all."""
@@ -31,7 +38,7 @@ def counts(result: GateResult) -> str:
     """How far both sides are."""
     if result.pairs is None or not result.pairs.planned:
         sides = [side for side in (result.candidate, result.baseline) if side]
-        return "; ".join(f"{side.source}: {_of(side.known, side.planned)} trials" for side in sides)
+        return "; ".join(f"{_called(side)}: {_of(side.known, side.planned)} trials" for side in sides)
     pairs = result.pairs
     return (
         f"{_of(pairs.planned - pairs.unknown, pairs.planned)} pairs: only the candidate passed {pairs.wins}, "
@@ -45,7 +52,7 @@ def verdict_line(result: GateResult) -> str:
     if result.baseline is not None:
         drop = _amount(result.max_drop, result.metric)
         what = "in this run" if result.question == "final" else "on tasks like these"
-        asked.append(f"{result.metric} at most {drop} worse than {result.baseline.source}, {what}")
+        asked.append(f"{result.metric} at most {drop} worse than {_called(result.baseline)}, {what}")
     if result.target is not None:
         asked.append(f"final pass rate of {result.target.target:.1%} or more")
     return f"{result.verdict.upper()}: {' and '.join(asked)}"
@@ -121,6 +128,11 @@ def _not_begun(result: GateResult) -> list[str]:
 def _listed(tasks: Sequence[str]) -> str:
     left = len(tasks) - LISTED
     return ", ".join(tasks[:LISTED]) + (f" and {left:,} more" if left > 0 else "")
+
+
+def _called(side: GateSide) -> str:
+    """What a side is called: its agent and run, where they are known."""
+    return side.source if side.agent_model is None else f"{side.agent_model} of {side.run_id}"
 
 
 def _of(known: int, planned: int | None) -> str:

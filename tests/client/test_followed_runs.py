@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import aclosing
 
 import pytest
+from aiokafka import AIOKafkaProducer
 
 from streamer.client.followed_runs import FollowedRuns
 from streamer.kafka.errors import TopicMissing
 from streamer.kafka.names import Names
+from streamer.kafka.partitioner import partition_of
 from streamer.score import PriceTable
 from streamer.settings import Settings
 from streamer.worker.process.topics import ensure_topics
-from tests.client.writing import send
-from tests.publish.publishing import settings_of
+from tests.publish.publishing import PARTITIONS, settings_of
 from tests.support.events import a_trial
-from tests.support.rows import as_bytes
 
 SECONDS = 30
 
@@ -30,7 +31,11 @@ async def log(embedded_broker: str, namespace: str) -> Settings:
 
 async def written(settings: Settings, *runs: str, task: str) -> None:
     topic = Names(settings.namespace).trial_events
-    await send(settings, topic, [(run.encode(), as_bytes(a_trial(run_id=run, task_id=task))) for run in runs])
+    async with AIOKafkaProducer(**settings.kafka_options()) as producer:
+        for run in runs:
+            value = json.dumps(a_trial(run_id=run, task_id=task)).encode()
+            partition = partition_of(run, PARTITIONS)
+            await producer.send_and_wait(topic, value, key=run.encode(), partition=partition)
 
 
 async def test_the_first_look_has_what_the_log_held_and_later_ones_what_came(log: Settings) -> None:
