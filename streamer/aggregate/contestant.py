@@ -126,7 +126,7 @@ class Contestant:
 
     @property
     def first_position(self) -> int:
-        """The smallest position of its starts; -1: none has one."""
+        """The smallest position of its starts; -1: there is no position."""
         return min(self._lineup.positions().values(), default=-1)
 
     def order_missing(self) -> FinalMissing | None:

@@ -139,7 +139,7 @@ def _start(side: Contestant) -> tuple[int, str, int, str]:
 
 
 def _attempts(task: Task, ours: Contestant, theirs: Contestant) -> tuple[Attempts, Attempts]:
-    """Both sides of a task. Of a shared plan each side plans as many attempts, even where none is known."""
+    """Both sides of a task. Of a shared plan each side plans as many attempts, known or not."""
     found = ours.attempts(task), theirs.attempts(task)
     if ours.run is not theirs.run or ours.declared is None or theirs.declared is None:
         return found

@@ -147,6 +147,8 @@ def command(
         raise click.UsageError("nothing to judge: give --against BASELINE, --target RATE, or both")
     if metric == PRIMARY_METRIC and max_drop > 1:
         raise click.UsageError(f"--max-drop {float(max_drop):g} of a pass rate is more than 1")
+    if markdown is not None and not markdown.absolute().parent.is_dir():
+        raise click.UsageError(f"--markdown {markdown}: there is no folder {markdown.parent}")
     program = _program(on_verdict)
     terms = Terms(question, metric, max_drop, 1 - level, target)
     tell = say if as_json else print_line
@@ -155,7 +157,7 @@ def command(
         result = gate.run(timeout, tell)
         if markdown is not None:
             markdown.write_bytes(gate_markdown(result))
-    except (click.UsageError, click.exceptions.Exit):
+    except (click.UsageError, click.exceptions.Exit, BrokenPipeError):
         raise
     except Exception as error:
         text = error.format_message() if isinstance(error, click.ClickException) else explain(error, settings)

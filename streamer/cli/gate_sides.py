@@ -56,6 +56,7 @@ class Gate:
         self, candidate: str, against: str | None, terms: Terms, settings: Settings, prices: PriceTable
     ) -> None:
         self._terms, self._settings, self._prices = terms, settings, prices
+        self._files: dict[Path, dict[str, RunState]] = {}
         self._candidate = self._named(candidate)
         self._against = None if against is None else self._named(against)
 
@@ -107,7 +108,9 @@ class Gate:
         for text in (source, *possible_files(source)):
             file = Path(text)
             if file.is_file():
-                return Named(source, source[len(text) + 1 :], self._folded(file))
+                if file not in self._files:
+                    self._files[file] = self._folded(file)
+                return Named(source, source[len(text) + 1 :], self._files[file])
         return Named(source, source)
 
     def _folded(self, file: Path) -> dict[str, RunState]:

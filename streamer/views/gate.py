@@ -50,7 +50,7 @@ _UNKNOWN = TaskPair(Attempts(0, 0, 1), Attempts(0, 0, 1))
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What is asked of a gate; all numbers exact.
+    """The question that a gate answers; all numbers exact.
 
     Attributes:
         question: which answer decides.

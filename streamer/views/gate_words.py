@@ -16,6 +16,9 @@ from streamer.views.gate_verdict import (
     TargetAnswer,
 )
 
+POINTS = " points"
+"""Unit of a difference of pass rates."""
+
 LISTED = 10
 """Tasks of one side alone that are named; the JSON has all."""
 
@@ -105,7 +108,9 @@ def _ability(answer: AbilityAnswer, metric: str, level: str) -> str:
     if answer.interval is not None:
         told.append(f"candidate minus baseline {_range(answer.interval, metric)}, {level}")
     if answer.worse is not None:
-        told.append(f"e-value that the candidate is worse {answer.worse:.2g}, {answer.needed:g} needed")
+        told.append(
+            f"e-value that the candidate is worse {_evidence(answer.worse)}, {answer.needed:g} needed"
+        )
     return f"{answer.verdict}, on tasks like these: {'; '.join(told) or 'nothing before the end'}"
 
 
@@ -139,13 +144,18 @@ def _of(known: int, planned: int | None) -> str:
     return f"{known:,}" if planned is None else f"{known:,} of {planned:,}"
 
 
+def _evidence(value: float) -> str:
+    return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
 def _range(ends: GateEnds, metric: str) -> str:
-    return f"{_signed(ends.low, metric)} to {_signed(ends.high, metric)}"
+    low = _signed(ends.low, metric).removesuffix(POINTS)
+    return f"{low} to {_signed(ends.high, metric)}"
 
 
 def _signed(value: float, metric: str) -> str:
-    return f"{100 * value:+.1f} points" if metric == PRIMARY_METRIC else f"{value:+.4g}"
+    return f"{100 * value:+.1f}{POINTS}" if metric == PRIMARY_METRIC else f"{value:+.4g}"
 
 
 def _amount(value: float, metric: str) -> str:
-    return f"{100 * value:g} points" if metric == PRIMARY_METRIC else f"{value:g}"
+    return f"{100 * value:g}{POINTS}" if metric == PRIMARY_METRIC else f"{value:g}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 
 from tests.aggregate.matched import ORDER, TASKS, the_plan, trial
 from tests.cli.calling import SECONDS, call, ndjson, published
+from tests.house.repository import ROOT
 from tests.support.cli import COMMAND, streamer
 from tests.support.events import Event, a_trial
 from tests.support.online import Online
@@ -109,6 +111,15 @@ def test_an_agent_or_a_run_of_a_file_is_named_behind_a_slash(tmp_path: Path) -> 
         assert (done.returncode, done.stderr) == (code, b"")
 
 
+def test_two_agents_of_a_run_in_a_file_share_its_plan(tmp_path: Path) -> None:
+    """A plan that names no task says nothing of two runs, but these are two agents of one."""
+    plan = the_plan("r", tasks=2, order=None, order_kind=None)
+    done = [trial("r", "a", "x", False), trial("r", "b", "x", True), trial("r", "b", "y", True)]
+    file = written(tmp_path, "events", [plan, *done])
+    found = streamer("gate", file / "a:m", "--against", file / "b:m")
+    assert (found.returncode, b"1 of 2 pairs" in found.stdout) == (1, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
@@ -118,6 +129,7 @@ def test_an_agent_or_a_run_of_a_file_is_named_behind_a_slash(tmp_path: Path) -> 
         (["mine", "--against", "base", "--level", "1"], 2, "between 0 and 1"),
         (["mine", "--against", "base", "--metric", "grade"], 2, "no metric that a gate judges"),
         (["mine", "--against", "base", "--on-verdict", "no-such-program"], 2, "no such program"),
+        (["mine", "--against", "base", "--markdown", "no/a.md"], 2, "there is no folder no"),
         (["mine", "--against", "two"], 2, "two has 2 agents that are no baselines; name one"),
         (["mine", "--against", "base/c:m"], 2, "has no agent 'c:m'"),
         (["mine", "--against", "two/x"], 2, "holds no run or agent 'x'"),
@@ -286,3 +298,17 @@ def test_lines_come_when_something_new_is_known_and_not_for_each_event(stack: On
     assert process.returncode == 0
     assert len(told) < len(TASKS)
     assert len(told) == len(set(told))
+
+
+def test_the_page_shows_what_it_prints(stack: Online) -> None:
+    chance = random.Random(7)
+    tasks = [f"task-{number:02}" for number in range(89)]
+    order = chance.sample(tasks, len(tasks))
+    for run, done, rate in (("main", 89, 0.6), ("branch", 34, 0.3)):
+        listed = [(task, chance.random() < rate) for task in order[:done]]
+        fields = {"agent": "terminus", "model": "gpt-5", "cost_usd": 0.25}
+        trials = [a_trial(run_id=run, task_id=task, resolved=passed, **fields) for task, passed in listed]
+        published(stack, [the_plan(run, tasks=tasks, order=order), *trials])
+    done = call(stack, "gate", "branch", "--against", "main")
+    assert done.returncode == 1
+    assert f"```text\n{done.stdout.decode()}```" in (ROOT / "docs" / "gate.md").read_text("utf-8")

@@ -164,9 +164,15 @@ def test_what_cannot_be_judged_is_undecided_and_says_why(
 
 
 def test_nothing_in_results_is_a_command_to_the_runner(folder: Path) -> None:
-    trial = {"type": "trial_result", "run_id": "::error::pwned", "task_id": "t", "agent": "::set-output", "model": "m"}
+    trial = {
+        "type": "trial_result",
+        "run_id": "::error::pwned",
+        "task_id": "t",
+        "agent": "::set-output",
+        "model": "m",
+    }
     events = folder / "events.ndjson"
-    events.write_text(json.dumps(trial | {"resolved": True}) + "\n::error::not json\n")
+    events.write_text(json.dumps(trial) + "\n::error::not json\n")
     done = run(JUDGE, folder, candidate=str(events), target="1")
     first, *_, last = done.log.splitlines()
     token = first.removeprefix("::stop-commands::")

@@ -13,9 +13,9 @@ from tests.views.test_gate import BASELINE, PLANS, judged, ours
 def test_an_interval_says_that_it_holds_however_often_you_look() -> None:
     found = judged([*PLANS, *BASELINE, *ours(6, 6)])
     assert found.words == [
-        "final: undecided, candidate minus baseline -55.0 points to +0.0 points in the end, 95 %, however "
-        "often you look",
-        "ability: undecided, on tasks like these: e-value that the candidate is worse 1, 20 needed",
+        "final: undecided, candidate minus baseline -55.0 to +0.0 points in the end, 95 %, however often "
+        "you look",
+        "ability: undecided, on tasks like these: e-value that the candidate is worse 1.0, 20 needed",
     ]
     assert counts(found) == "6 of 20 pairs: only the candidate passed 0, only the baseline 0, the same 6"
     assert saved_line(found) is None
@@ -25,8 +25,8 @@ def test_bounds_say_why_there_is_no_interval() -> None:
     plans = [the_plan("r", order_kind="chosen"), PLANS[1]]
     said = judged([*plans, *BASELINE, *ours(6, 6)]).words[0]
     assert said == (
-        "final: undecided, candidate minus baseline -70.0 points to +0.0 points still possible, unless "
-        "results are corrected (the order was chosen)"
+        "final: undecided, candidate minus baseline -70.0 to +0.0 points still possible, unless results "
+        "are corrected (the order was chosen)"
     )
 
 
@@ -38,8 +38,8 @@ def test_a_verdict_says_what_was_asked_and_of_which_question() -> None:
     )
     assert found.words == [
         "final: candidate minus baseline +0.0 points in this run: pass",
-        "ability: pass, on tasks like these: candidate minus baseline +0.0 points to +0.0 points, 95 %; "
-        "e-value that the candidate is worse 1, 20 needed",
+        "ability: pass, on tasks like these: candidate minus baseline +0.0 to +0.0 points, 95 %; "
+        "e-value that the candidate is worse 1.0, 20 needed",
         "target: pass, pass rate 100.0%, 60.0% wanted",
     ]
 
