@@ -72,7 +72,7 @@ class Totals(NamedTuple):
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Totals:
-        """Of the values themselves; StatsError if one is not finite."""
+        """The totals of some values, at least one; StatsError if one is not finite."""
         if not all(map(isfinite, values)):
             raise StatsError.unfit("mean_differences", list(values), "finite values")
         return cls(len(values), sum(map(Fraction, values), Fraction()))
