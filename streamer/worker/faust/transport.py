@@ -43,9 +43,9 @@ BY_WORKER = "streamer"
 class ConsumerThread(driver.AIOKafkaConsumerThread):
     """Faust's consumer thread, with a fetch_max_wait_ms of ours, and without what transactions abort.
 
-    On the embedded broker it never leaves its group: its membership ends with its session. If the leader of a
-    group leaves while another member joins, that broker goes on naming the one that left as the leader. Nobody
-    gets partitions then, ever, whoever joins.
+    On the embedded broker it never leaves its group: its membership ends with its session. If the leader
+    leaves while another member joins, that broker goes on naming the one that left as the leader. Nobody gets
+    partitions from then on, whoever joins.
     """
 
     logger = logging.getLogger("faust.streamer")

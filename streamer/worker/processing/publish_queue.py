@@ -59,8 +59,8 @@ class PublishQueue:
     >>> queue.add_started(["a"])
     >>> queue.next_runs(9), queue.discard(["a"]), queue.add_started(["a"])
     (['a'], None, None)
-    >>> bool(queue), bool(queue)
-    (False, True)
+    >>> queue.empty, bool(queue), bool(queue)
+    (False, False, True)
     >>> seconds = iter([0.0, 5.0, 5.5, 6.0])
     >>> queue = PublishQueue(now=lambda: next(seconds))
     >>> queue.may_compare("a"), queue.may_compare("a"), queue.may_compare("a")
@@ -79,6 +79,11 @@ class PublishQueue:
         """True if anything waits, even if only a batch has to be marked as done."""
         self._wake()
         return bool(self._current or self._later)
+
+    @property
+    def empty(self) -> bool:
+        """True if nothing waits or rests: all that follows from the events so far is published."""
+        return not (self._current or self._later or self._resting)
 
     @property
     def runs(self) -> set[str]:
