@@ -106,6 +106,12 @@ class PublishQueue:
         waiting = self._current.runs.keys() | self._later.runs.keys()
         self._resting.update(dict.fromkeys(run_id for run_id in runs if run_id not in waiting))
 
+    def end_rest(self) -> None:
+        """Let all runs that rest join the queue now, and every comparison be made: no later chance comes."""
+        self._later.runs.update(self._resting)
+        self._resting = {}
+        self._compared.clear()
+
     def may_compare(self, run_id: str) -> bool:
         """Whether the agents of a run may be compared now: once a second. If so, they count as compared."""
         moment = self._now()
