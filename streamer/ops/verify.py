@@ -100,7 +100,7 @@ class _Flow:
         return None
 
     def _is_published(self, partition: PartitionLag) -> bool:
-        """Whether an owner says so; a partition without an owner waits for nobody."""
+        """Whether an owner says so; without an owner, no worker is about to publish anything."""
         owners = [status for status in self.workers if partition.partition in status.get("partitions", ())]
         reached = [status.get("published_to", {}).get(str(partition.partition), -1) for status in owners]
         return max(reached, default=partition.end) >= partition.end
@@ -173,7 +173,7 @@ class Verification:
         return _Flow(tuple(partitions), tuple(live))
 
     def _wait_for_worker(self, reader: StateReader) -> None:
-        """Until one is heard of, or none will be."""
+        """Wait until a worker at work must have sent a heartbeat."""
         while time.monotonic() < self._heard_by and not self._flow(reader).workers:
             time.sleep(POLL_SECONDS)
 

@@ -26,7 +26,7 @@ class Heartbeats:
     async def beat(self, worker_id: str, status: Mapping[str, Any], at: datetime) -> bool:
         """Write one; True if the last one is gone, so that Redis must have lost its data.
 
-        In that case this one goes too: it told of what Redis held before.
+        In that case this one is removed too: its status is from before the loss.
         """
         added = await self._client.hset(self._key, worker_id, orjson.dumps({**status, "at": at}))
         if worker_id in self._workers:

@@ -44,8 +44,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     """Faust's consumer thread, with a fetch_max_wait_ms of ours, and without what transactions abort.
 
     On the embedded broker it never leaves its group: its membership ends with its session. If the leader
-    leaves while another member joins, that broker goes on naming the one that left as the leader. Nobody gets
-    partitions from then on, whoever joins.
+    leaves while another member joins, that broker goes on naming the one that left as the leader. No member
+    gets partitions from then on.
     """
 
     logger = logging.getLogger("faust.streamer")
