@@ -1,9 +1,8 @@
 """The usual result and the usual start, read in a sixth of the time.
 
-A usual result is a trial of its own without FormulaCode's sections and without artifacts.
-:func:`plain_event` is sure of what it accepts: each of its events, field for field, is what
-:func:`streamer.schemas.decode.decode` gives. Whatever it is not sure of it leaves alone, so pydantic stays
-the authority on what is allowed, and on what an error says.
+A usual result is a trial of its own, without FormulaCode's sections and without artifacts. What
+:func:`plain_event` accepts is, field for field, what :func:`streamer.schemas.decode.decode` gives. It leaves
+alone whatever it is not sure of, so pydantic stays the authority on what is allowed, and on what an error says.
 """
 
 from __future__ import annotations
