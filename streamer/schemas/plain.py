@@ -2,7 +2,8 @@
 
 A usual result is a trial of its own, without FormulaCode's sections and without artifacts. What
 :func:`plain_event` accepts is, field for field, what :func:`streamer.schemas.decode.decode` gives. It leaves
-alone whatever it is not sure of, so pydantic stays the authority on what is allowed, and on what an error says.
+alone whatever it is not sure of, so pydantic stays the authority on what is allowed, and on what an error
+says.
 """
 
 from __future__ import annotations
