@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 
 from streamer.client.lifecycle import State, state_of
 from streamer.schemas.base import Instant, Message, Number
+from streamer.schemas.details import Metrics
 from streamer.schemas.formulacode import FormulaCodePayload, FormulaCodeSummary
 from streamer.schemas.scored_trial import ScoredTrial
 from streamer.schemas.summaries import AgentModelSummary, RunSummary
@@ -90,6 +91,7 @@ class TrialRow(Message):
     duration_seconds: float | None = described(ScoredTrial, "duration_seconds")
     task_speedup: float | None = described(FormulaCodePayload, "task_speedup")
     agent_advantage: float | None = described(FormulaCodePayload, "agent_advantage")
+    metrics: Metrics | None = described(ScoredTrial, "metrics")
 
 
 class SideMeans(Message):

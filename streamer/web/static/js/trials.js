@@ -1,11 +1,12 @@
 // The trials of a run, a page at a time; the server filters and sorts.
 
 import { get, runPath } from "./api.js";
-import { WORDS } from "./boards.js";
+import { BOARDS, WORDS } from "./boards.js";
 import { columnsOf } from "./cells.js";
 import { card, field, h, name } from "./dom.js";
 import { offer, select } from "./controls.js";
 import { count } from "./format.js";
+import { withValues } from "./named.js";
 import { Table } from "./table.js";
 
 const PAGE = 50;
@@ -15,6 +16,7 @@ export class Trials {
   constructor(run, open) {
     this.run = run;
     this.open = open;
+    this.agents = [];
     this.query = { offset: 0, limit: PAGE, sort: "latest", descending: false };
     this.table = new Table(this.columns([]), {
       caption: "Trials of this run",
@@ -38,7 +40,7 @@ export class Trials {
 
   columns(trials) {
     const task = (trial) => h("button", { type: "button", class: "link", "aria-haspopup": "dialog", onclick: () => this.open(trial.id) }, name(trial.shard ? `${trial.shard}: ${trial.task_id}` : trial.task_id));
-    return columnsOf("trials", trials, { task });
+    return columnsOf(withValues(BOARDS.trials, this.agents), trials, { task });
   }
 
   later(search) {
@@ -48,6 +50,8 @@ export class Trials {
 
   // The state of the run moved: look again, but not all the time.
   update(agents, tiers) {
+    this.agents = agents;
+    if (this.page) this.show(this.page);
     const labels = agents.map((agent) => [agent.agent_model, agent.agent_model]);
     offer(this.agent, [["", "all"], ...labels], this.agent.value);
     const names = [...new Set(tiers.map((tier) => tier.tier))];
@@ -72,6 +76,7 @@ export class Trials {
   }
 
   show(page) {
+    this.page = page;
     this.table.setColumns(this.columns(page.trials));
     this.table.update(page.trials);
     const last = page.offset + page.trials.length;
