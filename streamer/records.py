@@ -158,8 +158,8 @@ def up_to(records: Iterable[LogRecord], position: Position) -> Iterator[LogRecor
         if position.includes(record):
             yield record
     if position.offset is not None and (last is None or last.offset < position.offset):
-        end = "is empty" if last is None else f"ends at offset {last.offset}"
-        raise BadPosition(f"nothing is at offset {position.offset} yet: the log of the run {end}")
+        end = "there is no record" if last is None else f"the last record is at offset {last.offset}"
+        raise BadPosition(f"nothing is at offset {position.offset} yet: {end}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,6 @@ def say_if_truncated(begins_at: int) -> None:
     """Say that the log of the run has lost its beginning, if it has."""
     if begins_at:
         say(
-            f"the log of this run begins at offset {begins_at:,}, because earlier events were deleted: events of "
-            "the run among them are not counted"
+            f"the log of this run begins at offset {begins_at:,}, because earlier events were deleted. "
+            "If events of the run were among them, they are not counted"
         )

@@ -22,6 +22,7 @@ from streamer.records import Position
 from streamer.schemas.base import Message
 from streamer.schemas.canonical import canonical_json, json_number
 from streamer.schemas.metrics import BOARD_METRICS, PRIMARY_METRIC, can_have_board
+from streamer.schemas.summaries import RunSummary
 from streamer.settings import Settings
 from streamer.text import shown
 from streamer.views.comparisons import comparison_tables
@@ -77,11 +78,12 @@ def run(run_id: str, label: str | None, as_of: Position | None, as_json: bool, s
         groups = labels_of(settings, run_id, label, as_of)
         _print_json(groups) if as_json else print_board(labels_table(groups))
         return
-    found, now = _snapshot(settings, run_id, as_of)
-    summary = found.run
     if as_json:
+        summary, now = _summary(settings, run_id, as_of)
         _print_json([with_state(summary, now)])
     else:
+        found, now = _snapshot(settings, run_id, as_of)
+        summary = found.run
         print_run(_dumped([summary, *found.agents, *found.tiers]), now)
     if summary.degraded:
         say(
@@ -112,7 +114,11 @@ def agents(run_id: str, as_of: Position | None, as_json: bool, settings: Setting
 @with_settings
 def tiers(run_id: str, by: str | None, as_of: Position | None, as_json: bool, settings: Settings) -> None:
     """The tiers of a run: pooled, and each agent:model within them."""
-    found = _snapshot(settings, run_id, as_of)[0].tiers
+    if as_of is not None:
+        found = _snapshot(settings, run_id, as_of)[0].tiers
+    else:
+        with StateReader(settings) as reader:
+            found = reader.tiers(run_id, within=True)
     broken_down = _by_subtest(settings, run_id, as_of) if by else []
     if as_json:
         _print_json(_published(found) + broken_down)
@@ -214,6 +220,15 @@ def leaderboard(
         _print_json([asdict(row) | {"metric": metric, "value": json_number(row.value)} for row in rows])
     else:
         print_board(leaders_table(metric, rows), empty=f"No agent is on the board of {shown(metric)}.")
+
+
+def _summary(settings: Settings, run_id: str, as_of: Position | None) -> tuple[RunSummary, datetime]:
+    """The run's own summary; else as :func:`_snapshot`."""
+    if as_of is not None:
+        past, moment = _snapshot(settings, run_id, as_of)
+        return past.run, moment
+    with StateReader(settings) as reader:
+        return reader.run(run_id), datetime.now(UTC)
 
 
 def _snapshot(settings: Settings, run_id: str, as_of: Position | None) -> tuple[RunSnapshot, datetime]:
