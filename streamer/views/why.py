@@ -174,12 +174,16 @@ def _named(trial: MovingTrial | None) -> str:
     if trial is None:
         return UNSEEN
     task = f"{trial.shard}: {trial.task_id}" if trial.shard else trial.task_id
-    parts = [
-        task,
-        f"attempt {trial.attempt}" * (trial.attempt > 1),
-        "/".join(filter(None, (trial.tier, trial.subtest))),
-    ]
-    return visible(", ".join(filter(None, parts)))
+    attempt = f"attempt {trial.attempt}" * (trial.attempt > 1)
+    tier = "/".join(filter(None, (trial.tier, trial.subtest)))
+    return visible(", ".join(filter(None, (task, attempt, tier))))
+
+
+def _what(move: MetricMove) -> str:
+    """The cause in words, with the agent whose part in the trial rescored another's."""
+    if move.cause == "rescoring" and move.trial is not None:
+        return f"rescored by {visible(move.trial.agent_model)}"
+    return CAUSES[move.cause]
 
 
 def _writers(metric: str) -> tuple[Callable[[Any], str], Callable[[Any], str]]:

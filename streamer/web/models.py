@@ -147,8 +147,8 @@ class AsOfQuery(Query):
     as_of: str | None = Field(
         default=None,
         max_length=64,
-        description="Count only events up to this offset (a `state_version`), or up to this time with a zone; "
-        "folds the log of the run again.",
+        description="Count only events up to this offset (a `state_version`) or time (with zone); folds the "
+        "log of the run again.",
     )
 
 
