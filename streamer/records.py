@@ -157,9 +157,10 @@ def up_to(records: Iterable[LogRecord], position: Position) -> Iterator[LogRecor
         last = record
         if position.includes(record):
             yield record
-    if position.offset is not None and (last is None or last.offset < position.offset):
-        end = "there is no record" if last is None else f"the last record is at offset {last.offset}"
-        raise BadPosition(f"nothing is at offset {position.offset} yet: {end}")
+    if position.offset is not None and last is not None and last.offset < position.offset:
+        raise BadPosition(
+            f"nothing is at offset {position.offset} yet: the last record is at offset {last.offset}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
