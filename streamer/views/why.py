@@ -140,11 +140,11 @@ def totals_lines(found: MetricMoves) -> list[str]:
         if not total.moves:
             lines.append(f"{about} stayed at {number(total.after)}")
             continue
-        events = f"{total.moves:,} event{'s' * (total.moves != 1)}: {total.up:,} up, {total.down:,} down"
+        ends = (total.before, total.after)
+        before, after = ("unknown" if value is None else number(value) for value in ends)
         difference = "" if total.delta is None else f" ({change(total.delta)})"
-        lines.append(
-            f"{about} moved from {number(total.before)} to {number(total.after)}{difference} by {events}"
-        )
+        events = f"{total.moves:,} event{'s' * (total.moves != 1)}: {total.up:,} up, {total.down:,} down"
+        lines.append(f"{about} moved from {before} to {after}{difference} by {events}")
     return lines
 
 
