@@ -72,7 +72,7 @@ def runs(as_json: bool, settings: Settings) -> None:
 def run(run_id: str, label: str | None, as_of: Position | None, as_json: bool, settings: Settings) -> None:
     """One run: its summary; as tables also its agents and tiers.
 
-    With --by it is broken down by a label of its trials. That, and --as-of, fold the run's log again.
+    With --by it is broken down by a label of its trials. Both --by and --as-of fold the run's log again.
     """
     if label is not None:
         groups = labels_of(settings, run_id, label, as_of)

@@ -60,7 +60,7 @@ def command(
 
     Summaries come from Redis; single trials, which csv and parquet are made of and html and json list,
     from the topic `scored-trials`. With --from, RUN may be left out if the file holds one run. With --as-of
-    the events are folded again: those of FILE, or of RUN in the log.
+    the command folds the events of FILE, or the events of RUN in the log.
     """
     form = chosen or (format_of(out) if out else None) or "md"
     if form == "parquet" and out is None and sys.stdout.isatty():

@@ -130,7 +130,7 @@ class _Followed:
 
 @dataclass
 class _RunSeen:
-    """What is remembered of one run from one event to the next."""
+    """Memory of one run, from one event to the next."""
 
     agents: dict[GroupId, _Followed] = field(default_factory=dict)
     with_formulacode: bool = False
@@ -156,7 +156,7 @@ class Moves:
             self._look(run, seen, record)
 
     def answer(self, run: RunState, log_begins_at: int) -> Why:
-        """What was seen of a run."""
+        """The answer for one run."""
         agents = self._runs[run.run_id].agents
         wanted = self._question.agent
         shown = {

@@ -1,4 +1,4 @@
-"""A run with its groups and its trials in flight, from the values of its keys, whoever made them."""
+"""A run with its groups and its trials in flight, from the values of its keys."""
 
 from __future__ import annotations
 

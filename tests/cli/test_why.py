@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.calling import Done, call, lines, ndjson, published, settled
+from tests.house.repository import ROOT
 from tests.support.cli import streamer
 from tests.support.events import a_plan, a_retraction, a_trial
 from tests.support.online import Online
@@ -145,6 +146,14 @@ def test_lines_that_are_no_events_are_reported_and_the_rest_is_told(tmp_path: Pa
     assert done.returncode == 1
     assert b"line 1: not_json" in done.stderr
     assert b"moved from unknown" in done.stdout
+
+
+def test_the_transcript_of_the_page_is_what_is_printed(tmp_path: Path) -> None:
+    section = (ROOT / "docs" / "viewer.md").read_text("utf-8").split("## What moved a number")[1]
+    (tmp_path / "events.ndjson").write_text(section.split("```json\n")[1].split("```")[0])
+    command, told = section.split("```console\n$ ")[1].split("```")[0].split("\n", 1)
+    done = streamer(*command.split()[1:], cwd=tmp_path)
+    assert (done.returncode, done.stdout.decode()) == (0, told)
 
 
 def test_the_last_number_is_the_published_one(stack: Online) -> None:
