@@ -37,5 +37,5 @@ async def test_prices_are_those_of_the_file(settings: Settings, tmp_path: Path) 
     file = tmp_path / "prices.toml"
     file.write_text(PRICES)
     with_file = Web(settings.model_copy(update={"prices_file": file}))
-    assert with_file.prices.digest == PriceTable.from_toml(PRICES).digest
+    assert with_file.prices.digest() == PriceTable.from_toml(PRICES).digest()
     await with_file.reader.close()
