@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, TypeAlias, TypeVar
-
-from pydantic import ValidationError
 
 from streamer.client.comparison import KINDS, compared_run
 from streamer.client.lifecycle import State, state_of
@@ -23,13 +21,12 @@ from streamer.client.results import (
     UnknownBenchmark,
     UnknownMetric,
     UnknownRun,
-    UnreadableSummary,
     WorkerStatus,
 )
+from streamer.client.snapshots import parsed, snapshot_of
 from streamer.redis.entry import IN_FLIGHT
 from streamer.redis.keys import Keys
 from streamer.redis.script import read_run
-from streamer.schemas.base import Message
 from streamer.schemas.identity import decode_id
 from streamer.schemas.in_flight import TrialInFlight
 from streamer.schemas.metrics import board_metric, can_have_board
@@ -38,19 +35,11 @@ from streamer.schemas.summary_fields import Published
 
 KEYS_PER_ROUND_TRIP = 500
 
-SUMMARIES: dict[str, type[RunSummary] | type[AgentModelSummary] | type[TierSummary]] = {
-    "run": RunSummary,
-    "agent_model": AgentModelSummary,
-    "tier": TierSummary,
-}
-"""By the first word of the key suffix."""
-
 EVERYTHING = ("agent_model", "tier", "within", IN_FLIGHT)
 """The kinds of what a run has besides its own summary."""
 
 T = TypeVar("T")
 Summary = TypeVar("Summary", bound=Published)
-Stored = TypeVar("Stored", bound=Message)
 RedisCommand: TypeAlias = tuple[str | int, ...]
 Exchange: TypeAlias = Generator[list[RedisCommand], list[Any], T]
 Snapshot: TypeAlias = Exchange[RunSnapshot]
@@ -81,19 +70,11 @@ class Queries:
     def snapshot(self, run_id: str, kinds: Iterable[str] = EVERYTHING) -> Snapshot:
         """A run with its groups of these kinds, or its trials in flight, all from one moment."""
         [reply] = yield [read_run(self._keys, run_id, ("run", *kinds))]
-        found: dict[str, list[Any]] = {kind: [] for kind in SUMMARIES}
-        stored = stored_in(reply)
-        in_flight = self._in_flight(run_id, stored.pop(IN_FLIGHT, None) or [])
-        for suffix, value in stored.items():
-            kind = suffix.partition(":")[0]
-            if value is not None:
-                found[kind].append(parsed(SUMMARIES[kind], self._keys.of_run(run_id, suffix), value))
-        if not found["run"]:
+        found = snapshot_of(self._keys, run_id, stored_in(reply))
+        if found is None:
             known = yield from self.run_ids()
             raise UnknownRun(run_id, known)
-        agents = sorted(found["agent_model"], key=lambda agent: agent.agent_model)
-        tiers = sorted(found["tier"], key=lambda tier: (tier.tier, tier.agent_model or ""))
-        return RunSnapshot(found["run"][0], agents, tiers, in_flight)
+        return found
 
     def agents(self, run_id: str) -> Exchange[list[AgentModelSummary]]:
         """Every agent:model of a run, baselines too, by label."""
@@ -165,11 +146,6 @@ class Queries:
         members = yield from self._board(self._keys.runs)
         return [decode_id(run) for run in reversed(members)]
 
-    def _in_flight(self, run_id: str, stored: Sequence[bytes]) -> list[TrialInFlight]:
-        """From the fields and values of the hash."""
-        key = self._keys.in_flight(run_id)
-        return sorted((parsed(TrialInFlight, key, value) for value in stored[1::2]), key=_longest_first)
-
     def _places(
         self, metric: str, run: str | None, benchmark: str | None, labels: Mapping[str, str]
     ) -> Exchange[list[Candidate]]:
@@ -203,11 +179,6 @@ class Queries:
         every = list(keys)
         values = yield from in_round_trips([("GET", key) for key in every])
         return [parsed(kind, key, value) if value else None for key, value in zip(every, values, strict=True)]
-
-
-def _longest_first(trial: TrialInFlight) -> tuple[bool, datetime, str]:
-    start = trial.started_at
-    return (start is None, start or datetime.max.replace(tzinfo=UTC), trial.model_dump_json())
 
 
 def stored_in(reply: Sequence[Any]) -> dict[str, Any]:
@@ -279,18 +250,6 @@ def history_entry(entry_id: str, fields: Mapping[bytes | str, bytes | str]) -> H
         deleted=texts.pop("deleted", "false") == "true",
         headline=texts,
     )
-
-
-def parsed(kind: type[Stored], key: str, value: bytes) -> Stored:
-    """The summary, or the trial in flight, that Redis holds under this key.
-
-    Raises:
-        UnreadableSummary: the value is nothing of this kind.
-    """
-    try:
-        return kind.model_validate_json(value)
-    except ValidationError as error:
-        raise UnreadableSummary(key, error) from error
 
 
 def _text(value: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -11,21 +10,18 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from streamer.client.async_reader import AsyncStateReader
 from streamer.client.breakdowns import labelled
-from streamer.client.results import HistoryEntry
 from streamer.schemas.canonical import json_number
 from streamer.schemas.scored_trial import ScoredTrial
 from streamer.schemas.summaries import AgentModelSummary, TierSummary
-from streamer.score import PriceTable
-from streamer.settings import Settings
 from streamer.views.compare import compare, side_of
 from streamer.views.comparisons import between, pair_standings
 from streamer.views.history import history_points
 from streamer.views.models import Comparison, HistoryPoint, RunNow, TrialRow
-from streamer.web.event_intake import EventIntake
-from streamer.web.hub import Hub
+from streamer.views.why import MetricMoves
+from streamer.web.folded import comparison_as_of, moves_of, snapshot_as_of
 from streamer.web.models import (
+    AsOfQuery,
     ComparedAgents,
     CompareQuery,
     Health,
@@ -39,14 +35,10 @@ from streamer.web.models import (
     TiersQuery,
     TrialPage,
     TrialsQuery,
+    WhyQuery,
 )
+from streamer.web.resources import Web
 from streamer.web.trial_list import page_of
-from streamer.web.trial_log import TrialLog
-
-HISTORY_SECONDS = 2.0
-"""A run's history that was read so recently is not read again."""
-
-MAX_HISTORIES = 16
 
 Answer = BaseModel | Sequence[BaseModel] | bytes
 
@@ -60,37 +52,6 @@ class NoSuchTrial(Exception):
 
     def __init__(self, run_id: str, trial_id: str) -> None:
         super().__init__(f"Run {run_id!r} has no trial {trial_id!r}; /api/runs/.../trials lists those it has")
-
-
-class Web:
-    """Everything that answers draw on, and the way to the broker; one per process.
-
-    Attributes:
-        settings: where Redis and the broker are.
-        prices: price table of the runs that are folded here (R2).
-        folding: held while one is, since that takes the memory of a run.
-    """
-
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.prices = _prices(settings)
-        self.folding = asyncio.Lock()
-        self.reader = AsyncStateReader(settings)
-        self.hub = Hub(self.reader)
-        self.intake = EventIntake(settings)
-        self.trials = TrialLog(settings, time.monotonic)
-        self._histories: dict[str, tuple[float, asyncio.Task[list[HistoryEntry]]]] = {}
-
-    async def history(self, run_id: str) -> list[HistoryEntry]:
-        """The history of a run, read once for all who ask at about the same time."""
-        read_at, reading = self._histories.pop(run_id, (float("-inf"), None))
-        now = time.monotonic()
-        if reading is None or now - read_at >= HISTORY_SECONDS:
-            read_at, reading = now, asyncio.create_task(self.reader.history(run_id))
-        self._histories[run_id] = read_at, reading
-        while len(self._histories) > MAX_HISTORIES:
-            del self._histories[next(iter(self._histories))]
-        return await asyncio.shield(reading)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,25 +80,44 @@ async def _runs(web: Web, query: NoQuery) -> list[RunNow]:
     return [RunNow.of(run, now) for run in found]
 
 
-async def _run(web: Web, query: NoQuery, run: str) -> RunNow:
-    return RunNow.of(await web.reader.run(run), datetime.now(UTC))
+async def _run(web: Web, query: AsOfQuery, run: str) -> RunNow:
+    now = datetime.now(UTC)
+    if query.as_of is not None:
+        found, moment = await snapshot_as_of(web, run, query.as_of)
+        return RunNow.of(found.run, moment or now)
+    return RunNow.of(await web.reader.run(run), now)
 
 
-async def _snapshot(web: Web, query: NoQuery, run: str) -> RunSnapshot:
-    found = await web.reader.snapshot(run)
+async def _snapshot(web: Web, query: AsOfQuery, run: str) -> RunSnapshot:
+    if query.as_of is not None:
+        found, _ = await snapshot_as_of(web, run, query.as_of)
+    else:
+        found = await web.reader.snapshot(run)
     return RunSnapshot(run=found.run, agents=found.agents, tiers=found.tiers, in_flight=found.in_flight)
 
 
-async def _comparison(web: Web, query: NoQuery, run: str) -> ComparedAgents:
-    found = await web.reader.comparison(run)
+async def _why(web: Web, query: WhyQuery, run: str) -> MetricMoves:
+    return await moves_of(web, run, query)
+
+
+async def _comparison(web: Web, query: AsOfQuery, run: str) -> ComparedAgents:
+    if query.as_of is not None:
+        found = await comparison_as_of(web, run, query.as_of)
+    else:
+        found = await web.reader.comparison(run)
     return ComparedAgents(comparison=found.comparison, pairs=pair_standings(found))
 
 
-async def _agents(web: Web, query: NoQuery, run: str) -> list[AgentModelSummary]:
+async def _agents(web: Web, query: AsOfQuery, run: str) -> list[AgentModelSummary]:
+    if query.as_of is not None:
+        return (await snapshot_as_of(web, run, query.as_of))[0].agents
     return await web.reader.agents(run)
 
 
 async def _tiers(web: Web, query: TiersQuery, run: str) -> list[TierSummary]:
+    if query.as_of is not None:
+        tiers = (await snapshot_as_of(web, run, query.as_of))[0].tiers
+        return [tier for tier in tiers if query.within or tier.agent_model is None]
     return await web.reader.tiers(run, within=query.within)
 
 
@@ -197,12 +177,6 @@ async def _side(web: Web, run_id: str, agent_model: str | None) -> list[TrialRow
     return side_of([trial.row for trial in held], agents, agent_model)
 
 
-def _prices(settings: Settings) -> PriceTable:
-    if settings.prices_file is None:
-        return PriceTable.default()
-    return PriceTable.from_toml(settings.prices_file.read_text(encoding="utf-8"))
-
-
 def _label(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not key or not equals:
@@ -212,11 +186,11 @@ def _label(text: str) -> tuple[str, str]:
 
 OPERATIONS = (
     Operation("/api/runs", "All runs, the latest first.", NoQuery, RunNow, True, _runs),
-    Operation("/api/runs/{run}", "One run.", NoQuery, RunNow, False, _run),
+    Operation("/api/runs/{run}", "One run.", AsOfQuery, RunNow, False, _run),
     Operation(
         "/api/runs/{run}/snapshot",
         "One run with its agent:models, tiers and trials in flight, all from one moment.",
-        NoQuery,
+        AsOfQuery,
         RunSnapshot,
         False,
         _snapshot,
@@ -224,7 +198,7 @@ OPERATIONS = (
     Operation(
         "/api/runs/{run}/agents",
         "The agent:models of a run, baselines too, by label.",
-        NoQuery,
+        AsOfQuery,
         AgentModelSummary,
         True,
         _agents,
@@ -232,12 +206,20 @@ OPERATIONS = (
     Operation(
         "/api/runs/{run}/comparison",
         "The agents of a run compared: the rank of each, and what may be said of every two.",
-        NoQuery,
+        AsOfQuery,
         ComparedAgents,
         False,
         _comparison,
     ),
     Operation("/api/runs/{run}/tiers", "The tiers of a run.", TiersQuery, TierSummary, True, _tiers),
+    Operation(
+        "/api/runs/{run}/why",
+        "What moved a number of the run's agents; folds the log of the run again.",
+        WhyQuery,
+        MetricMoves,
+        False,
+        _why,
+    ),
     Operation(
         "/api/runs/{run}/labels/{label}",
         "The trials of a run by the values of one of their labels; folds the log of the run again.",

@@ -23,18 +23,23 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from streamer.aggregate.by_label import UnknownLabel
+from streamer.client.folded_run import NothingYet
+from streamer.client.moves import UnknownAgent
 from streamer.client.trials import NotInLog
 from streamer.fold import CannotBeFolded
+from streamer.records import BadPosition
 from streamer.schemas.canonical import canonical_json
 from streamer.web import STATIC
-from streamer.web.answers import OPERATIONS, BadQuery, NoSuchTrial, Operation, Web, values_of
+from streamer.web.answers import OPERATIONS, BadQuery, NoSuchTrial, Operation, values_of
 from streamer.web.boards_module import boards_module
+from streamer.web.folded import LogTruncated
 from streamer.web.hub import TooManyViewers
 from streamer.web.models import Query
 from streamer.web.openapi import STREAMS, openapi
 from streamer.web.problems import Refused, problem, status_of
 from streamer.web.publishing import publish_events
 from streamer.web.request_checks import EVENTS_PATH, SESSION_PATH, RequestChecks
+from streamer.web.resources import Web
 from streamer.web.rooms import Room
 from streamer.web.trial_log import TooManyTrials, TrialMoved
 
@@ -43,9 +48,13 @@ log = logging.getLogger("streamer.web")
 _STATUS: dict[type[Exception], int] = {
     BadQuery: 400,
     NoSuchTrial: 404,
+    BadPosition: 400,
+    UnknownAgent: 404,
     UnknownLabel: 404,
+    NothingYet: 404,
     NotInLog: 404,
     CannotBeFolded: 409,
+    LogTruncated: 409,
     TrialMoved: 409,
     TooManyTrials: 503,
     TooManyViewers: 503,
