@@ -18,7 +18,7 @@ import argparse
 import sys
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -194,10 +194,10 @@ Cells = dict[tuple[str, str, float], Cell]
 """By the names of plan and way, and what the candidate is better by."""
 
 
-def cells(runs: int, seed: int, plans: Iterable[Plan] = PLANS, ways: Sequence[Way] = WAYS) -> Cells:
+def cells(runs: int, seed: int) -> Cells:
     """All cells; what is done so far goes to stderr."""
     found = {}
-    for plan, way, better in product(plans, ways, BETTER):
+    for plan, way, better in product(PLANS, WAYS, BETTER):
         found[plan.name, way.name, better] = cell(plan, way, better, runs, seed)
         print(plan.name, way.name, better, found[plan.name, way.name, better], file=sys.stderr, flush=True)
     return found

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -42,6 +42,11 @@ SCENARIOS = (
     Scenario("one pool of 32", concurrency=32),
     Scenario("10 % stay unknown", cancel=UNKNOWN),
     Scenario("crashes, run again", crash=CRASHED),
+)
+
+HEAD = (
+    "| plan | in the run | agents | missed while it goes on | missed at the end | ever |",
+    "|---|---|---|---|---|---|",
 )
 
 
@@ -81,41 +86,55 @@ class Missed(NamedTuple):
     ever: float
 
 
-def one_run(plan: Plan, scenario: Scenario, field: Field, choice: Random) -> Missed:
-    """Whether any range misses in one run."""
+@dataclass(frozen=True)
+class Run:
+    """One run: the task of each pair, the outcomes pair by pair, and the trials as their results come in."""
+
+    tasks: list[int]
+    outcomes: NDArray[np.bool_]
+    news: list[int]
+
+    def known(self, results: int) -> NDArray[np.bool_]:
+        """Which outcomes are known after so many results."""
+        known = np.zeros(len(self.outcomes), np.bool_)
+        known[self.news[:results]] = True
+        return known
+
+
+def simulated(plan: Plan, scenario: Scenario, field: Field, choice: Random) -> Run:
+    """A run of all agents."""
     of_task = [choice.betavariate(*CHANCES) for _ in range(plan.tasks)]
     tasks = order_of(plan, choice)
     outcomes = [choice.random() < shifted(of_task[task], better) for task in tasks for better in field.better]
-    news = [trial for trial, _ in events(scenario, outcomes, choice)]
-    complete = len(news) == len(outcomes)
-    known = np.zeros(len(outcomes), np.bool_)
-    known[news[:-1] if complete else news] = True
-    going_on = misses(plan, field, tasks, outcomes, known)
-    at_end = complete and misses(plan, field, tasks, outcomes, np.ones_like(known))
+    return Run(tasks, np.array(outcomes), [trial for trial, _ in events(scenario, outcomes, choice)])
+
+
+def one_run(plan: Plan, field: Field, run: Run) -> Missed:
+    """Whether any range misses in one run."""
+    results = len(run.news)
+    complete = results == len(run.outcomes)
+    going_on = misses(plan, field, run, results - 1 if complete else results)
+    at_end = complete and misses(plan, field, run, results)
     return Missed(going_on, at_end, going_on or at_end)
 
 
-def misses(
-    plan: Plan, field: Field, tasks: list[int], outcomes: list[bool], known: NDArray[np.bool_]
-) -> bool:
-    """Whether a range leaves out a place that its agent may truly have."""
-    found = ranked(plan, field.agents, tasks, np.array(outcomes), known)
+def misses(plan: Plan, field: Field, run: Run, results: int) -> bool:
+    """Whether, after so many results, a range leaves out a place that its agent may truly have."""
+    found = ranked(plan, field.agents, run, run.known(results))
     return any(
         shown.best > true.best or shown.worst < true.worst
         for shown, true in zip(found, field.places(), strict=True)
     )
 
 
-def ranked(
-    plan: Plan, agents: int, tasks: list[int], outcomes: NDArray[np.bool_], known: NDArray[np.bool_]
-) -> list[Place]:
+def ranked(plan: Plan, agents: int, run: Run, known: NDArray[np.bool_]) -> list[Place]:
     """The places of all agents, as the worker works them out; the unit is the task."""
-    column = {task: place for place, task in enumerate(dict.fromkeys(tasks))}
-    columns = [column[task] for task in tasks]
-    passed, open_ = (np.zeros((agents, plan.tasks), np.int32) for _ in range(2))
-    for found, marks in ((passed, outcomes & known), (open_, ~known)):
+    column = {task: place for place, task in enumerate(dict.fromkeys(run.tasks))}
+    columns = [column[task] for task in run.tasks]
+    passed, unknown = (np.zeros((agents, plan.tasks), np.int32) for _ in range(2))
+    for found, marks in ((passed, run.outcomes & known), (unknown, ~known)):
         np.add.at(found.T, columns, marks.reshape(plan.pairs, agents))
-    trials = Trials(np.full_like(passed, plan.attempts), passed, passed + open_)
+    trials = Trials(np.full_like(passed, plan.attempts), passed, passed + unknown)
     later = np.tri(agents, k=-1, dtype=np.bool_)
     counts = pair_counts(trials, 0, [list(range(plan.tasks))] * agents, later, prefixes(plan.tasks))
     places = ranks_of(labels(agents), counts, plan.tasks, ended=bool(known.all()))
@@ -129,19 +148,18 @@ def labels(agents: int) -> list[str]:
 
 def missed(plan: Plan, scenario: Scenario, field: Field, runs: int, seed: int) -> Missed:
     """Shares of runs; each has a chance of its own."""
-    found = [
-        one_run(plan, scenario, field, Random(f"{seed}/{plan.name}/{scenario.name}/{field.name}/{run}"))
-        for run in range(runs)
-    ]
+    found = []
+    for run in range(runs):
+        choice = Random(f"{seed}/{plan.name}/{scenario.name}/{field.name}/{run}")
+        found.append(one_run(plan, field, simulated(plan, scenario, field, choice)))
     return Missed(*(sum(column) / runs for column in zip(*found, strict=True)))
 
 
-def rows(runs: int, seed: int) -> Iterator[tuple[str, Missed]]:
-    """A row for each plan, scenario and field of agents."""
-    for plan, scenario, field in product(PLANS, SCENARIOS, FIELDS):
-        found = missed(plan, scenario, field, runs, seed)
-        shares = " | ".join(f"{share:.1%}" for share in found)
-        yield f"| {plan.name} | {scenario.name} | {field.name} | {shares} |", found
+def row(plan: Plan, scenario: Scenario, field: Field, found: Missed) -> str:
+    """The row of the table; what never ends complete has no end."""
+    going_on, at_end, ever = (f"{share:.1%}" for share in found)
+    at_end = "-" if any(scenario.cancel) else at_end
+    return f"| {plan.name} | {scenario.name} | {field.name} | {going_on} | {at_end} | {ever} |"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -152,15 +170,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--page", action="store_true", help="put the table into docs/inference.md as well")
     options = parser.parse_args(arguments)
     print(f"{options.runs:,} runs for each row, seed {options.seed}\n")
-    lines = [
-        "| plan | in the run | agents | missed while it goes on | missed at the end | ever |",
-        "|---|---|---|---|---|---|",
-    ]
+    lines = list(HEAD)
     print("\n".join(lines))
     worst = 0.0
-    for line, found in rows(options.runs, options.seed):
-        print(line, flush=True)
-        lines.append(line)
+    for plan, scenario, field in product(PLANS, SCENARIOS, FIELDS):
+        found = missed(plan, scenario, field, options.runs, options.seed)
+        lines.append(row(plan, scenario, field, found))
+        print(lines[-1], flush=True)
         worst = max(worst, found.ever)
     if options.page:
         into_page({"rank-misses": "\n".join(lines)})
