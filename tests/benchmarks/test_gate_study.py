@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from benchmarks.coverage import Scenario
 from benchmarks.gate_study import (
     BETTER,
     MARGIN,
@@ -80,6 +81,25 @@ def test_an_order_that_follows_the_outcomes_may_leave_no_verdict() -> None:
     ours, theirs = [True] * 40 + [False] * 10, [True] * 30 + [False] * 10 + [True] * 10
     found = judged(Plan("p", 50), TwoRuns(list(range(50)), ours, theirs, at_once, [0.0] * 50, 1, 50))
     assert (found.verdict, found.truth, found.share) == (GateVerdict.UNDECIDED, GateVerdict.PASS, 1.0)
+
+
+def in_the_order_of_results(runs: TwoRuns) -> TwoRuns:
+    order = sorted(range(len(runs.ours)), key=lambda pair: runs.ours_known[pair])
+    lists = (runs.tasks, runs.ours, runs.theirs, runs.ours_known, runs.theirs_known)
+    return TwoRuns(*([held[pair] for pair in order] for held in lists), runs.results, runs.planned)
+
+
+def test_the_study_finds_a_gate_that_takes_the_order_of_results_for_the_order_of_the_plan() -> None:
+    """Most failures crash and run again at the end, so that the results begin with passes."""
+    plan, way = Plan("500", 500), Way("crashes", Scenario("crashes", crash=(0.8, 0.0)))
+    wrong = [0, 0]
+    for seed in range(12):
+        runs = two_runs(plan, way, -0.05, Random(seed))
+        for place, one in enumerate((runs, in_the_order_of_results(runs))):
+            found = judged(plan, one)
+            wrong[place] += found.verdict not in (found.truth, GateVerdict.UNDECIDED)
+    assert wrong[0] == 0
+    assert wrong[1] >= 6
 
 
 def test_a_seed_repeats_its_shares() -> None:
