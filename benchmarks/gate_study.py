@@ -52,7 +52,7 @@ MOST = 0.995
 SHOWN = WAYS[1]
 """The way whose false alarms and power are shown: how a comparison runs hardly changes them."""
 
-WON_AND_LOST = {
+WON_AND_LOST: dict[tuple[Outcome, Outcome], tuple[Outcome, Outcome]] = {
     pair: (pair.won(), pair.lost())
     for pair in (Pair(*both) for both in product((True, False, None), repeat=2))
 }
@@ -224,7 +224,7 @@ def halves(one: Cell) -> str:
     ('50%', '50% (60%)')
     """
     half = "-" if one.half is None else f"{one.half:.0%}"
-    return half if one.decided > MOST else f"{half} ({one.decided:.0%})"
+    return half if one.decided >= MOST else f"{half} ({one.decided:.0%})"
 
 
 def by_way(found: Cells, shown: Callable[[Cell], str]) -> Iterator[str]:

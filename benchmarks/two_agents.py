@@ -139,7 +139,7 @@ def two_runs(plan: Plan, way: Way, better: float, choice: Random) -> TwoRuns:
     for number, (side, pair) in enumerate(news, 1):
         known[side][pair] = number
     planned = plan.pairs if way.sides is Sides.FINISHED else 2 * plan.pairs
-    return TwoRuns(tasks, ours, theirs, *known, len(news), planned)
+    return TwoRuns(tasks, ours, theirs, known[0], known[1], len(news), planned)
 
 
 def _news(
