@@ -40,6 +40,7 @@ from streamer.inference.comparisons import (
     gate,
 )
 from streamer.inference.finite_population import ALPHA, Outcome, at_prefixes, prefixes
+from streamer.inference.gates import ability
 from streamer.inference.paired import Attempts, Paired, TaskPair, paired
 from tests.house.repository import ROOT
 
@@ -133,13 +134,17 @@ def judged(plan: Plan, runs: TwoRuns) -> Judged:
         verdict = gate(difference_at(runs, look), MARGIN)
     share = look / runs.planned if verdict is not GateVerdict.UNDECIDED else 1.0
     tasks = task_pairs(plan, runs)
-    fails = Fraction(evidence_worse(tasks, plan.tasks)) >= 1 / ALPHA
     ended = at_end(tasks)
-    low = ended.interval and Fraction(ended.interval.low)
-    behind = (
-        ended.p_value is not None and ended.p_value <= ALPHA and ended.agrees and ended.behind > ended.ahead
+    answer = ability(evidence_worse(tasks, plan.tasks), ended.interval, MARGIN, ALPHA)
+    shown = ended.p_value is not None and ended.p_value <= ALPHA and ended.agrees
+    return Judged(
+        verdict,
+        truth,
+        share,
+        fails=answer is GateVerdict.FAIL,
+        passes=answer is GateVerdict.PASS,
+        behind=shown and ended.behind > ended.ahead,
     )
-    return Judged(verdict, truth, share, fails, not fails and low is not None and low >= -MARGIN, behind)
 
 
 def task_pairs(plan: Plan, runs: TwoRuns) -> list[TaskPair]:
