@@ -6,8 +6,8 @@ Each run of `benchmarks.replay` is once the candidate against each other run, wh
 are compared on their common tasks, in the candidate's own order of starts, as if it had been shuffled. A gate
 with a margin of 2 points asks question `final` after each result. The candidate stops with its verdict.
 
-Saved are the trials that have not started by then, and what is left of the running ones. None of these runs
-has token counts, so nothing is said of USD. `--page` puts the table and the figure into docs.
+It saves the trials that have not started by then, and the rest of the running ones. The runs have no token
+counts, so the USD are unknown. `--page` puts the table and the figure into docs.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Each task has a chance to pass of its own, from easy to hard. The baseline passes each trial of it with this
 chance. The candidate's chance is higher or lower by a share, so that its mean differs by exactly so much.
-Durations, crashes and lost trials are those of `benchmarks.coverage`.
+`benchmarks.coverage` simulates durations, crashes and lost trials.
 """
 
 from __future__ import annotations
