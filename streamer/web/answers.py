@@ -19,10 +19,11 @@ from streamer.schemas.scored_trial import ScoredTrial
 from streamer.schemas.summaries import AgentModelSummary, TierSummary
 from streamer.score import PriceTable
 from streamer.settings import Settings
-from streamer.views.compare import compare, side_of
-from streamer.views.comparisons import between, pair_standings
+from streamer.views.compare import side_of
+from streamer.views.compare_sides import ComparedSide, compare_sides
+from streamer.views.comparisons import pair_standings
 from streamer.views.history import history_points
-from streamer.views.models import Comparison, HistoryPoint, RunNow, TrialRow
+from streamer.views.models import Comparison, HistoryPoint, RunNow
 from streamer.web.event_intake import EventIntake
 from streamer.web.hub import Hub
 from streamer.web.models import (
@@ -181,20 +182,18 @@ async def _leaderboard(web: Web, query: LeaderboardQuery) -> list[LeaderboardRow
 async def _compare(web: Web, query: CompareQuery) -> Comparison:
     a = await _side(web, query.a, query.a_agent)
     b = await _side(web, query.b, query.b_agent)
-    names = ((query.a, query.a_agent), (query.b, query.b_agent))
-    found = compare(a, b, names, query.offset, query.limit)
-    runs = await web.reader.comparison(query.a), await web.reader.comparison(query.b)
-    return found.model_copy(update={"words": between(*runs, query.a_agent, query.b_agent)})
+    return compare_sides(a, b, query.offset, query.limit)
 
 
 async def _health(web: Web, query: NoQuery) -> Health:
     return await web.hub.health()
 
 
-async def _side(web: Web, run_id: str, agent_model: str | None) -> list[TrialRow]:
+async def _side(web: Web, run_id: str, agent_model: str | None) -> ComparedSide:
     agents = await web.reader.agents(run_id)
     held = (await web.trials.trials(run_id)).values()
-    return side_of([trial.row for trial in held], agents, agent_model)
+    rows = side_of([trial.row for trial in held], agents, agent_model)
+    return ComparedSide(await web.reader.comparison(run_id), agents, agent_model, rows)
 
 
 def _prices(settings: Settings) -> PriceTable:
