@@ -1,0 +1,53 @@
+"""An agent:model over the nights: its finished runs of one benchmark, and whether the last change is real."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from streamer.client.results import BoardRun, ComparedRun
+from streamer.inference.paired import paired
+from streamer.schemas.base import Instant, Message, Number
+from streamer.views.comparisons import between, task_pairs
+from streamer.views.models import Ends
+
+
+class TrendPoint(Message):
+    """One finished run of an agent:model."""
+
+    run: str = Field(description="Run id.")
+    at: Instant | None = Field(description="Event time of its last event.")
+    value: Number = Field(description="In the unit of the metric.")
+    interval: Ends | None = Field(description="On tasks like these, 95 %; null: none is known.")
+    trials: int = Field(ge=0, description="Trials of the run.")
+
+
+class Change(Message):
+    """The newest finished run of an agent:model against the one before, on their common tasks."""
+
+    before: str = Field(description="Run id of the older run.")
+    after: str = Field(description="Run id of the newer run.")
+    difference: float | None = Field(description="Pass rate after minus before; null: no common task.")
+    interval: Ends | None = Field(description="Of the difference, 95 %, clustered; null: under two tasks.")
+    p_value: float | None = Field(ge=0, le=1, description="Exact two-sided sign test over the tasks.")
+    certain: bool = Field(description="The sign test shows it at 5 %, and the mean agrees (inference 7).")
+    words: list[str] = Field(description="What may be said, one sentence each; names are not escaped.")
+
+
+def change_between(before: BoardRun, after: BoardRun, agent_model: str) -> Change:
+    """How an agent:model changed from one finished run to the next.
+
+    It is one comparison that was chosen before its outcome was seen. Of twenty agents that did not change,
+    about one looks as if it had.
+    """
+    found = paired(task_pairs(after.tasks, before.tasks, agent_model, agent_model, None))
+    older, newer = (ComparedRun(run.run, None, run.tasks) for run in (before, after))
+    ends = found.interval
+    return Change(
+        before=before.run.run_id,
+        after=after.run.run_id,
+        difference=found.difference,
+        interval=ends and Ends(low=ends.low, high=ends.high),
+        p_value=found.p_value,
+        certain=found.certain,
+        words=between(newer, older, agent_model, agent_model),
+    )
