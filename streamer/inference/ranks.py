@@ -80,23 +80,27 @@ def places(
 
 
 def places_at_end(tasks: Mapping[str, Mapping[str, Attempts]], alpha: Fraction = ALPHA) -> dict[str, Place]:
-    """The places of agents whose trials are all in, by the one-sided sign test of every two.
+    """The places of agents whose runs are over, by the one-sided sign test of every two.
 
     A task goes to the agent that passes it more often, by share of its trials. Every two are compared on the
     tasks that both have; two agents without a common task are never told apart. It may be asked once.
 
     Args:
-        tasks: agent to task to the agent's trials there, none of them unknown.
+        tasks: agent to task to the agent's trials there. A task that unknown trials leave open counts
+            against either claim, as long as it can.
         alpha: chance that any range is ever wrong.
 
     >>> passed, failed = Attempts(1, 1), Attempts(1, 0)
-    >>> places_at_end({"a": dict.fromkeys(range(8), passed), "b": dict.fromkeys(range(8), failed)})
+    >>> places_at_end({"a": dict.fromkeys("abcdefgh", passed), "b": dict.fromkeys("abcdefgh", failed)})
     {'a': Place(best=1, worst=1), 'b': Place(best=2, worst=2)}
     """
     counts: dict[Direction, tuple[int, int]] = {}
     for one, other in combinations(tasks, 2):
-        wins, losses = _wins_and_losses(tasks[one], tasks[other])
-        counts[one, other], counts[other, one] = (wins, losses), (losses, wins)
+        common = tasks[one].keys() & tasks[other].keys()
+        pairs = Counter(TaskPair(tasks[one][task], tasks[other][task]) for task in common)
+        counts[one, other] = _possible_wins(pairs), _sure_losses(pairs)
+        turned = Counter({TaskPair(pair.theirs, pair.ours): times for pair, times in pairs.items()})
+        counts[other, one] = _possible_wins(turned), _sure_losses(turned)
     most = max((sum(found) for found in counts.values()), default=0)
 
     def shown(level: Fraction) -> list[Direction]:
@@ -106,11 +110,12 @@ def places_at_end(tasks: Mapping[str, Mapping[str, Attempts]], alpha: Fraction =
     return places(tasks, shown, alpha)
 
 
-def _wins_and_losses(ours: Mapping[str, Attempts], theirs: Mapping[str, Attempts]) -> tuple[int, int]:
-    """The common tasks that we pass more often, and those that they do; like pairs are looked at once."""
-    pairs = Counter(TaskPair(ours[task], theirs[task]) for task in ours.keys() & theirs.keys())
-    wins = sum(times for pair, times in pairs.items() if pair.won())
-    return wins, sum(times for pair, times in pairs.items() if pair.lost())
+def _possible_wins(pairs: Mapping[TaskPair, int]) -> int:
+    return sum(times for pair, times in pairs.items() if pair.won() is not False)
+
+
+def _sure_losses(pairs: Mapping[TaskPair, int]) -> int:
+    return sum(times for pair, times in pairs.items() if pair.lost() is True)
 
 
 @lru_cache(maxsize=256)

@@ -68,7 +68,7 @@ def _entries(run: BoardRun, of: BoardMetric) -> Iterable[Entry]:
         if value is None:
             continue
         held = {task: Attempts(*numbers[label]) for task, numbers in run.tasks.items() if label in numbers}
-        finished = over and not agent.provisional and not any(one.unknown for one in held.values())
+        finished = over and not agent.provisional
         left_out: LeftOut | None = None if held else "not_compared"
         yield Entry(run, agent, value, _interval(of, stored), held, left_out if finished else "unfinished")
 

@@ -45,6 +45,11 @@ class BoardRow(Message):
     )
     trials: int = Field(ge=0, description="Trials that the value rests on.")
     tasks: int = Field(ge=0, description="Tasks that it rests on.")
+    unknown: int = Field(
+        ge=0,
+        description="Trials of them without a final value (inference 3): not passed in `value`, and counted "
+        "both ways in `rank`.",
+    )
     runs: list[str] = Field(description="Runs that it rests on, the newest first.")
     left_out: LeftOut | None = Field(
         description="Why it stands below, unranked: its run is unfinished, tiny, names no benchmark, or has "
@@ -147,7 +152,7 @@ def _pooled(
     rests_on, value, interval = [newest], newest.value, newest.interval
     if of.name == PRIMARY_METRIC:
         rests_on = list(entries)
-        clusters = Clusters.of_counts([(one.known, one.passed, 1) for one in tasks.values()])
+        clusters = Clusters.of_counts([(one.planned, one.passed, 1) for one in tasks.values()])
         mean, ends = clusters.mean(), rate_interval(clusters)
         value, interval = mean or 0.0, ends and Ends(low=ends.low, high=ends.high)
     row = BoardRow(
@@ -158,6 +163,7 @@ def _pooled(
         interval=interval,
         trials=sum(entry.agent.trials for entry in rests_on),
         tasks=len(tasks) if of.name == PRIMARY_METRIC else len(newest.tasks),
+        unknown=sum(one.unknown for entry in rests_on for one in entry.tasks.values()),
         runs=[entry.run.run.run_id for entry in reversed(rests_on)],
         left_out=None,
         state=None,
@@ -181,8 +187,7 @@ def _summed(several: Iterable[Mapping[str, Attempts]]) -> dict[str, Attempts]:
     total: dict[str, Attempts] = {}
     for tasks in several:
         for task, one in tasks.items():
-            before = total.get(task, Attempts(0, 0))
-            total[task] = Attempts(before.known + one.known, before.passed + one.passed)
+            total[task] = Attempts(*map(sum, zip(total.get(task, Attempts(0, 0)), one, strict=True)))
     return total
 
 
@@ -208,6 +213,7 @@ def _row_below(entry: Entry, now: datetime) -> BoardRow:
         interval=None if entry.left_out == "unfinished" else entry.interval,
         trials=entry.agent.trials,
         tasks=entry.agent.tasks,
+        unknown=sum(one.unknown for one in entry.tasks.values()),
         runs=[entry.run.run.run_id],
         left_out=entry.left_out,
         state=state_of(entry.run.run, now),

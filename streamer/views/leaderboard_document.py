@@ -26,6 +26,7 @@ COLUMNS = (
     Column("interval", "95 %", "number", ("interval",)),
     Column("trials", "trials", "count", ("trials",)),
     Column("tasks", "tasks", "count", ("tasks",)),
+    Column("unknown", "unknown", "some", ("unknown",)),
     Column("runs", "runs", "name", ("runs",)),
     Column("over_time", "run by run", "state", ("over_time",)),
     Column("change", "latest run against the one before", "state", ("change",)),
@@ -54,6 +55,10 @@ POOLED = (
     "Runs are left out while unfinished, and with fewer than 5 tasks or half of the fullest run's."
 )
 NEWEST = "The value and its 95 % are of the newest finished run: only passes can be pooled over runs."
+UNKNOWN = (
+    "unknown: trials without a final value, such as without a verdict. They count as not passed in the "
+    "value, and both ways in the true place and in the change."
+)
 CHANGED = (
     "real: the sign test over the common tasks shows the change at 5 %. Of 20 unchanged agents about one "
     "looks changed."
@@ -116,6 +121,8 @@ def notes_of(board: BenchmarkBoard) -> list[str]:
     if board.rows:
         said.append(POOLED if board.metric == "pass_rate" else NEWEST)
         said.append(RANKED if board.rank_missing is None else NOT_RANKED[board.rank_missing])
+    if any(row.unknown for row in board.rows):
+        said.append(UNKNOWN)
     if any(row.change for row in board.rows):
         said.append(CHANGED)
     return said
@@ -164,7 +171,7 @@ def _row(row: BoardRow, value: Column) -> dict[str, Any]:
     listed = [*row.runs[:RUNS_LISTED], *([f"and {more} more"] if more > 0 else [])]
     points = [write(point.value) for point in row.trend[-POINTS_LISTED:]] if len(row.trend) > 1 else []
     return {
-        **row.model_dump(include={"agent_model", "place", "trials", "tasks", "value"}),
+        **row.model_dump(include={"agent_model", "place", "trials", "tasks", "unknown", "value"}),
         "rank": rank_text(row.rank),
         "interval": f"[{write(ends.low)}, {write(ends.high)}]" if ends else None,
         "runs": ", ".join(listed),

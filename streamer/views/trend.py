@@ -7,7 +7,7 @@ from pydantic import Field
 from streamer.client.results import BoardRun, ComparedRun
 from streamer.inference.paired import paired
 from streamer.schemas.base import Instant, Message, Number
-from streamer.views.comparisons import between, task_pairs
+from streamer.views.comparisons import EITHER, between, task_pairs
 from streamer.views.models import Ends
 
 
@@ -26,10 +26,19 @@ class Change(Message):
 
     before: str = Field(description="Run id of the older run.")
     after: str = Field(description="Run id of the newer run.")
-    difference: float | None = Field(description="Pass rate after minus before; null: no common task.")
-    interval: Ends | None = Field(description="Of the difference, 95 %, clustered; null: under two tasks.")
-    p_value: float | None = Field(ge=0, le=1, description="Exact two-sided sign test over the tasks.")
-    certain: bool = Field(description="The sign test shows it at 5 %, and the mean agrees (inference 7).")
+    difference: float | None = Field(
+        description="Pass rate after minus before, over known trials of common tasks; null: none."
+    )
+    interval: Ends | None = Field(
+        description="Of the difference, 95 %, clustered; null: trials are unknown, or under two tasks."
+    )
+    p_value: float | None = Field(
+        ge=0, le=1, description="Exact two-sided sign test over the tasks; null: trials are unknown."
+    )
+    certain: bool = Field(
+        description="The sign test shows it at 5 %, and the mean agrees; or, where trials are unknown, an "
+        "e-value of 40 does (inference 7)."
+    )
     words: list[str] = Field(description="What may be said, one sentence each; names are not escaped.")
 
 
@@ -48,6 +57,6 @@ def change_between(before: BoardRun, after: BoardRun, agent_model: str) -> Chang
         difference=found.difference,
         interval=ends and Ends(low=ends.low, high=ends.high),
         p_value=found.p_value,
-        certain=found.certain,
+        certain=found.certain or (not found.ended and max(found.better, found.worse) >= EITHER),
         words=between(newer, older, agent_model, agent_model),
     )

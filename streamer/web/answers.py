@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
-
-from pydantic import BaseModel
 
 from streamer.client.async_reader import AsyncStateReader
 from streamer.client.breakdowns import labelled
@@ -23,9 +19,11 @@ from streamer.views.compare import side_of
 from streamer.views.compare_sides import ComparedSide, compare_sides
 from streamer.views.comparisons import pair_standings
 from streamer.views.history import history_points
+from streamer.views.leaderboard import BenchmarkBoard
 from streamer.views.models import Comparison, HistoryPoint, RunNow
 from streamer.web.event_intake import EventIntake
 from streamer.web.hub import Hub
+from streamer.web.leaderboards import Leaderboards
 from streamer.web.models import (
     ComparedAgents,
     CompareQuery,
@@ -34,13 +32,15 @@ from streamer.web.models import (
     LabelGroup,
     LeaderboardQuery,
     LeaderboardRow,
+    LeaderboardsQuery,
     NoQuery,
-    Query,
     RunSnapshot,
     TiersQuery,
     TrialPage,
     TrialsQuery,
 )
+from streamer.web.one_file import one_file
+from streamer.web.operations import Operation
 from streamer.web.trial_list import page_of
 from streamer.web.trial_log import TrialLog
 
@@ -48,8 +48,6 @@ HISTORY_SECONDS = 2.0
 """A run's history that was read so recently is not read again."""
 
 MAX_HISTORIES = 16
-
-Answer = BaseModel | Sequence[BaseModel] | bytes
 
 
 class BadQuery(Exception):
@@ -79,6 +77,7 @@ class Web:
         self.reader = AsyncStateReader(settings)
         self.hub = Hub(self.reader)
         self.intake = EventIntake(settings)
+        self.leaderboards = Leaderboards(self.reader, time.monotonic)
         self.trials = TrialLog(settings, time.monotonic)
         self._histories: dict[str, tuple[float, asyncio.Task[list[HistoryEntry]]]] = {}
 
@@ -92,26 +91,6 @@ class Web:
         while len(self._histories) > MAX_HISTORIES:
             del self._histories[next(iter(self._histories))]
         return await asyncio.shield(reading)
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One path of the API.
-
-    Attributes:
-        path: with the names of its parameters in braces.
-        summary: what it answers, for people.
-        query: what may stand behind the question mark.
-        model: what it answers with; `many`: a list of that.
-        answer: called with the process's `Web`, the parameters of the path, and the query.
-    """
-
-    path: str
-    summary: str
-    query: type[Query]
-    model: type[BaseModel]
-    many: bool
-    answer: Callable[..., Awaitable[Answer]]
 
 
 async def _runs(web: Web, query: NoQuery) -> list[RunNow]:
@@ -177,6 +156,16 @@ async def _leaderboard(web: Web, query: LeaderboardQuery) -> list[LeaderboardRow
         LeaderboardRow(**asdict(row) | {"metric": query.metric, "value": json_number(row.value)})
         for row in rows
     ]
+
+
+async def _leaderboards(web: Web, query: LeaderboardsQuery) -> list[BenchmarkBoard]:
+    return await web.leaderboards.boards(query, dict(map(_label, query.label)))
+
+
+async def _leaderboards_file(web: Web, query: LeaderboardsQuery) -> bytes:
+    """The leaderboards as one HTML file."""
+    document = await web.leaderboards.document(query, dict(map(_label, query.label)))
+    return one_file(document)
 
 
 async def _compare(web: Web, query: CompareQuery) -> Comparison:
@@ -271,6 +260,23 @@ OPERATIONS = (
         _leaderboard,
     ),
     Operation(
+        "/api/leaderboards",
+        "A leaderboard for each benchmark: finished runs pooled by agent:model, intervals and ranks.",
+        LeaderboardsQuery,
+        BenchmarkBoard,
+        True,
+        _leaderboards,
+    ),
+    Operation(
+        "/api/leaderboards.html",
+        "The same leaderboards as one HTML file that needs nothing else.",
+        LeaderboardsQuery,
+        BenchmarkBoard,
+        True,
+        _leaderboards_file,
+        media="text/html",
+    ),
+    Operation(
         "/api/compare",
         "Two runs, or two agents, on the tasks that both have done.",
         CompareQuery,
@@ -280,10 +286,3 @@ OPERATIONS = (
     ),
     Operation("/api/health", "Whether this server follows Redis.", NoQuery, Health, False, _health),
 )
-
-
-def values_of(answer: Answer) -> Any:
-    """An answer as a JSON value."""
-    if isinstance(answer, BaseModel):
-        return answer.model_dump(mode="json", by_alias=True)
-    return [one.model_dump(mode="json", by_alias=True) for one in answer if isinstance(one, BaseModel)]

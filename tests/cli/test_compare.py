@@ -110,8 +110,10 @@ def test_what_may_be_said_what_flipped_and_what_is_not_common_is_told(tmp_path: 
     text = done.stdout.decode()
     assert "old:m of r ahead on tasks like these: sign test p = 0.0156" in text
     assert "old:m of r minus new:m of s: +70.0 points [" in text
-    flips, not_common = (line.split() for line in text.splitlines() if line.startswith(("A alone", "B  ")) and ":" not in line)
-    assert flips == ["A", "alone", "7", *"t01, t02, t03, t04, t05, t06, t07".split()]
+    flips, not_common = (
+        line.split() for line in text.splitlines() if line.startswith(("A alone", "B  ")) and ":" not in line
+    )
+    assert flips == ["A", "alone", "7", *["t01,", "t02,", "t03,", "t04,", "t05,", "t06,", "t07"]]
     assert not_common == ["B", "1", "extra"]
     as_json = streamer("compare", tmp_path / "a", tmp_path / "b", "--files", "--json", "--limit", "2")
     found = json.loads(as_json.stdout)
