@@ -6,6 +6,9 @@ import asyncio
 import time
 from dataclasses import asdict
 from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import BaseModel
 
 from streamer.client.async_reader import AsyncStateReader
 from streamer.client.breakdowns import labelled
@@ -40,7 +43,7 @@ from streamer.web.models import (
     TrialsQuery,
 )
 from streamer.web.one_file import one_file
-from streamer.web.operations import Operation
+from streamer.web.operation import Answer, BadQuery, NoSuchTrial, Operation
 from streamer.web.trial_list import page_of
 from streamer.web.trial_log import TrialLog
 
@@ -48,17 +51,6 @@ HISTORY_SECONDS = 2.0
 """A run's history that was read so recently is not read again."""
 
 MAX_HISTORIES = 16
-
-
-class BadQuery(Exception):
-    """The part after the question mark cannot be answered."""
-
-
-class NoSuchTrial(Exception):
-    """The run has no such trial."""
-
-    def __init__(self, run_id: str, trial_id: str) -> None:
-        super().__init__(f"Run {run_id!r} has no trial {trial_id!r}; /api/runs/.../trials lists those it has")
 
 
 class Web:
@@ -286,3 +278,10 @@ OPERATIONS = (
     ),
     Operation("/api/health", "Whether this server follows Redis.", NoQuery, Health, False, _health),
 )
+
+
+def values_of(answer: Answer) -> Any:
+    """An answer as a JSON value."""
+    if isinstance(answer, BaseModel):
+        return answer.model_dump(mode="json", by_alias=True)
+    return [one.model_dump(mode="json", by_alias=True) for one in answer if isinstance(one, BaseModel)]

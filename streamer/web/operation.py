@@ -1,10 +1,9 @@
-"""A path of the API: its question, its answer, and how the answer becomes JSON."""
+"""One path of the API: what may be asked there, and how it is answered."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pydantic import BaseModel
 
@@ -13,6 +12,17 @@ from streamer.web.models import Query
 JSON = "application/json"
 
 Answer = BaseModel | Sequence[BaseModel] | bytes
+
+
+class BadQuery(Exception):
+    """The part after the question mark cannot be answered."""
+
+
+class NoSuchTrial(Exception):
+    """The run has no such trial."""
+
+    def __init__(self, run_id: str, trial_id: str) -> None:
+        super().__init__(f"Run {run_id!r} has no trial {trial_id!r}; /api/runs/.../trials lists those it has")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +50,3 @@ class Operation:
     def file_name(self) -> str | None:
         """What the file is called; None: the answer is JSON, and no file."""
         return None if self.media == JSON else self.path.rpartition("/")[2]
-
-
-def values_of(answer: Answer) -> Any:
-    """An answer as a JSON value."""
-    if isinstance(answer, BaseModel):
-        return answer.model_dump(mode="json", by_alias=True)
-    return [one.model_dump(mode="json", by_alias=True) for one in answer if isinstance(one, BaseModel)]
