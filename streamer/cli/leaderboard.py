@@ -20,7 +20,7 @@ from streamer.schemas.metrics import BOARD_METRICS, PRIMARY_METRIC, can_have_boa
 from streamer.settings import Settings
 from streamer.text import shown
 from streamer.views.leaderboard import BenchmarkBoard, boards_of
-from streamer.views.leaderboard_document import leaderboard_document, leaderboard_tables
+from streamer.views.leaderboard_document import leaderboard_document, leaderboard_tables, with_words
 from streamer.views.tables import leaders_table
 from streamer.web.one_file import one_file
 
@@ -76,7 +76,7 @@ def leaderboard(
     if html is not None:
         write(one_file(leaderboard_document(boards, _facts(run_id, benchmark, labels), limit)), html)
     elif as_json:
-        for board in boards:
+        for board in with_words(boards):
             print_json(canonical_json(_limited(board, limit).model_dump(mode="json")))
     else:
         print_board(*leaderboard_tables(boards, limit), empty=f"No agent is on the board of {shown(metric)}.")

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from streamer.client.lifecycle import State, state_of
+from streamer.client.lifecycle import state_of
 from streamer.client.results import BoardRun
 from streamer.inference.ability import Clusters, rate_interval
 from streamer.inference.paired import Attempts
@@ -26,6 +26,13 @@ from streamer.views.board_entries import Entry, LeftOut, entries_of
 from streamer.views.models import Ends, Label
 from streamer.views.trend import Change, TrendPoint, change_between
 
+LEFT_OUT: dict[LeftOut, str] = {
+    "tiny": "tiny",
+    "no_benchmark": "names no benchmark",
+    "not_compared": "no tasks published",
+}
+"""Why a row of a run that is over stands below, in words."""
+
 MOST_RANKED = 60
 """Agents of a board that are ranked, as in a run."""
 
@@ -36,7 +43,7 @@ MOST_POINTS = 30
 class BoardRow(Message):
     """One agent:model on the leaderboard of a benchmark; below the others also one of its runs."""
 
-    place: int | None = Field(ge=1, description="From 1; equal values share a place. Null: see `left_out`.")
+    order: int | None = Field(ge=1, description="From 1; equal values share a number. Null: see `left_out`.")
     rank: Rank | None = Field(description="Where it may truly stand, 95 %, all agents at once; null: none.")
     agent_model: Label
     value: Number = Field(description="In the unit of the metric.")
@@ -55,7 +62,7 @@ class BoardRow(Message):
         description="Why it stands below, unranked: its run is unfinished, tiny, names no benchmark, or has "
         "published no tasks of the agent. Null: it is ranked."
     )
-    state: State | None = Field(description="Of the run, for a row that is left out; null otherwise.")
+    why: str | None = Field(description="The same in words, with the state of an unfinished run.")
     trend: list[TrendPoint] = Field(description="Its finished runs, the oldest first, 30 at most.")
     change: Change | None = Field(
         description="Its newest finished run against the one before; null: there are no two, or the metric "
@@ -69,6 +76,8 @@ class BenchmarkBoard(Message):
     benchmark: str | None = Field(description="Null: several, or runs that name none.")
     mixed: bool = Field(description="Its runs are of several benchmarks, because that was asked for.")
     versions: list[str] = Field(description="Versions of the benchmark that its runs name.")
+    title: str = Field(default="", description="For people; names are not escaped.")
+    notes: list[str] = Field(default=[], description="What its columns mean, a sentence or two each.")
     metric: str = Field(description="METRIC of the board, or metrics/NAME.")
     label: str | None = Field(description="Named metric: heading for people; null: the name.")
     unit: str = Field(description="Unit of the values; 1 for a plain ratio.")
@@ -156,7 +165,7 @@ def _pooled(
         mean, ends = clusters.mean(), rate_interval(clusters)
         value, interval = mean or 0.0, ends and Ends(low=ends.low, high=ends.high)
     row = BoardRow(
-        place=None,
+        order=None,
         rank=None,
         agent_model=newest.agent.agent_model,
         value=_number(value),
@@ -166,7 +175,7 @@ def _pooled(
         unknown=sum(one.unknown for entry in rests_on for one in entry.tasks.values()),
         runs=[entry.run.run.run_id for entry in reversed(rests_on)],
         left_out=None,
-        state=None,
+        why=None,
         trend=[_point(entry) for entry in entries[-MOST_POINTS:]],
         change=_change(entries) if of.name == PRIMARY_METRIC else None,
     )
@@ -194,19 +203,19 @@ def _summed(several: Iterable[Mapping[str, Attempts]]) -> dict[str, Attempts]:
 def _placed(
     pooled: Sequence[tuple[float, BoardRow, Mapping[str, Attempts]]], ranks: Mapping[str, Rank]
 ) -> list[BoardRow]:
-    """The rows with their places: equal values share one."""
+    """The rows in order, with the places that they may truly have."""
     rows: list[BoardRow] = []
-    last, place = inf, 0
+    last, order = inf, 0
     for position, (value, row, _) in enumerate(pooled, start=1):
-        place = place if rows and value == last else position
+        order = order if rows and value == last else position
         last = value
-        rows.append(row.model_copy(update={"place": place, "rank": ranks.get(row.agent_model)}))
+        rows.append(row.model_copy(update={"order": order, "rank": ranks.get(row.agent_model)}))
     return rows
 
 
 def _row_below(entry: Entry, now: datetime) -> BoardRow:
     return BoardRow(
-        place=None,
+        order=None,
         rank=None,
         agent_model=entry.agent.agent_model,
         value=_number(entry.value),
@@ -216,10 +225,17 @@ def _row_below(entry: Entry, now: datetime) -> BoardRow:
         unknown=sum(one.unknown for one in entry.tasks.values()),
         runs=[entry.run.run.run_id],
         left_out=entry.left_out,
-        state=state_of(entry.run.run, now),
+        why=_why(entry, now),
         trend=[],
         change=None,
     )
+
+
+def _why(entry: Entry, now: datetime) -> str | None:
+    if entry.left_out == "unfinished":
+        state = state_of(entry.run.run, now)
+        return state if state == "unfinished" else f"unfinished ({state})"
+    return entry.left_out and LEFT_OUT[entry.left_out]
 
 
 def _point(entry: Entry) -> TrendPoint:

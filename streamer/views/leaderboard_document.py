@@ -11,38 +11,15 @@ from streamer.schemas.metrics import BOARD_METRICS
 from streamer.text import UNSEEN, shown
 from streamer.views.boards import metric
 from streamer.views.cells import text
-from streamer.views.columns import Board, Column
+from streamer.views.columns import Column
 from streamer.views.documents import Document
 from streamer.views.leaderboard import BenchmarkBoard, BoardRow
+from streamer.views.leaderboard_columns import POOLED
 from streamer.views.named_columns import named
 from streamer.views.tables import Table, table_of
-from streamer.views.trend import Change
-
-COLUMNS = (
-    Column("agent", "agent:model", "agent", ("agent_model",)),
-    Column("rank", "true place", "number", ("rank",)),
-    Column("place", "place", "count", ("place",)),
-    Column("value", "value", "number", ("value",)),
-    Column("interval", "95 %", "number", ("interval",)),
-    Column("trials", "trials", "count", ("trials",)),
-    Column("tasks", "tasks", "count", ("tasks",)),
-    Column("unknown", "unknown", "some", ("unknown",)),
-    Column("runs", "runs", "name", ("runs",)),
-    Column("over_time", "run by run", "state", ("over_time",)),
-    Column("change", "latest run against the one before", "state", ("change",)),
-    Column("left_out", "left out", "state", ("left_out",)),
-)
-
-LEFT_OUT = {
-    "unfinished": "unfinished",
-    "tiny": "tiny",
-    "no_benchmark": "names no benchmark",
-    "not_compared": "no tasks published",
-}
-"""Why a row stands below, in a word or two."""
 
 RANKED = (
-    "true place: with 95 % probability no agent's true place is outside its range, all agents at once "
+    "place: with 95 % probability no agent's true place is outside its range, all agents at once "
     "(one-sided sign tests on common tasks, Holm). It is asked once, when the runs are over."
 )
 NOT_RANKED = {
@@ -50,14 +27,14 @@ NOT_RANKED = {
     "too_many_agents": "No ranks: more than 60 agents.",
     "one_agent": "No ranks: fewer than two agents have a finished run.",
 }
-POOLED = (
+ALL_RUNS = (
     "The value is of all finished runs together; 95 % is about tasks like these, clustered by task. "
     "Runs are left out while unfinished, and with fewer than 5 tasks or half of the fullest run's."
 )
 NEWEST = "The value and its 95 % are of the newest finished run: only passes can be pooled over runs."
 UNKNOWN = (
     "unknown: trials without a final value, such as without a verdict. They count as not passed in the "
-    "value, and both ways in the true place and in the change."
+    "value, and both ways in the place and in the change."
 )
 CHANGED = (
     "real: the sign test over the common tasks shows the change at 5 %. Of 20 unchanged agents about one "
@@ -91,6 +68,11 @@ def leaderboard_document(
     return Document("Leaderboard", facts, lines, leaderboard_tables(boards, limit))
 
 
+def with_words(boards: Iterable[BenchmarkBoard]) -> list[BenchmarkBoard]:
+    """The same boards, each with its title and its notes."""
+    return [board.model_copy(update={"title": title_of(board), "notes": notes_of(board)}) for board in boards]
+
+
 def value_column(board: BenchmarkBoard) -> Column:
     """The column that says how values of a board are written and what they are called."""
     if board.metric in BOARD_METRICS:
@@ -119,28 +101,13 @@ def notes_of(board: BenchmarkBoard) -> list[str]:
     if len(board.versions) > 1:
         said.append(f"Versions of the benchmark are pooled: {', '.join(map(shown, board.versions))}.")
     if board.rows:
-        said.append(POOLED if board.metric == "pass_rate" else NEWEST)
+        said.append(ALL_RUNS if board.metric == "pass_rate" else NEWEST)
         said.append(RANKED if board.rank_missing is None else NOT_RANKED[board.rank_missing])
     if any(row.unknown for row in board.rows):
         said.append(UNKNOWN)
     if any(row.change for row in board.rows):
         said.append(CHANGED)
     return said
-
-
-def change_text(change: Change | None) -> str:
-    """The newest run against the one before, in a few words.
-
-    >>> ends = {"low": -0.1, "high": 0.3}
-    >>> sure = {"p_value": 0.3, "certain": False, "words": []}
-    >>> change_text(Change(before="n1", after="n2", difference=0.1, interval=ends, **sure))
-    '+10.0 points [-10.0, 30.0], may be chance'
-    """
-    if change is None or change.difference is None:
-        return UNSEEN
-    ends = change.interval
-    between = f" [{100 * ends.low:.1f}, {100 * ends.high:.1f}]" if ends else ""
-    return f"{100 * change.difference:+.1f} points{between}, {'real' if change.certain else 'may be chance'}"
 
 
 def rank_text(rank: Rank | None) -> str:
@@ -156,9 +123,11 @@ def rank_text(rank: Rank | None) -> str:
 
 def _table(board: BenchmarkBoard, limit: int | None) -> Table:
     value = value_column(board)
-    columns = tuple(value if column.name == "value" else column for column in COLUMNS)
+    columns = tuple(value if column.name == "value" else column for column in POOLED.columns)
     rows = [_row(row, value) for row in (*board.rows, *board.below)][:limit]
-    return table_of(Board(title_of(board), columns), rows)._replace(note="\n".join(notes_of(board)))
+    return table_of(replace(POOLED, columns=columns), rows, title_of(board))._replace(
+        note="\n".join(notes_of(board))
+    )
 
 
 def _row(row: BoardRow, value: Column) -> dict[str, Any]:
@@ -171,18 +140,10 @@ def _row(row: BoardRow, value: Column) -> dict[str, Any]:
     listed = [*row.runs[:RUNS_LISTED], *([f"and {more} more"] if more > 0 else [])]
     points = [write(point.value) for point in row.trend[-POINTS_LISTED:]] if len(row.trend) > 1 else []
     return {
-        **row.model_dump(include={"agent_model", "place", "trials", "tasks", "unknown", "value"}),
+        **row.model_dump(include={"agent_model", "order", "trials", "tasks", "unknown", "value", "why"}),
         "rank": rank_text(row.rank),
         "interval": f"[{write(ends.low)}, {write(ends.high)}]" if ends else None,
         "runs": ", ".join(listed),
-        "over_time": ", ".join(points) or None,
-        "change": change_text(row.change),
-        "left_out": _left_out(row),
+        "trend": ", ".join(points) or None,
+        "change": row.change.said if row.change else None,
     }
-
-
-def _left_out(row: BoardRow) -> str | None:
-    if row.left_out is None:
-        return None
-    state = f" ({row.state})" if row.left_out == "unfinished" else ""
-    return LEFT_OUT[row.left_out] + state

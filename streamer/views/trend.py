@@ -5,8 +5,10 @@ from __future__ import annotations
 from pydantic import Field
 
 from streamer.client.results import BoardRun, ComparedRun
+from streamer.inference.ability import Interval
 from streamer.inference.paired import paired
 from streamer.schemas.base import Instant, Message, Number
+from streamer.text import UNSEEN
 from streamer.views.comparisons import EITHER, between, task_pairs
 from streamer.views.models import Ends
 
@@ -39,6 +41,7 @@ class Change(Message):
         description="The sign test shows it at 5 %, and the mean agrees; or, where trials are unknown, an "
         "e-value of 40 does (inference 7)."
     )
+    said: str = Field(description="The difference, its interval, and `real` or `may be chance`.")
     words: list[str] = Field(description="What may be said, one sentence each; names are not escaped.")
 
 
@@ -51,12 +54,21 @@ def change_between(before: BoardRun, after: BoardRun, agent_model: str) -> Chang
     found = paired(task_pairs(after.tasks, before.tasks, agent_model, agent_model, None))
     older, newer = (ComparedRun(run.run, None, run.tasks) for run in (before, after))
     ends = found.interval
+    certain = found.certain or (not found.ended and max(found.better, found.worse) >= EITHER)
     return Change(
         before=before.run.run_id,
         after=after.run.run_id,
         difference=found.difference,
         interval=ends and Ends(low=ends.low, high=ends.high),
         p_value=found.p_value,
-        certain=found.certain or (not found.ended and max(found.better, found.worse) >= EITHER),
+        certain=certain,
+        said=_said(found.difference, ends, certain=certain),
         words=between(newer, older, agent_model, agent_model),
     )
+
+
+def _said(difference: float | None, ends: Interval | None, *, certain: bool) -> str:
+    if difference is None:
+        return UNSEEN
+    between = f" [{100 * ends.low:.1f}, {100 * ends.high:.1f}]" if ends else ""
+    return f"{100 * difference:+.1f} points{between}, {'real' if certain else 'may be chance'}"

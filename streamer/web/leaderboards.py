@@ -11,7 +11,7 @@ from streamer.client.results import UnknownMetric
 from streamer.schemas.metrics import can_have_board
 from streamer.views.documents import Document
 from streamer.views.leaderboard import BenchmarkBoard, boards_of
-from streamer.views.leaderboard_document import leaderboard_document
+from streamer.views.leaderboard_document import leaderboard_document, with_words
 from streamer.web.models import LeaderboardsQuery
 
 FRESH_SECONDS = 4.0
@@ -62,4 +62,5 @@ class Leaderboards:
     async def _read(self, query: LeaderboardsQuery, labels: Mapping[str, str]) -> list[BenchmarkBoard]:
         runs = await self._reader.board_runs(run=query.run, benchmark=query.benchmark, labels=labels)
         together = query.all_benchmarks or query.run is not None
-        return await asyncio.to_thread(boards_of, runs, query.metric, datetime.now(UTC), together=together)
+        boards = await asyncio.to_thread(boards_of, runs, query.metric, datetime.now(UTC), together=together)
+        return with_words(boards)

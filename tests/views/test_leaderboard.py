@@ -39,7 +39,7 @@ def two_nights() -> list[BoardRun]:
 
 def test_pass_rates_of_all_finished_runs_are_pooled_with_an_interval_by_task() -> None:
     board = the_board(two_nights())
-    assert [(row.place, row.agent_model, row.value, row.trials, row.tasks) for row in board.rows] == [
+    assert [(row.order, row.agent_model, row.value, row.trials, row.tasks) for row in board.rows] == [
         (1, "best:m", 0.95, 20, 10),
         (2, "mid:m", 0.5, 20, 10),
         (3, "other:m", 0.1, 20, 10),
@@ -100,12 +100,12 @@ def test_unfinished_and_tiny_runs_stand_below_and_are_marked() -> None:
     board = the_board(runs)
     assert [(row.agent_model, row.value) for row in board.rows] == [("a:m", 0.5)]
     assert board.rank_missing == "one_agent"
-    below = {row.runs[0]: (row.left_out, row.state, row.place, row.rank) for row in board.below}
+    below = {row.runs[0]: (row.left_out, row.why, row.order, row.rank) for row in board.below}
     assert below == {
-        "going on": ("unfinished", "stalled", None, None),
-        "short": ("unfinished", "finished", None, None),
-        "half": ("tiny", "finished", None, None),
-        "few": ("tiny", "finished", None, None),
+        "going on": ("unfinished", "unfinished (stalled)", None, None),
+        "short": ("unfinished", "unfinished (finished)", None, None),
+        "half": ("tiny", "tiny", None, None),
+        "few": ("tiny", "tiny", None, None),
     }
     assert [row.interval for row in board.below if row.left_out == "unfinished"] == [None, None]
 
@@ -159,7 +159,7 @@ def test_less_is_better_where_the_plan_says_so() -> None:
 
 def test_equal_values_share_a_place_and_baselines_have_none() -> None:
     runs = board_runs(a_night("n", 1, {"a": "+-" * 5, "b": "-+" * 5, "c": "-" * 10, "nop": "+" * 10}))
-    assert [(row.agent_model, row.place) for row in the_board(runs).rows] == [
+    assert [(row.agent_model, row.order) for row in the_board(runs).rows] == [
         ("a:m", 1),
         ("b:m", 1),
         ("c:m", 3),

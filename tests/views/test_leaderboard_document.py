@@ -36,14 +36,14 @@ def test_a_row_has_place_interval_trend_and_change_and_what_is_left_out_says_why
     [table] = tables(*nights())
     first, second, below = cells(table)
     assert table.title == "tb 2: pass rate, highest first"
-    assert (first["agent:model"], first["place"], first["true place"]) == ("a:m", "1", "1")
-    assert (second["agent:model"], second["place"], second["true place"]) == ("b:m", "2", "2")
+    assert (first["agent:model"], first["order"], first["place"]) == ("a:m", "1", "1")
+    assert (second["agent:model"], second["order"], second["place"]) == ("b:m", "2", "2")
     assert (first["pass rate"], first["runs"], first["run by run"]) == ("50.0 %", "n2, n1", "20.0 %, 80.0 %")
     assert first["95 %"].startswith("[2")
     assert first["latest run against the one before"].startswith("+60.0 points [")
     assert first["latest run against the one before"].endswith("], real")
     assert second["latest run against the one before"] == "+0.0 points [0.0, 0.0], may be chance"
-    assert (below["left out"], below["place"], below["95 %"]) == ("unfinished (stalled)", "–", "–")
+    assert (below["left out"], below["order"], below["95 %"]) == ("unfinished (stalled)", "–", "–")
     assert "all agents at once" in table.note
     assert "pooled" not in table.note.split("\n")[0]
 
@@ -52,7 +52,7 @@ def test_a_named_metric_says_that_it_is_not_ranked_and_not_pooled() -> None:
     [table] = tables(*nights(), metric="metrics/reward")
     assert NOT_RANKED["metric"] in table.note
     assert "newest finished run" in table.note
-    assert "true place" not in table.heads
+    assert "place" not in table.heads
 
 
 def test_a_limit_keeps_the_best() -> None:
