@@ -33,7 +33,7 @@ export class Leaders {
     this.planned = new Map();
     this.boards = new Map();
     this.metric = select("By", this.choices(), this.chosen.metric, (metric) => set({ metric }));
-    this.benchmark = select("Benchmark", [["", "each by itself"]], "", (value) => set(value === MIXED ? { benchmark: "", all_benchmarks: "true" } : { benchmark: value, all_benchmarks: "" }));
+    this.benchmark = select("Benchmark", [["", "one board each"]], "", (value) => set(value === MIXED ? { benchmark: "", all_benchmarks: "true" } : { benchmark: value, all_benchmarks: "" }));
     const label = h("input", { type: "search", value: this.chosen.label, placeholder: "KEY=VALUE", pattern: "[^=]+=.*", title: "KEY=VALUE", onchange: () => label.reportValidity() && set({ label: label.value }) });
     this.file = h("a", { class: "plain", download: "leaderboards.html" }, "HTML file");
     this.problem = h("p", { class: "error", role: "alert" });
@@ -62,7 +62,7 @@ export class Leaders {
   offer(runs) {
     const benchmarks = [...new Set(runs.map((run) => run.benchmark).filter(Boolean))].sort();
     const asked = this.chosen.benchmark && !benchmarks.includes(this.chosen.benchmark) ? [this.chosen.benchmark] : [];
-    this.benchmark.offer([["", "each by itself"], [MIXED, "all, mixed"], ...[...asked, ...benchmarks].map((one) => [one, one])]);
+    this.benchmark.offer([["", "one board each"], [MIXED, "all, mixed"], ...[...asked, ...benchmarks].map((one) => [one, one])]);
     this.benchmark.select.value = this.chosen.all_benchmarks ? MIXED : this.chosen.benchmark;
   }
 
