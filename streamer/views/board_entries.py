@@ -29,7 +29,7 @@ class Entry:
         run: the run.
         agent: its summary there.
         value: the metric's.
-        interval: of the value, on tasks like these; None: none is known.
+        interval: of the value, on tasks like these; None: not known.
         tasks: its trials by task; {} while the run is not over.
         left_out: why the run is not pooled; None: it is.
     """

@@ -181,7 +181,7 @@ def _difference(metric: str, high: bool, pairs: Sequence[TaskPair], ended: bool)
 
 
 def _interval(moved: Sequence[float]) -> Ends | None:
-    """Of the mean of the tasks' differences; each task is a cluster, and counts once (inference 6)."""
+    """The interval of the mean of the tasks' differences; each task is a cluster (inference 6)."""
     if not all(map(isfinite, moved)):
         return None
     found = mean_interval(Clusters.of_sums((1, one) for one in moved))

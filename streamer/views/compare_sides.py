@@ -1,4 +1,4 @@
-"""Two sides of a comparison with what is known of their runs: numbers, intervals and words together. Pure."""
+"""Two sides of a comparison, each with its run: numbers, intervals and words together. Pure."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def flip_groups(pairs: Iterable[TaskPair], a: Rows, b: Rows, limit: int) -> list
         limit: at most so many tasks are listed of each group; its count is of all.
 
     Returns:
-        The groups of A first, then those of B; of each the largest first.
+        First the groups that A passes, then B's groups; the largest first.
     """
     groups: dict[tuple[Literal["a", "b"], str | None, str | None], list[str]] = {}
     for pair in pairs:

@@ -21,7 +21,7 @@ MAX_BOARDS = 16
 
 
 class Leaderboards:
-    """Answers about boards, with those of the last seconds kept.
+    """Answers about boards; boards of the last seconds are kept.
 
     Args:
         reader: of the state in Redis.
@@ -37,7 +37,7 @@ class Leaderboards:
 
         Args:
             query: what is asked for.
-            labels: those of the query, as names and values.
+            labels: the query's, as names and values.
 
         Raises:
             UnknownMetric, UnknownRun, UnknownBenchmark, RedisUnavailable: see `StateReader.board_runs`.
