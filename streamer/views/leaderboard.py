@@ -58,11 +58,12 @@ class BoardRow(Message):
         "both ways in `rank`.",
     )
     runs: list[str] = Field(description="Runs that it rests on, the newest first.")
+    newest: str = Field(description="The newest of them.")
     left_out: LeftOut | None = Field(
         description="Why it stands below, unranked: its run is unfinished, tiny, names no benchmark, or has "
         "published no tasks of the agent. Null: it is ranked."
     )
-    why: str | None = Field(description="The same in words, with the state of an unfinished run.")
+    why: str | None = Field(description="The same in words; of an unfinished run its state.")
     trend: list[TrendPoint] = Field(description="Its finished runs, the oldest first, 30 at most.")
     change: Change | None = Field(
         description="Its newest finished run against the one before; null: there are no two, or the metric "
@@ -174,6 +175,7 @@ def _pooled(
         tasks=len(tasks) if of.name == PRIMARY_METRIC else len(newest.tasks),
         unknown=sum(one.unknown for entry in rests_on for one in entry.tasks.values()),
         runs=[entry.run.run.run_id for entry in reversed(rests_on)],
+        newest=newest.run.run.run_id,
         left_out=None,
         why=None,
         trend=[_point(entry) for entry in entries[-MOST_POINTS:]],
@@ -224,6 +226,7 @@ def _row_below(entry: Entry, now: datetime) -> BoardRow:
         tasks=entry.agent.tasks,
         unknown=sum(one.unknown for one in entry.tasks.values()),
         runs=[entry.run.run.run_id],
+        newest=entry.run.run.run_id,
         left_out=entry.left_out,
         why=_why(entry, now),
         trend=[],
@@ -232,10 +235,12 @@ def _row_below(entry: Entry, now: datetime) -> BoardRow:
 
 
 def _why(entry: Entry, now: datetime) -> str | None:
-    if entry.left_out == "unfinished":
-        state = state_of(entry.run.run, now)
-        return state if state == "unfinished" else f"unfinished ({state})"
-    return entry.left_out and LEFT_OUT[entry.left_out]
+    if entry.left_out != "unfinished":
+        return entry.left_out and LEFT_OUT[entry.left_out]
+    if entry.run.run.degraded is not None:
+        return "in quarantine"
+    state = state_of(entry.run.run, now)
+    return "short of its plan" if state == "finished" else state
 
 
 def _point(entry: Entry) -> TrendPoint:

@@ -37,12 +37,11 @@ UNKNOWN = (
     "value, and both ways in the place and in the change."
 )
 CHANGED = (
-    "real: the sign test over the common tasks shows the change at 5 %. Of 20 unchanged agents about one "
-    "looks changed."
+    "change: the newest run against the one before. real: the sign test over the common tasks shows it at "
+    "5 %. Of 20 unchanged agents about one looks changed."
 )
 MIXED = "Benchmarks are mixed: values of different tasks stand beside each other."
 
-RUNS_LISTED = 3
 POINTS_LISTED = 5
 
 
@@ -136,14 +135,13 @@ def _row(row: BoardRow, value: Column) -> dict[str, Any]:
     def write(one: float | str) -> str:
         return text(value, {"value": one})
 
-    more = len(row.runs) - RUNS_LISTED
-    listed = [*row.runs[:RUNS_LISTED], *([f"and {more} more"] if more > 0 else [])]
     points = [write(point.value) for point in row.trend[-POINTS_LISTED:]] if len(row.trend) > 1 else []
     return {
         **row.model_dump(include={"agent_model", "order", "trials", "tasks", "unknown", "value", "why"}),
         "rank": rank_text(row.rank),
         "interval": f"[{write(ends.low)}, {write(ends.high)}]" if ends else None,
-        "runs": ", ".join(listed),
+        "runs": len(row.runs),
+        "newest": row.runs[0],
         "trend": ", ".join(points) or None,
         "change": row.change.said if row.change else None,
     }

@@ -102,8 +102,8 @@ def test_unfinished_and_tiny_runs_stand_below_and_are_marked() -> None:
     assert board.rank_missing == "one_agent"
     below = {row.runs[0]: (row.left_out, row.why, row.order, row.rank) for row in board.below}
     assert below == {
-        "going on": ("unfinished", "unfinished (stalled)", None, None),
-        "short": ("unfinished", "unfinished (finished)", None, None),
+        "going on": ("unfinished", "stalled", None, None),
+        "short": ("unfinished", "short of its plan", None, None),
         "half": ("tiny", "tiny", None, None),
         "few": ("tiny", "tiny", None, None),
     }

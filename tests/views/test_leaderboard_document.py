@@ -38,12 +38,13 @@ def test_a_row_has_place_interval_trend_and_change_and_what_is_left_out_says_why
     assert table.title == "tb 2: pass rate, highest first"
     assert (first["agent:model"], first["order"], first["place"]) == ("a:m", "1", "1")
     assert (second["agent:model"], second["order"], second["place"]) == ("b:m", "2", "2")
-    assert (first["pass rate"], first["runs"], first["run by run"]) == ("50.0 %", "n2, n1", "20.0 %, 80.0 %")
+    assert (first["pass rate"], first["runs"], first["newest run"]) == ("50.0 %", "2", "n2")
+    assert first["run by run"] == "20.0 %, 80.0 %"
     assert first["95 %"].startswith("[2")
-    assert first["latest run against the one before"].startswith("+60.0 points [")
-    assert first["latest run against the one before"].endswith("], real")
-    assert second["latest run against the one before"] == "+0.0 points [0.0, 0.0], may be chance"
-    assert (below["left out"], below["order"], below["95 %"]) == ("unfinished (stalled)", "–", "–")
+    assert first["change"].startswith("+60.0 points [")
+    assert first["change"].endswith("], real")
+    assert second["change"] == "+0.0 points [0.0, 0.0], may be chance"
+    assert (below["left out"], below["order"], below["95 %"]) == ("stalled", "–", "–")
     assert "all agents at once" in table.note
     assert "pooled" not in table.note.split("\n")[0]
 
@@ -60,11 +61,11 @@ def test_a_limit_keeps_the_best() -> None:
     assert [row["agent:model"] for row in cells(table)] == ["a:m"]
 
 
-def test_many_runs_are_counted_behind_the_newest_and_versions_are_named() -> None:
+def test_runs_are_counted_beside_the_newest_and_versions_are_named() -> None:
     several = [a_night(f"n{n}", n, {"a": "+" * 6}, benchmark_version=str(n % 2)) for n in range(1, 6)]
     [table] = tables(*several)
     [row] = cells(table)
-    assert row["runs"] == "n5, n4, n3, and 2 more"
+    assert (row["runs"], row["newest run"]) == ("5", "n5")
     assert "Versions of the benchmark are pooled: 0, 1." in table.note
     assert table.title.startswith("tb: ")
 

@@ -5,14 +5,13 @@ import { BOARDS } from "./boards.js";
 import { WRITERS, columnsOf } from "./cells.js";
 import { card, field, h, name, svg, visible } from "./dom.js";
 import { select } from "./controls.js";
-import { UNKNOWN, number } from "./format.js";
+import { UNKNOWN, count, number } from "./format.js";
 import { LEADER_METRICS, METRICS } from "./metrics.js";
 import { isNamed, namedColumn, nameIn } from "./named.js";
 import { runLink } from "./runs.js";
 import { Table } from "./table.js";
 
 const REFRESH_MS = 5000;
-const RUNS_LISTED = 3;
 const MIXED = "mixed";
 
 export class Leaders {
@@ -36,7 +35,7 @@ export class Leaders {
     this.benchmark = select("Benchmark", [["", "one board each"]], "", (value) => set(value === MIXED ? { benchmark: "", all_benchmarks: "true" } : { benchmark: value, all_benchmarks: "" }));
     const label = h("input", { type: "search", value: this.chosen.label, placeholder: "KEY=VALUE", pattern: "[^=]+=.*", title: "KEY=VALUE", onchange: () => label.reportValidity() && set({ label: label.value }) });
     this.file = h("a", { class: "plain", download: "leaderboards.html" }, "HTML file");
-    this.problem = h("p", { class: "error", role: "alert" });
+    this.problem = h("p", { class: "error", role: "alert", hidden: true });
     this.list = h("div", { class: "boards" }, h("p", { class: "empty" }, "Reading…"));
     this.element = card("Leaderboard", [this.metric.element, this.benchmark.element, field("Label", label), this.file], this.problem, this.list);
     this.ask();
@@ -75,12 +74,17 @@ export class Leaders {
       this.offer(runs);
       this.plan(runs);
       this.show(boards);
-      this.problem.textContent = "";
+      this.say("");
       this.state("live");
     } catch (error) {
-      this.problem.textContent = error.message;
+      this.say(error.message);
       this.state("lost");
     }
+  }
+
+  say(problem) {
+    this.problem.textContent = problem;
+    this.problem.hidden = !problem;
   }
 
   // A table for each board; one that was there before stays the same element.
@@ -119,16 +123,16 @@ const key = (row) => `${row.left_out ? row.runs[0] : ""}\n${row.agent_model}`;
 function columnsFor(board) {
   const rows = [...board.rows, ...board.below];
   const write = WRITERS[valueColumn(board).format];
-  const range = (ends) => `[${write(ends.low)}, ${write(ends.high)}]`;
   const cells = {
+    agent: (row) => [name(row.agent_model), row.why ? h("span", { class: "badge warn" }, row.why) : null],
     rank: (row) => (row.rank ? places(row.rank) : UNKNOWN),
     value: (row) => value(board, row, write),
-    interval: (row) => (row.interval ? range(row.interval) : UNKNOWN),
-    runs: (row) => runs(row),
+    runs: (row) => count(row.runs.length),
+    newest: (row) => h("a", { href: runLink(row.newest) }, name(row.newest)),
     trend: (row) => (row.trend.length > 1 ? trend(row, write) : UNKNOWN),
     change: (row) => (row.change ? h("span", { class: row.change.certain ? (row.change.difference > 0 ? "better" : "worse") : null, title: visible(row.change.words.join("; ")) }, row.change.said) : UNKNOWN),
   };
-  const known = { rank: (row) => row.rank, interval: (row) => row.interval, trend: (row) => row.trend.length > 1, change: (row) => row.change };
+  const known = { rank: (row) => row.rank, trend: (row) => row.trend.length > 1, change: (row) => row.change };
   const columns = BOARDS.leaders.map((column) => (column.name === "value" ? { ...valueColumn(board), name: "value", path: ["value"], sort: null } : column));
   return columnsOf(columns.filter(({ name }) => !known[name] || rows.some(known[name])), rows, cells);
 }
@@ -140,18 +144,14 @@ function valueColumn(board) {
 
 const places = ({ best, worst }) => (best === worst ? String(best) : `${best}-${worst}`);
 
-// The value, and where it is a share a thin bar of its interval.
+// The value with its interval; where it is a share with a thin bar of that.
 function value(board, row, write) {
-  const text = write(row.value);
-  if (!row.interval || !METRICS[board.metric]?.share) return text;
-  const bar = h("span", { class: "reach", "aria-hidden": "true" }, h("i", { "--low": row.interval.low, "--high": row.interval.high }), h("b", { "--at": number(row.value) }));
+  const ends = row.interval;
+  if (!ends) return write(row.value);
+  const text = h("span", {}, write(row.value), " ", h("span", { class: "note" }, `[${write(ends.low)}, ${write(ends.high)}]`));
+  if (!METRICS[board.metric]?.share) return text;
+  const bar = h("span", { class: "reach", "aria-hidden": "true" }, h("i", { "--low": ends.low, "--high": ends.high }), h("b", { "--at": number(row.value) }));
   return h("span", { class: "reached" }, text, bar);
-}
-
-function runs(row) {
-  const links = row.runs.slice(0, RUNS_LISTED).map((run) => h("div", {}, h("a", { href: runLink(run) }, name(run))));
-  const more = row.runs.length - RUNS_LISTED;
-  return h("div", {}, ...links, more > 0 ? `and ${more} more` : null);
 }
 
 const SPARK = { width: 72, height: 18 };
