@@ -182,3 +182,14 @@ def test_text_is_not_written_to_a_file(tmp_path: Path) -> None:
     file = written(tmp_path, "a", events("r", 8))
     done = streamer("compare", file, file, "--files", "--format", "text", "--out", tmp_path / "x")
     assert (done.returncode, b"choose md, html or json" in done.stderr) == (2, True)
+
+
+def test_two_files_tell_the_final_difference_in_the_order_of_the_later_run(tmp_path: Path) -> None:
+    order = [f"t{n:02}" for n in range(TASKS)]
+    plan = {"type": "run_started", "tasks": order, "attempts": 1, "order": order, "order_kind": "shuffled"}
+    whole = [plan | {"run_id": "r", "started_at": "2026-01-01T00:00:00Z"}, *events("r", 10)]
+    begun = [plan | {"run_id": "s", "started_at": "2026-01-02T00:00:00Z"}, *events("s", 0)[:8]]
+    a, b = written(tmp_path, "a", whole), written(tmp_path, "b", begun)
+    text = streamer("compare", a, b, "--files").stdout.decode()
+    assert "terminus:gpt-5 of r ahead of terminus:gpt-5 of s in the final pass rate: [" in text
+    assert "points in the end; 95 %, however often you look" in text
