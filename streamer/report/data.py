@@ -12,6 +12,7 @@ import orjson
 
 from streamer.aggregate.by_label import by_label
 from streamer.aggregate.changes import SummaryChange
+from streamer.aggregate.run_state import RunState
 from streamer.client.comparison import compared_run
 from streamer.client.folded_run import nothing_of, stored
 from streamer.client.lifecycle import State, state_of
@@ -55,6 +56,7 @@ class RunData:
         history: HistoryPoint each, oldest first.
         by_label: what `by_label` gives; []: not asked for.
         compared: the agents compared, and the tasks.
+        folded: the run as it was folded here; None: it was read from Redis.
     """
 
     run: Json
@@ -65,6 +67,7 @@ class RunData:
     history: list[Json] = field(default_factory=list)
     by_label: list[Json] = field(default_factory=list)
     compared: ComparedRun | None = None
+    folded: RunState | None = field(default=None, repr=False, compare=False)
 
     @property
     def run_id(self) -> str:
@@ -214,7 +217,8 @@ class _Steps:
         labelled = by_label(found.state, label) if label is not None else []
         held = stored(changes, {TASKS: found.comparisons.tasks()})
         compared = compared_run(Keys(), run_id, held, parsed)
-        return RunData(run, state_of(run, now), agents, tiers, trials, history, labelled, compared)
+        state = state_of(run, now)
+        return RunData(run, state, agents, tiers, trials, history, labelled, compared, found.state)
 
     def _entry(self, change: SummaryChange) -> HistoryEntry:
         fields = iter(entry_of(change, news=True).history_fields())

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,10 +13,12 @@ from streamer.client.breakdowns import labelled
 from streamer.schemas.canonical import json_number
 from streamer.schemas.scored_trial import ScoredTrial
 from streamer.schemas.summaries import AgentModelSummary, TierSummary
-from streamer.views.compare import compare, side_of
-from streamer.views.comparisons import between, pair_standings
+from streamer.views.compare import side_of
+from streamer.views.compare_sides import ComparedSide, compare_sides
+from streamer.views.comparisons import pair_standings
 from streamer.views.history import history_points
-from streamer.views.models import Comparison, HistoryPoint, RunNow, TrialRow
+from streamer.views.leaderboard import BenchmarkBoard
+from streamer.views.models import Comparison, HistoryPoint, RunNow
 from streamer.views.why import MetricMoves
 from streamer.web.folded import comparison_as_of, moves_of, snapshot_as_of
 from streamer.web.models import (
@@ -29,49 +30,18 @@ from streamer.web.models import (
     LabelGroup,
     LeaderboardQuery,
     LeaderboardRow,
+    LeaderboardsQuery,
     NoQuery,
-    Query,
     RunSnapshot,
     TiersQuery,
     TrialPage,
     TrialsQuery,
     WhyQuery,
 )
+from streamer.web.one_file import one_file
+from streamer.web.operation import Answer, BadQuery, NoSuchTrial, Operation
 from streamer.web.resources import Web
 from streamer.web.trial_list import page_of
-
-Answer = BaseModel | Sequence[BaseModel] | bytes
-
-
-class BadQuery(Exception):
-    """The part after the question mark cannot be answered."""
-
-
-class NoSuchTrial(Exception):
-    """The run has no such trial."""
-
-    def __init__(self, run_id: str, trial_id: str) -> None:
-        super().__init__(f"Run {run_id!r} has no trial {trial_id!r}; /api/runs/.../trials lists those it has")
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One path of the API.
-
-    Attributes:
-        path: with the names of its parameters in braces.
-        summary: what it answers, for people.
-        query: what may stand behind the question mark.
-        model: what it answers with; `many`: a list of that.
-        answer: called with the process's `Web`, the parameters of the path, and the query.
-    """
-
-    path: str
-    summary: str
-    query: type[Query]
-    model: type[BaseModel]
-    many: bool
-    answer: Callable[..., Awaitable[Answer]]
 
 
 async def _runs(web: Web, query: NoQuery) -> list[RunNow]:
@@ -158,23 +128,31 @@ async def _leaderboard(web: Web, query: LeaderboardQuery) -> list[LeaderboardRow
     ]
 
 
+async def _leaderboards(web: Web, query: LeaderboardsQuery) -> list[BenchmarkBoard]:
+    return await web.leaderboards.boards(query, dict(map(_label, query.label)))
+
+
+async def _leaderboards_file(web: Web, query: LeaderboardsQuery) -> bytes:
+    """The leaderboards as one HTML file."""
+    document = await web.leaderboards.document(query, dict(map(_label, query.label)))
+    return one_file(document)
+
+
 async def _compare(web: Web, query: CompareQuery) -> Comparison:
     a = await _side(web, query.a, query.a_agent)
     b = await _side(web, query.b, query.b_agent)
-    names = ((query.a, query.a_agent), (query.b, query.b_agent))
-    found = compare(a, b, names, query.offset, query.limit)
-    runs = await web.reader.comparison(query.a), await web.reader.comparison(query.b)
-    return found.model_copy(update={"words": between(*runs, query.a_agent, query.b_agent)})
+    return compare_sides(a, b, query.offset, query.limit)
 
 
 async def _health(web: Web, query: NoQuery) -> Health:
     return await web.hub.health()
 
 
-async def _side(web: Web, run_id: str, agent_model: str | None) -> list[TrialRow]:
+async def _side(web: Web, run_id: str, agent_model: str | None) -> ComparedSide:
     agents = await web.reader.agents(run_id)
     held = (await web.trials.trials(run_id)).values()
-    return side_of([trial.row for trial in held], agents, agent_model)
+    rows = side_of([trial.row for trial in held], agents, agent_model)
+    return ComparedSide(await web.reader.comparison(run_id), agents, agent_model, rows)
 
 
 def _label(text: str) -> tuple[str, str]:
@@ -252,6 +230,23 @@ OPERATIONS = (
         LeaderboardRow,
         True,
         _leaderboard,
+    ),
+    Operation(
+        "/api/leaderboards",
+        "A leaderboard for each benchmark: finished runs pooled by agent:model, intervals and ranks.",
+        LeaderboardsQuery,
+        BenchmarkBoard,
+        True,
+        _leaderboards,
+    ),
+    Operation(
+        "/api/leaderboards.html",
+        "The same leaderboards as one HTML file that needs nothing else.",
+        LeaderboardsQuery,
+        BenchmarkBoard,
+        True,
+        _leaderboards_file,
+        media="text/html",
     ),
     Operation(
         "/api/compare",

@@ -30,12 +30,13 @@ from streamer.fold import CannotBeFolded
 from streamer.records import BadPosition
 from streamer.schemas.canonical import canonical_json
 from streamer.web import STATIC
-from streamer.web.answers import OPERATIONS, BadQuery, NoSuchTrial, Operation, values_of
+from streamer.web.answers import OPERATIONS, values_of
 from streamer.web.boards_module import boards_module
 from streamer.web.folded import LogTruncated
 from streamer.web.hub import TooManyViewers
 from streamer.web.models import Query
 from streamer.web.openapi import STREAMS, openapi
+from streamer.web.operation import BadQuery, NoSuchTrial, Operation
 from streamer.web.problems import Refused, problem, status_of
 from streamer.web.publishing import publish_events
 from streamer.web.request_checks import EVENTS_PATH, SESSION_PATH, RequestChecks
@@ -130,6 +131,8 @@ def _endpoint(web: Web, operation: Operation) -> Any:
             found = await operation.answer(web, query, **parameters)
         except Exception as error:
             return _explained(error)
+        if operation.file_name is not None and isinstance(found, bytes):
+            return _file(found, operation.media, operation.file_name)
         return _json(found if isinstance(found, bytes) else canonical_json(values_of(found)))
 
     return answer
@@ -168,6 +171,11 @@ async def _http_problem(request: Request, error: Exception) -> Response:
 
 def _json(body: bytes) -> Response:
     return Response(body, media_type="application/json", headers={"cache-control": "no-store"})
+
+
+def _file(content: bytes, media: str, name: str) -> Response:
+    as_file = {"cache-control": "no-store", "content-disposition": f'attachment; filename="{name}"'}
+    return Response(content, media_type=media, headers=as_file)
 
 
 async def _index(request: Request) -> Response:

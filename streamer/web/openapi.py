@@ -10,9 +10,10 @@ from pydantic.json_schema import models_json_schema
 
 from streamer.schemas.events import EVENT_TYPES
 from streamer.schemas.export import VERSION, definitions
-from streamer.web.answers import OPERATIONS, Operation
+from streamer.web.answers import OPERATIONS
 from streamer.web.event_bodies import MAX_BODY_BYTES, MAX_EVENT_BYTES, MAX_EVENTS, BodyKind
 from streamer.web.models import Problem, PublishedEvents
+from streamer.web.operation import Operation
 from streamer.web.request_checks import EVENTS_PATH
 
 REFERENCE = "#/components/schemas/{model}"
@@ -87,12 +88,14 @@ def openapi() -> dict[str, Any]:
 
 def _get(operation: Operation, reference: dict[str, Any]) -> dict[str, Any]:
     schema = {"type": "array", "items": reference} if operation.many else reference
+    if operation.file_name is not None:
+        schema = {"type": "string", "description": "A file to keep."}
     return {
         "operationId": _id(operation.path),
         "summary": operation.summary,
         "parameters": [*_path_parameters(operation.path), *_query_parameters(operation)],
         "responses": {
-            "200": {"description": "The answer.", "content": {"application/json": {"schema": schema}}},
+            "200": {"description": "The answer.", "content": {operation.media: {"schema": schema}}},
             "default": _PROBLEM,
         },
     }

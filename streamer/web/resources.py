@@ -11,6 +11,7 @@ from streamer.score import PriceTable
 from streamer.settings import Settings
 from streamer.web.event_intake import EventIntake
 from streamer.web.hub import Hub
+from streamer.web.leaderboards import Leaderboards
 from streamer.web.trial_log import TrialLog
 
 HISTORY_SECONDS = 2.0
@@ -35,6 +36,7 @@ class Web:
         self.reader = AsyncStateReader(settings)
         self.hub = Hub(self.reader)
         self.intake = EventIntake(settings)
+        self.leaderboards = Leaderboards(self.reader, time.monotonic)
         self.trials = TrialLog(settings, time.monotonic)
         self._histories: dict[str, tuple[float, asyncio.Task[list[HistoryEntry]]]] = {}
 
