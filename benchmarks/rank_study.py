@@ -163,7 +163,7 @@ def row(plan: Plan, scenario: Scenario, field: Field, found: Missed) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; 1 if ranges ever miss in more than 5 % of the runs of any row, else 0."""
+    """Print the table; 1 if any row misses in more than 5 % of its runs, while they go on or at their end."""
     parser = argparse.ArgumentParser(description="How often a rank is wrong.")
     parser.add_argument("--runs", type=int, default=2_000, help="simulated runs for each row (2000)")
     parser.add_argument("--seed", type=int, default=20, help="of all chance (20)")
@@ -177,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = missed(plan, scenario, field, options.runs, options.seed)
         lines.append(row(plan, scenario, field, found))
         print(lines[-1], flush=True)
-        worst = max(worst, found.ever)
+        worst = max(worst, found.going_on, found.at_end)
     if options.page:
         into_page({"rank-misses": "\n".join(lines)})
     return int(worst > ALLOWED)

@@ -1,4 +1,7 @@
-"""The places that agents may truly have: all ranges hold together, however often you look (inference 7).
+"""The places that agents may truly have: all ranges hold together (inference 7).
+
+While a run goes on, they hold however often you look. At its end the sign test gives them again, at a
+level of its own.
 
 How a pair becomes a place:
 
