@@ -12,19 +12,24 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from itertools import islice
+from typing import TypeAlias
 
 from streamer.aggregate.changes import SummaryChange
 from streamer.decoding import Folded
 from streamer.pipeline import Pipeline
-from streamer.records import Failure, LogRecord, Rejected
+from streamer.records import Failure, LogRecord, Position, Rejected, up_to
 from streamer.score import PriceTable
 
 BATCH = 1_000
 """Records that are folded at once."""
+
+After: TypeAlias = Callable[[Pipeline, Sequence[LogRecord], Folded], None]
+"""Called after records were folded, with what folding them did."""
 
 
 class CannotBeFolded(Exception):
@@ -35,6 +40,20 @@ class CannotBeFolded(Exception):
             f"run {failure.run_id!r} cannot be folded: {failure.reason}. Its events are kept as they are; "
             "please report it, and try again after an upgrade"
         )
+
+
+class NoSuchRun(Exception):
+    """A file of events holds no such run, or several without a choice."""
+
+    def __init__(self, run_id: str | None, known: Sequence[str]) -> None:
+        shown = ", ".join(known[:5]) or "none"
+        if run_id is None:
+            text = f"the file holds {len(known)} runs ({shown}): say which one, or give a file with one"
+        else:
+            close = get_close_matches(run_id, known, n=5, cutoff=0.4)
+            hint = f"Did you mean {', '.join(close)}?" if close else f"It holds {len(known)}: {shown}."
+            text = f"the file holds no run {run_id!r}. {hint}"
+        super().__init__(text)
 
 
 @dataclass(slots=True)
@@ -60,6 +79,22 @@ class Folding:
         """Ids of the runs that exist, sorted."""
         return sorted(run_id for run_id in self.pipeline.runs() if self.pipeline.run(run_id).state.exists)
 
+    def chosen(self, run_id: str | None) -> str:
+        """The run of this id, or the only one there is.
+
+        Raises:
+            NoSuchRun: there is none of this id, or several without a choice.
+            CannotBeFolded: an exception sets it apart.
+        """
+        known, failed = self.runs(), self.pipeline.failed
+        if run_id in failed or (failed and not known):
+            raise CannotBeFolded(failed[run_id or next(iter(failed))])
+        if run_id is None and len(known) == 1:
+            return known[0]
+        if run_id is None or run_id not in known:
+            raise NoSuchRun(run_id, known)
+        return run_id
+
     def summaries(self) -> Iterator[SummaryChange]:
         """Every summary of every run; by run, agents and tiers by name, the run itself last."""
         for run_id in self.runs():
@@ -82,8 +117,12 @@ def fold_records(
     epoch: int = 1,
     owns: Callable[[str], bool] | None = None,
     on_rejected: Callable[[Rejected], None] | None = None,
+    as_of: Position | None = None,
+    step: int = BATCH,
+    after: After | None = None,
+    takes_changes: bool = False,
 ) -> Folding:
-    """Fold records, in any order and any number of copies; never raises: see `rejected` and `failed`.
+    """Fold records, in any order and any number of copies. For runs that fail see `failed`.
 
     Args:
         records: read once, in batches; they are not kept.
@@ -91,17 +130,26 @@ def fold_records(
         epoch: the one that the summaries carry.
         owns: only runs of which this is true of their id; every run if None.
         on_rejected: called with every record that could not be folded.
+        as_of: fold those at or before this position; they are of one partition, or of a file, in its order.
+        step: so many records are folded at once.
+        after: called after each step.
+        takes_changes: see :class:`~streamer.pipeline.Pipeline`.
+
+    Raises:
+        BadPosition: the records cannot be folded up to that position. Without `as_of` nothing is raised.
     """
-    folding = Folding(Pipeline(prices=prices, epoch=epoch, owns=owns, takes_changes=False))
-    left = iter(records)
+    folding = Folding(Pipeline(prices=prices, epoch=epoch, owns=owns, takes_changes=takes_changes))
+    left = iter(records if as_of is None else up_to(records, as_of))
     with _no_garbage_collection(set_aside=True):
-        while batch := list(islice(left, BATCH)):
+        while batch := list(islice(left, step)):
             folded = folding.pipeline.fold(batch)
             _add(folding.counts, folded)
             folding.rejected += len(folded.rejections)
             if on_rejected is not None:
                 for rejected in folded.rejections:
                     on_rejected(rejected)
+            if after is not None:
+                after(folding.pipeline, batch, folded)
     return folding
 
 

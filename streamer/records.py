@@ -5,13 +5,15 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
 from traceback import format_exception
-from typing import Protocol
+from typing import Protocol, Self
 
 from msgspec import Struct
+from pydantic import TypeAdapter, ValidationError
 
-from streamer.schemas.base import SEMANTICS_VERSION
+from streamer.schemas.base import SEMANTICS_VERSION, Instant
 from streamer.schemas.canonical import canonical_json
 from streamer.schemas.decode import Reason, Unread
 from streamer.schemas.identity import encode_id
@@ -26,6 +28,9 @@ MAX_KEPT_BYTES = 2 * 1024 * 1024
 """A rejected record larger than this is reported without its bytes: they would not fit a message."""
 
 _BOM = b"\xef\xbb\xbf"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TIME: TypeAdapter[datetime] = TypeAdapter(Instant)
 
 
 class LogRecord(Protocol):
@@ -70,6 +75,92 @@ def records_of_lines(lines: Iterable[bytes], source: str = "-") -> Iterator[Reco
         value = line.strip()
         if value:
             yield Record(value, number, 0, NO_TIMESTAMP, None, source)
+
+
+def time_of(record: LogRecord) -> datetime | None:
+    """The record's timestamp in UTC; None where it has none."""
+    return None if record.timestamp < 0 else _EPOCH + timedelta(milliseconds=record.timestamp)
+
+
+def may_name(run_id: str, value: bytes | None) -> bool:
+    """Whether a record is worth decoding for a run: in JSON, a name stands as it is, or with escapes."""
+    return value is not None and (run_id.encode() in value or b"\\" in value)
+
+
+class BadPosition(ValueError):
+    """A position that the log cannot be folded up to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in one partition of the log, or in a file: an offset, or a time.
+
+    Attributes:
+        offset: of a record, as `state_version` says it; of a file the line's number from 0. None: a time.
+        at: in UTC; compared with the timestamps of records. None: an offset.
+    """
+
+    offset: int | None = None
+    at: datetime | None = None
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """The position that a user writes.
+
+        Raises:
+            BadPosition: it is neither an offset nor a time with a zone.
+
+        >>> Position.of("41").offset, str(Position.of("2026-01-31T10:30:00+01:00"))
+        (41, '2026-01-31T09:30:00Z')
+        """
+        if text.isascii() and text.isdigit() and len(text) < 20:
+            return cls(offset=int(text))
+        try:
+            return cls(at=_TIME.validate_python(text))
+        except ValidationError:
+            raise BadPosition(
+                f"{text[:80]!r} is neither an offset, as 41, nor a time with a zone, as 2026-01-31T09:30:00Z"
+            ) from None
+
+    def includes(self, record: LogRecord) -> bool:
+        """Whether a record lies at or before the position.
+
+        Raises:
+            BadPosition: the position is a time, and the record has none.
+        """
+        if self.at is None:
+            return self.offset is None or record.offset <= self.offset
+        if record.timestamp < 0:
+            raise BadPosition(
+                f"the record at offset {record.offset} of {record.topic} has no timestamp, as the lines of a "
+                "file have none: give an offset, which of a file is the line's number from 0"
+            )
+        return record.timestamp <= self.at.timestamp() * 1000
+
+    def __str__(self) -> str:
+        """As :meth:`of` reads it."""
+        if self.at is None:
+            return str(self.offset)
+        return self.at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def up_to(records: Iterable[LogRecord], position: Position) -> Iterator[LogRecord]:
+    """The records of one partition, or of a file, at or before a position; all with lower offsets come first.
+
+    Raises:
+        BadPosition: the log ends before that offset, or the position is a time and a record has none.
+    """
+    last: LogRecord | None = None
+    for record in records:
+        if position.offset is not None and record.offset > position.offset:
+            return
+        last = record
+        if position.includes(record):
+            yield record
+    if position.offset is not None and last is not None and last.offset < position.offset:
+        raise BadPosition(
+            f"nothing is at offset {position.offset} yet: the last record is at offset {last.offset}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

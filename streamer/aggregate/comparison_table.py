@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -100,18 +100,7 @@ class ComparisonTable:
         if tasks > MOST_RANKED_TASKS:
             return None, ComparisonMissing.TOO_MANY_TRIALS
         counts = self._counts if self._attempts == 1 and self.planned else self._of_tasks(tasks)
-        won, can_win = counts
-        losses, wins = won.transpose(1, 0, 2), can_win
-        if self.ended:
-            losses, wins = losses[:, :, -1:], won[:, :, -1:]
-        size, table = 1 << tasks.bit_length(), _at_end if self.ended else _at_any_look
-
-        def shown(level: Fraction) -> list[tuple[str, str]]:
-            worse = (losses >= table(size, level)[wins + losses]).any(axis=2)
-            np.fill_diagonal(worse, val=False)
-            return [(labels[one], labels[other]) for one, other in np.argwhere(worse).tolist()]
-
-        return places(labels, shown), None
+        return ranks_of(labels, counts, tasks, ended=self.ended), None
 
     def _of_tasks(self, tasks: int) -> PairCounts:
         """The counts with a task as unit; a task stands where its first pair does."""
@@ -156,6 +145,29 @@ class ComparisonTable:
         won, can_win = self._counts.won[a, b].tolist(), self._counts.can_win[a, b].tolist()
         counts = zip(self._sizes, won, can_win, strict=True)
         return [(size, sure, possible - sure) for size, sure, possible in counts if size in wanted]
+
+
+def ranks_of(labels: Sequence[str], counts: PairCounts, tasks: int, *, ended: bool) -> dict[str, Place]:
+    """The places of all agents: by e-values at any look, by the sign test once everything is in.
+
+    Args:
+        labels: of the agents.
+        counts: of every two of them; with several attempts the unit is the task.
+        tasks: planned, at least as many as the last prefix has.
+        ended: no final value is missing.
+    """
+    won, can_win = counts
+    losses, wins = won.transpose(1, 0, 2), can_win
+    if ended:
+        losses, wins = losses[:, :, -1:], won[:, :, -1:]
+    size, table = 1 << tasks.bit_length(), _at_end if ended else _at_any_look
+
+    def shown(level: Fraction) -> list[tuple[str, str]]:
+        worse = (losses >= table(size, level)[wins + losses]).any(axis=2)
+        np.fill_diagonal(worse, val=False)
+        return [(labels[one], labels[other]) for one, other in np.argwhere(worse).tolist()]
+
+    return places(labels, shown)
 
 
 def _first_of_each(order: list[int], columns: list[int]) -> list[int]:

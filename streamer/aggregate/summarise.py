@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from streamer.aggregate.board_value import headline
 from streamer.aggregate.changes import SummaryChange
 from streamer.aggregate.evidence import Evidence
 from streamer.aggregate.formulacode_summary import formulacode_body
-from streamer.aggregate.group import COMPOSITE, GroupState, accuracies
+from streamer.aggregate.group import COMPOSITE, GroupState
 from streamer.aggregate.keys import RUN, GroupId, SummaryKind
 from streamer.aggregate.missing import AgentModel, MissingTrials, missing_sub_trials
 from streamer.aggregate.named_metrics import named_body
@@ -221,11 +222,7 @@ def group_body(
         metric: held.summary(profile.ddof) | mean_error(evidence, metric)
         for metric, held in group.distributions.items()
     }
-    cost, score, basis = (
-        group.distributions["cost_usd"],
-        group.grade_score(plan.judged),
-        group.grade_basis(plan.judged),
-    )
+    score, basis = group.grade_score(plan.judged), group.grade_basis(plan.judged)
     awaited = basis == "composite_median" and group.distributions[COMPOSITE].count < group.trials
     return {
         "trials": group.trials,
@@ -235,11 +232,8 @@ def group_body(
         "no_verdict": group.no_verdict,
         "runs_planned": plan.trials,
         "provisional": plan.trials is not None and group.trials < plan.trials,
-        **accuracies(group.resolved, group.trials, group.infrastructure_failures),
+        **headline(group),
         "pass_at_k": group.pass_at_k.summary(plan.attempts, plan.tasks) if len(group.owners) <= 1 else None,
-        "total_cost": json_number(cost.total()) if cost.count else None,
-        "mean_cost": statistics["cost_usd"]["mean"],
-        "cost_of_pass": json_number(group.cost_of_pass()),
         "tokens": _tokens(group),
         "mean_trajectory_length": json_number(group.sums["trajectory_length"].mean()),
         "statistics": statistics,

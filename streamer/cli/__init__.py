@@ -25,6 +25,7 @@ COMMANDS = {
     "report": "Write a report of a run: Markdown, HTML, CSV, Parquet or JSON.",
     "compare": "Compare two runs or agents task by task; the exit code says whether B is worse.",
     "gate": "Judge a run against another one while it goes on; the exit code is the verdict.",
+    "why": "Say which trials moved a number, by how much, newest first.",
     "publish": "Publish events from a file or a pipe.",
     "subscribe": "Follow summaries, grades, rejections or trials as they come.",
     "rejections": "Show what was rejected, and publish it again once it is right.",

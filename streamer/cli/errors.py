@@ -23,7 +23,7 @@ PIPE_CLOSED = 141
 """Ended because the reader of the output is gone, as shells report it."""
 
 _OURS = "streamer"
-_ABOUT_SETTINGS = {"BadRedisUrl", "OtherProtocol", "PriceTableError"}
+_ABOUT_SETTINGS = {"BadPosition", "BadRedisUrl", "OtherProtocol", "PriceTableError"}
 """Errors of ours about what the user gave. By name: importing their modules would load the clients."""
 _START = "Start one (streamer up, or docker compose up)"
 

@@ -12,6 +12,7 @@ from streamer.cli.options import with_settings
 from streamer.cli.printing import print_json, say
 from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
+from streamer.records import may_name
 from streamer.schemas.decode import Reason, decode
 from streamer.settings import Settings
 
@@ -38,7 +39,7 @@ def command(run: str, settings: Settings) -> None:
     others: dict[str, None] = {}
     for record in read_topic(settings, Names(settings.namespace).trial_events):
         value: bytes = record.value or b""
-        if not _may_name(run, value):
+        if not may_name(run, value):
             others[(record.key or b"").decode(errors="replace")] = None
         elif isinstance(event := decode(value), Reason):
             rejected += _names(run, value)
@@ -49,11 +50,6 @@ def command(run: str, settings: Settings) -> None:
     if not printed:
         say(_unknown(run, [name for name in others if name]))
         raise click.exceptions.Exit(FOUND_WRONG)
-
-
-def _may_name(run: str, value: bytes) -> bool:
-    """Whether a record is worth decoding: in JSON, a name stands as it is, or with escapes."""
-    return run.encode() in value or b"\\" in value
 
 
 def _names(run: str, rejected: bytes) -> bool:

@@ -13,13 +13,13 @@ from streamer.aggregate.by_label import UnknownLabel, by_label
 from streamer.aggregate.by_subtest import by_subtest
 from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.labels import SUBTEST, part
-from streamer.cli.options import json_option, with_settings
+from streamer.cli.options import as_of_option, json_option, with_settings
 from streamer.cli.price_tables import price_table
 from streamer.cli.printing import print_board, print_json, print_line, say, visible
 from streamer.cli.source import file_argument, open_lines, report_rejected
 from streamer.cli.tables import print_run
 from streamer.fold import Folding, fold_records
-from streamer.records import Failure, records_of_lines
+from streamer.records import Failure, Position, records_of_lines
 from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
 from streamer.views.tables import labels_table
@@ -39,8 +39,11 @@ from streamer.views.tables import labels_table
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="TOML price table of yours.",
 )
+@as_of_option
 @with_settings
-def command(file: Path, as_json: bool, by: str | None, prices: Path | None, settings: Settings) -> None:
+def command(
+    file: Path, as_json: bool, by: str | None, prices: Path | None, as_of: Position | None, settings: Settings
+) -> None:
     """Fold the events in FILE (or on stdin) into summaries; no broker is needed.
 
     FILE holds one JSON object per line, plain or gzip. Lines that cannot be folded, and runs that
@@ -49,7 +52,8 @@ def command(file: Path, as_json: bool, by: str | None, prices: Path | None, sett
     """
     table = price_table(prices or settings.prices_file)
     with open_lines(file) as lines:
-        folding = fold_records(records_of_lines(lines, str(file)), prices=table, on_rejected=report_rejected)
+        records = records_of_lines(lines, str(file))
+        folding = fold_records(records, prices=table, on_rejected=report_rejected, as_of=as_of)
     if as_json:
         _print_json(folding, by)
     else:

@@ -29,9 +29,10 @@ from streamer.views.gate_words import counts, not_common, saved_line, verdict_li
 EXIT_CODES = {GateVerdict.PASS: 0, GateVerdict.FAIL: 1, GateVerdict.UNDECIDED: UNVERIFIABLE}
 
 STUDY = (
-    "From the study (docs/inference.md): of two identical agents, the candidate fails question final at the "
-    "end in 37 % of simulated runs, with 89 tasks and --max-drop 0.02. Use question ability to judge the "
-    "agent, or a larger --max-drop."
+    "Simulated with --max-drop 0.02 (docs/inference.md): a candidate as good as its baseline fails question "
+    "final in 40 % of runs of 89 tasks and in 19 % of 500, but question ability in at most 3 %. Ability "
+    "finds a drop of 10 points in 27 % of runs of 89 tasks, in 62 % with three attempts, in 93 % of 500 "
+    "tasks."
 )
 """False alarms and power, as benchmarks simulate them."""
 

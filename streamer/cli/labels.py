@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from streamer.records import Position
 from streamer.settings import Settings
 
 _PREFIX = "label:"
@@ -40,13 +41,15 @@ label_option = click.option(
 )
 
 
-def labels_of(settings: Settings, run_id: str, label: str) -> list[dict[str, Any]]:
+def labels_of(
+    settings: Settings, run_id: str, label: str, as_of: Position | None = None
+) -> list[dict[str, Any]]:
     """The groups of a run by label; a usage error where no trial has it."""
     from streamer.aggregate.by_label import UnknownLabel  # only this folds
     from streamer.cli.price_tables import price_table
     from streamer.client.breakdowns import labelled
 
     try:
-        return labelled(settings, run_id, label, price_table(settings.prices_file))
+        return labelled(settings, run_id, label, price_table(settings.prices_file), as_of)
     except UnknownLabel as error:
         raise click.UsageError(str(error)) from None

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 from pydantic import ValidationError
 
+from streamer.records import BadPosition, Position
 from streamer.settings import Settings, what_is_wrong
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -21,6 +22,35 @@ json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print only JSON on stdout, one object per line."
 )
 """Gives the command `as_json: bool`."""
+
+
+class _PositionType(click.ParamType):
+    """OFFSET or TIME, as `Position.of` reads them."""
+
+    name = "position"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Position | None:
+        """The position; what is wrong with it is a usage error."""
+        if value is None or isinstance(value, Position):
+            return value
+        try:
+            return Position.of(str(value))
+        except BadPosition as error:
+            self.fail(str(error), param, ctx)
+
+
+def position_option(name: str, help: str) -> Callable[[Command], Command]:
+    """An option that gives the command a `Position`, or None."""
+    return click.option(name, type=_PositionType(), metavar="OFFSET|TIME", help=help)
+
+
+as_of_option = position_option(
+    "--as-of",
+    "Count only events up to this offset (`state_version`; of a file the line's number from 0) or time.",
+)
+"""Gives the command `as_of: Position | None`."""
 
 
 def with_settings(command: Command) -> Command:

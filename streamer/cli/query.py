@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
 
 from streamer.cli.labels import label_option, labels_of
-from streamer.cli.options import json_option, with_settings
+from streamer.cli.leaderboard import leaderboard
+from streamer.cli.options import as_of_option, json_option, with_settings
 from streamer.cli.printing import print_board, print_json, say, visible
 from streamer.cli.tables import print_run
 from streamer.cli.tables_formulacode import print_payload
 from streamer.client.lifecycle import with_state
 from streamer.client.reader import StateReader
-from streamer.client.results import UnknownMetric
+from streamer.client.results import RunSnapshot
+from streamer.records import Position
 from streamer.schemas.base import Message
-from streamer.schemas.canonical import canonical_json, json_number
-from streamer.schemas.metrics import BOARD_METRICS, PRIMARY_METRIC, can_have_board
+from streamer.schemas.canonical import canonical_json
+from streamer.schemas.summaries import RunSummary
 from streamer.settings import Settings
-from streamer.text import shown
 from streamer.views.comparisons import comparison_tables
 from streamer.views.tables import (
     agents_table,
     labels_table,
-    leaders_table,
     runs_table,
     subtests_table,
     tiers_tables,
     trials_table,
 )
+
+if TYPE_CHECKING:
+    from streamer.client.folded_run import FoldedRun
 
 Summary = dict[str, Any]
 
@@ -61,26 +63,25 @@ def runs(as_json: bool, settings: Settings) -> None:
 @command.command()
 @run_argument
 @label_option
+@as_of_option
 @json_option
 @with_settings
-def run(run_id: str, label: str | None, as_json: bool, settings: Settings) -> None:
+def run(run_id: str, label: str | None, as_of: Position | None, as_json: bool, settings: Settings) -> None:
     """One run: its summary; as tables also its agents and tiers.
 
-    With --by it is broken down by a label of its trials, which folds the run's log again.
+    With --by it is broken down by a label of its trials. Both --by and --as-of fold the run's log again.
     """
     if label is not None:
-        groups = labels_of(settings, run_id, label)
+        groups = labels_of(settings, run_id, label, as_of)
         _print_json(groups) if as_json else print_board(labels_table(groups))
         return
-    with StateReader(settings) as reader:
-        now = datetime.now(UTC)
-        if as_json:
-            summary = reader.run(run_id)
-            _print_json([with_state(summary, now)])
-        else:
-            found = reader.snapshot(run_id)
-            summary = found.run
-            print_run(_dumped([summary, *found.agents, *found.tiers]), now)
+    if as_json:
+        summary, now = _summary(settings, run_id, as_of)
+        _print_json([with_state(summary, now)])
+    else:
+        found, now = _snapshot(settings, run_id, as_of)
+        summary = found.run
+        print_run(_dumped([summary, *found.agents, *found.tiers]), now)
     if summary.degraded:
         say(
             f"streamer: this run is in quarantine ({visible(summary.degraded)}): these are its last good "
@@ -90,12 +91,12 @@ def run(run_id: str, label: str | None, as_json: bool, settings: Settings) -> No
 
 @command.command()
 @run_argument
+@as_of_option
 @json_option
 @with_settings
-def agents(run_id: str, as_json: bool, settings: Settings) -> None:
+def agents(run_id: str, as_of: Position | None, as_json: bool, settings: Settings) -> None:
     """The agents of a run."""
-    with StateReader(settings) as reader:
-        found = reader.snapshot(run_id)
+    found, _ = _snapshot(settings, run_id, as_of)
     if as_json:
         _print_json(_published(found.agents))
     else:
@@ -105,13 +106,17 @@ def agents(run_id: str, as_json: bool, settings: Settings) -> None:
 @command.command()
 @run_argument
 @click.option("--by", type=click.Choice(["subtest"]), help="Break the tiers down; folds the run's log again.")
+@as_of_option
 @json_option
 @with_settings
-def tiers(run_id: str, by: str | None, as_json: bool, settings: Settings) -> None:
+def tiers(run_id: str, by: str | None, as_of: Position | None, as_json: bool, settings: Settings) -> None:
     """The tiers of a run: pooled, and each agent:model within them."""
-    with StateReader(settings) as reader:
-        found = reader.tiers(run_id, within=True)
-    broken_down = _by_subtest(settings, run_id) if by else []
+    if as_of is not None:
+        found = _snapshot(settings, run_id, as_of)[0].tiers
+    else:
+        with StateReader(settings) as reader:
+            found = reader.tiers(run_id, within=True)
+    broken_down = _by_subtest(settings, run_id, as_of) if by else []
     if as_json:
         _print_json(_published(found) + broken_down)
         return
@@ -120,12 +125,16 @@ def tiers(run_id: str, by: str | None, as_json: bool, settings: Settings) -> Non
 
 @command.command()
 @run_argument
+@as_of_option
 @json_option
 @with_settings
-def comparisons(run_id: str, as_json: bool, settings: Settings) -> None:
+def comparisons(run_id: str, as_of: Position | None, as_json: bool, settings: Settings) -> None:
     """The agents of a run compared: where each may truly stand, and every two of them."""
-    with StateReader(settings) as reader:
-        found = reader.comparison(run_id)
+    if as_of is not None:
+        found = _folded(settings, run_id, as_of).comparison()
+    else:
+        with StateReader(settings) as reader:
+            found = reader.comparison(run_id)
     if as_json:
         _print_json([] if found.comparison is None else _published([found.comparison]))
         return
@@ -137,10 +146,17 @@ def comparisons(run_id: str, as_json: bool, settings: Settings) -> None:
 @click.option("--task", help="Only this task.")
 @click.option("--tier", help="Only this tier.")
 @click.option("--agent", help="Only this agent, or agent:model.")
+@as_of_option
 @json_option
 @with_settings
 def trials(
-    run_id: str, task: str | None, tier: str | None, agent: str | None, as_json: bool, settings: Settings
+    run_id: str,
+    task: str | None,
+    tier: str | None,
+    agent: str | None,
+    as_of: Position | None,
+    as_json: bool,
+    settings: Settings,
 ) -> None:
     """The scored trials of a run, from the topic `scored-trials`.
 
@@ -149,7 +165,10 @@ def trials(
     from streamer.client.trials import scored_trials  # only this needs a Kafka client
 
     found = []
-    for value in scored_trials(settings, run_id):
+    values = (
+        scored_trials(settings, run_id) if as_of is None else _folded(settings, run_id, as_of).scored_trials()
+    )
+    for value in values:
         trial = orjson.loads(value)
         if (
             task in (None, trial["task_id"])
@@ -166,52 +185,39 @@ def trials(
         print_payload(trial)
 
 
-@command.command()
-@click.option(
-    "--metric",
-    metavar="METRIC",
-    help=f"One of {', '.join(BOARD_METRICS)}, or metrics/NAME. Default: the run's primary metric.",
-)
-@click.option("--run", "run_id", metavar="RUN", help="Only this run; across all runs otherwise.")
-@click.option("--benchmark", help="Only runs of this benchmark.")
-@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Only runs with this label.")
-@click.option("--limit", type=click.IntRange(min=1), help="So many rows at most.")
-@json_option
-@with_settings
-def leaderboard(
-    metric: str | None,
-    run_id: str | None,
-    benchmark: str | None,
-    labels: tuple[str, ...],
-    limit: int | None,
-    as_json: bool,
-    settings: Settings,
-) -> None:
-    """Agents by a metric, best first. Baselines are left out; provisional ones are marked and come last."""
-    wanted = dict(map(_label, labels))
+command.add_command(leaderboard)
+
+
+def _summary(settings: Settings, run_id: str, as_of: Position | None) -> tuple[RunSummary, datetime]:
+    """The run's own summary; else as :func:`_snapshot`."""
+    if as_of is not None:
+        past, moment = _snapshot(settings, run_id, as_of)
+        return past.run, moment
     with StateReader(settings) as reader:
-        if metric is not None and not can_have_board(metric):
-            raise click.UsageError(str(UnknownMetric(metric)))
-        metric = metric or (reader.run(run_id).primary_metric if run_id else PRIMARY_METRIC)
-        rows = reader.leaderboard(metric, run=run_id, benchmark=benchmark, labels=wanted, limit=limit)
-    if as_json:
-        _print_json([asdict(row) | {"metric": metric, "value": json_number(row.value)} for row in rows])
-    else:
-        print_board(leaders_table(metric, rows), empty=f"No agent is on the board of {shown(metric)}.")
+        return reader.run(run_id), datetime.now(UTC)
 
 
-def _by_subtest(settings: Settings, run_id: str) -> list[Summary]:
+def _snapshot(settings: Settings, run_id: str, as_of: Position | None) -> tuple[RunSnapshot, datetime]:
+    """The run from Redis, or from the log as of a position; and the time at which its state is determined."""
+    now = datetime.now(UTC)
+    if as_of is not None:
+        past = _folded(settings, run_id, as_of)
+        return past.snapshot(), past.log.moment or now
+    with StateReader(settings) as reader:
+        return reader.snapshot(run_id), now
+
+
+def _folded(settings: Settings, run_id: str, as_of: Position) -> FoldedRun:
+    from streamer.cli.as_of import run_as_of  # only this folds
+
+    return run_as_of(settings, run_id, as_of)
+
+
+def _by_subtest(settings: Settings, run_id: str, as_of: Position | None) -> list[Summary]:
     from streamer.cli.price_tables import price_table  # only this folds
     from streamer.client.breakdowns import subtests
 
-    return subtests(settings, run_id, price_table(settings.prices_file))
-
-
-def _label(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not key or not equals:
-        raise click.UsageError(f"--label {text!r}: write KEY=VALUE")
-    return key, value
+    return subtests(settings, run_id, price_table(settings.prices_file), as_of)
 
 
 def _published(messages: Iterable[Message]) -> list[Summary]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,14 +10,16 @@ from pathlib import Path
 import click
 
 from streamer.aggregate.by_label import UnknownLabel
+from streamer.cli.as_of import say_if_truncated
 from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.labels import label_option, labels_of
-from streamer.cli.options import with_settings
+from streamer.cli.options import as_of_option, with_settings
+from streamer.cli.out import write
 from streamer.cli.price_tables import price_table
 from streamer.cli.printing import say
 from streamer.cli.source import open_lines, report_rejected
-from streamer.records import records_of_lines
-from streamer.report.data import RunData, from_events, from_stack
+from streamer.records import Position, records_of_lines
+from streamer.report.data import RunData, from_events, from_log, from_stack
 from streamer.report.formats import FORMATS, WITHOUT_TRIALS, format_of
 from streamer.settings import Settings
 
@@ -43,6 +43,7 @@ from streamer.settings import Settings
 @click.option(
     "--trials/--no-trials", default=True, show_default=True, help="List single trials (html, json)."
 )
+@as_of_option
 @with_settings
 def command(
     run_id: str | None,
@@ -51,12 +52,14 @@ def command(
     events: Path | None,
     label: str | None,
     trials: bool,
+    as_of: Position | None,
     settings: Settings,
 ) -> None:
     """Write a report of RUN as Markdown, HTML, CSV, Parquet or JSON.
 
     Summaries come from Redis; single trials, which csv and parquet are made of and html and json list,
-    from the topic `scored-trials`. With --from, RUN may be left out if the file holds one run.
+    from the topic `scored-trials`. With --from, RUN may be left out if the file holds one run. With --as-of
+    the command folds the events of FILE, or the events of RUN in the log.
     """
     form = chosen or (format_of(out) if out else None) or "md"
     if form == "parquet" and out is None and sys.stdout.isatty():
@@ -65,28 +68,51 @@ def command(
         raise click.UsageError(f"{form} is made of trials: leave --no-trials out")
     if events is None and run_id is None:
         raise click.UsageError("say which RUN, or name a file of events with --from")
-    rejected = 0
-    if events is not None:
-        data, rejected = _folded(events, run_id, settings, label)
-    else:
-        assert run_id is not None
-        data = from_stack(settings, run_id, datetime.now(UTC), trials=trials and form not in WITHOUT_TRIALS)
-        if label is not None:
-            data = replace(data, by_label=labels_of(settings, run_id, label))
+    data, rejected = _data(
+        run_id, events, as_of, label, settings, trials=trials and form not in WITHOUT_TRIALS
+    )
     _say_if_moving(data)
-    _write(FORMATS[form](data), out)
+    write(FORMATS[form](data), out)
     if rejected:
         raise click.exceptions.Exit(FOUND_WRONG)
 
 
-def _folded(events: Path, run_id: str | None, settings: Settings, label: str | None) -> tuple[RunData, int]:
+def _data(
+    run_id: str | None,
+    events: Path | None,
+    as_of: Position | None,
+    label: str | None,
+    settings: Settings,
+    *,
+    trials: bool,
+) -> tuple[RunData, int]:
+    """What is reported, and how many lines of the file could not be folded."""
+    now = datetime.now(UTC)
+    try:
+        if events is not None:
+            return _folded(events, run_id, now, settings, label, as_of)
+        assert run_id is not None
+        if as_of is not None:
+            data, begins_at = from_log(settings, run_id, now, price_table(settings.prices_file), label, as_of)
+            say_if_truncated(begins_at)
+            return data if trials else replace(data, trials=None), 0
+    except UnknownLabel as error:
+        raise click.UsageError(str(error)) from None
+    data = from_stack(settings, run_id, now, trials=trials)
+    return data if label is None else replace(data, by_label=labels_of(settings, run_id, label)), 0
+
+
+def _folded(
+    events: Path,
+    run_id: str | None,
+    now: datetime,
+    settings: Settings,
+    label: str | None,
+    as_of: Position | None,
+) -> tuple[RunData, int]:
     prices = price_table(settings.prices_file)
     with open_lines(events) as lines:
-        records = records_of_lines(lines, str(events))
-        try:
-            data, rejected = from_events(records, run_id, datetime.now(UTC), prices, label)
-        except UnknownLabel as error:
-            raise click.UsageError(str(error)) from None
+        data, rejected = from_events(records_of_lines(lines, str(events)), run_id, now, prices, label, as_of)
     for one in rejected:
         report_rejected(one)
     return data, len(rejected)
@@ -100,22 +126,3 @@ def _say_if_moving(data: RunData) -> None:
             f"the summaries count {counted:,} trials and the log lists {len(data.trials):,}: results were "
             "coming in while this was read. Ask again once the run has finished"
         )
-
-
-def _write(content: bytes, out: Path | None) -> None:
-    """To stdout, or to a file that is there as a whole or not at all."""
-    if out is None:
-        click.get_binary_stream("stdout").write(content)
-        return
-    handle, name = tempfile.mkstemp(prefix=f".{out.name}.", dir=out.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(name).chmod(0o666 & ~umask)
-        Path(name).replace(out)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    say(f"{out}: {len(content):,} bytes")

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from streamer.client.queries import SUMMARIES, Exchange, Queries, in_round_trips, parsed, stored_in
+from streamer.client.queries import Exchange, Queries, in_round_trips, stored_in
+from streamer.client.snapshots import SUMMARIES, parsed
 from streamer.redis.entry import DELETED, parse_version, version_text
 from streamer.redis.keys import Keys
 from streamer.redis.script import read_run

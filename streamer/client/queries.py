@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, TypeAlias, TypeVar
 
-from pydantic import ValidationError
-
+from streamer.client.board_runs import board_run, kinds_of
 from streamer.client.comparison import KINDS, compared_run
-from streamer.client.lifecycle import State, state_of
+from streamer.client.lifecycle import state_of
+from streamer.client.ranking import ranked
 from streamer.client.results import (
+    BoardRun,
     ComparedRun,
     HistoryEntry,
     LeaderboardRow,
@@ -23,34 +24,28 @@ from streamer.client.results import (
     UnknownBenchmark,
     UnknownMetric,
     UnknownRun,
-    UnreadableSummary,
     WorkerStatus,
 )
+from streamer.client.snapshots import parsed, snapshot_of
 from streamer.redis.entry import IN_FLIGHT
 from streamer.redis.keys import Keys
 from streamer.redis.script import read_run
-from streamer.schemas.base import Message
 from streamer.schemas.identity import decode_id
 from streamer.schemas.in_flight import TrialInFlight
-from streamer.schemas.metrics import board_metric, can_have_board
+from streamer.schemas.metrics import can_have_board
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.schemas.summary_fields import Published
 
 KEYS_PER_ROUND_TRIP = 500
-
-SUMMARIES: dict[str, type[RunSummary] | type[AgentModelSummary] | type[TierSummary]] = {
-    "run": RunSummary,
-    "agent_model": AgentModelSummary,
-    "tier": TierSummary,
-}
-"""By the first word of the key suffix."""
+RUNS_PER_ROUND_TRIP = 20
+MOST_BOARD_RUNS = 400
+"""So many runs, the latest ones, stand on leaderboards that pool runs."""
 
 EVERYTHING = ("agent_model", "tier", "within", IN_FLIGHT)
 """The kinds of what a run has besides its own summary."""
 
 T = TypeVar("T")
 Summary = TypeVar("Summary", bound=Published)
-Stored = TypeVar("Stored", bound=Message)
 RedisCommand: TypeAlias = tuple[str | int, ...]
 Exchange: TypeAlias = Generator[list[RedisCommand], list[Any], T]
 Snapshot: TypeAlias = Exchange[RunSnapshot]
@@ -81,19 +76,11 @@ class Queries:
     def snapshot(self, run_id: str, kinds: Iterable[str] = EVERYTHING) -> Snapshot:
         """A run with its groups of these kinds, or its trials in flight, all from one moment."""
         [reply] = yield [read_run(self._keys, run_id, ("run", *kinds))]
-        found: dict[str, list[Any]] = {kind: [] for kind in SUMMARIES}
-        stored = stored_in(reply)
-        in_flight = self._in_flight(run_id, stored.pop(IN_FLIGHT, None) or [])
-        for suffix, value in stored.items():
-            kind = suffix.partition(":")[0]
-            if value is not None:
-                found[kind].append(parsed(SUMMARIES[kind], self._keys.of_run(run_id, suffix), value))
-        if not found["run"]:
+        found = snapshot_of(self._keys, run_id, stored_in(reply))
+        if found is None:
             known = yield from self.run_ids()
             raise UnknownRun(run_id, known)
-        agents = sorted(found["agent_model"], key=lambda agent: agent.agent_model)
-        tiers = sorted(found["tier"], key=lambda tier: (tier.tier, tier.agent_model or ""))
-        return RunSnapshot(found["run"][0], agents, tiers, in_flight)
+        return found
 
     def agents(self, run_id: str) -> Exchange[list[AgentModelSummary]]:
         """Every agent:model of a run, baselines too, by label."""
@@ -143,6 +130,22 @@ class Queries:
         standing = [summary for summary in found if summary and summary.run_id in states]
         return ranked(metric, standing, states)[:limit]
 
+    def board_runs(
+        self, run: str | None, benchmark: str | None, labels: Mapping[str, str]
+    ) -> Exchange[list[BoardRun]]:
+        """The runs of leaderboards, the latest first, each from one moment."""
+        runs = yield from self._chosen(run, benchmark, labels)
+        if benchmark is not None and not runs:
+            yield from self._require_benchmark(benchmark)
+        latest = runs[:MOST_BOARD_RUNS]
+        commands = [read_run(self._keys, one.run_id, kinds_of(one)) for one in latest]
+        replies = yield from in_round_trips(commands, RUNS_PER_ROUND_TRIP)
+        read = (
+            board_run(self._keys, one.run_id, stored_in(reply), parsed)
+            for one, reply in zip(latest, replies, strict=True)
+        )
+        return [found for found in read if found is not None]
+
     def history(self, run_id: str, limit: int | None) -> Exchange[list[HistoryEntry]]:
         """Emissions of a run, oldest first; `limit`: the latest so many."""
         yield from self.run(run_id)
@@ -165,28 +168,29 @@ class Queries:
         members = yield from self._board(self._keys.runs)
         return [decode_id(run) for run in reversed(members)]
 
-    def _in_flight(self, run_id: str, stored: Sequence[bytes]) -> list[TrialInFlight]:
-        """From the fields and values of the hash."""
-        key = self._keys.in_flight(run_id)
-        return sorted((parsed(TrialInFlight, key, value) for value in stored[1::2]), key=_longest_first)
-
     def _places(
         self, metric: str, run: str | None, benchmark: str | None, labels: Mapping[str, str]
     ) -> Exchange[list[Candidate]]:
         """The agents that may stand on the board that was asked for."""
-        if run is not None:
-            runs = [(yield from self.run(run))]
-        elif benchmark is not None and not labels:
+        if run is None and benchmark is not None and not labels:
             members = yield from self._board(self._keys.benchmark_board(benchmark, metric))
             return [(decode_id(run_id), label) for run_id, _, label in (m.partition("|") for m in members)]
-        else:
-            runs = yield from self.runs()
         places = []
-        for found in runs:
-            if benchmark in (None, found.benchmark) and labels.items() <= found.labels.items():
-                board = yield from self._board(self._keys.board(found.run_id, metric))
-                places += [(found.run_id, label) for label in board]
+        for found in (yield from self._chosen(run, benchmark, labels)):
+            board = yield from self._board(self._keys.board(found.run_id, metric))
+            places += [(found.run_id, label) for label in board]
         return places
+
+    def _chosen(
+        self, run: str | None, benchmark: str | None, labels: Mapping[str, str]
+    ) -> Exchange[list[RunSummary]]:
+        """The runs that a board is narrowed to, the latest first."""
+        runs = [(yield from self.run(run))] if run is not None else (yield from self.runs())
+        return [
+            found
+            for found in runs
+            if benchmark in (None, found.benchmark) and labels.items() <= found.labels.items()
+        ]
 
     def _require_benchmark(self, benchmark: str) -> Exchange[None]:
         runs = yield from self.runs()
@@ -205,64 +209,19 @@ class Queries:
         return [parsed(kind, key, value) if value else None for key, value in zip(every, values, strict=True)]
 
 
-def _longest_first(trial: TrialInFlight) -> tuple[bool, datetime, str]:
-    start = trial.started_at
-    return (start is None, start or datetime.max.replace(tzinfo=UTC), trial.model_dump_json())
-
-
 def stored_in(reply: Sequence[Any]) -> dict[str, Any]:
     """Key suffix to value, from the reply of read_run.lua; None: the key is not there."""
     return {_text(suffix): value for suffix, value in zip(reply[1::2], reply[2::2], strict=True)}
 
 
-def in_round_trips(commands: Sequence[RedisCommand]) -> Exchange[list[Any]]:
-    """Replies to any number of commands, some hundred at a time."""
+def in_round_trips(
+    commands: Sequence[RedisCommand], at_once: int = KEYS_PER_ROUND_TRIP
+) -> Exchange[list[Any]]:
+    """Replies to any number of commands, so many at a time."""
     replies: list[Any] = []
-    for start in range(0, len(commands), KEYS_PER_ROUND_TRIP):
-        replies += yield list(commands[start : start + KEYS_PER_ROUND_TRIP])
+    for start in range(0, len(commands), at_once):
+        replies += yield list(commands[start : start + at_once])
     return replies
-
-
-def ranked(
-    metric: str, summaries: Sequence[AgentModelSummary], states: Mapping[str, State]
-) -> list[LeaderboardRow]:
-    """Rows of a board, best first in the direction of the metric, provisional ones last.
-
-    Args:
-        metric: of the board. A named one ranks every agent that has it; planned or not.
-        summaries: who may stand on it.
-        states: run id to the state of the run.
-    """
-    stored = [summary.model_dump(mode="json") for summary in summaries]
-    of = board_metric(metric, stored)
-    if of is None:
-        return []
-    sign = -1.0 if of.higher_is_better else 1.0
-    values = [
-        (None if summary.baseline else of.value(fields), summary)
-        for fields, summary in zip(stored, summaries, strict=True)
-    ]
-    known = [(value, summary) for value, summary in values if value is not None]
-    known.sort(key=lambda pair: (pair[1].provisional, sign * pair[0], pair[1].run_id, pair[1].agent_model))
-    rows: list[LeaderboardRow] = []
-    for position, (value, summary) in enumerate(known, start=1):
-        last = rows[-1] if rows else None
-        tied = last is not None and (last.value, last.provisional) == (value, summary.provisional)
-        rows.append(
-            LeaderboardRow(
-                rank=last.rank if last and tied else position,
-                run=summary.run_id,
-                agent_model=summary.agent_model,
-                value=value,
-                provisional=summary.provisional,
-                state=states[summary.run_id],
-                grade=summary.grade,
-                grade_basis=summary.grade_basis,
-                grade_provisional=summary.grade_provisional,
-                trials=summary.trials,
-            )
-        )
-    return rows
 
 
 def history_entry(entry_id: str, fields: Mapping[bytes | str, bytes | str]) -> HistoryEntry:
@@ -279,18 +238,6 @@ def history_entry(entry_id: str, fields: Mapping[bytes | str, bytes | str]) -> H
         deleted=texts.pop("deleted", "false") == "true",
         headline=texts,
     )
-
-
-def parsed(kind: type[Stored], key: str, value: bytes) -> Stored:
-    """The summary, or the trial in flight, that Redis holds under this key.
-
-    Raises:
-        UnreadableSummary: the value is nothing of this kind.
-    """
-    try:
-        return kind.model_validate_json(value)
-    except ValidationError as error:
-        raise UnreadableSummary(key, error) from error
 
 
 def _text(value: Any) -> str:

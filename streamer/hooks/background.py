@@ -14,7 +14,11 @@ from streamer.publish.results import NotAccepted
 from streamer.publish.trial_publisher import TrialPublisher
 
 CLOSE_SECONDS = 10.0
-"""The time that a harness waits at its end for events to arrive. The next publisher sends what is left."""
+"""The time that a harness waits at its end for the broker. The next publisher sends what is left."""
+
+WORK_SECONDS = 300.0
+"""The time that a harness waits at its end for work that was handed over, such as reading the log of an eval.
+Its events are on no disk yet."""
 
 log = logging.getLogger("streamer.hooks")
 
@@ -29,13 +33,16 @@ class Background:
 
     Args:
         name: of the hook, for the log.
-        publisher: makes the publisher, in the thread, when the first work is there.
+        publisher: takes the events, and is closed at the end; None: one with settings as commands find them.
+
+    Raises:
+        ValidationError: the settings are wrong.
     """
 
-    def __init__(self, name: str, publisher: Callable[[], TrialPublisher] | None = None) -> None:
+    def __init__(self, name: str, publisher: TrialPublisher | None = None) -> None:
         self._name = name
-        self._make = publisher or (lambda: TrialPublisher(close_seconds=CLOSE_SECONDS, on_invalid=_is_logged))
-        self._publisher: TrialPublisher | None = None
+        # The publisher comes first: it closes itself at exit, and what is registered last is called first.
+        self._publisher = publisher or TrialPublisher(close_seconds=CLOSE_SECONDS, on_invalid=_is_logged)
         self._waiting: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"streamer-{name}", daemon=True)
         self._thread.start()
@@ -46,28 +53,30 @@ class Background:
         self._waiting.put(work)
 
     def close(self) -> None:
-        """Wait until all is done and acknowledged, at most 10 s for each; no work is taken afterwards."""
+        """Wait until all is done (at most 5 min) and acknowledged (at most 10 s); no work is taken later."""
         atexit.unregister(self.close)
         self._waiting.put(None)
-        self._thread.join(CLOSE_SECONDS)
+        self._thread.join(WORK_SECONDS)
         if self._thread.is_alive():
-            log.warning("%s: not everything was published before the harness ended", self._name)
+            log.warning(
+                "%s: not everything was published within %g s. Publish the rest from the harness's files: "
+                "streamer convert DIR | streamer publish",
+                self._name,
+                WORK_SECONDS,
+            )
 
     def _run(self) -> None:
         while (work := self._waiting.get()) is not None:
             try:
-                self._publisher = self._publisher or self._make()
                 work(self._publish)
             except Exception:
                 log.exception("%s: an event was not published; the harness goes on", self._name)
-        if self._publisher is not None:
-            try:
-                self._publisher.close()
-            except Exception:
-                log.exception("%s: the publisher did not close well", self._name)
+        try:
+            self._publisher.close()
+        except Exception:
+            log.exception("%s: the publisher did not close well", self._name)
 
     def _publish(self, event: Event) -> None:
-        assert self._publisher is not None
         try:
             self._publisher.publish(event)
         except (InvalidEvent, NotAccepted) as error:

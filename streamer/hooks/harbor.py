@@ -115,14 +115,14 @@ class HarborPlugin:
                 log.warning(INACTIVE)
                 return
             self._follower = JobFollower(job.job_dir)
-            self._background = Background(Harbor.name)
+            self._background = await asyncio.to_thread(Background, Harbor.name)
             job.on_trial_started(self._on_start)
             job.on_trial_ended(self._on_end)
         except Exception:
             log.exception("harbor: the plug-in could not begin; the job goes on without it")
 
     async def on_job_end(self, job_result: Any) -> None:
-        """Publish what is left, and wait for the broker, at most 10 s."""
+        """Publish what is left, and wait for that, as long as `Background.close` does."""
         del job_result
         try:
             if self._background is not None and self._follower is not None:

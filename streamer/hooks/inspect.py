@@ -58,10 +58,11 @@ class StreamerHooks(Hooks):  # type: ignore[misc]
         self._evals: Evals
 
     def enabled(self) -> bool:
-        """Whether to call the hook at all."""
+        """Whether to call the hook at all: an eval that is being published is, though the stack has ended."""
         now = time.monotonic()
         if now >= self._until:
-            self._active, self._until = is_active(VARIABLE), now + ANSWER_SECONDS
+            active = is_active(VARIABLE) or (self._background is not None and self._evals.are_running)
+            self._active, self._until = active, now + ANSWER_SECONDS
         return self._active
 
     async def on_task_start(self, data: TaskStart) -> None:
@@ -91,7 +92,7 @@ class StreamerHooks(Hooks):  # type: ignore[misc]
         self._hand_over(lambda evals, publish: evals.ended(eval_id, status, stats, file, publish))
 
     def _open(self) -> None:
-        """Begin the thread, once. Its imports take a moment, so this is no work for the event loop."""
+        """Begin the thread, once. Its imports and its files take a moment: no work for the event loop."""
         with self._opening:
             if self._background is None:
                 from streamer.hooks.background import Background

@@ -50,6 +50,11 @@ class Evals:
         self._running: dict[str, _Eval] = {}
         self._said: set[str] = set()
 
+    @property
+    def are_running(self) -> bool:
+        """Whether an eval is under way; from any thread."""
+        return bool(self._running)
+
     def started(self, eval_id: str, spec: Record, plan: Record, publish: Publish) -> None:
         """Publish the plan of an eval (`EvalSpec`, `EvalPlan`)."""
         run_id = run_id_of(spec)

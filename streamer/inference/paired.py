@@ -114,6 +114,11 @@ class Paired:
         """Whether the tasks' signs and the mean point the same way: only then may anybody be called ahead."""
         return (self.ahead - self.behind) * (self.difference or 0.0) > 0
 
+    @property
+    def certain(self) -> bool:
+        """Whether one side may be called ahead at the end: the sign test shows it, and the mean agrees."""
+        return self.p_value is not None and self.p_value <= ALPHA and self.agrees
+
 
 def paired(pairs: Sequence[TaskPair], alpha: Fraction = ALPHA, *, complete: bool = True) -> Paired:
     """Compare two sides over their common tasks.

@@ -83,6 +83,18 @@ async def records_between(
             yield batch
 
 
+async def beginning_of(settings: Settings, topic: str, run_id: str) -> int:
+    """Offset of the first record that is still there, in the partition that a run lives in.
+
+    Raises:
+        TopicMissing: there is no such topic.
+        KafkaError: the broker cannot be reached, or refuses.
+    """
+    place = (topic, partition_of(run_id, len(await partitions_of(settings, topic))))
+    async with PartitionReader(settings, [place]) as reader:
+        return (await reader.beginnings())[place]
+
+
 async def ends_of(settings: Settings, places: Collection[PartitionId]) -> dict[PartitionId, int]:
     """Where partitions end now; see :meth:`PartitionReader.ends`."""
     if not places:

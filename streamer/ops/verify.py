@@ -1,7 +1,7 @@
 """Fold the log again and compare with what Redis, and the topics, say.
 
-A difference counts only when nothing can be in flight: the workers have committed everything before the
-log is read, and the log has not grown until Redis was read.
+A difference counts only when nothing can be in flight. Before the log is read, the workers have committed
+everything, and their heartbeats say that it is published. The log has not grown until Redis was read.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import orjson
 
@@ -41,8 +41,8 @@ from streamer.score import PriceTable
 from streamer.settings import Settings
 
 POLL_SECONDS = 0.1
-SETTLING_SECONDS = 3.0
-"""A difference counts only after so long without events: comparisons come up to two seconds later."""
+HEARD_SECONDS = 5.0
+"""A worker at work is heard of within this time, even if Redis has just lost its heartbeat."""
 
 REDIS_TIMEOUT_SECONDS = 5.0
 
@@ -79,7 +79,7 @@ class _Flow:
     """Where the log and the workers stand at one moment."""
 
     partitions: tuple[PartitionLag, ...]
-    busy_workers: int
+    workers: tuple[Mapping[str, Any], ...]
 
     @property
     def ends(self) -> list[int]:
@@ -91,9 +91,19 @@ class _Flow:
         lag = sum(partition.lag for partition in self.partitions)
         if lag:
             return f"{lag:,} events are not processed yet: is a worker running? `streamer status` shows"
-        if self.busy_workers:
-            return f"{self.busy_workers} workers have not sent everything to Redis yet"
+        busy = sum(bool(status.get("unsent") or status.get("catching_up")) for status in self.workers)
+        if busy:
+            return f"{busy} workers have not sent everything to Redis yet"
+        unpublished = [str(p.partition) for p in self.partitions if not self._is_published(p)]
+        if unpublished:
+            return f"workers have not published everything of partitions {', '.join(unpublished)} yet"
         return None
+
+    def _is_published(self, partition: PartitionLag) -> bool:
+        """Whether an owner says so; without an owner, no worker is about to publish anything."""
+        owners = [status for status in self.workers if partition.partition in status.get("partitions", ())]
+        reached = [status.get("published_to", {}).get(str(partition.partition), -1) for status in owners]
+        return max(reached, default=partition.end) >= partition.end
 
 
 class Verification:
@@ -121,6 +131,7 @@ class Verification:
         self.places: set[TopicKey] = set()
         self.truncated = False
         self._count = 1
+        self._heard_by = time.monotonic() + HEARD_SECONDS
         self._deadline = time.monotonic() + wait_seconds
 
     def verify(self, run_id: str | None) -> list[Verdict]:
@@ -130,7 +141,7 @@ class Verification:
             TopicMissing, TopicUnreadable, KafkaError, TimeoutError: the log cannot be read.
             RedisError, RedisUnavailable: Redis cannot.
         """
-        options, settled = self._settings.redis_options(), list[int]()
+        options = self._settings.redis_options()
         with (
             sync_client(self._settings.redis, options, REDIS_TIMEOUT_SECONDS) as client,
             StateReader(self._settings) as reader,
@@ -146,10 +157,10 @@ class Verification:
                     return verdicts
                 in_flight = before.in_flight
                 if in_flight is None and self._flow(reader).ends == before.ends:
-                    if settled == before.ends or not any(one.outcome == "differs" for one in verdicts):
+                    certain = before.workers or time.monotonic() >= self._heard_by
+                    if certain or not any(one.outcome == "differs" for one in verdicts):
                         return verdicts
-                    settled = before.ends
-                    time.sleep(SETTLING_SECONDS)
+                    self._wait_for_worker(reader)
                     continue
                 if time.monotonic() >= self._deadline:
                     return [_undecided(verdict, in_flight or "events keep coming") for verdict in verdicts]
@@ -159,8 +170,12 @@ class Verification:
         partitions = asyncio.run(read_lags(self._settings))
         now = datetime.now(UTC)
         live = [worker.status for worker in reader.workers() if not worker.stale(now)]
-        busy = [status for status in live if status.get("unsent") or status.get("catching_up")]
-        return _Flow(tuple(partitions), len(busy))
+        return _Flow(tuple(partitions), tuple(live))
+
+    def _wait_for_worker(self, reader: StateReader) -> None:
+        """Wait until a worker at work must have sent a heartbeat."""
+        while time.monotonic() < self._heard_by and not self._flow(reader).workers:
+            time.sleep(POLL_SECONDS)
 
     def _wait_until_idle(self, reader: StateReader) -> None:
         while time.monotonic() < self._deadline:

@@ -24,9 +24,15 @@ class Heartbeats:
         self._workers: set[str] = set()
 
     async def beat(self, worker_id: str, status: Mapping[str, Any], at: datetime) -> bool:
-        """Write one; True if the last one is gone, so that Redis must have lost its data."""
+        """Write one; True if the last one is gone, so that Redis must have lost its data.
+
+        In that case this one is removed too: its status is from before the loss.
+        """
         added = await self._client.hset(self._key, worker_id, orjson.dumps({**status, "at": at}))
         if worker_id in self._workers:
+            if added:
+                self._workers.remove(worker_id)
+                await self._client.hdel(self._key, worker_id)
             return bool(added)
         self._workers.add(worker_id)
         await self._forget(at - FORGET_AFTER)

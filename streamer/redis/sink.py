@@ -77,6 +77,7 @@ class RedisSink:
         self._away = False
         self._connections = 0
         self._reconcile_due = False
+        self._reconciling = 0
         self._recovery: asyncio.Task[None] | None = None
         self._heartbeats = Heartbeats(self._client, keys)
 
@@ -101,6 +102,12 @@ class RedisSink:
         """True while Redis does not take writes."""
         return self._away
 
+    @property
+    def settled(self) -> bool:
+        """True if Redis has all that was published, as far as known: nothing waits, no run is sent whole."""
+        recovering = self._recovery is not None and not self._recovery.done()
+        return not (self._away or self.unsent or self._reconciling or recovering or self._is_due())
+
     async def write(self, updates: Sequence[RunUpdate]) -> None:
         """Send what changed, with history and news: one script per run, one round trip.
 
@@ -122,8 +129,12 @@ class RedisSink:
 
         If Redis is away, all runs of the owner are sent when it is back.
         """
-        if self._away or not await self._attempt(self._reconcile(run_ids)):
-            self._reconcile_due = True
+        self._reconciling += 1
+        try:
+            if self._away or not await self._attempt(self._reconcile(run_ids)):
+                self._reconcile_due = True
+        finally:
+            self._reconciling -= 1
 
     async def heartbeat(self, worker_id: str, status: Mapping[str, Any], *, at: datetime) -> None:
         """Say that a worker is alive: field `worker_id` of `streamer:workers`, JSON of `status` and `at`.

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from difflib import get_close_matches
 from typing import Any
 
 import orjson
 
 from streamer.aggregate.by_label import by_label
 from streamer.aggregate.changes import SummaryChange
+from streamer.aggregate.run_state import RunState
 from streamer.client.comparison import compared_run
+from streamer.client.folded_run import nothing_of, stored
 from streamer.client.lifecycle import State, state_of
-from streamer.client.queries import history_entry, parsed
+from streamer.client.queries import history_entry
 from streamer.client.reader import StateReader
 from streamer.client.results import ComparedRun, HistoryEntry
+from streamer.client.run_log import RunLog
+from streamer.client.snapshots import parsed
 from streamer.client.trials import scored_trials
-from streamer.fold import CannotBeFolded
+from streamer.decoding import Folded
+from streamer.fold import Folding, NoSuchRun, fold_records
 from streamer.pipeline import Pipeline
-from streamer.records import Record, Rejected
+from streamer.records import LogRecord, Position, Rejected, up_to
 from streamer.redis.entry import TASKS, entry_of
 from streamer.redis.keys import Keys
 from streamer.score import PriceTable
@@ -39,20 +43,6 @@ EMISSIONS = 200
 KINDS = ("run_summary", "agent_model_summary", "tier_summary")
 
 
-class NoSuchRun(Exception):
-    """A file of events holds no such run, or several without a choice."""
-
-    def __init__(self, run_id: str | None, known: Sequence[str]) -> None:
-        shown = ", ".join(known[:5]) or "none"
-        if run_id is None:
-            text = f"the file holds {len(known)} runs ({shown}): say which one, or give a file with one"
-        else:
-            close = get_close_matches(run_id, known, n=5, cutoff=0.4)
-            hint = f"Did you mean {', '.join(close)}?" if close else f"It holds {len(known)}: {shown}."
-            text = f"the file holds no run {run_id!r}. {hint}"
-        super().__init__(text)
-
-
 @dataclass(frozen=True, slots=True)
 class RunData:
     """Everything a report shows of one run; each dict is the JSON of the model named.
@@ -66,6 +56,7 @@ class RunData:
         history: HistoryPoint each, oldest first.
         by_label: what `by_label` gives; []: not asked for.
         compared: the agents compared, and the tasks.
+        folded: the run as it was folded here; None: it was read from Redis.
     """
 
     run: Json
@@ -76,6 +67,7 @@ class RunData:
     history: list[Json] = field(default_factory=list)
     by_label: list[Json] = field(default_factory=list)
     compared: ComparedRun | None = None
+    folded: RunState | None = field(default=None, repr=False, compare=False)
 
     @property
     def run_id(self) -> str:
@@ -115,12 +107,48 @@ def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool =
     )
 
 
+def from_log(
+    settings: Settings,
+    run_id: str,
+    now: datetime,
+    prices: PriceTable,
+    label: str | None,
+    as_of: Position,
+) -> tuple[RunData, int]:
+    """A run as of an earlier position, folded from the event topic.
+
+    Args:
+        settings: where the broker is.
+        run_id: the run.
+        now: of asking; the run's state is determined as of the position, where its time is known.
+        prices: price table (R2).
+        label: by which label it is broken down; None: by none.
+        as_of: the position.
+
+    Returns:
+        Beside it, the offset at which the run's log begins; above 0: earlier events were deleted.
+
+    Raises:
+        NothingYet, NotInLog, BadPosition and others: see `fold_run`.
+        UnknownLabel: no trial has the label.
+    """
+    log = RunLog(settings, run_id, as_of)
+    held = list(log.records())
+    try:
+        data, _ = from_events(held, run_id, log.moment or now, prices, label, owns=run_id.__eq__)
+    except NoSuchRun:
+        raise nothing_of(settings, run_id, as_of, log.topic) from None
+    return data, log.begins_at
+
+
 def from_events(
-    records: Iterable[Record],
+    records: Iterable[LogRecord],
     run_id: str | None,
     now: datetime,
     prices: PriceTable | None = None,
     label: str | None = None,
+    as_of: Position | None = None,
+    owns: Callable[[str], bool] | None = None,
 ) -> tuple[RunData, list[Rejected]]:
     """A run folded from events, without any server; and what could not be folded.
 
@@ -130,36 +158,41 @@ def from_events(
         now: the time at which its state is determined.
         prices: price table (R2), the default one if None.
         label: by which label it is broken down; None: by none.
+        as_of: fold those at or before this position alone; None: all.
+        owns: only runs of which this is true of their id; every run if None.
 
     Raises:
         NoSuchRun: there is none of this id, or several without a choice.
         UnknownLabel: no trial has the label.
+        BadPosition: see `up_to`.
     """
-    held = list(records)
-    folder = _Folder(prices)
-    step = max(1, math.ceil(len(held) / EMISSIONS))
-    for start in range(0, len(held), step):
-        folder.take(held[start : start + step])
-    return folder.data(run_id, now, label), folder.rejected
+    held = list(records if as_of is None else up_to(records, as_of))
+    steps, rejected = _Steps(), list[Rejected]()
+    folding = fold_records(
+        held,
+        prices=prices,
+        owns=owns,
+        on_rejected=rejected.append,
+        step=max(1, math.ceil(len(held) / EMISSIONS)),
+        after=steps.after,
+        takes_changes=True,
+    )
+    return steps.data(folding, run_id, now, label), rejected
 
 
-class _Folder:
-    """Folds step by step, so that there is a history to show."""
+class _Steps:
+    """Looks at the runs after each step of a fold, so that there is a history to show."""
 
-    def __init__(self, prices: PriceTable | None) -> None:
-        self._pipeline = Pipeline(prices=prices)
+    def __init__(self) -> None:
         self._history: dict[str, list[HistoryEntry]] = {}
         self._scored: dict[str, dict[str, bytes]] = {}
         self._steps = 0
-        self.rejected: list[Rejected] = []
 
-    def take(self, records: Sequence[Record]) -> None:
-        """Fold some records, as one emission."""
-        folded = self._pipeline.fold(records)
-        self.rejected += folded.rejections
+    def after(self, pipeline: Pipeline, records: Sequence[LogRecord], folded: Folded) -> None:
+        """Take what changed, as one emission."""
         self._steps += 1
         for run_id in folded.touched:
-            cut = self._pipeline.run(run_id).take_changes(news=False, comparison=False)
+            cut = pipeline.run(run_id).take_changes(news=False, comparison=False)
             history = self._history.setdefault(run_id, [])
             history += [self._entry(change) for change in cut.summaries]
             scored = self._scored.setdefault(run_id, {})
@@ -169,17 +202,10 @@ class _Folder:
                 else:
                     scored[trial.key] = trial.value
 
-    def data(self, run_id: str | None, now: datetime, label: str | None) -> RunData:
+    def data(self, folding: Folding, run_id: str | None, now: datetime, label: str | None) -> RunData:
         """The run as it stands; NoSuchRun if it is not there, or there are several without a choice."""
-        known = sorted(run for run in self._pipeline.runs() if self._pipeline.run(run).state.exists)
-        failed = self._pipeline.failed
-        if run_id in failed or (failed and not known):
-            raise CannotBeFolded(failed[run_id or next(iter(failed))])
-        if run_id is None and len(known) == 1:
-            run_id = known[0]
-        if run_id is None or run_id not in known:
-            raise NoSuchRun(run_id, known)
-        found = self._pipeline.run(run_id)
+        run_id = folding.chosen(run_id)
+        found = folding.pipeline.run(run_id)
         changes = found.summaries()
         summaries = [change.summary or {} for change in changes]
         of_type = {kind: [s for s in summaries if s["type"] == kind] for kind in KINDS}
@@ -188,20 +214,15 @@ class _Folder:
         trials = [orjson.loads(value) for _, value in sorted(self._scored[run_id].items())]
         history = _points(self._history[run_id])
         [run] = of_type["run_summary"]
-        labelled = by_label(self._pipeline.run(run_id).state, label) if label is not None else []
-        compared = _compared(run_id, changes, found.comparisons.tasks())
-        return RunData(run, state_of(run, now), agents, tiers, trials, history, labelled, compared)
+        labelled = by_label(found.state, label) if label is not None else []
+        held = stored(changes, {TASKS: found.comparisons.tasks()})
+        compared = compared_run(Keys(), run_id, held, parsed)
+        state = state_of(run, now)
+        return RunData(run, state, agents, tiers, trials, history, labelled, compared, found.state)
 
     def _entry(self, change: SummaryChange) -> HistoryEntry:
         fields = iter(entry_of(change, news=True).history_fields())
         return history_entry(f"{self._steps}-0", dict(zip(fields, fields, strict=True)))
-
-
-def _compared(run_id: str, changes: Iterable[SummaryChange], tasks: Mapping[str, str]) -> ComparedRun | None:
-    """The agents compared, as `StateReader.comparison` reads what a worker published."""
-    stored: dict[str, Any] = {change.group.redis_suffix: change.value for change in changes}
-    stored[TASKS] = [part for field in tasks.items() for part in field]
-    return compared_run(Keys(), run_id, stored, parsed)
 
 
 def _points(entries: Iterable[HistoryEntry]) -> list[Json]:

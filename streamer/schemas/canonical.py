@@ -18,10 +18,11 @@ from streamer.schemas.limits import MAX_COUNT
 
 _CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z
 
-encode_plain: Callable[[msgspec.Struct], bytes] = msgspec.json.Encoder().encode
+encode_plain: Callable[[msgspec.Struct], bytes] = msgspec.json.Encoder(order="deterministic").encode
 """Canonical bytes of a Struct whose fields are in order, in half the time.
 
-Only where it holds text, times in UTC, integers, truth values, nulls and floats up to :data:`PLAIN`.
+Only where it holds dictionaries, text, times in UTC, integers, truth values, nulls and floats up to
+:data:`PLAIN`.
 """
 
 PLAIN = 1e15

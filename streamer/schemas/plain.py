@@ -1,15 +1,18 @@
 """The usual result and the usual start, read in a sixth of the time.
 
-A usual result is a trial of its own without FormulaCode's sections. :func:`plain_event` is sure of what it
-accepts: each of its events, field for field, is what :func:`streamer.schemas.decode.decode` gives. Whatever
-it is not sure of it leaves alone, so pydantic stays the authority on what is allowed, and on what an error
+A usual result is a trial of its own, without FormulaCode's sections and without artifacts. What
+:func:`plain_event` accepts is, field for field, what :func:`streamer.schemas.decode.decode` gives. It leaves
+alone whatever it is not sure of, so pydantic stays the authority on what is allowed, and on what an error
 says.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from datetime import datetime
+from functools import lru_cache
+from types import GenericAlias
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -36,20 +39,20 @@ _LENGTHS_OFFSET = frozenset({25, *range(27, 33)})
 """Likewise where it ends in +00:00."""
 
 
-_NEVER_PLAIN = frozenset({"agent_index", "speedup_percentage"})
-"""Simple fields that only sub-trials and FormulaCode's trials have: those need the whole model."""
+_NEVER_PLAIN = frozenset({"agent_index", "benchmarks", "speedup_percentage"})
+"""Fields that only sub-trials and FormulaCode's trials have: those need the whole model."""
 
 _KINDS = {"string": str, "integer": int, "number": float}
 _LIMITS = {"minLength": "min_length", "maxLength": "max_length", "minimum": "ge", "maximum": "le"}
 _UNDERSTOOD = {*_LIMITS, "type", "pattern", "title", "description", "default", "unit"}
+_UNDERSTOOD_OF_DICTS = {"type", "patternProperties", "propertyNames", "maxProperties"}
 
 
 def _plain(name: str, model: type[Event]) -> Any:
     """The msgspec struct of a model; its fields are in the order of canonical JSON."""
-    properties = model.model_json_schema(mode="serialization")["properties"]
     return msgspec.defstruct(
         name,
-        [_field(name, schema, model.model_fields[name]) for name, schema in sorted(properties.items())],
+        [_field(name, schema, model.model_fields[name]) for name, schema in _properties(model)],
         module=__name__,
         forbid_unknown_fields=True,
         gc=False,
@@ -58,13 +61,23 @@ def _plain(name: str, model: type[Event]) -> Any:
     )
 
 
+def _properties(model: type[Event]) -> list[tuple[str, dict[str, Any]]]:
+    """The fields of a model in order, with their parts of its JSON Schema."""
+    return sorted(model.model_json_schema(mode="serialization")["properties"].items())
+
+
+def _options(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    """The schemas that a field may have, without null."""
+    return [option for option in schema.get("anyOf", [schema]) if option.get("type") != "null"]
+
+
 def _field(name: str, schema: dict[str, Any], field: FieldInfo) -> tuple[str, Any] | tuple[str, Any, Any]:
     """One field of a model as msgspec declares it.
 
     Args:
         schema: the field's part of the model's JSON Schema.
     """
-    options = [option for option in schema.get("anyOf", [schema]) if option.get("type") != "null"]
+    options = _options(schema)
     kind = None if name in _NEVER_PLAIN or len(options) > 1 else _kind(options[0])
     if field.is_required():
         return name, kind
@@ -82,6 +95,8 @@ def _kind(schema: dict[str, Any]) -> Any:
         return Any  # read by `_moment`
     if schema.get("type") == "boolean":
         return bool
+    if schema.get("type") == "object":
+        return _dict(schema)
     if not _UNDERSTOOD.issuperset(schema) or schema.get("type") not in _KINDS:
         return None
     if schema.get("pattern", NO_CONTROL_CHARACTERS) != NO_CONTROL_CHARACTERS:
@@ -92,8 +107,27 @@ def _kind(schema: dict[str, Any]) -> Any:
             "minimum": max(schema.get("minimum", -PLAIN), -PLAIN),
             "maximum": min(schema.get("maximum", PLAIN), PLAIN),
         }
-    limits = {_LIMITS[name]: limit for name, limit in schema.items() if name in _LIMITS}
-    return Annotated[_KINDS[schema["type"]], Meta(**limits)]
+    return Annotated[_KINDS[schema["type"]], Meta(**_limits(schema))]
+
+
+def _dict(schema: dict[str, Any]) -> Any:
+    """The dictionaries that msgspec accepts: of simple values, with one pattern for all keys; else None.
+
+    `_KEY_FITS` has the pattern.
+    """
+    patterns, names = schema.get("patternProperties", {}), schema.get("propertyNames", {})
+    if not _UNDERSTOOD_OF_DICTS.issuperset(schema) or not _UNDERSTOOD.issuperset(names) or len(patterns) != 1:
+        return None
+    [of_value] = patterns.values()
+    value = _kind(of_value) if of_value.get("type") in _KINDS else None
+    if value is None:
+        return None
+    key = Annotated[str, Meta(**_limits(names))]
+    return Annotated[GenericAlias(dict, (key, value)), Meta(max_length=schema.get("maxProperties"))]
+
+
+def _limits(schema: dict[str, Any]) -> dict[str, Any]:
+    return {_LIMITS[name]: limit for name, limit in schema.items() if name in _LIMITS}
 
 
 if TYPE_CHECKING:
@@ -111,6 +145,15 @@ if TYPE_CHECKING:
 else:
     PlainTrial = _plain("PlainTrial", TrialResult)
     PlainStart = _plain("PlainStart", TrialStarted)
+
+_KEY_FITS = {
+    name: lru_cache(maxsize=4096)(re.compile(pattern).search)
+    for name, schema in _properties(TrialResult)
+    for option in _options(schema)
+    for pattern in option.get("patternProperties", ())
+    if pattern != NO_CONTROL_CHARACTERS and name not in _NEVER_PLAIN
+}
+"""Field to whether a key of its dictionary fits: few keys come often, and msgspec would search each again."""
 
 PlainEvent = PlainTrial | PlainStart
 AnyTrial = PlainTrial | TrialResult
@@ -188,6 +231,9 @@ def plain_trial(value: bytes | None, *, for_score: bool = False) -> PlainTrial |
         trial: Any = found  # which may be changed, as mypy does not know
         if for_score and found.duration_seconds is not None:
             return found
+        for name, fits in _KEY_FITS.items():
+            if not all(map(fits, getattr(found, name) or ())):
+                return None
         if trial.started_at is not None:
             trial.started_at = _moment(trial.started_at)
         if trial.finished_at is not None:

@@ -13,6 +13,7 @@ from streamer.schemas.formulacode import ADVANTAGES
 from streamer.schemas.metrics import BOARD_METRICS
 from streamer.views import named_columns
 from streamer.views.columns import LIVE, Board, Column, unsorted
+from streamer.views.leaderboard_columns import POOLED
 from streamer.views.named_columns import format_of, named
 from streamer.views.wording import BASES, GRADE_MARKS, GRADES, OUTCOMES
 
@@ -267,7 +268,7 @@ def for_page() -> dict[str, Any]:
         "agents": AGENTS,
         "tiers": TIERS,
         "trials": TRIALS,
-        "leaders": LEADERS,
+        "leaders": POOLED,
         "compared": COMPARED,
     }
     words = {"bases": BASES, "grades": GRADES, "marks": GRADE_MARKS, "outcomes": OUTCOMES}

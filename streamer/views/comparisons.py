@@ -243,7 +243,7 @@ def _of_ability(a: str, b: str, found: Paired) -> Iterable[str]:
                 "95 %, however often you look"
             )
     if found.interval is not None and found.p_value is not None:
-        if found.p_value <= ALPHA and found.agrees:
+        if found.certain:
             ahead = a if found.ahead > found.behind else b
             yield f"{ahead} ahead on tasks like these: sign test p = {found.p_value:.3g}"
         yield (
@@ -279,8 +279,8 @@ def _counts(counts: ComparedPair | None) -> dict[str, int]:
 def _rank_note(comparison: RunComparison) -> str:
     """What the ranks mean, or why there are none."""
     if comparison.rank_missing is None:
+        looks = "by the sign test at the end" if comparison.ended else "however often you look until the end"
         return (
-            "With 95 % probability no agent's true place is outside its range, however often you look, all "
-            "agents at once."
+            f"With 95 % probability no agent's true place is outside its range, {looks}, all agents at once."
         )
     return f"No ranks: {MISSING[comparison.rank_missing]}."

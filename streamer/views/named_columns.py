@@ -20,7 +20,10 @@ _FORMAT = "number"
 """The format of each of these units, and the format of all others."""
 
 _BEHIND = ("pass_rate", "so_far")
-"""The columns behind which named metrics stand."""
+"""The columns of groups behind which named metrics stand."""
+
+_BEHIND_OF_TRIALS = ("duration_seconds",)
+"""The columns of trials behind which they stand."""
 
 
 def format_of(unit: str) -> str:
@@ -59,6 +62,7 @@ def for_page() -> dict[str, Any]:
         "prefix": NAMED,
         "most": MOST_NAMED_COLUMNS,
         "behind": list(_BEHIND),
+        "behind_of_trials": list(_BEHIND_OF_TRIALS),
         "formats": _FORMATS,
         "format": _FORMAT,
     }
@@ -94,7 +98,7 @@ def with_values(
         replace(named(NAMED + name, reading.get(name)), path=("metrics", name), sort=None, hint="")
         for name in foremost(counts, reading, MOST_NAMED_COLUMNS)
     ]
-    return _behind(board, ("duration_seconds",), columns)
+    return _behind(board, _BEHIND_OF_TRIALS, columns)
 
 
 def foremost(counts: Mapping[str, int], planned: Container[str], most: int) -> list[str]:

@@ -12,11 +12,16 @@ from pydantic import BaseModel
 from streamer.client.breakdowns import labelled
 from streamer.schemas.canonical import json_number
 from streamer.schemas.summaries import AgentModelSummary, TierSummary
-from streamer.views.compare import compare, side_of
-from streamer.views.comparisons import between, pair_standings
+from streamer.views.compare import side_of
+from streamer.views.compare_sides import ComparedSide, compare_sides
+from streamer.views.comparisons import pair_standings
 from streamer.views.history import history_points
-from streamer.views.models import Comparison, HistoryPoint, RunNow, TrialRow
+from streamer.views.leaderboard import BenchmarkBoard
+from streamer.views.models import Comparison, HistoryPoint, RunNow
+from streamer.views.why import MetricMoves
+from streamer.web.folded import comparison_as_of, moves_of, snapshot_as_of
 from streamer.web.models import (
+    AsOfQuery,
     ComparedAgents,
     CompareQuery,
     Health,
@@ -24,10 +29,13 @@ from streamer.web.models import (
     LabelGroup,
     LeaderboardQuery,
     LeaderboardRow,
+    LeaderboardsQuery,
     NoQuery,
     RunSnapshot,
     TiersQuery,
+    WhyQuery,
 )
+from streamer.web.one_file import one_file
 from streamer.web.operation import Answer, BadQuery, Operation
 from streamer.web.resources import Web
 from streamer.web.trial_answers import TRIAL_OPERATIONS
@@ -39,25 +47,44 @@ async def _runs(web: Web, query: NoQuery) -> list[RunNow]:
     return [RunNow.of(run, now) for run in found]
 
 
-async def _run(web: Web, query: NoQuery, run: str) -> RunNow:
-    return RunNow.of(await web.reader.run(run), datetime.now(UTC))
+async def _run(web: Web, query: AsOfQuery, run: str) -> RunNow:
+    now = datetime.now(UTC)
+    if query.as_of is not None:
+        found, moment = await snapshot_as_of(web, run, query.as_of)
+        return RunNow.of(found.run, moment or now)
+    return RunNow.of(await web.reader.run(run), now)
 
 
-async def _snapshot(web: Web, query: NoQuery, run: str) -> RunSnapshot:
-    found = await web.reader.snapshot(run)
+async def _snapshot(web: Web, query: AsOfQuery, run: str) -> RunSnapshot:
+    if query.as_of is not None:
+        found, _ = await snapshot_as_of(web, run, query.as_of)
+    else:
+        found = await web.reader.snapshot(run)
     return RunSnapshot(run=found.run, agents=found.agents, tiers=found.tiers, in_flight=found.in_flight)
 
 
-async def _comparison(web: Web, query: NoQuery, run: str) -> ComparedAgents:
-    found = await web.reader.comparison(run)
+async def _why(web: Web, query: WhyQuery, run: str) -> MetricMoves:
+    return await moves_of(web, run, query)
+
+
+async def _comparison(web: Web, query: AsOfQuery, run: str) -> ComparedAgents:
+    if query.as_of is not None:
+        found = await comparison_as_of(web, run, query.as_of)
+    else:
+        found = await web.reader.comparison(run)
     return ComparedAgents(comparison=found.comparison, pairs=pair_standings(found))
 
 
-async def _agents(web: Web, query: NoQuery, run: str) -> list[AgentModelSummary]:
+async def _agents(web: Web, query: AsOfQuery, run: str) -> list[AgentModelSummary]:
+    if query.as_of is not None:
+        return (await snapshot_as_of(web, run, query.as_of))[0].agents
     return await web.reader.agents(run)
 
 
 async def _tiers(web: Web, query: TiersQuery, run: str) -> list[TierSummary]:
+    if query.as_of is not None:
+        tiers = (await snapshot_as_of(web, run, query.as_of))[0].tiers
+        return [tier for tier in tiers if query.within or tier.agent_model is None]
     return await web.reader.tiers(run, within=query.within)
 
 
@@ -86,23 +113,31 @@ async def _leaderboard(web: Web, query: LeaderboardQuery) -> list[LeaderboardRow
     ]
 
 
+async def _leaderboards(web: Web, query: LeaderboardsQuery) -> list[BenchmarkBoard]:
+    return await web.leaderboards.boards(query, dict(map(_label, query.label)))
+
+
+async def _leaderboards_file(web: Web, query: LeaderboardsQuery) -> bytes:
+    """The leaderboards as one HTML file."""
+    document = await web.leaderboards.document(query, dict(map(_label, query.label)))
+    return one_file(document)
+
+
 async def _compare(web: Web, query: CompareQuery) -> Comparison:
     a = await _side(web, query.a, query.a_agent)
     b = await _side(web, query.b, query.b_agent)
-    names = ((query.a, query.a_agent), (query.b, query.b_agent))
-    found = compare(a, b, names, query.offset, query.limit)
-    runs = await web.reader.comparison(query.a), await web.reader.comparison(query.b)
-    return found.model_copy(update={"words": between(*runs, query.a_agent, query.b_agent)})
+    return compare_sides(a, b, query.offset, query.limit)
 
 
 async def _health(web: Web, query: NoQuery) -> Health:
     return await web.hub.health()
 
 
-async def _side(web: Web, run_id: str, agent_model: str | None) -> list[TrialRow]:
+async def _side(web: Web, run_id: str, agent_model: str | None) -> ComparedSide:
     agents = await web.reader.agents(run_id)
     held = (await web.trials.trials(run_id)).values()
-    return side_of([trial.row for trial in held], agents, agent_model)
+    rows = side_of([trial.row for trial in held], agents, agent_model)
+    return ComparedSide(await web.reader.comparison(run_id), agents, agent_model, rows)
 
 
 def _label(text: str) -> tuple[str, str]:
@@ -114,11 +149,11 @@ def _label(text: str) -> tuple[str, str]:
 
 OPERATIONS = (
     Operation("/api/runs", "All runs, the latest first.", NoQuery, RunNow, True, _runs),
-    Operation("/api/runs/{run}", "One run.", NoQuery, RunNow, False, _run),
+    Operation("/api/runs/{run}", "One run.", AsOfQuery, RunNow, False, _run),
     Operation(
         "/api/runs/{run}/snapshot",
         "One run with its agent:models, tiers and trials in flight, all from one moment.",
-        NoQuery,
+        AsOfQuery,
         RunSnapshot,
         False,
         _snapshot,
@@ -126,7 +161,7 @@ OPERATIONS = (
     Operation(
         "/api/runs/{run}/agents",
         "The agent:models of a run, baselines too, by label.",
-        NoQuery,
+        AsOfQuery,
         AgentModelSummary,
         True,
         _agents,
@@ -134,12 +169,20 @@ OPERATIONS = (
     Operation(
         "/api/runs/{run}/comparison",
         "The agents of a run compared: the rank of each, and what may be said of every two.",
-        NoQuery,
+        AsOfQuery,
         ComparedAgents,
         False,
         _comparison,
     ),
     Operation("/api/runs/{run}/tiers", "The tiers of a run.", TiersQuery, TierSummary, True, _tiers),
+    Operation(
+        "/api/runs/{run}/why",
+        "What moved a number of the run's agents; folds the log of the run again.",
+        WhyQuery,
+        MetricMoves,
+        False,
+        _why,
+    ),
     Operation(
         "/api/runs/{run}/labels/{label}",
         "The trials of a run by the values of one of their labels; folds the log of the run again.",
@@ -164,6 +207,23 @@ OPERATIONS = (
         LeaderboardRow,
         True,
         _leaderboard,
+    ),
+    Operation(
+        "/api/leaderboards",
+        "A leaderboard for each benchmark: finished runs pooled by agent:model, intervals and ranks.",
+        LeaderboardsQuery,
+        BenchmarkBoard,
+        True,
+        _leaderboards,
+    ),
+    Operation(
+        "/api/leaderboards.html",
+        "The same leaderboards as one HTML file that needs nothing else.",
+        LeaderboardsQuery,
+        BenchmarkBoard,
+        True,
+        _leaderboards_file,
+        media="text/html",
     ),
     Operation(
         "/api/compare",

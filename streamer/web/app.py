@@ -24,14 +24,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from streamer.aggregate.by_label import UnknownLabel
 from streamer.artifacts.opening import CannotBeOpened
+from streamer.client.folded_run import NothingYet
+from streamer.client.moves import UnknownAgent
 from streamer.client.trials import NotInLog
 from streamer.fold import CannotBeFolded
+from streamer.records import BadPosition
 from streamer.schemas.canonical import canonical_json
 from streamer.views.trial_parquet import ParquetMissing
 from streamer.web import STATIC
 from streamer.web.answers import OPERATIONS, values_of
 from streamer.web.boards_module import boards_module
 from streamer.web.downloads import DOWNLOADS, download
+from streamer.web.folded import LogTruncated
 from streamer.web.hub import TooManyViewers
 from streamer.web.models import Query
 from streamer.web.openapi import STREAMS, openapi
@@ -53,10 +57,14 @@ PLAYER_PATH = "/api/runs/{run}/trials/{trial}/artifacts/{artifact}/player"
 _STATUS: dict[type[Exception], int] = {
     BadQuery: 400,
     NoSuchTrial: 404,
+    BadPosition: 400,
+    UnknownAgent: 404,
     UnknownLabel: 404,
+    NothingYet: 404,
     NotInLog: 404,
     CannotBeOpened: 404,
     CannotBeFolded: 409,
+    LogTruncated: 409,
     TrialMoved: 409,
     TooManyTrials: 503,
     ParquetMissing: 501,
@@ -151,6 +159,8 @@ def _endpoint(web: Web, operation: Operation) -> Any:
             found = await operation.answer(web, query, **parameters)
         except Exception as error:
             return _explained(error)
+        if operation.file_name is not None and isinstance(found, bytes):
+            return _file(found, operation.media, operation.file_name)
         return _json(found if isinstance(found, bytes) else canonical_json(values_of(found)))
 
     return answer
@@ -189,6 +199,11 @@ async def _http_problem(request: Request, error: Exception) -> Response:
 
 def _json(body: bytes) -> Response:
     return Response(body, media_type="application/json", headers={"cache-control": "no-store"})
+
+
+def _file(content: bytes, media: str, name: str) -> Response:
+    as_file = {"cache-control": "no-store", "content-disposition": f'attachment; filename="{name}"'}
+    return Response(content, media_type=media, headers=as_file)
 
 
 async def _index(request: Request) -> Response:

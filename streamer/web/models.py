@@ -16,7 +16,7 @@ from streamer.schemas.details import NAMED, Artifact
 from streamer.schemas.events import TrialResult
 from streamer.schemas.in_flight import TrialInFlight
 from streamer.schemas.limits import MAX_METRIC_NAME_CHARACTERS
-from streamer.schemas.metrics import BOARD_METRICS
+from streamer.schemas.metrics import BOARD_METRICS, PRIMARY_METRIC
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.schemas.summary_fields import Grade, GradeBasis, NamedMetrics, Statistics
 from streamer.views.comparisons import PairStanding
@@ -176,7 +176,33 @@ class NoQuery(Query):
     """Nothing."""
 
 
-class TiersQuery(Query):
+class AsOfQuery(Query):
+    """The query of a run that can be folded again."""
+
+    as_of: str | None = Field(
+        default=None,
+        max_length=64,
+        description="Count only events up to this offset (a `state_version`) or time (with zone); folds the "
+        "log of the run again.",
+    )
+
+
+class WhyQuery(AsOfQuery):
+    """The query of what moved a number."""
+
+    metric: MetricName = Field(
+        default=PRIMARY_METRIC, description="METRIC of docs/redis.md, or metrics/NAME."
+    )
+    agent: str | None = Field(
+        default=None, description="Only this agent, or agent:model; all but baselines if not given."
+    )
+    since: str | None = Field(
+        default=None, max_length=64, description="Only what moved it after this offset or time."
+    )
+    limit: int = Field(default=100, ge=1, le=MAX_PAGE, description="At most so many moves.")
+
+
+class TiersQuery(AsOfQuery):
     """The query of tiers."""
 
     within: bool = Field(default=False, description="Also each agent:model within each tier.")
@@ -190,6 +216,16 @@ class LeaderboardQuery(Query):
     benchmark: str | None = Field(default=None, description="Only runs of this benchmark.")
     label: list[str] = Field(default=[], description="Only runs with this label, KEY=VALUE; repeatable.")
     limit: int | None = Field(default=None, ge=1, description="At most so many rows.")
+
+
+class LeaderboardsQuery(Query):
+    """The query of the leaderboards of benchmarks."""
+
+    metric: MetricName = Field(default="pass_rate", description="METRIC of docs/redis.md, or metrics/NAME.")
+    run: str | None = Field(default=None, description="Only this run.")
+    benchmark: str | None = Field(default=None, description="Only runs of this benchmark.")
+    label: list[str] = Field(default=[], description="Only runs with this label, KEY=VALUE; repeatable.")
+    all_benchmarks: bool = Field(default=False, description="One board of all benchmarks, mixed.")
 
 
 class HistoryQuery(Query):

@@ -1,4 +1,4 @@
-"""Everything that answers of the API draw on, one set per process."""
+"""What the answers draw on: readers, streams, the way to the broker."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from streamer.score import PriceTable
 from streamer.settings import Settings
 from streamer.web.event_intake import EventIntake
 from streamer.web.hub import Hub
+from streamer.web.leaderboards import Leaderboards
 from streamer.web.run_directories import RunDirectories
 from streamer.web.trial_events import TrialEvents
 from streamer.web.trial_log import TrialLog
@@ -39,6 +40,7 @@ class Web:
         self.reader = AsyncStateReader(settings)
         self.hub = Hub(self.reader)
         self.intake = EventIntake(settings)
+        self.leaderboards = Leaderboards(self.reader, time.monotonic)
         self.trials = TrialLog(settings, time.monotonic)
         self.events = TrialEvents(settings, time.monotonic)
         self.directories = RunDirectories(settings, artifacts, time.monotonic)

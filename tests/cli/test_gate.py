@@ -9,6 +9,7 @@ import pytest
 
 from tests.aggregate.matched import the_plan, trial
 from tests.cli.gating import on_verdict, run_of, written
+from tests.house.repository import ROOT
 from tests.support.cli import streamer
 from tests.support.events import a_trial
 
@@ -131,9 +132,23 @@ def test_hostile_names_do_not_reach_the_terminal(tmp_path: Path, baseline: Path)
     assert "\u202e" not in done.stdout.decode()
 
 
-def test_help_tells_how_often_identical_agents_fail() -> None:
+def test_help_tells_false_alarms_and_power_as_the_page_has_them() -> None:
     text = " ".join(streamer("gate", "--help").stdout.decode().split())
-    assert "fails question final at the end in 37 % of simulated runs" in text
+    page = (ROOT / "docs" / "inference.md").read_text("utf-8")
+    assert (
+        "as good as its baseline fails question final in 40 % of runs of 89 tasks and in 19 % of 500" in text
+    )
+    assert "but question ability in at most 3 %." in text
+    assert "10 points in 27 % of runs of 89 tasks, in 62 % with three attempts, in 93 % of 500 tasks." in text
+    for row in (
+        "| 89 tasks | equal | 60.2% | 39.8% | 1.7% |",
+        "| 89 tasks, 3 attempts | equal | 74.7% | 25.2% | 2.5% |",
+        "| 500 tasks | equal | 81.1% | 18.9% | 2.8% |",
+        "| 89 tasks | -10 | 7.5% | 92.3% | 26.6% |",
+        "| 89 tasks, 3 attempts | -10 | 1.0% | 98.9% | 62.4% |",
+        "| 500 tasks | -10 | 0.0% | 100.0% | 93.1% |",
+    ):
+        assert row in page
 
 
 def test_the_program_gets_the_verdict_and_its_exit_code_changes_nothing(

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from streamer.client.comparison import compared_run
-from streamer.client.queries import parsed
 from streamer.client.results import UnreadableSummary
+from streamer.client.snapshots import parsed
 from streamer.redis.entry import COMPARISONS, TASKS
 from streamer.redis.keys import Keys
 from tests.aggregate.compared import PLAN, trial

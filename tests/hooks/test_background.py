@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +17,7 @@ from streamer.hooks import background
 from streamer.hooks.background import Background
 from streamer.publish.results import NotAccepted
 
-DEADLINE_SECONDS = 30
+DEADLINE_SECONDS = 60
 
 
 class Recording:
@@ -32,7 +37,7 @@ class Recording:
 
 
 def a_background(publisher: Any) -> Background:
-    return Background("test", lambda: publisher)
+    return Background("test", publisher)
 
 
 def test_work_is_done_in_order_and_the_publisher_is_closed() -> None:
@@ -69,23 +74,42 @@ def test_errors_are_logged_and_the_next_work_is_done(caplog: pytest.LogCaptureFi
     assert "memory is full" in caplog.text
 
 
-def test_a_publisher_that_cannot_be_made_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    def none() -> Any:
-        raise ValueError("no settings")
-
-    thread = Background("test", none)
-    thread.hand_over(lambda publish: publish("x"))
-    thread.close()
-    assert "no settings" in caplog.text
-
-
-def test_close_waits_no_longer_than_its_limit(
+def test_close_waits_no_longer_than_its_limit_and_says_what_to_do(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(background, "CLOSE_SECONDS", 0.01)
+    monkeypatch.setattr(background, "WORK_SECONDS", 0.01)
     go = threading.Event()
     thread = a_background(Recording())
     thread.hand_over(lambda publish: publish(go.wait(DEADLINE_SECONDS)))
     thread.close()
     assert "not everything was published" in caplog.text
+    assert "streamer convert DIR | streamer publish" in caplog.text
     go.set()
+
+
+LATE = """
+import sys, threading
+from streamer.hooks.background import Background
+
+def late(publish):
+    threading.main_thread().join()
+    for number in range(2_000):
+        publish({"type": "trial_result", "run_id": "r", "task_id": str(number), "resolved": True})
+
+hook, begun = Background("test"), threading.Event()
+hook.hand_over(lambda publish: begun.set())
+hook.hand_over(late)
+begun.wait()
+"""
+"""A harness that ends while the hook still works: the events are made after its last statement."""
+
+
+def test_events_that_are_made_while_the_harness_ends_are_kept(tmp_path: Path) -> None:
+    nowhere = {"STREAMER_BOOTSTRAP": "127.0.0.1:9", "XDG_DATA_HOME": str(tmp_path)}
+    command = [sys.executable, "-c", LATE]
+    ended = subprocess.run(
+        command, env=os.environ | nowhere, stderr=subprocess.PIPE, text=True, timeout=DEADLINE_SECONDS
+    )
+    [kept] = tmp_path.rglob("*.spill.ndjson")
+    tasks = [json.loads(line)["task_id"] for line in kept.read_text().splitlines()]
+    assert tasks == [str(number) for number in range(2_000)], ended.stderr

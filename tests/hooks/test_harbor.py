@@ -108,7 +108,7 @@ def test_no_error_reaches_harbor(
     monkeypatch.setenv("STREAMER_HARBOR", "1")
     published: list[Event] = []
     publisher = SimpleNamespace(publish=published.append, close=lambda: None)
-    monkeypatch.setattr(harbor, "Background", lambda name: harbor_background(name, lambda: publisher))
+    monkeypatch.setattr(harbor, "Background", lambda name: harbor_background(name, publisher))
     job, plugin = Job(a_job(tmp_path / "job", a_trial_result())), HarborPlugin(any_option=1)
 
     async def run() -> None:

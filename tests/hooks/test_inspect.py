@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from streamer.discovery import remove_discovery, write_discovery
 from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
 from tests.publish.publishing import events
 from tests.sources.builders import converted
 from tests.sources.inspect import the_log
-from tests.sources.inspect.running import INSPECT, Inspect, scores_of
+from tests.sources.inspect.running import INSPECT, TASKS, Inspect, scores_of
+from tests.support.eventually import eventually
+from tests.support.peers import COMMAND_SECONDS
 
 pytestmark = pytest.mark.peer
 
@@ -31,6 +37,13 @@ def hook_to(settings: Settings, home: Path) -> dict[str, str]:
         "STREAMER_PARTITIONS": str(settings.partitions),
         "XDG_DATA_HOME": str(home / "data"),
     }
+
+
+def kept(home: Path) -> list[str]:
+    """The types of the events on the disk."""
+    files = home.rglob("*.spill.ndjson")
+    lines = (line for file in files for line in file.read_text().splitlines(keepends=True))
+    return [json.loads(line)["type"] for line in lines if line.endswith("\n")]
 
 
 def in_order(found: list[dict[str, Any]], *kinds: str) -> list[dict[str, Any]]:
@@ -84,6 +97,23 @@ def test_without_a_broker_the_eval_goes_on_and_its_events_wait_on_the_disk(
     assert scores_of(the_log(inspect_ai.logs))["graded"]["accuracy"] > 0
     waiting = [path for path in (inspect_ai.home / "data").rglob("*") if path.is_file()]
     assert sum(path.read_bytes().count(b"trial_result") for path in waiting) == 6, said
+
+
+async def test_when_the_stack_ends_before_the_eval_its_events_wait_on_the_disk(
+    inspect_ai: Inspect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack = inspect_ai.home / "running.json"
+    monkeypatch.setenv("STREAMER_DISCOVERY", str(stack))
+    write_discovery({"pid": os.getpid(), "started_at": time.time(), "bootstrap": NOWHERE})
+    hook = {"STREAMER_DISCOVERY": str(stack), "STREAMER_INSPECT": "", "XDG_DATA_HOME": str(inspect_ai.home)}
+    longer = 8  # s: than the hook's answer holds, whether it is on
+    options = ("--log-dir", "logs", "--epochs", "1")
+    running = inspect_ai.start("eval", TASKS.name, *options, hook=hook, arithmetic_seconds=longer)
+    await eventually(lambda: "trial_started" in kept(inspect_ai.home), "a start on the disk", COMMAND_SECONDS)
+    remove_discovery()
+    said, _ = running.communicate(timeout=COMMAND_SECONDS)
+    found = kept(inspect_ai.home)
+    assert (found.count("trial_result"), found.count("run_finished")) == (6, 1), said
 
 
 def test_the_hook_is_off_without_the_variable_and_without_a_stack(inspect_ai: Inspect) -> None:

@@ -100,6 +100,68 @@ def test_of_all_orders_few_ever_miss_the_final_difference(counts: tuple[int, int
     assert missed <= ALPHA * len(orders)
 
 
+@pytest.mark.parametrize("alpha", [ALPHA, Fraction(1, 2), Fraction(4, 5)], ids=str)
+def test_of_every_small_plan_few_orders_ever_miss_the_final_difference(alpha: Fraction) -> None:
+    """Section 7, exhaustive: every order of wins, ties and losses, every look, up to six pairs.
+
+    So few pairs rule nothing out at 95 %; at the other levels they do.
+    """
+    for planned in range(1, 7):
+        orders: Counter[tuple[int, int]] = Counter()
+        missed: Counter[tuple[int, int]] = Counter()
+        for order in product((WIN, BOTH, LOSS), repeat=planned):
+            counts = order.count(WIN), order.count(LOSS)
+            looks = [final_difference(order[:seen], planned, alpha) for seen in range(planned + 1)]
+            orders[counts] += 1
+            missed[counts] += any(not look.low <= counts[0] - counts[1] <= look.high for look in looks)
+        assert all(missed[counts] <= alpha * number for counts, number in orders.items())
+        assert orders.total() == 3**planned
+    assert (missed.total() > 0) == (alpha > ALPHA)
+
+
+@pytest.mark.parametrize("planned", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("alpha", [ALPHA, Fraction(4, 5)], ids=str)
+def test_the_final_difference_is_that_of_its_definition_for_every_small_plan(
+    planned: int, alpha: Fraction
+) -> None:
+    """Sections 5 and 7, by a full scan of integers, for everything that may be known of each pair.
+
+    At an alpha of 4/5 even five pairs rule much out, and some of them leave nothing possible.
+    """
+    every = [WIN, LOSS, BOTH, Pair(True, None), Pair(False, None), Pair(None, None)]
+    empty = 0
+    for pairs in product(every, repeat=planned):
+        found = final_difference(pairs, planned, alpha)
+        (low_won, high_won), (low_lost, high_lost) = (
+            _ends_by_definition([sure(pair) for pair in pairs], alpha / 2) for sure in (Pair.won, Pair.lost)
+        )
+        if low_won > high_won or low_lost > high_lost:
+            empty += 1
+            assert found.empty
+        else:
+            assert (found.low, found.high) == (low_won - high_lost, high_won - low_lost)
+    assert (empty > 0) == (alpha > ALPHA and planned > 4)
+
+
+def _ends_by_definition(outcomes: list[bool | None], alpha: Fraction) -> tuple[int, int]:
+    """[max L(S, s), min U(S + K, s)] over all prefixes; L and U are the least and the largest possible M."""
+    planned, lows, highs = len(outcomes), [], []
+    for seen in range(1, planned + 1):
+        sure, perhaps = outcomes[:seen].count(True), outcomes[:seen].count(None)
+        lows.append(_possible_by_definition(planned, seen, sure, alpha)[0])
+        highs.append(_possible_by_definition(planned, seen, sure + perhaps, alpha)[-1])
+    return max(lows), min(highs)
+
+
+def _possible_by_definition(planned: int, seen: int, passed: int, alpha: Fraction) -> list[int]:
+    return [
+        m
+        for m in range(passed, planned - (seen - passed) + 1)
+        if (planned + 1) * comb(m, passed) * comb(planned - m, seen - passed)
+        > alpha * comb(planned + 1, seen + 1)
+    ]
+
+
 @pytest.mark.parametrize(
     ("pair", "won", "lost"),
     [

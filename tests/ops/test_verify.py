@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import UTC, datetime
 from random import Random
 
+import orjson
 import pytest
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
@@ -13,6 +15,7 @@ from aiokafka.errors import KafkaConnectionError
 
 from streamer.embedded.probe import free_port
 from streamer.kafka.names import Names
+from streamer.kafka.partitioner import partition_of
 from streamer.ops.verify import Verdict, Verification
 from streamer.redis.keys import Keys
 from streamer.score import PriceTable
@@ -113,6 +116,24 @@ def test_what_is_in_flight_is_waited_for_and_not_called_a_difference(idle: Onlin
     late = Verification(idle.settings, prices=PriceTable.default(), wait_seconds=60)
     idle.worker.start(ready=False)
     assert [(v.run_id, v.outcome) for v in late.verify(None)] == [("one", "equal"), ("two", "equal")]
+
+
+def test_a_difference_does_not_count_before_the_owner_has_published_everything(idle: Online) -> None:
+    idle.worker.start()
+    publish(idle.settings, a_run("one"))
+    assert verdict_of(idle.settings, "one").outcome == "equal"
+    assert idle.worker.stop() == 0
+    keys, number = Keys(idle.settings.namespace), partition_of("one", PARTITIONS)
+    with client(idle) as store:
+        store.set(keys.run("one"), "{}")
+        tell = {"at": datetime.now(UTC), "partitions": [number], "published_to": {str(number): 3}}
+        store.hset(keys.workers, "w", orjson.dumps(tell))
+        early = verdict_of(idle.settings, "one", wait_seconds=0.3)
+        tell["published_to"] = {str(number): len(a_run("one"))}
+        store.hset(keys.workers, "w", orjson.dumps(tell))
+    assert early.outcome == "unverifiable"
+    assert f"not published everything of partitions {number} yet" in (early.reason or "")
+    assert verdict_of(idle.settings, "one", wait_seconds=0.3).outcome == "differs"
 
 
 def test_an_emptied_redis_cannot_be_verified(idle: Online) -> None:

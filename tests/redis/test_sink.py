@@ -14,6 +14,7 @@ import redis
 from tests.redis.conftest import MakeSink
 from tests.redis.owner import KEYS, Owner, converged
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change, an_update
+from tests.support.eventually import eventually
 from tests.support.servers import RedisServer
 
 
@@ -43,6 +44,26 @@ async def test_redis_away_from_the_start_gets_everything_when_it_comes(
     await owner.sink.reconcile(owner.run_ids())
     assert owner.sink.unsent == 9
     redis_server.start()
+    await converged(client, owner)
+
+
+async def test_a_sink_is_settled_while_redis_has_everything(
+    make_sink: MakeSink, redis_server: RedisServer, client: redis.Redis
+) -> None:
+    owner = Owner(make_sink)
+    await owner.step()
+    assert owner.sink.settled
+    redis_server.kill()
+    await owner.step()
+    assert not owner.sink.settled
+    redis_server.start()
+    await converged(client, owner)
+    await eventually(lambda: owner.sink.settled, "everything is there")
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    await owner.sink.heartbeat("w1", {}, at=now)
+    client.flushall()
+    await owner.sink.heartbeat("w1", {}, at=now)
+    assert not owner.sink.settled, "everything is being sent again"
     await converged(client, owner)
 
 

@@ -49,6 +49,9 @@ USUAL: dict[str, Any] = {
     "started_at": "2026-01-01T00:00:00Z",
     "finished_at": "2026-01-01T00:00:01.250000+00:00",
     "trajectory_length": 3,
+    "metrics": {"reward": 0.5, "z/b-1.0_": -2, "a": 1e15},
+    "labels": {"language": "py", "a b": ""},
+    "message": "no tests ran",
 }
 ODD: list[Any] = [
     None,
@@ -78,6 +81,30 @@ ODD: list[Any] = [
     [],
     {},
     {"a": {"agent/nop": 1.0}},
+    {"b": 1, "a": -0.0, "B": 5e-324, "_": 0.1},
+    {"b": "x", "a": ""},
+    {"a": None},
+    {"a": True},
+    {"a": "1"},
+    {"a": 1.0000000000000002e15},
+    {"a": 2**63},
+    {"a": -(10**400)},
+    {"a": 1e308},
+    {"a": float("nan")},
+    {"": 1},
+    {"": "x"},
+    {"a b": 1},
+    {"a\n": 1},
+    {"a\u007f": "x"},
+    {"x" * 64: 1},
+    {"x" * 65: 1},
+    {"x" * 64: "y" * 256},
+    {"x" * 65: "y"},
+    {"x": "y" * 257},
+    {f"m{n}": n for n in range(64)},
+    {f"m{n}": n for n in range(65)},
+    {f"m{n}": "v" for n in range(16)},
+    {f"m{n}": "v" for n in range(17)},
     float("nan"),
     float("inf"),
     "trial_result",
@@ -171,6 +198,34 @@ def test_no_mixture_of_odd_values_is_read_otherwise(odd: dict[str, Any], data: s
 def test_no_number_is_fingerprinted_otherwise(wide: float, cost: float, score: float) -> None:
     agree(json.dumps(USUAL | {"cost_usd": cost, "score": score, "duration_seconds": abs(wide)}).encode())
     assert agree(json.dumps(USUAL | {"cost_usd": min(cost, 1e15)}).encode())
+
+
+KEYS = st.text(st.sampled_from("ab Z9_./-\x7f"), max_size=3)
+
+
+@examples(400)
+@given(
+    st.dictionaries(KEYS, st.integers() | st.floats() | st.booleans() | st.none()),
+    st.dictionaries(KEYS, st.text(st.characters(max_codepoint=130), max_size=3)),
+)
+def test_no_dictionary_is_read_otherwise(metrics: dict[str, Any], labels: dict[str, str]) -> None:
+    agree(json.dumps(USUAL | {"metrics": metrics, "labels": labels}).encode())
+
+
+@pytest.mark.parametrize(("name", "value", "most"), [("metrics", "1", 64), ("labels", '"v"', 16)])
+def test_a_key_that_comes_twice_is_read_as_the_schema_reads_it(name: str, value: str, most: int) -> None:
+    for count in (1, most - 1, most):
+        keys = ["k0", *(f"k{number}" for number in range(count))]
+        pairs = ",".join(f'"{key}":{value}' for key in keys)
+        agree(
+            b'{"type":"trial_result","run_id":"r","task_id":"t","%b":{%b}}' % (name.encode(), pairs.encode())
+        )
+
+
+def test_keys_in_any_order_have_one_fingerprint() -> None:
+    values = [{"b": 1.0, "a": 2.0, "B": 3.0}, {"B": 3.0, "a": 2.0, "b": 1.0}]
+    found = [plain_trial(json.dumps(USUAL | {"metrics": metrics}).encode()) for metrics in values]
+    assert fingerprint(found[0]) == fingerprint(found[1])
 
 
 START = {name: USUAL[name] for name in (*SLOT, "schema_version", "revision", "started_at")} | {

@@ -27,17 +27,20 @@ INSTALL_SECONDS = 420
 COMMAND_SECONDS = 120
 
 
-def peer_environment(*requirements: str, with_base: bool = True, python: str | None = None) -> Path:
+def peer_environment(
+    *requirements: str, with_base: bool = True, python: str | None = None, alone: tuple[str, ...] = ()
+) -> Path:
     """The folder of a virtual environment with these packages, made now if this machine has none yet.
 
     Args:
         requirements: with exact versions, as `inspect-ai==0.3.285`.
         with_base: with the dependencies of our base too, for peers that call our code.
         python: path of the interpreter, as from `newer_python`; None: the one that runs the tests.
+        alone: packages to install without what they ask for, since the tests do not use it and it is large.
     """
     wanted = [*requirements, *(pyproject()["project"]["dependencies"] if with_base else ())]
     version = version_of(python or sys.executable)
-    digest = hashlib.sha256("\n".join([version, *wanted]).encode()).hexdigest()[:12]
+    digest = hashlib.sha256("\n".join([version, *wanted, *alone]).encode()).hexdigest()[:12]
     name = requirements[0].replace("==", "-")
     home = Path(platformdirs.user_cache_dir("streamer-tests")) / "peers"
     home.mkdir(parents=True, exist_ok=True)
@@ -46,7 +49,10 @@ def peer_environment(*requirements: str, with_base: bool = True, python: str | N
         if not (folder / "complete").exists():
             shutil.rmtree(folder, ignore_errors=True)
             subprocess.run([python or sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-            run_pip("--python", str(folder / "bin" / "python"), "install", *wanted, seconds=INSTALL_SECONDS)
+            pip = ("--python", str(folder / "bin" / "python"), "install")
+            run_pip(*pip, *wanted, seconds=INSTALL_SECONDS)
+            if alone:
+                run_pip(*pip, "--no-deps", *alone, seconds=INSTALL_SECONDS)
             (folder / "complete").touch()
     return folder
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
+from tests.support.agreement import reason
 from tests.support.eventually import WAIT_SECONDS
 
 STOP_SECONDS = 40.0
@@ -18,10 +19,13 @@ POLL_SECONDS = 0.05
 
 
 def wait_for(condition: Callable[[], object], what: str, seconds: float = WAIT_SECONDS) -> None:
-    """Wait until the condition holds; AssertionError naming `what` if it does not within the deadline."""
+    """Wait until the condition holds; AssertionError naming `what` if it does not within the deadline.
+
+    A condition that gives an `Agreement` has its differences in the message.
+    """
     deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}{reason(found)}"
         time.sleep(POLL_SECONDS)
 
 
@@ -81,11 +85,12 @@ class WorkerProcess:
         return self
 
     def wait_until(self, condition: Callable[[], object], what: str, seconds: float = WAIT_SECONDS) -> None:
-        """Wait for a condition while it runs; a failure shows its log."""
+        """Wait for a condition while it runs, as `wait_for`; a failure shows its log."""
         deadline = time.monotonic() + seconds
-        while not condition():
-            assert self.alive, f"{what}: the worker ended with {self.process.poll()}:\n{self.output[-4000:]}"
-            assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}:\n{self.output[-4000:]}"
+        while not (found := condition()):
+            claim = f"{what}{reason(found)}"
+            assert self.alive, f"{claim}: the worker ended with {self.process.poll()}:\n{self.output[-4000:]}"
+            assert time.monotonic() < deadline, f"not within {seconds:g} s: {claim}:\n{self.output[-4000:]}"
             time.sleep(POLL_SECONDS)
 
     def signal(self, number: signal.Signals) -> None:

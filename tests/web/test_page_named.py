@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from streamer.settings import Settings
-from streamer.views.boards import AGENTS
-from streamer.views.named_columns import with_named
+from streamer.views.boards import AGENTS, TRIALS
+from streamer.views.named_columns import with_named, with_values
 from tests.support.events import a_plan, a_trial, summarised
 from tests.web.browsing import WebProcess, publish, trials
 
@@ -25,6 +25,10 @@ PLAN = {
     "hostile": {"label": HOSTILE, "unit": "<b>unit</b>"},
     "never": {},
 }
+
+
+NAMES = ("latency", "reward/style", "hostile", "price", "unplanned", "constructor")
+"""In the order of their columns: the planned ones first, then those with more trials."""
 
 
 def events(run: str) -> list[bytes]:
@@ -99,6 +103,41 @@ def test_boards_have_columns_and_are_sorted_by_the_primary_metric(
     expect(tiers).to_contain_text("0.55")
 
 
+def test_trials_have_columns_of_their_values(page: Page, web: WebProcess, run: str) -> None:
+    page.goto(f"{web.url}/#/run/{run}/trials")
+    table = page.get_by_role("region", name="Trials of this run")
+    heads = table.locator("thead th")
+    expect(heads.filter(has_text="Time to answer")).to_have_attribute("data-id", "metrics/latency")
+    ids = heads.evaluate_all("heads => heads.map((one) => one.dataset.id)")
+    at = ids.index("duration_seconds") if "duration_seconds" in ids else ids.index("cost_usd")
+    assert ids[at + 1 : at + 7] == [f"metrics/{name}" for name in NAMES]
+    expect(heads.filter(has_text="Time to answer").get_by_role("button")).to_have_count(0)
+    first = table.locator("tbody tr").filter(has_text="terminus:gpt-5").first.locator("th, td")
+    second = table.locator("tbody tr").filter(has_text="slow:gpt-5").first.locator("th, td")
+    assert first.all_text_contents()[at + 1 : at + 7] == ["90 s", "0.75", "2", "$0.5000", "7.5", "–"]
+    assert second.all_text_contents()[at + 1 : at + 7] == ["3 min", "0.25", "–", "–", "–", "1"]
+
+
+def test_the_columns_of_trials_follow_the_rules_of_the_commands(page: Page, web: WebProcess) -> None:
+    scored = [json.loads(event) for event in events("named")]
+    rows = [{"metrics": event["metrics"]} for event in scored if event["type"] == "trial_result"]
+    page.goto(web.url)
+    drawn = page.evaluate(
+        """async (groups) => {
+            const { BOARDS } = await import("/static/js/boards.js");
+            const { withValues } = await import("/static/js/named.js");
+            return withValues(BOARDS.trials, groups);
+        }""",
+        summaries("agent_model"),
+    )
+    wanted = [
+        (column.name, column.format, list(column.path), column.sort, column.hint)
+        for column in with_values(TRIALS, rows, PLAN).shown_on("page")
+    ]
+    keys = ("name", "format", "path", "sort", "hint")
+    assert [tuple(column[key] for key in keys) for column in drawn] == wanted
+
+
 def test_charts_offer_named_metrics(page: Page, web: WebProcess, stack: Settings, run: str) -> None:
     page.goto(f"{web.url}/#/run/{run}")
     metric, quality = choice(page, "Metric"), choice(page, "Quality")
@@ -133,7 +172,7 @@ def test_the_leaderboard_offers_what_a_plan_names(page: Page, web: WebProcess, r
     expect(by.locator("option[value='metrics/latency']")).to_have_text("Time to answer")
     expect(by.locator("option[value='metrics/unplanned']")).to_have_count(0)
     by.select_option("metrics/latency")
-    rows = page.get_by_role("region", name="Leaderboard").locator("tbody tr")
+    rows = page.locator("section.board tbody tr")
     expect(rows).to_have_count(2)
     expect(rows.nth(1)).to_contain_text("3 min")
     expect(page).to_have_url(f"{web.url}/#/leaders?metric=metrics%2Flatency")
@@ -142,12 +181,13 @@ def test_the_leaderboard_offers_what_a_plan_names(page: Page, web: WebProcess, r
     expect(by).to_have_value("metrics/latency")
 
 
-@pytest.mark.parametrize("tab", ["", "/tiers"])
+@pytest.mark.parametrize("tab", ["", "/tiers", "/trials"])
 def test_a_hostile_label_is_text(page: Page, web: WebProcess, run: str, tab: str) -> None:
     page.goto(f"{web.url}/#/run/{run}{tab}")
     head = page.locator("thead th[data-id='metrics/hostile']")
     expect(head).to_have_text(SHOWN)
-    expect(head).to_have_attribute("title", f"Mean {SHOWN}.")
+    if tab != "/trials":
+        expect(head).to_have_attribute("title", f"Mean {SHOWN}.")
     if not tab:
         choice(page, "Metric").select_option("metrics/hostile")
         choice(page, "Quality").select_option("metrics/hostile")

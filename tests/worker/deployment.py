@@ -26,6 +26,7 @@ from streamer.schemas.canonical import digest_of
 from streamer.schemas.identity import decode_id
 from streamer.settings import Settings
 from streamer.worker.processing.changelog_checkpoint import PREFIX
+from tests.support.agreement import Agreement
 from tests.support.eventually import WAIT_SECONDS
 from tests.support.worker_process import WorkerProcess, wait_for
 
@@ -139,9 +140,13 @@ class Deployment:
         """Wait until topics and Redis say what a fold says."""
         wanted = folded(self.published)
         wait = worker.wait_until if worker else wait_for
-        wait(lambda: self.in_redis(wanted) == wanted, "Redis equals the fold", seconds)
-        wait(lambda: self.in_topics() == wanted, "the topics equal the fold", seconds)  # written beside it
-        wait(lambda: self.tasks_in_redis() == folded_tasks(self.published), "tasks equal the fold", seconds)
+        tasks = folded_tasks(self.published)
+        in_redis = lambda: Agreement("Redis", self.in_redis(wanted), "fold", wanted)  # noqa: E731
+        in_topics = lambda: Agreement("topics", self.in_topics(), "fold", wanted)  # noqa: E731
+        tasks_in_redis = lambda: Agreement("Redis", self.tasks_in_redis(), "fold", tasks)  # noqa: E731
+        wait(in_redis, "Redis equals the fold", seconds)
+        wait(in_topics, "the topics equal the fold", seconds)  # written beside it
+        wait(tasks_in_redis, "tasks equal the fold", seconds)
 
     def in_redis(self, wanted: dict[str, Digests]) -> dict[str, Digests]:
         """What Redis says about the groups that a fold knows, digests recomputed."""

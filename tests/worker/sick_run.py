@@ -9,10 +9,12 @@ import orjson
 import redis
 
 from streamer.client.reader import StateReader
+from streamer.redis.entry import HASHES
 from streamer.schemas.identity import encode_id
+from tests.support.agreement import Agreement
 from tests.support.cli import streamer
 from tests.support.worker_process import WorkerProcess
-from tests.worker.deployment import Deployment, folded, trial_events
+from tests.worker.deployment import KINDS, Deployment, folded, redis_key, trial_events
 from tests.worker.poisoned import POISON
 
 SICK = "run 1"
@@ -51,7 +53,7 @@ def summaries_of(deployment: Deployment, run_id: str) -> list[dict[str, Any]]:
     mine = encode_id(run_id)
     return [
         orjson.loads(value)
-        for topic in ("run-summaries", "agent-model-summaries", "tier-summaries")
+        for topic in KINDS
         for key, value in deployment.latest(topic).items()
         if key.split("|")[0] == mine
     ]
@@ -104,22 +106,23 @@ def fall_sick(deployment: Deployment, place: str) -> tuple[WorkerProcess, list[b
     return worker, of_run(SICK, events)
 
 
-def values(deployment: Deployment, run_id: str) -> tuple[list[bytes], list[bytes]]:
-    """The run's summaries in the topics and in Redis, as bytes."""
+def values(deployment: Deployment, run_id: str) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """The run's summaries in the topics and in Redis, as bytes, by their Redis keys."""
     mine, keys = encode_id(run_id), deployment.keys
-    in_topics = [
-        value
-        for topic in ("run-summaries", "agent-model-summaries", "tier-summaries")
+    in_topics = {
+        redis_key(keys, kind, key): value
+        for topic, kind in KINDS.items()
         for key, value in deployment.latest(topic).items()
         if key.split("|")[0] == mine
-    ]
+    }
     with redis.Redis.from_url(deployment.redis_url) as client:
-        suffixes = [field.decode() for field in client.hkeys(keys.versions(run_id))]
-        found = [client.get(keys.of_run(run_id, suffix)) for suffix in suffixes]
-    return sorted(in_topics), sorted(value for value in found if value is not None)
+        suffixes = {field.decode() for field in client.hkeys(keys.versions(run_id))}.difference(HASHES)
+        found = {key: client.get(key) for key in (keys.of_run(run_id, suffix) for suffix in suffixes)}
+    return in_topics, {key: value for key, value in found.items() if value is not None}
 
 
-def same_bytes(deployment: Deployment, run_id: str) -> bool:
-    """True if topics and Redis hold the same summaries of the run, byte for byte."""
+def same_bytes(deployment: Deployment, run_id: str) -> Agreement:
+    """Whether topics and Redis hold the same summaries of the run, byte for byte."""
     in_topics, in_redis = values(deployment, run_id)
-    return bool(in_topics) and in_topics == in_redis
+    assert in_topics, "it has been published"
+    return Agreement("topics", in_topics, "Redis", in_redis)

@@ -20,7 +20,7 @@ from tests.worker.processor_bench import Bench
 class Sink:
     """Takes heartbeats."""
 
-    unsent, away = 3, False
+    unsent, away, settled = 3, False, True
 
     def __init__(self) -> None:
         self.told: list[dict[str, Any]] = []
@@ -66,6 +66,7 @@ def quarantined(*runs: str) -> Any:
         quarantined=held,
         lag=0,
         caught_up=False,
+        published=False,
         pipeline=SimpleNamespace(runs=list),
         closed={},
         held=2,
@@ -82,6 +83,19 @@ async def test_the_heartbeat_says_how_the_partitions_stand() -> None:
     assert (status["partitions"], status["catching_up"], status["waits"]) == ([0], [], None)
     assert (status["open_runs"], status["closed_runs"]) == (len(given.bench.partition.run_ids()), 0)
     assert (status["unsent"], status["made_with"], status["quarantined"]) == (3, "0123", {})
+
+
+async def test_a_partition_counts_as_published_once_no_run_waits_or_rests_and_redis_has_everything() -> None:
+    given = Given()
+    await given.bench.processor.handle(given.bench.batch(0, 40))
+    partition = given.bench.partition
+    await given.bench.processor.flush(seconds=1)
+    assert given.housekeeping.status()["published_to"] == {"0": 40}
+    partition.publish_queue.add_started(["run 0"])
+    assert given.housekeeping.status()["published_to"] == {}, "a run rests"
+    partition.publish_queue.drain()
+    given.sink.settled = False
+    assert given.housekeeping.status()["published_to"] == {}, "Redis lacks something"
 
 
 def test_runs_in_quarantine_are_named_up_to_a_limit_and_all_are_counted() -> None:

@@ -14,7 +14,7 @@ from streamer.worker.processing.partition import Partition
 from streamer.worker.processing.publish_queue import PublishQueue
 from streamer.worker.processing.publish_rate import PublishRate
 from tests.support.events import a_start, a_trial
-from tests.worker.deployment import trial_events
+from tests.worker.deployment import folded, trial_events
 from tests.worker.processor_bench import Bench
 
 RUNS = 6
@@ -176,3 +176,14 @@ async def test_starts_alone_publish_once_a_second_and_no_batch_waits_for_them(be
     assert published(bench) == []
     [summary] = [u for u in bench.sink.updates[-1].summaries if u.kind == "run"]
     assert (summary.summary or {})["in_flight"] == 29
+
+
+async def test_at_the_end_of_a_worker_what_rests_is_published_too(bench: Bench) -> None:
+    bench.behind = False
+    for at in (0, 120):
+        await bench.processor.handle(bench.batch(at, 120))
+    assert bench.partition.publish_queue.runs, "comparisons rest"
+    await bench.processor.flush(seconds=60.0)
+    assert bench.partition.publish_queue.empty
+    standing = {change.key: change.digest for change in bench.standing() if change.kind == "comparison"}
+    assert standing == folded(trial_events(240))["run-comparisons"]

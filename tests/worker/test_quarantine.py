@@ -168,7 +168,7 @@ def test_an_emptied_redis_gets_the_bytes_of_the_topics_back_in_quarantine_and_af
     with redis.Redis.from_url(on_embedded.redis_url) as client:
         client.flushall()
     worker.wait_until(lambda: same_bytes(on_embedded, SICK), "Redis has what the topics hold")
-    assert not any(orjson.loads(value)["degraded"] for value in values(on_embedded, SICK)[1])
+    assert not any(orjson.loads(value)["degraded"] for value in values(on_embedded, SICK)[1].values())
     verification = Verification(
         on_embedded.settings, prices=PriceTable.default(), wait_seconds=30, topics=True
     )

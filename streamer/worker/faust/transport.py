@@ -41,7 +41,12 @@ BY_WORKER = "streamer"
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
-    """Faust's consumer thread, with a fetch_max_wait_ms of ours, and without what transactions abort."""
+    """Faust's consumer thread, with a fetch_max_wait_ms of ours, and without what transactions abort.
+
+    On the embedded broker it never leaves its group: its membership ends with its session. If the leader
+    leaves while another member joins, that broker goes on naming the one that left as the leader. No member
+    gets partitions from then on.
+    """
 
     logger = logging.getLogger("faust.streamer")
     transport: Transport
@@ -57,6 +62,17 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
         consumer.commit = commit_as_worker
         return consumer
+
+    async def on_start(self) -> None:
+        """Start the consumer."""
+        await super().on_start()
+        if self.transport.settings.embedded:
+            coordinator = self._ensure_consumer()._coordinator
+
+            async def stay() -> None:
+                coordinator.reset_generation()
+
+            coordinator._maybe_leave_group = stay
 
     def highwater(self, tp: TP) -> Any:
         """Where a partition ends, open transactions left out; None before a fetch."""

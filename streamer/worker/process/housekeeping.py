@@ -100,6 +100,7 @@ class Housekeeping:
             status["partitions"],
             status["catching_up"],
             not any(status["lag"].values()),
+            status["published_to"].keys(),
             status["quarantined_runs"],
             status["repairs"],
         )
@@ -109,6 +110,9 @@ class Housekeeping:
 
     def status(self) -> dict[str, Any]:
         """Assigned partitions, lag per partition in events, keys that Redis lacks, runs in memory and not.
+
+        Per partition, up to which offset all that follows from the events is published. While anything waits
+        to be published, or Redis lacks something, the partition is left out.
 
         Also the first runs in quarantine with the reason, and the outcome of the latest repairs. Then the
         fingerprint of the configuration, and why the worker waits, if it does.
@@ -123,6 +127,7 @@ class Housekeeping:
             "partitions": sorted(partitions),
             "lag": {str(number): partition.lag for number, partition in sorted(partitions.items())},
             "catching_up": sorted(n for n, partition in partitions.items() if not partition.caught_up),
+            "published_to": self._published_to(),
             "unsent": self._sink.unsent,
             "open_runs": sum(len(partition.pipeline.runs()) for partition in partitions.values()),
             "closed_runs": sum(len(partition.closed) for partition in partitions.values()),
@@ -137,6 +142,12 @@ class Housekeeping:
             "offsets_moved": sorted(n for n, partition in partitions.items() if partition.moved),
             "retention": self._topics.finite,
         }
+
+    def _published_to(self) -> dict[str, int]:
+        if not self._sink.settled:
+            return {}
+        partitions = sorted(self._processor.partitions.items())
+        return {str(number): partition.position for number, partition in partitions if partition.published}
 
     def _is_ready(self, status: dict[str, Any]) -> bool:
         return self._app.is_settled and bool(status["partitions"]) and not status["catching_up"]

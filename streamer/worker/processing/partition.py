@@ -137,6 +137,11 @@ class Partition:
         return self.position >= self.catch_up_to
 
     @property
+    def published(self) -> bool:
+        """True if everything that follows from the events before `position` is published."""
+        return self.caught_up and not self.touched_in_catch_up and self.publish_queue.empty
+
+    @property
     def lag(self) -> int:
         """Events in the log that are not folded, as far as known; >= 0."""
         return max(self.end, self.catch_up_to, self.position) - self.position

@@ -178,8 +178,12 @@ class Processor:
         """Publish what earlier batches left in the queue; the caller holds the lock.
 
         Args:
-            seconds: go on for so long, also with a backlog; None: until a backlog forms.
+            seconds: the last time, for so long, also with a backlog and with what rests; None: until a
+                backlog forms.
         """
+        if seconds is not None:
+            for partition in self._held():
+                partition.publish_queue.end_rest()
         start = self.publish_rate.now()
         with self.all_or_nothing():
             while publishable(self._held()):

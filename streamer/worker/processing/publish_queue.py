@@ -59,8 +59,8 @@ class PublishQueue:
     >>> queue.add_started(["a"])
     >>> queue.next_runs(9), queue.discard(["a"]), queue.add_started(["a"])
     (['a'], None, None)
-    >>> bool(queue), bool(queue)
-    (False, True)
+    >>> queue.empty, bool(queue), bool(queue)
+    (False, False, True)
     >>> seconds = iter([0.0, 5.0, 5.5, 6.0])
     >>> queue = PublishQueue(now=lambda: next(seconds))
     >>> queue.may_compare("a"), queue.may_compare("a"), queue.may_compare("a")
@@ -79,6 +79,11 @@ class PublishQueue:
         """True if anything waits, even if only a batch has to be marked as done."""
         self._wake()
         return bool(self._current or self._later)
+
+    @property
+    def empty(self) -> bool:
+        """True if nothing waits or rests: all that follows from the events so far is published."""
+        return not (self._current or self._later or self._resting)
 
     @property
     def runs(self) -> set[str]:
@@ -100,6 +105,12 @@ class PublishQueue:
         """Queue these runs, in which trials have started and nothing else happened: once a second."""
         waiting = self._current.runs.keys() | self._later.runs.keys()
         self._resting.update(dict.fromkeys(run_id for run_id in runs if run_id not in waiting))
+
+    def end_rest(self) -> None:
+        """Let all runs that rest join the queue now, and every comparison be made: no later chance comes."""
+        self._later.runs.update(self._resting)
+        self._resting = {}
+        self._compared.clear()
 
     def may_compare(self, run_id: str) -> bool:
         """Whether the agents of a run may be compared now: once a second. If so, they count as compared."""

@@ -34,7 +34,8 @@ const CELLS = {
   tier: (tier, subtest) => named(tier === null || subtest === null ? tier : `${tier}/${subtest}`),
 };
 
-export const found = (row, path) => path.reduce((value, step) => value?.[step] ?? null, row);
+// Names of metrics come from outside: `constructor` is none unless the row has it itself.
+export const found = (row, path) => path.reduce((value, step) => (Object.hasOwn(value ?? {}, step) ? value[step] : null), row);
 
 // What rows are sorted by; null where nobody knows.
 function sortValue(column, row) {

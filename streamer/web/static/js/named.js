@@ -31,9 +31,18 @@ export const namedColumns = (groups) => namesOf(groups).map(([name, says]) => na
 export const plannedColumns = (groups) => namesOf(groups).filter(([, says]) => says.planned).map(([name, says]) => namedColumn(name, says));
 
 // The columns of a board with those of the groups' named metrics, behind the pass rate.
-export function withNamed(columns, groups) {
-  const at = 1 + columns.findLastIndex((column) => NAMED.behind.includes(column.name));
-  return [...columns.slice(0, at), ...namedColumns(groups).slice(0, NAMED.most), ...columns.slice(at)];
+export const withNamed = (columns, groups) => placed(columns, NAMED.behind, namedColumns(groups));
+
+// The columns of a board of trials with those of the named metrics that some trial of the groups has.
+export function withValues(columns, groups) {
+  const some = namedColumns(groups).filter((column) => groups.some((group) => group.metrics?.[nameIn(column.name)]?.count));
+  const values = some.map((column) => ({ ...column, path: ["metrics", nameIn(column.name)], sort: null, hint: "" }));
+  return placed(columns, NAMED.behind_of_trials, values);
+}
+
+function placed(columns, behind, named) {
+  const at = 1 + columns.findLastIndex((column) => behind.includes(column.name));
+  return [...columns.slice(0, at), ...named.slice(0, NAMED.most), ...columns.slice(at)];
 }
 
 // name within METRICS -> value, from what a summary, or a point of the history, says of named metrics.

@@ -1,12 +1,13 @@
 // The trials of a run, a page at a time; the server filters and sorts. What is chosen stands in the address.
 
 import { get, runPath } from "./api.js";
-import { WORDS } from "./boards.js";
+import { BOARDS, WORDS } from "./boards.js";
 import { columnsOf } from "./cells.js";
 import { card, field, h, name } from "./dom.js";
 import { offer, select } from "./controls.js";
 import { Failures } from "./failures.js";
 import { count, moment } from "./format.js";
+import { withValues } from "./named.js";
 import { Table } from "./table.js";
 
 const PAGE = 50;
@@ -21,6 +22,7 @@ export class Trials {
     this.run = run;
     this.change = change;
     this.open = open;
+    this.agents = [];
     this.query = { sort: "latest", ...kept(options), limit: PAGE, offset: Number(options.offset) || 0, descending: options.descending === "true" };
     this.table = new Table(this.columns([]), {
       caption: "Trials of this run",
@@ -54,7 +56,7 @@ export class Trials {
   columns(trials) {
     const title = (trial) => (trial.shard ? `${trial.shard}: ${trial.task_id}` : trial.task_id);
     const task = (trial) => [h("button", { type: "button", class: "link", "aria-haspopup": "dialog", onclick: () => this.open(trial.id) }, name(title(trial))), apart(trial)];
-    return columnsOf("trials", trials, { task });
+    return columnsOf(withValues(BOARDS.trials, this.agents), trials, { task });
   }
 
   later(search) {
@@ -64,6 +66,8 @@ export class Trials {
 
   // The state of the run moved: look again, but not all the time.
   update(agents, tiers) {
+    this.agents = agents;
+    if (this.page) this.show(this.page);
     this.offered = [agents.map((agent) => agent.agent_model), [...new Set(tiers.map((tier) => tier.tier))]];
     this.offer();
     if (this.refreshing || document.hidden) return;
@@ -120,6 +124,7 @@ export class Trials {
   path = () => runPath(this.run, `/trials?${new URLSearchParams(Object.entries(this.query))}`);
 
   show(page) {
+    this.page = page;
     this.table.setColumns(this.columns(page.trials));
     this.table.update(page.trials);
     const last = page.offset + page.trials.length;

@@ -1,0 +1,131 @@
+"""A run folded again from the event log, up to its present end or as of an earlier position.
+
+Folding needs numpy; reading what a worker published does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from streamer.aggregate.changes import SummaryChange
+from streamer.aggregate.run import Run
+from streamer.client.comparison import compared_run
+from streamer.client.results import ComparedRun, RunSnapshot
+from streamer.client.run_log import RunLog
+from streamer.client.snapshots import parsed, snapshot_of
+from streamer.client.trials import NotInLog
+from streamer.decoding import event_in
+from streamer.fold import BATCH, After, CannotBeFolded, fold_records
+from streamer.records import LogRecord, Position, time_of
+from streamer.redis.entry import IN_FLIGHT, TASKS
+from streamer.redis.keys import Keys
+from streamer.schemas.decode import Reason
+from streamer.score import PriceTable
+from streamer.settings import Settings
+
+
+class NothingYet(Exception):
+    """Nothing stands of a run as of a position."""
+
+    def __init__(self, run_id: str, as_of: Position, first: LogRecord) -> None:
+        at = time_of(first)
+        when = "" if at is None else f" ({Position(at=at)})"
+        super().__init__(
+            f"nothing stands of run {run_id!r} as of {as_of}. Its first event is at offset "
+            f"{first.offset}{when}"
+        )
+
+
+@dataclass(frozen=True)
+class FoldedRun:
+    """A run as the log says it, with the answers of `StateReader` that a worker's summaries would give.
+
+    Attributes:
+        run: the run itself, not counted yet.
+        log: where it was read.
+    """
+
+    run: Run
+    log: RunLog
+
+    @property
+    def run_id(self) -> str:
+        """Id of the run."""
+        return self.run.state.run_id
+
+    def snapshot(self) -> RunSnapshot:
+        """The run with its agents, tiers and trials in flight."""
+        found = snapshot_of(Keys(), self.run_id, self._stored())
+        assert found is not None, "the run exists"
+        return found
+
+    def comparison(self) -> ComparedRun:
+        """The agents of the run compared, with their ranks, and its tasks."""
+        found = compared_run(Keys(), self.run_id, self._stored(), parsed)
+        assert found is not None, "the run exists"
+        return found
+
+    def scored_trials(self) -> list[bytes]:
+        """The scored trial of every filled slot, by key."""
+        changes = sorted(self.run.take_scored(), key=lambda change: change.key)
+        return [change.value for change in changes if change.value is not None]
+
+    def _stored(self) -> dict[str, Any]:
+        """Key suffix to value, as Redis holds them."""
+        changes = self.run.summaries()
+        return stored(changes, {TASKS: self.run.comparisons.tasks(), IN_FLIGHT: self.run.in_flight_by_slot()})
+
+
+def stored(changes: list[SummaryChange], hashes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Key suffix to value: the summaries, and the fields and values of the hashes, as Redis answers them."""
+    values: dict[str, Any] = {change.group.redis_suffix: change.value for change in changes}
+    for suffix, fields in hashes.items():
+        values[suffix] = [part for field in fields.items() for part in field]
+    return values
+
+
+def fold_run(
+    settings: Settings,
+    run_id: str,
+    prices: PriceTable,
+    as_of: Position | None = None,
+    *,
+    step: int = BATCH,
+    after: After | None = None,
+) -> FoldedRun:
+    """A run, folded again from the event topic.
+
+    Args:
+        settings: where the broker is.
+        run_id: the run.
+        prices: the price table (R2).
+        as_of: only what came at or before it; None: everything.
+        step: as of `fold_records`.
+        after: likewise.
+
+    Raises:
+        NotInLog: the event topic holds nothing of the run.
+        NothingYet: it does, but nothing stands as of that position.
+        CannotBeFolded: an exception sets the run apart.
+        BadPosition: see `RunLog`.
+        TopicMissing, TopicUnreadable, KafkaError: see `streamer.kafka.log`.
+    """
+    log = RunLog(settings, run_id, as_of)
+    folding = fold_records(log.records(), prices=prices, owns=run_id.__eq__, step=step, after=after)
+    if failure := folding.pipeline.failed.get(run_id):
+        raise CannotBeFolded(failure)
+    if run_id in folding.runs():
+        return FoldedRun(folding.pipeline.run(run_id), log)
+    raise nothing_of(settings, run_id, as_of, log.topic)
+
+
+def nothing_of(settings: Settings, run_id: str, as_of: Position | None, topic: str) -> Exception:
+    """Why nothing stands of a run: NotInLog, or NothingYet where its first event comes later."""
+    if as_of is not None:
+        for record in RunLog(settings, run_id).records():
+            event, _ = event_in(record.value)
+            if not isinstance(event, Reason) and event.run_id == run_id:
+                return NothingYet(run_id, as_of, record)
+    return NotInLog(run_id, topic)

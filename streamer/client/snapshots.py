@@ -1,0 +1,66 @@
+"""A run with its groups and its trials in flight, from the values of its keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from streamer.client.results import RunSnapshot, UnreadableSummary
+from streamer.redis.entry import IN_FLIGHT
+from streamer.redis.keys import Keys
+from streamer.schemas.base import Message
+from streamer.schemas.in_flight import TrialInFlight
+from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
+
+SUMMARIES: dict[str, type[RunSummary] | type[AgentModelSummary] | type[TierSummary]] = {
+    "run": RunSummary,
+    "agent_model": AgentModelSummary,
+    "tier": TierSummary,
+}
+"""By the first word of the key suffix."""
+
+Stored = TypeVar("Stored", bound=Message)
+
+
+def snapshot_of(keys: Keys, run_id: str, stored: Mapping[str, Any]) -> RunSnapshot | None:
+    """The snapshot from the values by key suffix, None where a key is not there; None: there is no such run.
+
+    Raises:
+        UnreadableSummary: a value is not what this version understands.
+    """
+    found: dict[str, list[Any]] = {kind: [] for kind in SUMMARIES}
+    for suffix, value in stored.items():
+        kind = suffix.partition(":")[0]
+        if kind in SUMMARIES and value is not None:
+            found[kind].append(parsed(SUMMARIES[kind], keys.of_run(run_id, suffix), value))
+    if not found["run"]:
+        return None
+    agents = sorted(found["agent_model"], key=lambda agent: agent.agent_model)
+    tiers = sorted(found["tier"], key=lambda tier: (tier.tier, tier.agent_model or ""))
+    in_flight = _in_flight(keys.in_flight(run_id), stored.get(IN_FLIGHT) or [])
+    return RunSnapshot(found["run"][0], agents, tiers, in_flight)
+
+
+def parsed(kind: type[Stored], key: str, value: bytes) -> Stored:
+    """The summary, or the trial in flight, that Redis holds under this key.
+
+    Raises:
+        UnreadableSummary: the value is nothing of this kind.
+    """
+    try:
+        return kind.model_validate_json(value)
+    except ValidationError as error:
+        raise UnreadableSummary(key, error) from error
+
+
+def _in_flight(key: str, stored: Sequence[bytes]) -> list[TrialInFlight]:
+    """From the fields and values of the hash."""
+    return sorted((parsed(TrialInFlight, key, value) for value in stored[1::2]), key=_longest_first)
+
+
+def _longest_first(trial: TrialInFlight) -> tuple[bool, datetime, str]:
+    start = trial.started_at
+    return (start is None, start or datetime.max.replace(tzinfo=UTC), trial.model_dump_json())

@@ -1,0 +1,70 @@
+"""Answers that fold the log of a run again: as of an earlier position, and what moved a number.
+
+One run is folded at a time, since that takes the memory of a run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from typing import TypeVar
+
+from streamer.client.folded_run import FoldedRun, fold_run
+from streamer.client.moves import Question
+from streamer.client.results import ComparedRun, RunSnapshot
+from streamer.client.why import metric_of, why
+from streamer.records import Position
+from streamer.views.why import MetricMoves
+from streamer.web.models import WhyQuery
+from streamer.web.resources import Web
+
+T = TypeVar("T")
+
+
+class LogTruncated(Exception):
+    """The log of a run has lost its beginning, so it cannot be folded as of an earlier position."""
+
+    def __init__(self, run_id: str, begins_at: int) -> None:
+        super().__init__(
+            f"The log of run {run_id!r} begins at offset {begins_at}, because earlier events were deleted. "
+            "Events of the run may be among them: leave as_of out, or ask `streamer query --as-of`"
+        )
+
+
+async def snapshot_as_of(web: Web, run_id: str, as_of: str) -> tuple[RunSnapshot, datetime | None]:
+    """The run as of a position, and the time of that; None: not known."""
+    return await _folded(web, run_id, as_of, lambda found: (found.snapshot(), found.log.moment))
+
+
+async def comparison_as_of(web: Web, run_id: str, as_of: str) -> ComparedRun:
+    """The agents of the run compared, as of a position."""
+    return await _folded(web, run_id, as_of, FoldedRun.comparison)
+
+
+async def moves_of(web: Web, run_id: str, query: WhyQuery) -> MetricMoves:
+    """Which events of the run moved a number."""
+    question = Question(metric_of(query.metric), query.agent, _position(query.since), query.limit)
+    as_of = _position(query.as_of)
+    await web.reader.run(run_id)
+    async with web.folding:
+        found = await asyncio.to_thread(why, web.settings, run_id, web.prices, question, as_of)
+    return MetricMoves.of(found)
+
+
+async def _folded(web: Web, run_id: str, as_of: str, answer: Callable[[FoldedRun], T]) -> T:
+    position = Position.of(as_of)
+    await web.reader.run(run_id)
+
+    def folded() -> T:
+        found = fold_run(web.settings, run_id, web.prices, position)
+        if found.log.begins_at:
+            raise LogTruncated(run_id, found.log.begins_at)
+        return answer(found)
+
+    async with web.folding:
+        return await asyncio.to_thread(folded)
+
+
+def _position(text: str | None) -> Position | None:
+    return None if text is None else Position.of(text)

@@ -1,0 +1,114 @@
+"""The study of ranks at a small size: its places are the worker's, and two looks see what all looks see."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import permutations, product
+from random import Random
+
+import numpy as np
+import pytest
+
+from benchmarks.coverage import Scenario
+from benchmarks.gate_study import PAGE
+from benchmarks.rank_study import (
+    FIELDS,
+    SCENARIOS,
+    Field,
+    Run,
+    main,
+    missed,
+    misses,
+    one_run,
+    ranked,
+    row,
+    simulated,
+)
+from benchmarks.two_agents import PLANS, Plan
+from streamer.inference.comparisons import evidence_worse
+from streamer.inference.paired import Attempts, TaskPair
+from streamer.inference.ranks import Direction, Place, places
+
+[TABLE] = re.findall(
+    r"<!-- rank-misses: generated -->\n(.*?)\n<!-- end of rank-misses -->", PAGE.read_text("utf-8"), re.DOTALL
+)
+SMALL = [Plan("small", 40), Plan("small, 3 attempts", 20, 3)]
+
+
+def test_equal_agents_share_their_places() -> None:
+    assert Field(3, equal=True).places() == [(1, 3)] * 3
+    assert Field(3, equal=False).places() == [(1, 2), (1, 2), (3, 3)]
+    assert Field(2, equal=False).places() == [(1, 1), (2, 2)]
+
+
+@pytest.mark.parametrize("plan", SMALL, ids=lambda plan: plan.name)
+def test_the_places_are_those_of_the_pure_functions(plan: Plan) -> None:
+    """While a run goes on: e-values of every two agents, the task as unit."""
+    choice = Random(8)
+    tasks = [task for _ in range(plan.attempts) for task in range(plan.tasks)]
+    outcomes = np.array([choice.random() < (0.9, 0.5, 0.1)[agent] for _ in tasks for agent in range(3)])
+    known = np.array([choice.random() < 0.9 for _ in outcomes])
+
+    def attempts(task: int, agent: int) -> Attempts:
+        trials = [3 * pair + agent for pair, one in enumerate(tasks) if one == task]
+        held = [trial for trial in trials if known[trial]]
+        return Attempts(len(held), int(outcomes[held].sum()), len(trials) - len(held))
+
+    evidence = {
+        (str(a), str(b)): evidence_worse(
+            [TaskPair(attempts(task, a), attempts(task, b)) for task in range(plan.tasks)], plan.tasks
+        )
+        for a, b in permutations(range(3), 2)
+    }
+    found = ranked(plan, 3, Run(tasks, outcomes, []), known)
+    assert found == list(places("012", shown_by(evidence)).values())
+    assert found != [(1, 3)] * 3
+
+
+def shown_by(evidence: dict[Direction, float]) -> Callable[[Fraction], list[Direction]]:
+    return lambda level: [pair for pair, e in evidence.items() if Fraction(e) * level >= 1]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_two_looks_see_every_miss_of_all_looks(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Agents that differ, taken for equal: then there are misses enough."""
+    monkeypatch.setattr(Field, "places", lambda field: [Place(1, field.agents)] * field.agents)
+    field, plan, wrong = Field(3, equal=False), SMALL[0], 0
+    for seed in range(12):
+        run = simulated(plan, scenario, field, Random(seed))
+        complete = len(run.news) == len(run.outcomes)
+        looks = [misses(plan, field, run, results) for results in range(len(run.news) + 1)]
+        going_on = any(looks[:-1] if complete else looks)
+        assert one_run(plan, field, run) == (going_on, complete and looks[-1], any(looks))
+        wrong += going_on
+    assert wrong
+
+
+def test_a_seed_repeats_its_shares() -> None:
+    assert missed(SMALL[0], SCENARIOS[0], FIELDS[0], 10, 3) == missed(
+        SMALL[0], SCENARIOS[0], FIELDS[0], 10, 3
+    )
+
+
+def test_every_row_is_printed_and_misses_decide_the_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("benchmarks.rank_study.PLANS", SMALL[:1])
+    monkeypatch.setattr("benchmarks.rank_study.ALLOWED", 1.0)
+    assert main(["--runs", "2", "--seed", "1"]) == 0
+    rows = [line.split(" | ")[1:3] for line in capsys.readouterr().out.splitlines() if "| small |" in line]
+    assert rows == [[scenario.name, field.name] for scenario, field in product(SCENARIOS, FIELDS)]
+    monkeypatch.setattr("benchmarks.rank_study.ALLOWED", -1.0)
+    assert main(["--runs", "1"]) == 1
+
+
+def test_the_page_has_a_row_for_each_plan_scenario_and_field() -> None:
+    found = [line.strip("| ").split(" | ")[:3] for line in TABLE.splitlines()[2:]]
+    assert found == [[p.name, s.name, f.name] for p, s, f in product(PLANS, SCENARIOS, FIELDS)]
+
+
+def test_one_row_of_the_page_is_what_the_command_prints() -> None:
+    cell = PLANS[0], SCENARIOS[0], FIELDS[0]
+    assert row(*cell, missed(*cell, runs=2_000, seed=20)) in TABLE

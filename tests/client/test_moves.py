@@ -1,0 +1,183 @@
+"""What moved a number: read after each event, the same as the published number; the moves form a chain."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from streamer.client.moves import Moves, Question, UnknownAgent, Why
+from streamer.client.why import metric_of, why_in
+from streamer.fold import fold_records
+from streamer.records import Position
+from streamer.schemas.metrics import BOARD_METRICS
+from streamer.score import PriceTable
+from tests.aggregate.test_order_never_matters import events, trials
+from tests.support.events import Event, a_deletion, a_plan, a_retraction, a_trial, folded, records
+from tests.support.examples import examples
+
+RUN, LABEL = "run-1", "terminus:gpt-5"
+METRICS = [*BOARD_METRICS, "metrics/reward", "metrics/style/a"]
+PRICES = PriceTable.default()
+Summary = dict[str, Any]
+
+sections = st.sampled_from(
+    [
+        {},
+        {"benchmarks": {"m.f": {"agent/nop": 0.5, "oracle/nop": 0.25}}},
+        {"benchmarks": {"m.f": {"agent/nop": 2.0, "oracle/nop": 0.5}, "m.g": {"agent/nop": 1.0}}},
+    ]
+)
+measured = st.lists(
+    st.builds(lambda trial, section: trial | section, trials, sections), min_size=1, max_size=6
+)
+"""Results with FormulaCode's sections, whose means also rest on what planned agents lack."""
+
+
+def published(arrived: list[Event]) -> list[list[Summary]]:
+    """After each event: the summaries of the agent:models, folded from the beginning each time."""
+    found: list[list[Summary]] = []
+    for count in range(1, len(arrived) + 1):
+        pipeline, _ = folded(arrived[:count])
+        changes = pipeline.run(RUN).summaries() if RUN in pipeline.runs() else []
+        found.append(
+            [change.summary for change in changes if change.kind == "agent_model" and change.summary]
+        )
+    return found
+
+
+def numbers(summaries: list[Summary], metric: str) -> dict[str, float | None]:
+    """agent:model to what its summary says of the METRIC."""
+    return {summary["agent_model"]: metric_of(metric).value(summary) for summary in summaries}
+
+
+def asked(arrived: list[Event], metric: str = "pass_rate", **question: Any) -> Why:
+    return why_in(records(arrived), RUN, PRICES, Question(metric_of(metric), **question))[0]
+
+
+@examples(100)
+@given(st.one_of(events, st.tuples(events, measured).map(lambda parts: [*parts[0], *parts[1]])))
+def test_each_move_is_the_difference_of_two_published_numbers(arrived: list[Event]) -> None:
+    said = [[], *published(arrived)]
+    for metric in METRICS:
+        moves = Moves(Question(metric_of(metric), most=1000))
+        folding = fold_records(records(arrived), step=1, after=moves.after)
+        assume(RUN in folding.pipeline.runs())
+        state = folding.pipeline.run(RUN).state
+        found = moves.answer(state, 0)
+        expected = {
+            (offset, label, before.get(label), after.get(label))
+            for offset, (before, after) in enumerate(pairwise(numbers(then, metric) for then in said))
+            for label in before.keys() | after.keys()
+            if before.get(label) != after.get(label) and not state.scores.is_baseline(label.partition(":")[0])
+        }
+        told = {(move.offset, move.agent_model, move.before, move.after) for move in found.moves}
+        assert told == expected, metric
+        check_chains(found, numbers(said[-1], metric))
+
+
+def check_chains(found: Why, at_last: dict[str, float | None]) -> None:
+    """The number after one move is the one before the next, and after the last the published one."""
+    for total in found.totals:
+        assert total.after == at_last.get(total.agent_model)
+        chain = [move for move in reversed(found.moves) if move.agent_model == total.agent_model]
+        ends = [total.before, *(move.after for move in chain)]
+        assert [move.before for move in chain] + [total.after] == ends
+        assert total.moves == len(chain)
+        assert total.up + total.down <= total.moves
+
+
+@examples(60)
+@given(events, st.data())
+def test_since_and_as_of_cut_a_part_out_of_the_chain(arrived: list[Event], data: st.DataObject) -> None:
+    assume(arrived)
+    start = data.draw(st.integers(0, len(arrived) - 1))
+    end = data.draw(st.integers(start, len(arrived) - 1))
+    question = Question(metric_of("pass_rate"), since=Position(offset=start), most=1000)
+    whole, part = Moves(question._replace(since=None)), Moves(question)
+    fold_records(records(arrived), step=1, after=whole.after)
+    folding = fold_records(records(arrived), step=1, after=part.after, as_of=Position(offset=end))
+    assume(RUN in folding.pipeline.runs())
+    state = folding.pipeline.run(RUN).state
+    wanted = [move for move in whole.answer(state, 0).moves if start < move.offset <= end]
+    found = part.answer(state, 0)
+    assert found.moves == wanted
+    then = numbers(published(arrived)[start], "pass_rate")
+    assert {total.agent_model: total.before for total in found.totals} == {
+        total.agent_model: then.get(total.agent_model) for total in found.totals
+    }
+
+
+def test_the_latest_moves_are_listed_newest_first_and_all_are_counted() -> None:
+    arrived = [a_trial(task_id=f"t{n}", resolved=n % 2 == 0) for n in range(6)]
+    found = asked(arrived, most=2)
+    assert [move.offset for move in found.moves] == [5, 4]
+    [total] = found.totals
+    assert (total.before, total.after, total.moves, total.up, total.down) == (None, 0.5, 6, 2, 3)
+    assert found.state_version == 5
+
+
+def test_events_that_move_nothing_are_no_moves() -> None:
+    passed = [a_trial(task_id=f"t{n}") for n in range(3)]
+    found = asked([*passed, passed[0], a_plan(tasks=9)])
+    assert [(move.offset, move.before, move.after) for move in found.moves] == [(0, None, 1.0)]
+
+
+FAILING = {"status": "failed", "failed": 2, "error": 0}
+LATE_ORACLE = [
+    a_trial(agent_index=1, tests=FAILING),
+    a_trial(agent_index=2, agent="oracle", model="oracle", tests=FAILING),
+]
+"""Tests that fail with the oracle's solution, too, are no fault of the agent's (R9)."""
+
+
+@pytest.mark.parametrize(
+    ("arrived", "metric", "causes"),
+    [
+        ([a_trial()], "pass_rate", ["result"]),
+        ([a_trial(), a_trial(resolved=False, revision=1)], "pass_rate", ["correction", "result"]),
+        ([a_trial(resolved=None), a_trial(revision=1)], "pass_rate", ["verdict", "result"]),
+        ([a_trial(), a_trial(score=0.5, revision=1)], "impl_rate", ["verdict"]),
+        ([a_trial(), a_retraction()], "pass_rate", ["retraction", "result"]),
+        ([a_trial(), a_retraction(), a_trial(revision=1)], "pass_rate", ["result", "retraction", "result"]),
+        ([a_trial(), a_deletion(), a_plan(revision=1, tasks=2)], "pass_rate", ["deletion", "result"]),
+        (
+            [a_trial(score=0.5), a_plan(grading_profile="specified@0.7:0.3")],
+            "composite_score",
+            ["plan", "result"],
+        ),
+        (LATE_ORACLE, "pass_rate", ["rescoring", "result"]),
+        (
+            [
+                a_plan(agent_models=[LABEL, "late:gpt-5"]),
+                a_trial(agent_index=1, benchmarks={"m.f": {"agent/nop": 0.5, "oracle/nop": 0.25}}),
+                {"type": "run_finished", "run_id": RUN},
+            ],
+            "mean_speedup",
+            ["end", "result"],
+        ),
+    ],
+)
+def test_a_move_says_what_happened(arrived: list[Event], metric: str, causes: list[str]) -> None:
+    assert [move.cause for move in asked(arrived, metric).moves] == causes
+
+
+def test_a_rescoring_names_the_trial_that_caused_it() -> None:
+    move, _ = asked(LATE_ORACLE).moves
+    assert (move.agent_model, move.offset, move.before, move.after) == (LABEL, 1, 0.0, 1.0)
+    assert move.trial is not None
+    assert move.trial.agent == "oracle"
+
+
+def test_an_agent_is_chosen_by_name_or_label_and_baselines_by_name_alone() -> None:
+    arrived = [a_trial(), a_trial(model="other"), a_trial(agent="nop", model="nop")]
+    assert [total.agent_model for total in asked(arrived).totals] == ["terminus:gpt-5", "terminus:other"]
+    assert [total.agent_model for total in asked(arrived, agent="nop").totals] == ["nop:nop"]
+    assert [total.agent_model for total in asked(arrived, agent="terminus:other").totals] == [
+        "terminus:other"
+    ]
+    with pytest.raises(UnknownAgent, match="it has nop:nop, terminus:gpt-5, terminus:other"):
+        asked(arrived, agent="who")
