@@ -14,6 +14,7 @@ from streamer.schemas.metrics import BOARD_METRICS
 from streamer.views import named_columns
 from streamer.views.columns import LIVE, Board, Column, unsorted
 from streamer.views.named_columns import format_of, named
+from streamer.views.uncertainty import EXPLAINED, PLACES, REASONS, SO_FAR
 from streamer.views.wording import BASES, GRADE_MARKS, GRADES, OUTCOMES
 
 _METRICS: dict[str, tuple[str, str, int]] = {
@@ -57,10 +58,13 @@ INFRASTRUCTURE = Column(
     hint="Accuracy without infrastructure failures, and how many those are",
 )
 EACH_PASS = Column("pass_at_k", "pass@k", "pass_at_each", ("pass_at_k",), on=("text",))
-SO_FAR = Column("so_far", "pass rate", "pass_rate", ("statistics", "pass_rate", "mean"), on=("text",))
+PASS_RATE = metric("pass_rate", format="pass_rate", hint="With where the final pass rate lies, in percent")
 """The pass rate with the interval of the final one."""
 
-IN_FLIGHT = Column("in_flight", "in flight", "some", ("in_flight",), on=("text",))
+PLACE = Column(
+    "place", "place", "place", ("place",), sort="least", rank=3, hint="Where it may truly stand, with 95 %"
+)
+IN_FLIGHT = Column("in_flight", "in flight", "some", ("in_flight",), rank=9)
 DECIDED = Column("decided", "decided", "decided", ("uncertainty", "decided", "grade"), on=("text",))
 
 STATE = Column("state", "state", "state", ("state",), sort="least", rank=1, least=9)
@@ -89,13 +93,13 @@ AGENTS = Board(
     "Agents",
     (
         AGENT,
+        PASS_RATE,
+        PLACE,
         GRADE,
         BASIS,
         DECIDED,
         TRIALS_IN,
         IN_FLIGHT,
-        metric("pass_rate", on=LIVE),
-        SO_FAR,
         metric("composite_score"),
         metric("impl_rate", on=LIVE),
         metric("mean_speedup", on=LIVE),
@@ -136,8 +140,7 @@ TIERS = Board(
         DECIDED,
         TRIALS_IN,
         IN_FLIGHT,
-        metric("pass_rate", on=LIVE),
-        SO_FAR,
+        PASS_RATE,
         metric("composite_score"),
         Column(
             "uplift",
@@ -270,7 +273,16 @@ def for_page() -> dict[str, Any]:
         "leaders": LEADERS,
         "compared": COMPARED,
     }
-    words = {"bases": BASES, "grades": GRADES, "marks": GRADE_MARKS, "outcomes": OUTCOMES}
+    words = {
+        "bases": BASES,
+        "explained": EXPLAINED,
+        "grades": GRADES,
+        "marks": GRADE_MARKS,
+        "outcomes": OUTCOMES,
+        "places": PLACES,
+        "reasons": REASONS,
+        "so_far": SO_FAR,
+    }
     drawn = {name: _page_columns(board) for name, board in boards.items()}
     return {"boards": drawn, "words": words, "named": named_columns.for_page()}
 

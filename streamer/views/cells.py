@@ -13,7 +13,7 @@ from streamer.text import UNSEEN, dollars, percent, ratio, shown, visible
 from streamer.views.columns import Column, found
 from streamer.views.eta import finite, share_of
 from streamer.views.formatting import age, largest_k, of_planned, share_of_pass, span
-from streamer.views.uncertainty import decided, pass_rate
+from streamer.views.uncertainty import decided, pass_rate, short_pass_rate
 from streamer.views.wording import GRADES, OUTCOMES, basis, grade, marked_grade, pass_at_k
 
 NO_FAILURE = (None, "none", "unset")
@@ -33,6 +33,8 @@ def sort_value(column: Column, row: Any) -> Any:
         return value
     if column.format == "grade":
         return GRADES.index(value)
+    if column.format == "place":
+        return int(value.partition("-")[0])
     return str(value).casefold() if column.left else float(value)
 
 
@@ -46,6 +48,8 @@ def short(column: Column, row: Any, now: datetime) -> str:
     """A cell of a screen: marks beside a grade instead of words, an age instead of a time."""
     if column.format == "grade":
         return marked_grade(row)
+    if column.format == "pass_rate":
+        return short_pass_rate(row)
     if column.format == "age":
         return age(found(row, column.path), now)
     return text(column, row)
@@ -102,6 +106,7 @@ FORMATS: dict[str, Callable[[Any, Any, Any], str]] = {
     "pass_at_each": lambda _, __, row: pass_at_k(row),
     "pass_at_most": _pass_at_most,
     "percent": _value(percent),
+    "place": _value(shown),
     "progress": lambda done, planned, _: of_planned(done, planned),
     "ratio": _value(ratio),
     "run": lambda name, run_id, _: visible(name or run_id),

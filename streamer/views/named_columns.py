@@ -19,8 +19,8 @@ _FORMATS = {"USD": "dollars", "seconds": "span"}
 _FORMAT = "number"
 """The format of each of these units, and the format of all others."""
 
-_BEHIND = ("pass_rate", "so_far")
-"""The columns behind which named metrics stand."""
+_BEHIND = ("pass_rate",)
+"""The column behind which named metrics stand."""
 
 
 def format_of(unit: str) -> str:

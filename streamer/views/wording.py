@@ -22,7 +22,7 @@ BASES = {"composite_median": "composite", "mean_pass_rate": "pass rate"}
 GRADES = "SABCDF"
 """The letters, best first."""
 
-GRADE_MARKS = "* planned trials are missing; ? trials wait for their judge"
+GRADE_MARKS = "* planned trials are missing; ? trials wait for their judge; ! decided"
 """What the marks beside a grade mean where there is little room."""
 
 OUTCOMES = {"passed": "passed", "failed": "failed", "fell_back": "fell back", "no_verdict": "no verdict"}

@@ -12,17 +12,16 @@ from typing import Any
 from pydantic import BaseModel
 
 from streamer.client.async_reader import AsyncStateReader
-from streamer.client.breakdowns import labelled
 from streamer.client.results import HistoryEntry
 from streamer.schemas.canonical import json_number
 from streamer.schemas.scored_trial import ScoredTrial
 from streamer.schemas.summaries import AgentModelSummary, TierSummary
-from streamer.score import PriceTable
 from streamer.settings import Settings
 from streamer.views.compare import compare, side_of
 from streamer.views.comparisons import between, pair_standings
 from streamer.views.history import history_points
 from streamer.views.models import Comparison, HistoryPoint, RunNow, TrialRow
+from streamer.views.outlook import Outlook
 from streamer.web.event_intake import EventIntake
 from streamer.web.hub import Hub
 from streamer.web.models import (
@@ -40,6 +39,7 @@ from streamer.web.models import (
     TrialPage,
     TrialsQuery,
 )
+from streamer.web.run_views import CurveCache, RunCurves, curves_of, labels, outlook, prices_of
 from streamer.web.trial_list import page_of
 from streamer.web.trial_log import TrialLog
 
@@ -68,13 +68,15 @@ class Web:
     Attributes:
         settings: where Redis and the broker are.
         prices: price table of the runs that are folded here (R2).
+        curves: the learning curves of the runs that people look at.
         folding: held while one is, since that takes the memory of a run.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.prices = _prices(settings)
+        self.prices = prices_of(settings)
         self.folding = asyncio.Lock()
+        self.curves = CurveCache(settings, self.prices, self.folding)
         self.reader = AsyncStateReader(settings)
         self.hub = Hub(self.reader)
         self.intake = EventIntake(settings)
@@ -141,13 +143,6 @@ async def _tiers(web: Web, query: TiersQuery, run: str) -> list[TierSummary]:
     return await web.reader.tiers(run, within=query.within)
 
 
-async def _labels(web: Web, query: NoQuery, run: str, label: str) -> list[LabelGroup]:
-    await web.reader.run(run)
-    async with web.folding:
-        groups = await asyncio.to_thread(labelled, web.settings, run, label, web.prices)
-    return [LabelGroup.model_validate(group) for group in groups]
-
-
 async def _history(web: Web, query: HistoryQuery, run: str) -> list[HistoryPoint]:
     return history_points(await web.history(run), query.kind, query.points)
 
@@ -197,12 +192,6 @@ async def _side(web: Web, run_id: str, agent_model: str | None) -> list[TrialRow
     return side_of([trial.row for trial in held], agents, agent_model)
 
 
-def _prices(settings: Settings) -> PriceTable:
-    if settings.prices_file is None:
-        return PriceTable.default()
-    return PriceTable.from_toml(settings.prices_file.read_text(encoding="utf-8"))
-
-
 def _label(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not key or not equals:
@@ -244,7 +233,7 @@ OPERATIONS = (
         NoQuery,
         LabelGroup,
         True,
-        _labels,
+        labels,
     ),
     Operation(
         "/api/runs/{run}/history",
@@ -253,6 +242,22 @@ OPERATIONS = (
         HistoryPoint,
         True,
         _history,
+    ),
+    Operation(
+        "/api/runs/{run}/curves",
+        "The learning curves of a run, by the trials' own times; folds the log of the run again.",
+        NoQuery,
+        RunCurves,
+        False,
+        curves_of,
+    ),
+    Operation(
+        "/api/runs/{run}/outlook",
+        "What a run still has before it: forecasts, running trials, places.",
+        NoQuery,
+        Outlook,
+        False,
+        outlook,
     ),
     Operation("/api/runs/{run}/trials", "A page of scored trials.", TrialsQuery, TrialPage, False, _trials),
     Operation(

@@ -7,8 +7,9 @@ import { Charts } from "./charts.js";
 import { Compare } from "./compare.js";
 import { closeDrawer, openTrial } from "./drawer.js";
 import { card, h, name } from "./dom.js";
-import { UNKNOWN, ago, count, duration, number, percent, usd, withoutInfrastructure } from "./format.js";
+import { UNKNOWN, ago, count, percent, usd, withoutInfrastructure } from "./format.js";
 import { Live } from "./live.js";
+import { Outlook, costWords, endWords } from "./outlook.js";
 import { runLink } from "./runs.js";
 import { runPath } from "./api.js";
 import { Tiers } from "./tiers.js";
@@ -27,6 +28,7 @@ export class Run {
     this.summary = null;
     this.head = h("div", { class: "head" }, h("h1", {}, name(run)));
     this.tiles = h("dl", { class: "tiles" });
+    this.outlook = new Outlook(run, () => this.foretold());
     this.element = h("div", { class: "run" });
     this.parts = [this.head, this.tiles, this.tabs(), ...this.body()];
     this.live = new Live(runPath(run, "/updates"), {
@@ -53,7 +55,8 @@ export class Run {
   boardBody() {
     this.board = new Board();
     this.charts = new Charts(this.id);
-    return [card("Board", [h("span", { class: "note" }, WORDS.marks)], this.board.element), this.charts.element];
+    this.charts.told = () => this.drawBoard();
+    return [card("Board", [h("span", { class: "note" }, WORDS.marks)], this.board.element), this.charts.element, this.outlook.element];
   }
 
   // A snapshot begins: what it does not name is gone. The chart asks what happened meanwhile.
@@ -61,11 +64,9 @@ export class Run {
     this.summary = null;
     this.agents.clear();
     this.tiers.clear();
-    this.charts?.chart.load().catch(() => {});
   }
 
   put(summary) {
-    this.charts?.chart.put(summary);
     if (summary.type === "run_summary") this.summary = summary;
     else if (summary.type === "agent_model_summary") this.agents.set(summary.agent_model, summary);
     else this.tiers.set(`${summary.tier}\n${summary.agent_model ?? ""}`, summary);
@@ -80,11 +81,22 @@ export class Run {
   draw() {
     const agents = [...this.agents.values()];
     const tiers = [...this.tiers.values()];
-    this.charts?.update(agents, tiers);
+    this.charts?.update(agents, tiers, this.summary?.primary_metric, this.summary?.state_version);
+    if (this.summary) this.outlook.want(this.summary.digest);
     this.drawHead();
-    this.board?.update(agents, (label) => this.charts.indexOf(label), this.summary?.primary_metric);
+    this.drawBoard();
     this.tierView?.update(tiers, this.summary);
     this.trialView?.update(agents, tiers);
+  }
+
+  drawBoard() {
+    this.board?.update([...this.agents.values()], (label) => this.charts.indexOf(label), this.summary?.primary_metric, this.outlook.found);
+  }
+
+  // The outlook is there: it is drawn where it belongs.
+  foretold() {
+    this.drawHead();
+    this.drawBoard();
   }
 
   drawHead() {
@@ -100,34 +112,32 @@ export class Run {
       h("div", { class: "line" }, h("h1", {}, name(run.display_name ?? run.run_id)), stateBadge(run.state, run.status), run.provisional ? h("span", { class: "badge warn" }, "provisional") : null),
       h("div", { class: "line note" }, ...facts.map(([key, value]) => h("span", {}, name(key ? `${key}=${value}` : value))), h("span", {}, "last event ", ago(run.last_event_at))),
     );
-    this.tiles.replaceChildren(...tiles(run));
+    this.tiles.replaceChildren(...tiles(run, this.outlook.found));
   }
 
   close() {
     this.live.close();
+    this.outlook.close();
     this.charts?.close();
     this.trialView?.close();
     closeDrawer();
   }
 }
 
-// ETA and burn rate rest on event time, so that a replay tells the same.
-function tiles(run) {
+// Forecasts rest on event time, so that a replay tells the same.
+function tiles(run, outlook) {
   const { done, planned } = run.progress;
-  const seconds = run.started_at && run.last_event_at ? (new Date(run.last_event_at) - new Date(run.started_at)) / 1000 : null;
-  const cost = number(run.total_cost);
-  const ends = seconds > 0 && done > 0 && planned !== null && done < planned && run.status === null;
-  const left = ends ? `about ${duration(((planned - done) * seconds) / done)} left` : planned === null ? "no plan known" : `${percent(planned ? done / planned : 1)} of the plan`;
-  const rate = seconds > 0 && cost !== null ? `${usd((cost * 3600) / seconds)} per hour` : UNKNOWN;
-  const total = ends && cost !== null ? `, about ${usd((cost * planned) / done)} in all` : "";
+  const counts = planned === null ? "no plan known: counts only" : `${percent(planned ? Math.min(1, done / planned) : 1)} of the plan`;
+  const running = run.in_flight && run.status === null ? `${count(run.in_flight)} running` : null;
+  const rate = outlook?.usd_per_hour == null ? null : `${usd(outlook.usd_per_hour)} per hour`;
   const pass = Object.entries(run.pass_at_k ?? {}).filter(([k, found]) => found.value !== null && Number(k) <= MOST_ATTEMPTS).at(-1);
   return [
-    tile("Progress", progress(done, planned), left),
-    tile(run.agent_models > 1 ? "All trials" : "Accuracy", percent(run.accuracy), [`${count(run.resolved)} resolved of ${count(run.trials)}`, withoutInfrastructure(run)].filter(Boolean).join("; ")),
-    tile("Cost", usd(run.total_cost), rate + total),
-    run.pass_at_k === null ? tile("pass@k", UNKNOWN, "each agent has its own: these trials are of several") : tile(pass ? `pass@${pass[0]}` : "pass@k", pass ? percent(pass[1].value) : UNKNOWN, pass ? `${count(pass[1].tasks_covered)} tasks${pass[1].partial ? ", not all yet" : ""}` : ""),
-    tile("Tokens", count(run.tokens.output), `out; ${count(run.tokens.input)} in`),
+    tile("Progress", progress(done, planned), [counts, running, endWords(outlook)]),
+    tile(run.agent_models > 1 ? "All trials" : "Accuracy", percent(run.accuracy), [`${count(run.resolved)} resolved of ${count(run.trials)}`, withoutInfrastructure(run)]),
+    tile("Cost", usd(run.total_cost), [rate, costWords(outlook)]),
+    run.pass_at_k === null ? tile("pass@k", UNKNOWN, ["each agent has its own: these trials are of several"]) : tile(pass ? `pass@${pass[0]}` : "pass@k", pass ? percent(pass[1].value) : UNKNOWN, [pass ? `${count(pass[1].tasks_covered)} tasks${pass[1].partial ? ", not all yet" : ""}` : null]),
+    tile("Tokens", count(run.tokens.output), [`out; ${count(run.tokens.input)} in`]),
   ];
 }
 
-const tile = (title, value, more) => h("div", { class: "tile" }, h("dt", {}, title), h("dd", {}, value), h("dd", { class: "more" }, more));
+const tile = (title, value, more) => h("div", { class: "tile" }, h("dt", {}, title), h("dd", {}, value), ...more.filter(Boolean).map((line) => h("dd", { class: "more" }, line)));
