@@ -253,6 +253,18 @@ FORMULACODE = Board(
 )
 
 
+RUNNING = Board(
+    "Running trials",
+    (
+        Column("task", "task", "name", ("task",), rank=0, least=16),
+        Column("attempt", "try", "count", ("attempt",), rank=4, empty="1"),
+        Column("tier", "tier", "tier", ("tier",), ("subtest",), rank=5, least=8),
+        Column("agent", "agent:model", "name", ("agent_model",), rank=2, least=18),
+        Column("age", "running for", "span", ("age_seconds",), rank=1),
+    ),
+)
+"""Trials that have started and have no result."""
+
 FAILURES = Board(
     "How the trials ended",
     (

@@ -10,7 +10,7 @@ from math import ceil, floor
 
 from streamer.text import UNSEEN, percent
 from streamer.views.columns import found
-from streamer.views.wording import Summary
+from streamer.views.wording import Summary, is_open
 
 SO_FAR = "so far"
 
@@ -46,15 +46,6 @@ PLACES = (
 
 _NEARLY = 1e-9
 """A share such as 0.57 is a little less than 57 %, and is not rounded away from it."""
-
-
-def is_open(group: Summary) -> bool:
-    """Whether results are still missing: planned trials are not in, or trials are in flight.
-
-    >>> is_open({"provisional": False, "in_flight": 2}), is_open({"provisional": False, "in_flight": 0})
-    (True, False)
-    """
-    return bool(found(group, ("provisional",)) or found(group, ("in_flight",)))
 
 
 def pass_rate(group: Summary) -> str:

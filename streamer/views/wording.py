@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from streamer.schemas.metrics import PRIMARY_METRIC, board_metric
 from streamer.text import UNSEEN, percent, shown
+from streamer.views.columns import found
 
 Json = Mapping[str, Any]
 Summary = BaseModel | Json
@@ -53,14 +54,27 @@ def grade(group: Summary) -> str:
     return f"{letter} ({', '.join(awaited)})" if awaited else str(letter)
 
 
+def is_open(group: Summary) -> bool:
+    """Whether results are still missing: planned trials are not in, or trials are in flight.
+
+    >>> is_open({"provisional": False, "in_flight": 2}), is_open({"provisional": False, "in_flight": 0})
+    (True, False)
+    """
+    return bool(found(group, ("provisional",)) or found(group, ("in_flight",)))
+
+
 def marked_grade(group: Summary) -> str:
-    """The grade where there is little room: `*` planned trials are missing, `?` trials wait for their judge.
+    """The grade where there is little room, with :data:`GRADE_MARKS`.
 
     >>> marked_grade({"grade": "B", "provisional": True, "grade_provisional": True})
     'B*?'
+    >>> settled = {"decided": {"grade": True}}
+    >>> marked_grade({"grade": "F", "provisional": True, "grade_provisional": False, "uncertainty": settled})
+    'F*!'
     """
     letter = of(group, "grade")
     marks = "*" * of(group, "provisional") + "?" * of(group, "grade_provisional")
+    marks += "!" * bool(is_open(group) and found(group, ("uncertainty", "decided", "grade")))
     return UNSEEN if letter is None else f"{letter}{marks}"
 
 

@@ -15,6 +15,7 @@ export class Board {
       key: (agent) => agent.agent_model,
       sort: { id: "pass_rate", descending: true },
       rowClass: (agent) => (agent.baseline ? "baseline" : ""),
+      primary: "pass_rate",
       empty: "No trial has been counted yet.",
     });
     this.notes = h("div", { class: "note notes" });
@@ -25,6 +26,7 @@ export class Board {
   update(summaries, indexOf, primary = "pass_rate", outlook = null) {
     const agents = summaries.map((agent) => ({ ...agent, place: outlook?.places[agent.agent_model] ?? null }));
     this.table.setColumns(columnsOf(withNamed(BOARDS.agents, agents), agents, { agent: who(indexOf) }));
+    this.table.options.primary = primary;
     this.table.sortFirst(primary);
     this.table.update(agents);
     const ranked = agents.some((agent) => agent.place !== null);

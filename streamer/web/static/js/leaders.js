@@ -24,7 +24,7 @@ export class Leaders {
     this.planned = new Map();
     this.metric = select("By", this.choices(), this.chosen.metric, set("metric"));
     this.benchmark = select("Benchmark", [["", "all"]], "", set("benchmark"));
-    this.table = new Table(this.columns([]), { caption: "Leaderboard", key: (row) => `${row.run}\n${row.agent_model}`, empty: "No agent is on this board." });
+    this.table = new Table(this.columns([]), { caption: "Leaderboard", primary: "value", key: (row) => `${row.run}\n${row.agent_model}`, empty: "No agent is on this board." });
     this.note = h("p", { class: "note body" }, "Baselines are left out; where planned trials are missing, the row is provisional (*) and comes last.");
     this.element = card("Leaderboard", [this.metric.element, this.benchmark.element], this.table.element, this.note);
     this.ask();

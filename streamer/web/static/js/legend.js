@@ -10,7 +10,7 @@ export class Legend {
     this.drawn = h("ul", { class: "legend", "aria-label": "Lines" });
     this.grey = h("ul", { class: "legend", "aria-label": "Grey lines" });
     this.count = h("summary");
-    this.others = h("details", { class: "others" }, this.count, this.grey);
+    this.others = h("details", { class: "others", hidden: true }, this.count, this.grey);
     this.element = h("div", {}, this.drawn, this.others);
     this.values = new Map();
     this.shape = "";

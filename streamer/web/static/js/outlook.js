@@ -15,7 +15,7 @@ export class Outlook {
     this.asked = "";
     this.timer = 0;
     this.all = false;
-    this.table = new Table(COLUMNS, { caption: "Running trials", key: (row) => `${row.agent_model}\n${row.task}\n${row.attempt}\n${row.tier}\n${row.subtest}`, empty: "No trial is running." });
+    this.table = new Table(COLUMNS, { caption: "Running trials", primary: "age", key: (row) => `${row.agent_model}\n${row.task}\n${row.attempt}\n${row.tier}\n${row.subtest}`, empty: "No trial is running." });
     this.more = h("button", { type: "button", class: "plain", onclick: () => this.unfold() });
     this.element = card("Running trials", [], this.table.element, h("p", { class: "body" }, this.more));
     this.element.hidden = true;

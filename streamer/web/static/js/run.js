@@ -6,12 +6,12 @@ import { progress, stateBadge } from "./cells.js";
 import { Charts } from "./charts.js";
 import { Compare } from "./compare.js";
 import { closeDrawer, openTrial } from "./drawer.js";
-import { card, h, name } from "./dom.js";
+import { card, h, name, visible } from "./dom.js";
 import { UNKNOWN, ago, count, percent, usd, withoutInfrastructure } from "./format.js";
 import { Live } from "./live.js";
 import { Outlook, costWords, endWords } from "./outlook.js";
 import { runLink } from "./runs.js";
-import { runPath } from "./api.js";
+import { get, runPath } from "./api.js";
 import { Tiers } from "./tiers.js";
 import { Trials } from "./trials.js";
 
@@ -30,12 +30,14 @@ export class Run {
     this.tiles = h("dl", { class: "tiles" });
     this.outlook = new Outlook(run, () => this.foretold());
     this.element = h("div", { class: "run" });
-    this.parts = [this.head, this.tiles, this.tabs(), ...this.body()];
+    this.rest = [this.tiles, this.tabs(), ...this.body()];
+    this.parts = [this.head, ...this.rest];
     this.live = new Live(runPath(run, "/updates"), {
       reset: () => this.reset(),
       put: (summary) => this.put(summary),
       remove: (gone) => this.remove(gone),
       told: () => this.draw(),
+      refused: () => this.ask(state),
       state,
     });
   }
@@ -99,13 +101,37 @@ export class Run {
     this.drawBoard();
   }
 
+  // Nothing is streamed of a run that is not there: the page says so, and waits for it.
+  async ask(state) {
+    try {
+      await get(runPath(this.id));
+    } catch (error) {
+      if (error.status !== 404) return;
+      state("live");
+      this.summary = null;
+      this.drawGone(visible(error.message));
+    }
+  }
+
+  // Whether there is anything below the head. The running trials say that themselves.
+  show(shown) {
+    for (const part of this.rest) if (part !== this.outlook.element) part.hidden = !shown;
+  }
+
+  drawGone(why) {
+    this.show(false);
+    const next = h("p", { class: "note" }, h("a", { href: "#/" }, "All runs"), " · this page shows the run as soon as it is there.");
+    this.head.replaceChildren(h("h1", {}, name(this.id)), h("p", { class: "error", role: "alert" }, why), next);
+  }
+
   drawHead() {
     const run = this.summary;
     if (!run) {
-      this.head.replaceChildren(h("h1", {}, name(this.id)), h("p", { class: "error", role: "alert" }, "This run is gone: it was deleted, or Redis was emptied."));
+      this.drawGone("This run is gone: it was deleted, or Redis was emptied.");
       this.tiles.replaceChildren();
       return;
     }
+    this.show(true);
     document.title = `${run.display_name ?? run.run_id} · streamer`;
     const facts = [["", run.run_id], ["", run.harness], ["", run.benchmark], ...Object.entries(run.labels)].filter(([, value]) => value);
     this.head.replaceChildren(

@@ -88,7 +88,7 @@ export class TimeChart {
         legend: { show: false },
         focus: { alpha: 0.3 },
         cursor: { points: { size: 7 }, focus: { prox: NEAR } },
-        scales: { x: { time: this.along === "time" }, ...(metric.share ? { y: { range: [0, 1.02] } } : {}) },
+        scales: { x: { time: this.along === "time", range: (_, low, high) => this.span(low, high) }, ...(metric.share ? { y: { range: [0, 1.02] } } : {}) },
         axes: [xAxis, { ...axis, size: 64, values: (_, splits) => splits.map((value) => tick(metric, value)) }],
         series: [{}, ...lines],
         hooks: { setCursor: [(plot) => this.write(plot.cursor.idx)], setSeries: [(_, index) => this.near(index)], drawAxes: [(plot) => this.bands(plot)] },
@@ -96,6 +96,13 @@ export class TimeChart {
       this.data,
       this.plotBox,
     );
+  }
+
+  // The axis ends where the trials end; a single moment has a minute, or a trial, to each side.
+  span(low, high) {
+    if (low === null || high === null) return this.along === "time" ? [Date.now() / 1000 - HOUR, Date.now() / 1000] : [0, 1];
+    const least = this.along === "time" ? MINUTE : 1;
+    return high - low >= least ? [low, high] : [low - least, high + least];
   }
 
   // The line under the cursor.

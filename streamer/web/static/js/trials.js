@@ -18,6 +18,7 @@ export class Trials {
     this.query = { offset: 0, limit: PAGE, sort: "latest", descending: false };
     this.table = new Table(this.columns([]), {
       caption: "Trials of this run",
+      primary: "outcome",
       key: (trial) => trial.id,
       onsort: (sort, descending) => this.ask({ sort, descending, offset: 0 }),
       empty: "No trial fits.",
