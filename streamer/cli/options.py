@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 from pydantic import ValidationError
 
+from streamer.cli.printing import WIDE
 from streamer.settings import Settings, what_is_wrong
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -21,6 +22,20 @@ json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print only JSON on stdout, one object per line."
 )
 """Gives the command `as_json: bool`."""
+
+
+def _remember_wide(context: click.Context, _: click.Parameter, wide: bool) -> None:
+    context.meta[WIDE] = wide
+
+
+wide_option = click.option(
+    "--wide",
+    is_flag=True,
+    expose_value=False,
+    callback=_remember_wide,
+    help="Print all columns, however narrow the terminal is.",
+)
+"""Makes `print_board` print all columns."""
 
 
 def with_settings(command: Command) -> Command:

@@ -11,7 +11,7 @@ import click
 import orjson
 
 from streamer.cli.labels import label_option, labels_of
-from streamer.cli.options import json_option, with_settings
+from streamer.cli.options import json_option, wide_option, with_settings
 from streamer.cli.printing import print_board, print_json, say, visible
 from streamer.cli.tables import print_run
 from streamer.cli.tables_formulacode import print_payload
@@ -24,6 +24,7 @@ from streamer.schemas.metrics import BOARD_METRICS, PRIMARY_METRIC, can_have_boa
 from streamer.settings import Settings
 from streamer.text import shown
 from streamer.views.comparisons import comparison_tables
+from streamer.views.outlook import places_of
 from streamer.views.tables import (
     agents_table,
     labels_table,
@@ -46,6 +47,7 @@ def command() -> None:
 
 @command.command()
 @json_option
+@wide_option
 @with_settings
 def runs(as_json: bool, settings: Settings) -> None:
     """All runs, the latest first."""
@@ -62,6 +64,7 @@ def runs(as_json: bool, settings: Settings) -> None:
 @run_argument
 @label_option
 @json_option
+@wide_option
 @with_settings
 def run(run_id: str, label: str | None, as_json: bool, settings: Settings) -> None:
     """One run: its summary; as tables also its agents and tiers.
@@ -78,9 +81,9 @@ def run(run_id: str, label: str | None, as_json: bool, settings: Settings) -> No
             summary = reader.run(run_id)
             _print_json([with_state(summary, now)])
         else:
-            found = reader.snapshot(run_id)
+            found, places = reader.snapshot(run_id), places_of(reader.comparison(run_id).comparison)
             summary = found.run
-            print_run(_dumped([summary, *found.agents, *found.tiers]), now)
+            print_run(_dumped([summary, *found.agents, *found.tiers]), now, places=places)
     if summary.degraded:
         say(
             f"streamer: this run is in quarantine ({visible(summary.degraded)}): these are its last good "
@@ -91,21 +94,24 @@ def run(run_id: str, label: str | None, as_json: bool, settings: Settings) -> No
 @command.command()
 @run_argument
 @json_option
+@wide_option
 @with_settings
 def agents(run_id: str, as_json: bool, settings: Settings) -> None:
     """The agents of a run."""
     with StateReader(settings) as reader:
         found = reader.snapshot(run_id)
+        places = places_of(reader.comparison(run_id).comparison)
     if as_json:
         _print_json(_published(found.agents))
     else:
-        print_board(agents_table(_dumped(found.agents), found.run.primary_metric))
+        print_board(agents_table(_dumped(found.agents), found.run.primary_metric, places))
 
 
 @command.command()
 @run_argument
 @click.option("--by", type=click.Choice(["subtest"]), help="Break the tiers down; folds the run's log again.")
 @json_option
+@wide_option
 @with_settings
 def tiers(run_id: str, by: str | None, as_json: bool, settings: Settings) -> None:
     """The tiers of a run: pooled, and each agent:model within them."""
@@ -121,6 +127,7 @@ def tiers(run_id: str, by: str | None, as_json: bool, settings: Settings) -> Non
 @command.command()
 @run_argument
 @json_option
+@wide_option
 @with_settings
 def comparisons(run_id: str, as_json: bool, settings: Settings) -> None:
     """The agents of a run compared: where each may truly stand, and every two of them."""
@@ -138,6 +145,7 @@ def comparisons(run_id: str, as_json: bool, settings: Settings) -> None:
 @click.option("--tier", help="Only this tier.")
 @click.option("--agent", help="Only this agent, or agent:model.")
 @json_option
+@wide_option
 @with_settings
 def trials(
     run_id: str, task: str | None, tier: str | None, agent: str | None, as_json: bool, settings: Settings
@@ -177,6 +185,7 @@ def trials(
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Only runs with this label.")
 @click.option("--limit", type=click.IntRange(min=1), help="So many rows at most.")
 @json_option
+@wide_option
 @with_settings
 def leaderboard(
     metric: str | None,

@@ -46,3 +46,10 @@ def folded_run(settings: Settings, run_id: str, prices: PriceTable) -> RunState:
     if run_id not in folding.runs():
         raise NotInLog(run_id, topic)
     return folding.pipeline.run(run_id).state
+
+
+def prices_of(settings: Settings) -> PriceTable:
+    """The price table that the settings name, or the default one."""
+    if settings.prices_file is None:
+        return PriceTable.default()
+    return PriceTable.from_toml(settings.prices_file.read_text(encoding="utf-8"))

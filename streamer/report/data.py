@@ -13,6 +13,8 @@ import orjson
 
 from streamer.aggregate.by_label import by_label
 from streamer.aggregate.changes import SummaryChange
+from streamer.aggregate.curves import curves
+from streamer.client.breakdowns import folded_run, prices_of
 from streamer.client.comparison import compared_run
 from streamer.client.lifecycle import State, state_of
 from streamer.client.queries import history_entry, parsed
@@ -27,6 +29,7 @@ from streamer.redis.keys import Keys
 from streamer.score import PriceTable
 from streamer.settings import Settings
 from streamer.views.history import history_points
+from streamer.views.outlook import places_of
 
 Json = dict[str, Any]
 
@@ -64,6 +67,7 @@ class RunData:
         tiers: TierSummary each, by tier: pooled, then the agent:models within it.
         trials: ScoredTrial each, by key; None: not asked for.
         history: HistoryPoint each, oldest first.
+        curves: what `curves` gives; []: the trials are not asked for.
         by_label: what `by_label` gives; []: not asked for.
         compared: the agents compared, and the tasks.
     """
@@ -74,6 +78,7 @@ class RunData:
     tiers: list[Json]
     trials: list[Json] | None = None
     history: list[Json] = field(default_factory=list)
+    curves: list[Json] = field(default_factory=list)
     by_label: list[Json] = field(default_factory=list)
     compared: ComparedRun | None = None
 
@@ -81,6 +86,11 @@ class RunData:
     def run_id(self) -> str:
         """Id of the run."""
         return str(self.run["run_id"])
+
+    @property
+    def places(self) -> dict[str, str]:
+        """agent:model to the places that it may truly have; {} where there are none."""
+        return places_of(self.compared.comparison if self.compared else None)
 
 
 def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool = True) -> RunData:
@@ -94,16 +104,18 @@ def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool =
 
     Raises:
         UnknownRun, RedisUnavailable: see `StateReader`.
+        CannotBeFolded: an exception sets the run apart.
         NotInLog, TopicMissing, TopicUnreadable, aiokafka.errors.KafkaError: see `scored_trials`.
     """
     with StateReader(settings) as reader:
         snapshot = reader.snapshot(run_id)
         history = reader.history(run_id)
         compared = reader.comparison(run_id)
-    listed = None
+    listed, drawn = None, []
     if trials:
         filled = snapshot.run.progress.done > 0
         listed = [orjson.loads(value) for value in scored_trials(settings, run_id)] if filled else []
+        drawn = curves(folded_run(settings, run_id, prices_of(settings))) if filled else []
     return RunData(
         run=snapshot.run.model_dump(mode="json"),
         state=state_of(snapshot.run, now),
@@ -111,6 +123,7 @@ def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool =
         tiers=[tier.model_dump(mode="json") for tier in snapshot.tiers],
         trials=listed,
         history=_points(history),
+        curves=drawn,
         compared=compared,
     )
 
@@ -190,7 +203,8 @@ class _Folder:
         [run] = of_type["run_summary"]
         labelled = by_label(self._pipeline.run(run_id).state, label) if label is not None else []
         compared = _compared(run_id, changes, found.comparisons.tasks())
-        return RunData(run, state_of(run, now), agents, tiers, trials, history, labelled, compared)
+        drawn = curves(found.state)
+        return RunData(run, state_of(run, now), agents, tiers, trials, history, drawn, labelled, compared)
 
     def _entry(self, change: SummaryChange) -> HistoryEntry:
         fields = iter(entry_of(change, news=True).history_fields())

@@ -57,7 +57,8 @@ INFRASTRUCTURE = Column(
     rank=10,
     hint="Accuracy without infrastructure failures, and how many those are",
 )
-EACH_PASS = Column("pass_at_k", "pass@k", "pass_at_each", ("pass_at_k",), on=("text",))
+BOTH_PASSES = Column("pass_at_k", "pass@k", "pass_at_ends", ("pass_at_k",), rank=9, on=("text",))
+"""pass@1, and pass@k of the largest k."""
 PASS_RATE = metric("pass_rate", format="pass_rate", hint="With where the final pass rate lies, in percent")
 """The pass rate with the interval of the final one."""
 
@@ -65,7 +66,7 @@ PLACE = Column(
     "place", "place", "place", ("place",), sort="least", rank=3, hint="Where it may truly stand, with 95 %"
 )
 IN_FLIGHT = Column("in_flight", "in flight", "some", ("in_flight",), rank=9)
-DECIDED = Column("decided", "decided", "decided", ("uncertainty", "decided", "grade"), on=("text",))
+DECIDED = Column("decided", "decided", "decided", ("uncertainty", "decided", "grade"), rank=7, on=("text",))
 
 STATE = Column("state", "state", "state", ("state",), sort="least", rank=1, least=9)
 
@@ -106,7 +107,7 @@ AGENTS = Board(
         metric("agent_advantage", on=LIVE),
         metric("accuracy"),
         INFRASTRUCTURE,
-        EACH_PASS,
+        BOTH_PASSES,
         Column("pass@1", "pass@1", "pass_at_1", ("pass_at_k",), rank=9, on=LIVE),
         Column(
             "pass@most", "pass@k", "pass_at_most", ("pass_at_k",), rank=8, hint="Of the greatest k", on=LIVE
@@ -164,12 +165,17 @@ TIERS = Board(
         Column("deviation", "std dev", "spread", ("statistics",), on=("page",)),
         metric("accuracy", on=("terminal", "text")),
         INFRASTRUCTURE,
-        EACH_PASS,
+        BOTH_PASSES,
         metric("total_cost", rank=5, on=("terminal",)),
         metric("mean_cost"),
         metric("cost_of_pass", rank=4),
     ),
 )
+
+WITHIN_TIERS = replace(
+    TIERS, columns=tuple(replace(c, rank=1) if c.name == AGENT.name else c for c in TIERS.columns)
+)
+"""The same where the agents differ, so that their names stay."""
 
 COMPARED = Board(
     "Metrics",

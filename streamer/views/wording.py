@@ -121,6 +121,18 @@ def accuracy_name(run: Summary) -> str:
     return "all trials" if of(run, "agent_models") > 1 else "accuracy"
 
 
+def pass_at_ends(summary: Summary) -> str:
+    """pass@1 and pass@k of the largest k, where there is little room.
+
+    >>> some = {str(k): {"value": k / 4, "partial": False} for k in (1, 2, 4)}
+    >>> pass_at_ends({"pass_at_k": some})
+    '1: 25.0 %, 4: 100.0 %'
+    """
+    held = of(summary, "pass_at_k") or {}
+    known = sorted(int(k) for k, found in held.items() if of(found, "value") is not None)
+    return pass_at_k({"pass_at_k": {str(k): held[str(k)] for k in (*known[:1], *known[-1:])}})
+
+
 def pass_at_k(summary: Summary) -> str:
     """pass@k on one line; `*` marks what not every task supports yet (R11).
 

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import BaseModel
 
-from streamer.client.async_reader import AsyncStateReader
-from streamer.client.results import HistoryEntry
 from streamer.schemas.canonical import json_number
 from streamer.schemas.scored_trial import ScoredTrial
 from streamer.schemas.summaries import AgentModelSummary, TierSummary
-from streamer.settings import Settings
 from streamer.views.compare import compare, side_of
 from streamer.views.comparisons import between, pair_standings
 from streamer.views.history import history_points
 from streamer.views.models import Comparison, HistoryPoint, RunNow, TrialRow
 from streamer.views.outlook import Outlook
-from streamer.web.event_intake import EventIntake
-from streamer.web.hub import Hub
 from streamer.web.models import (
     ComparedAgents,
     CompareQuery,
@@ -33,86 +25,16 @@ from streamer.web.models import (
     LeaderboardQuery,
     LeaderboardRow,
     NoQuery,
-    Query,
     RunSnapshot,
     TiersQuery,
     TrialPage,
     TrialsQuery,
 )
-from streamer.web.run_views import CurveCache, RunCurves, curves_of, labels, outlook, prices_of
+from streamer.web.operation import Answer, BadQuery, NoSuchTrial, Operation
+from streamer.web.resources import Web
+from streamer.web.run_curves import RunCurves
+from streamer.web.run_views import curves_of, labels, outlook
 from streamer.web.trial_list import page_of
-from streamer.web.trial_log import TrialLog
-
-HISTORY_SECONDS = 2.0
-"""A run's history that was read so recently is not read again."""
-
-MAX_HISTORIES = 16
-
-Answer = BaseModel | Sequence[BaseModel] | bytes
-
-
-class BadQuery(Exception):
-    """The part after the question mark cannot be answered."""
-
-
-class NoSuchTrial(Exception):
-    """The run has no such trial."""
-
-    def __init__(self, run_id: str, trial_id: str) -> None:
-        super().__init__(f"Run {run_id!r} has no trial {trial_id!r}; /api/runs/.../trials lists those it has")
-
-
-class Web:
-    """Everything that answers draw on, and the way to the broker; one per process.
-
-    Attributes:
-        settings: where Redis and the broker are.
-        prices: price table of the runs that are folded here (R2).
-        curves: the learning curves of the runs that people look at.
-        folding: held while one is, since that takes the memory of a run.
-    """
-
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.prices = prices_of(settings)
-        self.folding = asyncio.Lock()
-        self.curves = CurveCache(settings, self.prices, self.folding)
-        self.reader = AsyncStateReader(settings)
-        self.hub = Hub(self.reader)
-        self.intake = EventIntake(settings)
-        self.trials = TrialLog(settings, time.monotonic)
-        self._histories: dict[str, tuple[float, asyncio.Task[list[HistoryEntry]]]] = {}
-
-    async def history(self, run_id: str) -> list[HistoryEntry]:
-        """The history of a run, read once for all who ask at about the same time."""
-        read_at, reading = self._histories.pop(run_id, (float("-inf"), None))
-        now = time.monotonic()
-        if reading is None or now - read_at >= HISTORY_SECONDS:
-            read_at, reading = now, asyncio.create_task(self.reader.history(run_id))
-        self._histories[run_id] = read_at, reading
-        while len(self._histories) > MAX_HISTORIES:
-            del self._histories[next(iter(self._histories))]
-        return await asyncio.shield(reading)
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One path of the API.
-
-    Attributes:
-        path: with the names of its parameters in braces.
-        summary: what it answers, for people.
-        query: what may stand behind the question mark.
-        model: what it answers with; `many`: a list of that.
-        answer: called with the process's `Web`, the parameters of the path, and the query.
-    """
-
-    path: str
-    summary: str
-    query: type[Query]
-    model: type[BaseModel]
-    many: bool
-    answer: Callable[..., Awaitable[Answer]]
 
 
 async def _runs(web: Web, query: NoQuery) -> list[RunNow]:

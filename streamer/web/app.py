@@ -27,14 +27,16 @@ from streamer.client.trials import NotInLog
 from streamer.fold import CannotBeFolded
 from streamer.schemas.canonical import canonical_json
 from streamer.web import STATIC
-from streamer.web.answers import OPERATIONS, BadQuery, NoSuchTrial, Operation, Web, values_of
+from streamer.web.answers import OPERATIONS, values_of
 from streamer.web.boards_module import boards_module
 from streamer.web.hub import TooManyViewers
 from streamer.web.models import Query
 from streamer.web.openapi import STREAMS, openapi
+from streamer.web.operation import BadQuery, NoSuchTrial, Operation
 from streamer.web.problems import Refused, problem, status_of
 from streamer.web.publishing import publish_events
 from streamer.web.request_checks import EVENTS_PATH, SESSION_PATH, RequestChecks
+from streamer.web.resources import Web
 from streamer.web.rooms import Room
 from streamer.web.trial_log import TooManyTrials, TrialMoved
 

@@ -10,9 +10,10 @@ from pydantic.json_schema import models_json_schema
 
 from streamer.schemas.events import EVENT_TYPES
 from streamer.schemas.export import VERSION, definitions
-from streamer.web.answers import OPERATIONS, Operation
+from streamer.web.answers import OPERATIONS
 from streamer.web.event_bodies import MAX_BODY_BYTES, MAX_EVENT_BYTES, MAX_EVENTS, BodyKind
 from streamer.web.models import Problem, PublishedEvents
+from streamer.web.operation import Operation
 from streamer.web.request_checks import EVENTS_PATH
 
 REFERENCE = "#/components/schemas/{model}"

@@ -14,11 +14,11 @@ from starlette.types import ASGIApp
 
 from streamer.redis.connect import check_protocol
 from streamer.settings import Settings
-from streamer.web.answers import Web
 from streamer.web.app import create_app
 from streamer.web.connections import IDLE_SECONDS, MOST_PER_ADDRESS, Connections, LimitedProtocol
 from streamer.web.listening import BACKLOG, DEFAULT_HOST, ServeError, listening
 from streamer.web.request_checks import MIN_TOKEN_CHARACTERS, is_loopback
+from streamer.web.resources import Web
 
 GRACE_SECONDS = 5
 

@@ -1,0 +1,43 @@
+"""One path of the API: what may be asked there, and how it is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from pydantic import BaseModel
+
+from streamer.web.models import Query
+
+Answer = BaseModel | Sequence[BaseModel] | bytes
+
+
+class BadQuery(Exception):
+    """The part after the question mark cannot be answered."""
+
+
+class NoSuchTrial(Exception):
+    """The run has no such trial."""
+
+    def __init__(self, run_id: str, trial_id: str) -> None:
+        super().__init__(f"Run {run_id!r} has no trial {trial_id!r}; /api/runs/.../trials lists those it has")
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One path of the API.
+
+    Attributes:
+        path: with the names of its parameters in braces.
+        summary: what it answers, for people.
+        query: what may stand behind the question mark.
+        model: what it answers with; `many`: a list of that.
+        answer: called with the process's `Web`, the parameters of the path, and the query.
+    """
+
+    path: str
+    summary: str
+    query: type[Query]
+    model: type[BaseModel]
+    many: bool
+    answer: Callable[..., Awaitable[Answer]]

@@ -1,0 +1,53 @@
+"""Everything that answers of the API draw on, one set per process."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from streamer.client.async_reader import AsyncStateReader
+from streamer.client.breakdowns import prices_of
+from streamer.client.results import HistoryEntry
+from streamer.settings import Settings
+from streamer.web.event_intake import EventIntake
+from streamer.web.hub import Hub
+from streamer.web.run_curves import CurveCache
+from streamer.web.trial_log import TrialLog
+
+HISTORY_SECONDS = 2.0
+"""A run's history that was read so recently is not read again."""
+
+MAX_HISTORIES = 16
+
+
+class Web:
+    """Everything that answers draw on, and the way to the broker; one per process.
+
+    Attributes:
+        settings: where Redis and the broker are.
+        prices: price table of the runs that are folded here (R2).
+        folding: held while one is, since that takes the memory of a run.
+        curves: the learning curves of the runs that people look at.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.prices = prices_of(settings)
+        self.folding = asyncio.Lock()
+        self.curves = CurveCache(settings, self.prices, self.folding)
+        self.reader = AsyncStateReader(settings)
+        self.hub = Hub(self.reader)
+        self.intake = EventIntake(settings)
+        self.trials = TrialLog(settings, time.monotonic)
+        self._histories: dict[str, tuple[float, asyncio.Task[list[HistoryEntry]]]] = {}
+
+    async def history(self, run_id: str) -> list[HistoryEntry]:
+        """The history of a run, read once for all who ask at about the same time."""
+        read_at, reading = self._histories.pop(run_id, (float("-inf"), None))
+        now = time.monotonic()
+        if reading is None or now - read_at >= HISTORY_SECONDS:
+            read_at, reading = now, asyncio.create_task(self.reader.history(run_id))
+        self._histories[run_id] = read_at, reading
+        while len(self._histories) > MAX_HISTORIES:
+            del self._histories[next(iter(self._histories))]
+        return await asyncio.shield(reading)
