@@ -6,7 +6,7 @@ import math
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-WIDTH = 2.6
+WIDTH = 3.0
 """Standard errors to each side of the logarithm. 1.96 would do if finished trials were a fair sample."""
 
 

@@ -1,4 +1,4 @@
-"""The runs that the page is tried with: one that begins, six agents half done, thirty agents, hostile names."""
+"""Runs that the page is tried with: one that begins, six agents half done, thirty agents, hostile names."""
 
 from __future__ import annotations
 
