@@ -157,7 +157,7 @@ function dot(point, label, x, y, picks, best, xMetric, yMetric) {
   const toggle = (event) => (event.type === "click" || ["Enter", " "].includes(event.key) ? (event.preventDefault(), picks.toggle(agent)) : null);
   return svg(
     "g",
-    { class: kind, tabindex: "0", role: "button", "aria-pressed": String(picks.has(agent)), "aria-label": facts, "--color": color(picks.slot(agent)), onclick: toggle, onkeydown: toggle },
+    { class: kind, tabindex: "0", role: "button", "aria-pressed": String(picks.has(agent)), "--color": color(picks.slot(agent)), onclick: toggle, onkeydown: toggle },
     svg("title", {}, facts),
     svg("circle", { cx: x(point.x), cy: y(point.y), r: picks.has(agent) ? 7 : 5 }),
     label ? svg("text", { x: label.x, y: label.y, "text-anchor": label.anchor, "aria-hidden": "true" }, label.text) : null,

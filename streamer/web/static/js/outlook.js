@@ -15,7 +15,7 @@ export class Outlook {
     this.asked = "";
     this.timer = 0;
     this.all = false;
-    this.table = new Table(COLUMNS, { caption: "Running trials", primary: "age", key: (row) => `${row.agent_model}\n${row.task}\n${row.attempt}\n${row.tier}\n${row.subtest}`, empty: "No trial is running." });
+    this.table = new Table(COLUMNS, { caption: "Trials that are running", primary: "age", key: (row) => `${row.agent_model}\n${row.task}\n${row.attempt}\n${row.tier}\n${row.subtest}` });
     this.more = h("button", { type: "button", class: "plain", onclick: () => this.unfold() });
     this.element = card("Running trials", [], this.table.element, h("p", { class: "body" }, this.more));
     this.element.hidden = true;
@@ -50,7 +50,7 @@ export class Outlook {
     if (!this.found) return;
     const { running, in_flight: total } = this.found;
     this.element.hidden = total === 0;
-    this.table.update(this.all ? running : running.slice(0, SHOWN));
+    if (total) this.table.update(this.all ? running : running.slice(0, SHOWN));
     this.more.textContent = this.all ? "Show fewer" : `Show all ${count(running.length)}`;
     this.more.parentElement.hidden = running.length <= SHOWN;
   }

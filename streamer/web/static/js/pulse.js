@@ -29,8 +29,14 @@ export class Pulse {
   }
 
   async check() {
-    this.problem = await problem(() => this.token());
+    this.problem = await problem(() => this.askForToken());
     this.draw();
+  }
+
+  // Nothing is away: the visitor has to say something first.
+  askForToken() {
+    this.stream = "connecting";
+    this.token();
   }
 
   draw() {
@@ -66,7 +72,10 @@ async function problem(token) {
     if (health.following) return null;
     return `The server does not reach Redis: ${visible(health.problem)}. Start Redis, or \`streamer up\`; this page goes on by itself.`;
   } catch (error) {
-    if (error.status === 401) return token() ?? null;
+    if (error.status === 401) {
+      token();
+      return null;
+    }
     if (error.status) return `The server answers with an error: ${visible(error.message)}. Its log says more.`;
     return `The server at ${location.host} does not answer. Start it again with \`streamer up\` or \`streamer serve\`; this page goes on by itself.`;
   }
