@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from streamer.cli.options import with_settings
@@ -32,6 +34,12 @@ from streamer.settings import Settings
     show_default=True,
     help="Connections that one address may have. A proxy is one address.",
 )
+@click.option(
+    "--artifacts",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Directory of a run, or above some: the page shows logs and trajectories in it. Repeatable.",
+)
 @with_settings
 def command(
     host: str,
@@ -40,6 +48,7 @@ def command(
     publish_token: str | None,
     host_names: tuple[str, ...],
     connections_per_address: int,
+    artifacts: tuple[Path, ...],
     settings: Settings,
 ) -> None:
     """Show live boards in a browser, with a JSON API (/api/openapi.json), until Ctrl-C.
@@ -56,5 +65,6 @@ def command(
         publish_token=publish_token,
         host_names=host_names,
         connections_per_address=connections_per_address,
+        artifacts=artifacts,
         echo=print_line,
     )

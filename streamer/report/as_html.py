@@ -22,6 +22,7 @@ from streamer.schemas.summaries import RunSummary
 from streamer.text import dollars, percent, shown, visible
 from streamer.views.columns import Column
 from streamer.views.eta import eta_of
+from streamer.views.matrix import matrix_of
 from streamer.views.tables import (
     Table,
     about,
@@ -33,13 +34,14 @@ from streamer.views.tables import (
     tiers_tables,
     trials_table,
 )
+from streamer.views.trial_rows import row_of
 from streamer.views.wording import accuracy, accuracy_name, primary_of
 from streamer.web import STATIC
 
 MAX_TRIALS = 1000
 """So many trials are listed; CSV and Parquet have all of them."""
 
-STYLES = ("css/base.css", "css/parts.css", "css/charts.css", "vendor/uplot/uPlot.min.css")
+STYLES = ("css/base.css", "css/parts.css", "css/charts.css", "css/trials.css", "vendor/uplot/uPlot.min.css")
 
 _DARK = re.compile(r':root\[data-theme="dark"\] \{(.*?)\n\}', re.DOTALL)
 
@@ -152,6 +154,9 @@ def _embedded(data: RunData) -> str:
     """The data that the scripts draw, as JSON that cannot end its element."""
     drawn = {"run": data.run, "agents": data.agents, "tiers": data.tiers, "curves": data.curves}
     drawn |= {"places": data.places}
+    if data.trials:
+        rows = (row_of("", trial) for trial in data.trials)
+        drawn["matrix"] = matrix_of(rows, ()).model_dump(mode="json")
     return canonical_json(drawn).decode().replace("<", "\\u003c")
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from streamer.report.as_csv import as_csv
 from streamer.report.as_html import as_html
 from streamer.report.as_json import as_json
 from streamer.report.as_markdown import as_markdown
-from streamer.report.as_parquet import as_parquet
 from streamer.report.data import RunData
+from streamer.views.trial_csv import as_csv
+from streamer.views.trial_parquet import as_parquet
 
 FORMATS: dict[str, Callable[[RunData], bytes]] = {
     "md": as_markdown,

@@ -34,9 +34,25 @@ class AlreadyFollowed(Exception):
 
 def ledger_path(settings: Settings, root: Path, run_id: str | None) -> Path:
     """Where the journal lies: by deployment, directory and pool."""
-    waiting = spill_dir(settings)
     name = sha256_hex(canonical_json([os.path.abspath(root), run_id]))[:NAME_CHARACTERS]
-    return waiting.parent.parent / "tail" / waiting.name / f"{name}.ndjson"
+    return _ledgers(settings) / f"{name}.ndjson"
+
+
+def followed(settings: Settings) -> list[Path]:
+    """The directories that were followed for a deployment on this machine, by this user."""
+    found = []
+    for file in sorted(_ledgers(settings).glob("*.ndjson")):
+        try:
+            with file.open("rb") as lines:
+                found.append(Path(orjson.loads(lines.readline())["followed"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return found
+
+
+def _ledgers(settings: Settings) -> Path:
+    waiting = spill_dir(settings)
+    return waiting.parent.parent / "tail" / waiting.name
 
 
 class LedgerFile:
@@ -107,7 +123,7 @@ class LedgerFile:
         partial = self._path.with_suffix(".new")
         try:
             self._file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-            _write(self._file, [{"followed": str(self._root)}, *lines])
+            _write(self._file, [{"followed": os.path.abspath(self._root)}, *lines])
             partial.replace(self._path)
         except OSError as error:
             self._trouble(error)

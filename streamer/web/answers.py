@@ -9,7 +9,6 @@ from typing import Any
 from pydantic import BaseModel
 
 from streamer.schemas.canonical import json_number
-from streamer.schemas.scored_trial import ScoredTrial
 from streamer.schemas.summaries import AgentModelSummary, TierSummary
 from streamer.views.compare import compare, side_of
 from streamer.views.comparisons import between, pair_standings
@@ -27,14 +26,12 @@ from streamer.web.models import (
     NoQuery,
     RunSnapshot,
     TiersQuery,
-    TrialPage,
-    TrialsQuery,
 )
-from streamer.web.operation import Answer, BadQuery, NoSuchTrial, Operation
+from streamer.web.operation import Answer, BadQuery, Operation
 from streamer.web.resources import Web
 from streamer.web.run_curves import RunCurves
 from streamer.web.run_views import curves_of, labels, outlook
-from streamer.web.trial_list import page_of
+from streamer.web.trial_answers import TRIAL_OPERATIONS
 
 
 async def _runs(web: Web, query: NoQuery) -> list[RunNow]:
@@ -67,18 +64,6 @@ async def _tiers(web: Web, query: TiersQuery, run: str) -> list[TierSummary]:
 
 async def _history(web: Web, query: HistoryQuery, run: str) -> list[HistoryPoint]:
     return history_points(await web.history(run), query.kind, query.points)
-
-
-async def _trials(web: Web, query: TrialsQuery, run: str) -> TrialPage:
-    await web.reader.run(run)
-    return page_of([held.row for held in (await web.trials.trials(run)).values()], query)
-
-
-async def _trial(web: Web, query: NoQuery, run: str, trial: str) -> bytes:
-    found = await web.trials.payload(run, trial)
-    if found is None:
-        raise NoSuchTrial(run, trial)
-    return found
 
 
 async def _leaderboard(web: Web, query: LeaderboardQuery) -> list[LeaderboardRow]:
@@ -181,15 +166,7 @@ OPERATIONS = (
         False,
         outlook,
     ),
-    Operation("/api/runs/{run}/trials", "A page of scored trials.", TrialsQuery, TrialPage, False, _trials),
-    Operation(
-        "/api/runs/{run}/trials/{trial}",
-        "One scored trial with its payload, as published.",
-        NoQuery,
-        ScoredTrial,
-        False,
-        _trial,
-    ),
+    *TRIAL_OPERATIONS,
     Operation(
         "/api/leaderboard",
         "Agent:models by a metric, best first; no baselines, provisional ones last.",

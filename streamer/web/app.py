@@ -23,33 +23,43 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from streamer.aggregate.by_label import UnknownLabel
+from streamer.artifacts.opening import CannotBeOpened
 from streamer.client.trials import NotInLog
 from streamer.fold import CannotBeFolded
 from streamer.schemas.canonical import canonical_json
+from streamer.views.trial_parquet import ParquetMissing
 from streamer.web import STATIC
 from streamer.web.answers import OPERATIONS, values_of
 from streamer.web.boards_module import boards_module
+from streamer.web.downloads import DOWNLOADS, download
 from streamer.web.hub import TooManyViewers
 from streamer.web.models import Query
 from streamer.web.openapi import STREAMS, openapi
 from streamer.web.operation import BadQuery, NoSuchTrial, Operation
+from streamer.web.player import player
 from streamer.web.problems import Refused, problem, status_of
 from streamer.web.publishing import publish_events
 from streamer.web.request_checks import EVENTS_PATH, SESSION_PATH, RequestChecks
 from streamer.web.resources import Web
 from streamer.web.rooms import Room
-from streamer.web.trial_log import TooManyTrials, TrialMoved
+from streamer.web.run_log import TooManyTrials
+from streamer.web.trial_answers import recorded
+from streamer.web.trial_log import TrialMoved
 
 log = logging.getLogger("streamer.web")
+
+PLAYER_PATH = "/api/runs/{run}/trials/{trial}/artifacts/{artifact}/player"
 
 _STATUS: dict[type[Exception], int] = {
     BadQuery: 400,
     NoSuchTrial: 404,
     UnknownLabel: 404,
     NotInLog: 404,
+    CannotBeOpened: 404,
     CannotBeFolded: 409,
     TrialMoved: 409,
     TooManyTrials: 503,
+    ParquetMissing: 501,
     TooManyViewers: 503,
     ClientDisconnect: 400,  # before the end of its body, so it does not get the answer
 }
@@ -100,11 +110,29 @@ def create_app(
             return _explained(error)
         return _Stream(web, None if run_id is None else unquote(run_id), room, request)
 
+    async def play(request: Request) -> Response:
+        names = {name: unquote(value) for name, value in request.path_params.items()}
+        try:
+            return player(await recorded(web, **names), names["trial"])
+        except Exception as error:
+            return _explained(error)
+
+    def download_of(ending: str) -> Any:
+        async def answer(request: Request) -> Response:
+            try:
+                return await download(web, unquote(request.path_params["run"]), ending)
+            except Exception as error:
+                return _explained(error)
+
+        return answer
+
     routes = [
         Route("/", _index),
         Route("/api/openapi.json", describe),
         Route(SESSION_PATH, session),
         Route(EVENTS_PATH, events, methods=["POST"]),
+        Route(PLAYER_PATH, play),
+        *(Route(path, download_of(ending)) for path, ending in DOWNLOADS.items()),
         *(Route(path, updates) for path in STREAMS),
         *(Route(operation.path, _endpoint(web, operation)) for operation in OPERATIONS),
         Route("/static/js/boards.js", _boards),

@@ -10,16 +10,18 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from streamer.client.lifecycle import State
-from streamer.schemas.base import METRIC_NAME, Message, Number
+from streamer.schemas.base import METRIC_NAME, Instant, Message, Number
 from streamer.schemas.comparison import RunComparison
-from streamer.schemas.details import NAMED
+from streamer.schemas.details import NAMED, Artifact
+from streamer.schemas.events import TrialResult
 from streamer.schemas.in_flight import TrialInFlight
 from streamer.schemas.limits import MAX_METRIC_NAME_CHARACTERS
 from streamer.schemas.metrics import BOARD_METRICS
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.schemas.summary_fields import Grade, GradeBasis, NamedMetrics, Statistics
 from streamer.views.comparisons import PairStanding
-from streamer.views.models import Label, TrialOutcome, TrialRow
+from streamer.views.matrix import MatrixMetric, MatrixSort
+from streamer.views.models import Label, TrialOutcome, TrialRow, described
 
 MAX_PAGE = 500
 MAX_POINTS = 2000
@@ -70,13 +72,46 @@ class LeaderboardRow(Message):
     trials: int = Field(ge=0, description="Trials that the value rests on.")
 
 
+class ListedTrial(TrialRow):
+    """A trial in a list, with what tells repeats apart, and why it failed; null: the harness did not say."""
+
+    trial_name: str | None = described(TrialResult, "trial_name")
+    finished_at: Instant | None = Field(default=None, description="When it ended.")
+    reason: str | None = Field(
+        default=None, description="The line of a failed trial's message that says why."
+    )
+
+
+class TrialArtifact(Message):
+    """A file that a trial left, or a link to one."""
+
+    number: int = Field(ge=0, description="Its place in the list; it stands in the path that shows it.")
+    name: str = described(Artifact, "name")
+    path: str | None = described(Artifact, "path")
+    url: str | None = described(Artifact, "url")
+    media_type: str | None = described(Artifact, "media_type")
+    closed: str | None = Field(description="Why this server cannot show it; null: it can, or it is a link.")
+
+
+class TrialEvent(Message):
+    """What a harness said of a trial besides its numbers; null: it did not say."""
+
+    trial_id: str | None = described(TrialResult, "trial_id")
+    trial_name: str | None = described(TrialResult, "trial_name")
+    started_at: Instant | None = Field(description="Start.")
+    finished_at: Instant | None = Field(description="End.")
+    labels: dict[str, str] = Field(description="Free labels of the trial; empty: none.")
+    message: str | None = described(TrialResult, "message")
+    artifacts: list[TrialArtifact] = Field(description="In the order of the event; empty: none.")
+
+
 class TrialPage(Message):
     """A page of the scored trials of a run."""
 
     total: int = Field(ge=0, description="Trials of the run.")
     matching: int = Field(ge=0, description="Trials that the filters leave.")
     offset: int = Field(ge=0, description="So many matching ones come before this page.")
-    trials: list[TrialRow] = Field(description="At most `limit`.")
+    trials: list[ListedTrial] = Field(description="At most `limit`.")
 
 
 class RunSnapshot(Message):
@@ -173,6 +208,10 @@ class TrialsQuery(Query):
     tier: str | None = Field(default=None, description="Only this tier.")
     agent: str | None = Field(default=None, description="Only this agent, or agent:model.")
     outcome: TrialOutcome | None = Field(default=None, description="Only these.")
+    failure_mode: str | None = Field(
+        default=None, description="Only failed trials of this mode; empty: those without one."
+    )
+    kind: str | None = Field(default=None, description="Only failed trials of this `kind` of `/failures`.")
     search: str | None = Field(
         default=None, max_length=512, description="In task, agent:model or failure mode; case is ignored."
     )
@@ -180,6 +219,13 @@ class TrialsQuery(Query):
     descending: bool = Field(default=False, description="Greatest first.")
     offset: int = Field(default=0, ge=0, description="Skip so many.")
     limit: int = Field(default=100, ge=1, le=MAX_PAGE, description="At most so many.")
+
+
+class MatrixQuery(Query):
+    """The query of the matrix of agents and tasks."""
+
+    metric: MatrixMetric = Field(default="outcome", description="Averaged in each cell; outcome: none.")
+    sort: MatrixSort = Field(default="difficulty", description="Order of the tasks.")
 
 
 class CompareQuery(Query):

@@ -11,6 +11,7 @@ from pydantic.json_schema import models_json_schema
 from streamer.schemas.events import EVENT_TYPES
 from streamer.schemas.export import VERSION, definitions
 from streamer.web.answers import OPERATIONS
+from streamer.web.downloads import DOWNLOADS, WRITERS
 from streamer.web.event_bodies import MAX_BODY_BYTES, MAX_EVENT_BYTES, MAX_EVENTS, BodyKind
 from streamer.web.models import Problem, PublishedEvents
 from streamer.web.operation import Operation
@@ -60,6 +61,7 @@ def openapi() -> dict[str, Any]:
     named = {model: reference for (model, _), reference in references.items()}
     paths = {operation.path: {"get": _get(operation, named[operation.model])} for operation in OPERATIONS}
     paths |= {path: {"get": _stream(path, summary)} for path, summary in STREAMS.items()}
+    paths |= {path: {"get": _file(path, ending)} for path, ending in DOWNLOADS.items()}
     paths[EVENTS_PATH] = {"post": _post(named[PublishedEvents])}
     return {
         "openapi": "3.1.0",
@@ -146,6 +148,19 @@ def _stream(path: str, summary: str) -> dict[str, Any]:
                 "description": "Until the viewer goes.",
                 "content": {"text/event-stream": {"schema": {"type": "string"}}},
             },
+            "default": _PROBLEM,
+        },
+    }
+
+
+def _file(path: str, ending: str) -> dict[str, Any]:
+    media_type = WRITERS[ending][1].partition(";")[0]
+    return {
+        "operationId": _id(path),
+        "summary": f"All scored trials of a run as {ending}, as `streamer report` writes them.",
+        "parameters": _path_parameters(path),
+        "responses": {
+            "200": {"description": "A file to keep.", "content": {media_type: {}}},
             "default": _PROBLEM,
         },
     }

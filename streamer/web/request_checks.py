@@ -33,6 +33,7 @@ CONTENT_SECURITY_POLICY = "; ".join(
         "style-src 'self'",
         "img-src 'self'",
         "connect-src 'self'",
+        "frame-src 'self'",
         "base-uri 'none'",
         "form-action 'none'",
         "frame-ancestors 'none'",
@@ -84,7 +85,9 @@ class RequestChecks:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(SECURITY_HEADERS)
+                given = MutableHeaders(scope=message)
+                for name, value in SECURITY_HEADERS.items():
+                    given.setdefault(name, value)  # the player has a policy of its own
             await send(message)
 
         headers = Headers(scope=scope)

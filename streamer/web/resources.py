@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
+from pathlib import Path
 
 from streamer.client.async_reader import AsyncStateReader
 from streamer.client.breakdowns import prices_of
@@ -12,6 +14,8 @@ from streamer.settings import Settings
 from streamer.web.event_intake import EventIntake
 from streamer.web.hub import Hub
 from streamer.web.run_curves import CurveCache
+from streamer.web.run_directories import RunDirectories
+from streamer.web.trial_events import TrialEvents
 from streamer.web.trial_log import TrialLog
 
 HISTORY_SECONDS = 2.0
@@ -30,7 +34,7 @@ class Web:
         curves: the learning curves of the runs that people look at.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, artifacts: Sequence[Path] = ()) -> None:
         self.settings = settings
         self.prices = prices_of(settings)
         self.folding = asyncio.Lock()
@@ -39,6 +43,8 @@ class Web:
         self.hub = Hub(self.reader)
         self.intake = EventIntake(settings)
         self.trials = TrialLog(settings, time.monotonic)
+        self.events = TrialEvents(settings, time.monotonic)
+        self.directories = RunDirectories(settings, artifacts, time.monotonic)
         self._histories: dict[str, tuple[float, asyncio.Task[list[HistoryEntry]]]] = {}
 
     async def history(self, run_id: str) -> list[HistoryEntry]:

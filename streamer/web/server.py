@@ -6,8 +6,9 @@ import asyncio
 import logging
 import socket
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import uvicorn
@@ -58,6 +59,7 @@ def run_server(
     publish_token: str | None = None,
     host_names: Iterable[str] = (),
     connections_per_address: int = MOST_PER_ADDRESS,
+    artifacts: Sequence[Path] = (),
     echo: Callable[[str], None],
 ) -> None:
     """Serve until SIGTERM or Ctrl-C.
@@ -71,6 +73,7 @@ def run_server(
             if there is no `token` either.
         host_names: further names that this server may be called by.
         connections_per_address: how many connections one address may have; a proxy is one address.
+        artifacts: directories of runs, or above some, whose files the page may show.
         echo: takes each line for the user.
 
     Raises:
@@ -80,7 +83,7 @@ def run_server(
     check_tokens(host, token, publish_token)
     asyncio.run(check_protocol(settings.redis, settings.redis_options()))
     with listening(host, port) as listener:
-        web = Web(settings)
+        web = Web(settings, artifacts)
         app = create_app(web, token=token, publish_token=publish_token, host_names=[host, *host_names])
         config = configured(app, Connections(connections_per_address))
         port = listener.getsockname()[1]

@@ -7,9 +7,9 @@ from pathlib import Path
 from pydantic import SecretStr
 from pydantic_core import PydanticUndefined
 
-from streamer.report.columns import COLUMNS
 from streamer.score import INFRASTRUCTURE_FAILURES
 from streamer.settings import Settings
+from streamer.views.trial_columns import COLUMNS
 from tests.house.citations import linked
 from tests.house.repository import ROOT
 
@@ -17,7 +17,10 @@ REPORT, OPERATOR, HARNESS = (
     ROOT / "docs" / f"{name}.md" for name in ("report", "operator", "harness-author")
 )
 PARTS = {
-    REPORT: ("<!-- columns: generated from streamer/report/columns.py -->\n", "<!-- end of columns -->\n"),
+    REPORT: (
+        "<!-- columns: generated from streamer/views/trial_columns.py -->\n",
+        "<!-- end of columns -->\n",
+    ),
     OPERATOR: ("<!-- settings: generated from streamer/settings.py -->\n", "<!-- end of settings -->\n"),
     HARNESS: (
         "<!-- infrastructure: generated from streamer/score/infrastructure.py -->\n",

@@ -8,7 +8,7 @@ import pytest
 
 from streamer.report.data import RunData
 from streamer.settings import Settings
-from tests.report.reporting import folded, hostile_events, mixed_events, tiered
+from tests.report.reporting import DATA
 from tests.support.servers import RedisServer
 from tests.web.feeding import Feed
 
@@ -39,7 +39,6 @@ def environment(settings: Settings) -> dict[str, str]:
     }
 
 
-@pytest.fixture(params=["mixed", "tiered", "hostile"])
+@pytest.fixture(params=DATA)
 def data(request: pytest.FixtureRequest) -> RunData:
-    made = {"mixed": mixed_events, "hostile": hostile_events}
-    return tiered() if request.param == "tiered" else folded(made[request.param]())
+    return DATA[request.param]()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 
-from streamer.report.columns import COLUMNS, TrialColumn, Value, columns_of
 from streamer.report.data import RunData, from_events
+from streamer.views.trial_columns import COLUMNS, TrialColumn, Value, columns_of
 from tests.support.events import Event, a_plan, a_trial, records
 from tests.support.simulated import TIERED_RUN, simulate
 
@@ -105,6 +105,14 @@ def hostile_events() -> list[Event]:
             )
         )
     return events
+
+
+DATA: dict[str, Callable[[], RunData]] = {
+    "mixed": lambda: folded(mixed_events()),
+    "tiered": tiered,
+    "hostile": lambda: folded(hostile_events()),
+}
+"""Runs of which every format must say the same."""
 
 
 def from_csv(content: bytes, columns: Sequence[TrialColumn] = COLUMNS) -> list[list[Value]]:

@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 
 from streamer.fold import fold_records
 from streamer.report.as_html import MAX_TRIALS, as_html
-from streamer.report.columns import COLUMNS
 from streamer.report.data import RunData
 from streamer.report.formats import FORMATS
 from streamer.schemas.canonical import canonical_json
 from streamer.schemas.summaries import SUMMARY
 from streamer.text import visible
 from streamer.views.tables import agents_table, tiers_tables
+from streamer.views.trial_columns import COLUMNS
 from tests.report.reporting import (
     HOSTILE,
     RUN,

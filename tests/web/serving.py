@@ -5,6 +5,8 @@ from __future__ import annotations
 import http.client
 import json
 import threading
+from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -38,6 +40,7 @@ class Serving:
     Args:
         settings: where Redis and the broker are.
         port: None: a free one.
+        artifacts: directories whose files may be shown.
         connections: limits of the server; None: as they are by default.
         options: of `create_app`.
     """
@@ -47,10 +50,12 @@ class Serving:
         settings: Settings,
         port: int | None = None,
         connections: Connections | None = None,
+        artifacts: Sequence[Path] = (),
         **options: Any,
     ) -> None:
         self._connections = connections or Connections()
         self._settings = settings
+        self._artifacts = artifacts
         self._options = options
         self._listener = listening("127.0.0.1", port or 0)
         self.port: int = self._listener.getsockname()[1]
@@ -113,7 +118,7 @@ class Serving:
             connection.close()
 
     def _run(self) -> None:
-        self._web = Web(self._settings)
+        self._web = Web(self._settings, self._artifacts)
         app = create_app(self._web, **self._options)
         self._server = Server(configured(app, self._connections), self._web)
         self._server.run(sockets=[self._listener])

@@ -68,6 +68,8 @@ async def test_every_answer_fits_its_schema(simulated: Feed, serving: Serving) -
     for operation in OPERATIONS:
         run = LABELLED_RUN if "{label}" in operation.path else TIERED_RUN
         of = {"run": run, "trial": trial, "label": "a%2Fb"}
+        if "{artifact}" in operation.path:  # tests/web/test_trial_answers.py has a run with files
+            continue
         path = operation.path.format(**of) + QUERIES.get(operation.path, "")
         answer = serving.get(path)
         assert (answer.status, answer.headers["content-type"]) == (200, "application/json"), path

@@ -8,6 +8,7 @@ import re
 from jsonschema import Draft202012Validator
 
 from streamer.web.answers import OPERATIONS
+from streamer.web.downloads import DOWNLOADS
 from streamer.web.openapi import STREAMS, openapi
 from streamer.web.request_checks import EVENTS_PATH
 from tests.web.serving import Serving
@@ -19,7 +20,7 @@ async def test_the_document_is_served_and_hangs_together(serving: Serving) -> No
     assert serving.get("/api/openapi.json").json() == json.loads(json.dumps(DOCUMENT))
     references = re.findall(r'"\$ref": "#/components/schemas/(\w+)"', json.dumps(DOCUMENT))
     assert set(references) <= set(DOCUMENT["components"]["schemas"])
-    paths = {operation.path for operation in OPERATIONS} | set(STREAMS) | {EVENTS_PATH}
+    paths = {operation.path for operation in OPERATIONS} | set(STREAMS) | set(DOWNLOADS) | {EVENTS_PATH}
     assert set(DOCUMENT["paths"]) == paths
     ids = [done["operationId"] for path in DOCUMENT["paths"].values() for done in path.values()]
     assert len(set(ids)) == len(ids)

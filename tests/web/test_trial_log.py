@@ -9,8 +9,9 @@ import pytest
 
 from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
-from streamer.web import trial_log
-from streamer.web.trial_log import TooManyTrials, TrialLog, TrialMoved
+from streamer.web import run_log, trial_log
+from streamer.web.run_log import TooManyTrials
+from streamer.web.trial_log import TrialLog, TrialMoved
 from tests.support.events import a_retraction, a_trial
 from tests.web.feeding import Feed
 
@@ -44,18 +45,18 @@ async def test_only_what_is_new_is_read_again_and_not_all_the_time(
     logging_feed: Feed, log: TrialLog, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     starts: list[int] = []
-    read = trial_log.read_batches
+    read = run_log.read_batches
 
     def counted(*args: Any, **kwargs: Any) -> Any:
         starts.append(kwargs["start"])
         return read(*args, **kwargs)
 
-    monkeypatch.setattr(trial_log, "read_batches", counted)
+    monkeypatch.setattr(run_log, "read_batches", counted)
     await logging_feed.take([a_trial(task_id="task-1"), a_trial(task_id="task-2")])
     assert len(await log.trials("run-1")) == 2
     await logging_feed.take([a_trial(task_id="task-3", resolved=False)])
     assert len(await log.trials("run-1")) == 2
-    clock.now += trial_log.FRESH_SECONDS
+    clock.now += run_log.FRESH_SECONDS
     found = list((await log.trials("run-1")).values())
     assert [trial.row.task_id for trial in found] == ["task-1", "task-2", "task-3"]
     assert starts == [0, 2]
@@ -67,7 +68,7 @@ async def test_a_correction_replaces_and_a_retraction_removes(
     await logging_feed.take([a_trial(resolved=False), a_trial(task_id="task-2")])
     await log.trials("run-1")
     await logging_feed.take([a_trial(revision=1), a_retraction(task_id="task-2", revision=5)])
-    clock.now += trial_log.FRESH_SECONDS
+    clock.now += run_log.FRESH_SECONDS
     [trial] = (await log.trials("run-1")).values()
     assert (trial.row.task_id, trial.row.outcome) == ("task-1", "passed")
 
@@ -88,7 +89,7 @@ async def test_a_payload_that_moved_meanwhile_is_found_at_the_second_attempt(
     await logging_feed.take([a_trial(), a_trial(task_id="task-2")])
     held = await log.trials("run-1")
     (first, stale), (_, other) = held.items()
-    held[first] = trial_log.HeldTrial(stale.row, stale.key, other.offset)
+    held[first] = trial_log.HeldTrial(stale.row, stale.key, other.offset, "")
     with pytest.raises(TrialMoved):
         await log.payload("run-1", first)
 
@@ -96,14 +97,14 @@ async def test_a_payload_that_moved_meanwhile_is_found_at_the_second_attempt(
 async def test_memory_is_bounded_the_run_asked_for_last_stays(
     logging_feed: Feed, log: TrialLog, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial_log, "MAX_TRIALS", 10)
+    monkeypatch.setattr(run_log, "MAX_TRIALS", 10)
     for run in ("a", "b", "c"):
         await logging_feed.take(a_trial(run_id=run, task_id=f"t{number}") for number in range(4))
     for run in ("a", "b", "c"):
         assert len(await log.trials(run)) == 4
-    assert set(log._runs) == {"b", "c"}
+    assert set(log._log.runs) == {"b", "c"}
     await logging_feed.take(a_trial(run_id="c", task_id=f"u{number}") for number in range(7))
-    clock.now += trial_log.FRESH_SECONDS
+    clock.now += run_log.FRESH_SECONDS
     with pytest.raises(TooManyTrials, match="query trials"):
         await log.trials("c")
-    assert set(log._runs) == {"b"}
+    assert set(log._log.runs) == {"b"}

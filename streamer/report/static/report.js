@@ -4,6 +4,7 @@ import { Board } from "./board.js";
 import { WORDS } from "./boards.js";
 import { Charts } from "./charts.js";
 import { card, h } from "./dom.js";
+import { MatrixGrid, matrixCard, matrixShare, sortChoice } from "./matrix.js";
 import { Tiers } from "./tiers.js";
 
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -19,6 +20,20 @@ place("agents", card("Agents", [h("span", { class: "note" }, WORDS.marks)], boar
 const drawBoard = () => board.update(data.agents, (label) => charts.indexOf(label), data.run.primary_metric, { places: data.places });
 charts.told = drawBoard;
 drawBoard();
+
+const ORDERS = {
+  difficulty: (task) => task.pass_rate ?? 2,
+  disagreement: (task) => -task.disagreement,
+  task: () => 0,
+};
+
+if (data.matrix) {
+  const grid = new MatrixGrid(null);
+  const byName = (one, other) => (one.task_id < other.task_id ? -1 : one.task_id > other.task_id ? 1 : 0);
+  const draw = ({ sort }) => grid.update({ ...data.matrix, tasks: [...data.matrix.tasks].sort((one, other) => ORDERS[sort](one) - ORDERS[sort](other) || byName(one, other)) });
+  place("matrix", matrixCard(grid, [sortChoice("difficulty", draw)], h("p", { class: "body note" }, matrixShare(data.matrix))));
+  draw({ sort: "difficulty" });
+}
 
 if (data.tiers.length) {
   const tiers = new Tiers();

@@ -9,7 +9,9 @@ import { Table } from "./table.js";
 import { footnotes } from "./uncertainty.js";
 
 export class Board {
-  constructor() {
+  // link(label): address of an agent's trials; null: names lead nowhere
+  constructor(link = null) {
+    this.link = link;
     this.table = new Table(columnsOf("agents", []), {
       caption: "Agents of this run",
       key: (agent) => agent.agent_model,
@@ -25,7 +27,7 @@ export class Board {
   // primary: the metric that the plan sorts by; outlook: with the places of the agents; null: not known
   update(summaries, indexOf, primary = "pass_rate", outlook = null) {
     const agents = summaries.map((agent) => ({ ...agent, place: outlook?.places[agent.agent_model] ?? null }));
-    this.table.setColumns(columnsOf(withNamed(BOARDS.agents, agents), agents, { agent: who(indexOf) }));
+    this.table.setColumns(columnsOf(withNamed(BOARDS.agents, agents), agents, { agent: who(indexOf, this.link) }));
     this.table.options.primary = primary;
     this.table.sortFirst(primary);
     this.table.update(agents);
@@ -36,8 +38,8 @@ export class Board {
 }
 
 // The label with the colour that it has in the charts.
-const who = (indexOf) => (agent) => {
+const who = (indexOf, link) => (agent) => {
   const swatch = h("span", { class: "swatch", "--color": color(indexOf(agent.agent_model)), "aria-hidden": "true" });
   const baseline = agent.baseline ? h("span", { class: "badge" }, "baseline") : null;
-  return h("span", { class: "who" }, swatch, name(agent.agent_model), baseline);
+  return h("span", { class: "who" }, swatch, link ? h("a", { href: link(agent.agent_model) }, name(agent.agent_model)) : name(agent.agent_model), baseline);
 };

@@ -74,6 +74,8 @@ function cell(column, row) {
 
 const named = (value) => (value === null ? UNKNOWN : name(value));
 
+export const badge = (text, mood) => h("span", { class: `badge ${mood}` }, text);
+
 export const outcome = (word) => h("span", { class: `badge ${MOODS[word] ?? ""}` }, WORDS.outcomes[word] ?? word);
 
 // The word comes from the API; how the harness called the end is its title.

@@ -2,6 +2,8 @@
 
 import { get, runPath } from "./api.js";
 import { outcome } from "./cells.js";
+import { Files } from "./files.js";
+import { asWritten, written } from "./said.js";
 import { h, name, visible } from "./dom.js";
 import { UNKNOWN, count, duration, grade, moment, number, percent, ratio, times, usd } from "./format.js";
 import { Table } from "./table.js";
@@ -9,23 +11,34 @@ import { Table } from "./table.js";
 const dialog = document.getElementById("drawer");
 const MOST_BENCHMARKS = 200;
 
+let closed = () => {};
+
 dialog.addEventListener("click", (event) => {
   if (event.target === dialog) dialog.close();
 });
+dialog.addEventListener("close", () => dialog.open || closed()); // another trial may have opened meanwhile
 
-// judged(label): whether trials of this agent:model get a judge's score
-export async function openTrial(run, id, judged = () => false) {
+// awaited(label): whether trials of this agent:model still wait for their judge (R13)
+// options: {file, change(options), closed()}: which file is open, so that the address can follow
+export async function openTrial(run, id, awaited, options) {
+  closed = options.closed;
   dialog.replaceChildren(head("Trial"), h("div", { class: "content" }, h("p", { class: "note" }, "Loading…")));
   if (!dialog.open) dialog.showModal();
   try {
-    const trial = await get(runPath(run, `/trials/${id}`));
-    dialog.replaceChildren(head(trial.task_id, wordOf(trial)), contents(trial, judged(trial.agent_model)));
+    const [trial, event] = await Promise.all([get(runPath(run, `/trials/${id}`)), get(runPath(run, `/trials/${id}/event`)).catch(() => null)]);
+    const files = event && new Files(run, id, event.artifacts, (file) => options.change({ file }));
+    dialog.replaceChildren(head(trial.task_id, wordOf(trial)), contents(trial, awaited(trial.agent_model), event, files));
+    if (files && options.file) files.open(Number(options.file));
   } catch (error) {
     dialog.querySelector(".content").replaceChildren(h("p", { class: "error", role: "alert" }, error.message));
   }
 }
 
-export const closeDrawer = () => dialog.close();
+// Without telling the address: it has changed already.
+export function closeDrawer() {
+  closed = () => {};
+  dialog.close();
+}
 
 function head(title, word = null) {
   const close = h("button", { type: "button", class: "plain", onclick: () => dialog.close() }, "Close");
@@ -38,15 +51,20 @@ function wordOf(trial) {
   return trial.resolved === null && trial.formulacode === null ? "no_verdict" : "failed";
 }
 
-function contents(trial, judged) {
+function contents(trial, awaited, event, files) {
   const code = trial.formulacode;
   return h(
     "div",
     { class: "content" },
-    why(trial, judged),
+    why(trial, awaited, event),
+    files?.element ?? null,
     facts("Where", [
       ["Agent : model", name(trial.agent_model)],
       ["Attempt", count(trial.attempt)],
+      ["Name", event?.trial_name ? name(event.trial_name) : null],
+      ["Started", event?.started_at ? moment(event.started_at) : null],
+      ["Ended", event?.finished_at ? moment(event.finished_at) : null],
+      ...Object.entries(event?.labels ?? {}).map(([key, value]) => [name(key), name(value)]),
       ["Tier", trial.tier === null ? null : name(trial.tier)],
       ["Subtest", trial.subtest === null ? null : name(trial.subtest)],
       ["Shard", trial.shard ? name(trial.shard) : null],
@@ -68,14 +86,11 @@ function contents(trial, judged) {
       ["Last event", moment(trial.last_event_at)],
     ]),
     ...(code ? formulacode(code) : []),
-    h("details", {}, h("summary", {}, "Payload as published"), h("pre", {}, visibleLines(JSON.stringify(trial, null, 2)))),
+    h("details", {}, h("summary", {}, "Payload as published"), h("pre", {}, asWritten(JSON.stringify(trial, null, 2)))),
   );
 }
 
-// Line feeds of our own layout stay; whatever else would act is written out.
-const visibleLines = (text) => text.split("\n").map(visible).join("\n");
-
-function reasons(trial, judged) {
+function reasons(trial, awaited) {
   const found = [];
   const code = trial.formulacode;
   if (code?.pytest_failed) {
@@ -90,11 +105,11 @@ function reasons(trial, judged) {
   if (trial.failure_mode && trial.failure_mode !== "unset") found.push(`The harness says: ${visible(trial.failure_mode)}.`);
   if (trial.resolved === false && !code) found.push("The harness says that the task is not resolved.");
   if (trial.resolved === null && !code) found.push("The harness gave no verdict; that counts as unresolved.");
-  if (judged && trial.composite_score === null) found.push("The judge's score is still awaited.");
+  if (awaited && trial.composite_score === null) found.push("The judge's score is still awaited.");
   return found;
 }
 
-function why(trial, judged) {
+function why(trial, awaited, event) {
   const word = wordOf(trial);
   const titles = {
     passed: "It passed.",
@@ -103,9 +118,10 @@ function why(trial, judged) {
     no_verdict: "Why it counts as unresolved",
   };
   const mood = { passed: "good", failed: "bad", fell_back: "warn", no_verdict: "" }[word];
-  const list = reasons(trial, judged);
+  const list = reasons(trial, awaited);
+  const message = event?.message ? written(event.message) : null;
   const body = list.length ? h("ul", {}, ...list.map((reason) => h("li", {}, reason))) : null;
-  return h("section", { class: `why ${mood}` }, h("h3", {}, titles[word]), body);
+  return h("section", { class: `why ${mood}` }, h("h3", {}, titles[word]), body, message);
 }
 
 function facts(title, pairs) {

@@ -7,6 +7,7 @@ import { Leaders } from "./leaders.js";
 import { Pulse } from "./pulse.js";
 import { Run } from "./run.js";
 import { Runs } from "./runs.js";
+import { offerLink } from "./share.js";
 
 const main = document.getElementById("main");
 const live = document.getElementById("live");
@@ -30,14 +31,18 @@ function decoded(part) {
   }
 }
 
-const follow = (path) => (chosen) => {
-  const given = Object.entries(chosen).filter(([, value]) => value);
-  history.replaceState(null, "", `#/${path}?${new URLSearchParams(given)}`);
+// push: a step of its own, which Back takes back
+const follow = (path) => (chosen, push = false) => {
+  const given = Object.entries(chosen).filter(([key, value]) => value || key === "failure_mode" || key === "kind");
+  const query = new URLSearchParams(given).toString();
+  history[push ? "pushState" : "replaceState"](null, "", `#/${path}${query ? `?${query}` : ""}`);
 };
+
+const followRun = (id) => (tab) => follow(`run/${encodeURIComponent(id)}${tab === "board" ? "" : `/${tab}`}`);
 
 function made({ parts, options }) {
   const [kind, id, tab] = parts;
-  if (kind === "run" && id) return new Run(id, tab, state);
+  if (kind === "run" && id) return new Run(id, tab, options, followRun(id), state);
   if (kind === "leaders") return new Leaders(options, follow("leaders"), state);
   if (kind === "compare") return new Compare(options, follow("compare"));
   return new Runs(state);
@@ -84,5 +89,6 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();
 });
+offerLink();
 pulse = new Pulse(live, main, askForToken);
 show();

@@ -12,15 +12,19 @@ import { Live } from "./live.js";
 import { Outlook, costWords, endWords } from "./outlook.js";
 import { runLink } from "./runs.js";
 import { get, runPath } from "./api.js";
+import { Tasks } from "./tasks.js";
 import { Tiers } from "./tiers.js";
 import { Trials } from "./trials.js";
 
-const TABS = { board: "Board", tiers: "Tiers", trials: "Trials", compare: "Compare" };
+const TABS = { board: "Board", tiers: "Tiers", tasks: "Tasks", trials: "Trials", compare: "Compare" };
 // Of pass@k that of the greatest k up to this.
 const MOST_ATTEMPTS = 5;
 
 export class Run {
-  constructor(run, tab, state) {
+  // options: of the address; follow(tab)(options, push): so that the address can follow
+  constructor(run, tab, options, follow, state) {
+    this.options = options;
+    this.follow = follow;
     this.id = run;
     this.tab = TABS[tab] ? tab : "board";
     this.agents = new Map();
@@ -49,13 +53,42 @@ export class Run {
 
   body() {
     if (this.tab === "tiers") return [(this.tierView = new Tiers()).element];
-    if (this.tab === "trials") return [(this.trialView = new Trials(this.id, (trial) => openTrial(this.id, trial, (label) => this.agents.get(label)?.grade_basis === "composite_median"))).element];
-    if (this.tab === "compare") return [(this.compareView = new Compare({ a: this.id, b: this.id }, () => {})).element];
+    if (this.tab === "tasks") return [(this.taskView = new Tasks(this.id, { ...this.options }, (chosen) => this.address(chosen))).element];
+    if (this.tab === "trials") return this.trialsBody();
+    if (this.tab === "compare") return [(this.compareView = new Compare({ a: this.id, b: this.id, ...this.options }, (chosen) => this.address(chosen))).element];
     return this.boardBody();
   }
 
+  trialsBody() {
+    const { trial, file, ...rest } = this.options;
+    const filter = (chosen) => this.address({ ...chosen, trial: this.options.trial, file: this.options.file });
+    this.trialView = new Trials(this.id, rest, filter, (id) => {
+      this.address({ ...this.options, trial: id, file: undefined }, true);
+      this.openTrial();
+    });
+    if (trial) this.openTrial();
+    return [this.trialView.element];
+  }
+
+  openTrial() {
+    const change = (chosen) => this.address({ ...this.options, ...chosen });
+    const closed = () => change({ trial: undefined, file: undefined });
+    openTrial(this.id, this.options.trial, (label) => this.awaited(label), { file: this.options.file, change, closed });
+  }
+
+  // A judge is expected, and its score may still come (R13).
+  awaited(label) {
+    const agent = this.agents.get(label);
+    return agent?.grade_basis === "composite_median" && agent.grade_provisional;
+  }
+
+  address(chosen, push = false) {
+    this.options = Object.fromEntries(Object.entries(chosen).filter(([, value]) => value !== undefined && value !== null));
+    this.follow(this.tab)(this.options, push);
+  }
+
   boardBody() {
-    this.board = new Board();
+    this.board = new Board((agent) => runLink(this.id, `/trials?${new URLSearchParams({ agent })}`));
     this.charts = new Charts(this.id);
     this.charts.told = () => this.drawBoard();
     return [card("Board", [h("span", { class: "note" }, WORDS.marks)], this.board.element), this.charts.element, this.outlook.element];
@@ -89,6 +122,7 @@ export class Run {
     this.drawBoard();
     this.tierView?.update(tiers, this.summary);
     this.trialView?.update(agents, tiers);
+    this.taskView?.update();
   }
 
   drawBoard() {
@@ -146,6 +180,7 @@ export class Run {
     this.outlook.close();
     this.charts?.close();
     this.trialView?.close();
+    this.taskView?.close();
     closeDrawer();
   }
 }

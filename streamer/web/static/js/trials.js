@@ -1,76 +1,124 @@
-// The trials of a run, a page at a time; the server filters and sorts.
+// The trials of a run, a page at a time; the server filters and sorts. What is chosen stands in the address.
 
 import { get, runPath } from "./api.js";
 import { WORDS } from "./boards.js";
 import { columnsOf } from "./cells.js";
 import { card, field, h, name } from "./dom.js";
 import { offer, select } from "./controls.js";
-import { count } from "./format.js";
+import { Failures } from "./failures.js";
+import { count, moment } from "./format.js";
 import { Table } from "./table.js";
 
 const PAGE = 50;
 const REFRESH_MS = 3000;
+const KEPT = ["search", "outcome", "agent", "tier", "task", "failure_mode", "kind", "sort", "descending", "offset"];
+// Filters without a control of their own: said above the list, and taken away there.
+const SAID = { task: "task", failure_mode: "failure", kind: "message" };
 
 export class Trials {
-  constructor(run, open) {
+  // options: of the address; change(options): so that it can follow; open(id): show a trial
+  constructor(run, options, change, open) {
     this.run = run;
+    this.change = change;
     this.open = open;
-    this.query = { offset: 0, limit: PAGE, sort: "latest", descending: false };
+    this.query = { sort: "latest", ...kept(options), limit: PAGE, offset: Number(options.offset) || 0, descending: options.descending === "true" };
     this.table = new Table(this.columns([]), {
       caption: "Trials of this run",
       primary: "outcome",
       key: (trial) => trial.id,
-      onsort: (sort, descending) => this.ask({ sort, descending, offset: 0 }),
+      sort: { id: this.query.sort, descending: this.query.descending },
+      onsort: (sort, descending) => this.choose({ sort, descending, offset: 0 }),
       empty: "No trial fits.",
     });
     this.status = h("p", { class: "note", role: "status" }, "Loading…");
-    this.back = h("button", { type: "button", class: "plain", onclick: () => this.ask({ offset: Math.max(0, this.query.offset - PAGE) }) }, "Previous");
-    this.next = h("button", { type: "button", class: "plain", onclick: () => this.ask({ offset: this.query.offset + PAGE }) }, "Next");
-    this.agent = h("select", { onchange: () => this.ask({ agent: this.agent.value, offset: 0 }) });
-    this.tier = h("select", { onchange: () => this.ask({ tier: this.tier.value, offset: 0 }) });
+    this.back = h("button", { type: "button", class: "plain", onclick: () => this.choose({ offset: Math.max(0, this.query.offset - PAGE) }) }, "Previous");
+    this.next = h("button", { type: "button", class: "plain", onclick: () => this.choose({ offset: this.query.offset + PAGE }) }, "Next");
+    this.agent = h("select", { onchange: () => this.choose({ agent: this.agent.value, offset: 0 }) });
+    this.tier = h("select", { onchange: () => this.choose({ tier: this.tier.value, offset: 0 }) });
     this.tierField = field("Tier", this.tier);
-    const search = h("input", { type: "search", placeholder: "task, agent, failure", oninput: () => this.later(search.value) });
+    const search = h("input", { type: "search", placeholder: "task, agent, failure", value: this.query.search ?? "", oninput: () => this.later(search.value) });
     const outcomes = [["", "all"], ...Object.entries(WORDS.outcomes)];
-    const result = select("Outcome", outcomes, "", (value) => this.ask({ outcome: value, offset: 0 }));
-    const controls = h("div", { class: "controls" }, field("Search", search), result.element, field("Agent", this.agent), this.tierField);
-    this.element = card("Trials", [controls], this.table.element, h("div", { class: "pager" }, this.status, this.back, this.next));
-    this.ask({});
+    const result = select("Outcome", outcomes, this.query.outcome ?? "", (value) => this.choose({ outcome: value, offset: 0 }));
+    this.said = h("span", { class: "chips" });
+    const controls = h("div", { class: "controls" }, field("Search", search), result.element, field("Agent", this.agent), this.tierField, this.said);
+    const files = ["csv", "parquet"].map((ending) => h("a", { class: "plain", href: runPath(run, `/trials.${ending}`), download: true }, ending === "csv" ? "CSV" : "Parquet"));
+    const downloads = h("span", { class: "downloads", role: "group", "aria-label": "All trials as a file" }, ...files);
+    const list = card("Trials", [controls, downloads], this.table.element, h("div", { class: "pager" }, this.status, this.back, this.next));
+    this.failures = new Failures(run, (failure_mode, kind) => this.choose({ failure_mode, kind, offset: 0 }));
+    this.element = h("div", { class: "stack" }, this.failures.element, list);
+    this.offered = [[], []];
+    this.offer();
+    this.ask();
+    this.failures.load().catch(() => {});
   }
 
   columns(trials) {
-    const task = (trial) => h("button", { type: "button", class: "link", "aria-haspopup": "dialog", onclick: () => this.open(trial.id) }, name(trial.shard ? `${trial.shard}: ${trial.task_id}` : trial.task_id));
+    const title = (trial) => (trial.shard ? `${trial.shard}: ${trial.task_id}` : trial.task_id);
+    const task = (trial) => [h("button", { type: "button", class: "link", "aria-haspopup": "dialog", onclick: () => this.open(trial.id) }, name(title(trial))), apart(trial)];
     return columnsOf("trials", trials, { task });
   }
 
   later(search) {
     clearTimeout(this.typing);
-    this.typing = setTimeout(() => this.ask({ search, offset: 0 }), 250);
+    this.typing = setTimeout(() => this.choose({ search, offset: 0 }), 250);
   }
 
   // The state of the run moved: look again, but not all the time.
   update(agents, tiers) {
-    const labels = agents.map((agent) => [agent.agent_model, agent.agent_model]);
-    offer(this.agent, [["", "all"], ...labels], this.agent.value);
-    const names = [...new Set(tiers.map((tier) => tier.tier))];
-    offer(this.tier, [["", "all"], ...names.map((tier) => [tier, tier])], this.tier.value);
-    this.tierField.hidden = names.length === 0;
+    this.offered = [agents.map((agent) => agent.agent_model), [...new Set(tiers.map((tier) => tier.tier))]];
+    this.offer();
     if (this.refreshing || document.hidden) return;
     this.refreshing = setTimeout(() => {
       this.refreshing = 0;
-      this.ask({});
+      this.ask();
+      this.failures.load().catch(() => {});
     }, REFRESH_MS);
   }
 
-  async ask(change) {
+  // What is chosen is offered too, whether or not it is known yet.
+  offer() {
+    const [agents, tiers] = this.offered;
+    for (const [element, known, chosen] of [[this.agent, agents, this.query.agent], [this.tier, tiers, this.query.tier]]) {
+      const all = chosen && !known.includes(chosen) ? [...known, chosen] : known;
+      offer(element, [["", "all"], ...all.map((one) => [one, one])], chosen ?? "");
+    }
+    this.tierField.hidden = tiers.length === 0;
+    const chips = Object.entries(SAID).filter(([key]) => this.query[key] !== undefined);
+    this.said.replaceChildren(...chips.map(([key, title]) => this.chip(key, title)));
+  }
+
+  chip(key, title) {
+    const drop = h("button", { type: "button", class: "quiet", "aria-label": `Without this ${title}`, onclick: () => this.choose({ [key]: undefined, offset: 0 }) }, "×");
+    return h("span", { class: "chip" }, `${title}: `, name(this.query[key] || "none"), drop);
+  }
+
+  choose(change) {
     Object.assign(this.query, change);
+    for (const key of ["search", "outcome", "agent", "tier"]) if (!this.query[key]) delete this.query[key];
+    for (const key of Object.keys(SAID)) if (this.query[key] === undefined) delete this.query[key];
+    this.change(this.address());
+    this.offer();
+    this.ask();
+  }
+
+  // The part of the address that is not as it is without choosing.
+  address() {
+    const plain = { sort: "latest", descending: false, offset: 0 };
+    return Object.fromEntries(KEPT.filter((key) => this.query[key] !== undefined && this.query[key] !== plain[key]).map((key) => [key, String(this.query[key])]));
+  }
+
+  async ask() {
     this.pending?.abort();
     this.pending = new AbortController();
     try {
-      this.show(await get(runPath(this.run, "/trials"), this.query, this.pending.signal));
+      this.show(await get(this.path(), {}, this.pending.signal));
     } catch (error) {
       if (error.name !== "AbortError") this.status.textContent = error.message;
     }
   }
+
+  // An empty failure mode means: none; so it must not be left out.
+  path = () => runPath(this.run, `/trials?${new URLSearchParams(Object.entries(this.query))}`);
 
   show(page) {
     this.table.setColumns(this.columns(page.trials));
@@ -87,4 +135,14 @@ export class Trials {
     clearTimeout(this.typing);
     this.pending?.abort();
   }
+}
+
+const kept = (options) => Object.fromEntries(KEPT.filter((key) => key in options).map((key) => [key, options[key]]));
+
+// What tells repeats apart, and in a line why it failed.
+function apart(trial) {
+  const repeat = trial.trial_name ? name(trial.trial_name) : trial.attempt > 1 ? `attempt ${count(trial.attempt)}` : null;
+  const facts = [repeat, trial.finished_at ? moment(trial.finished_at) : null].filter(Boolean);
+  const when = facts.length ? h("div", { class: "note repeat" }, ...facts.flatMap((fact, at) => (at ? [" · ", fact] : [fact]))) : null;
+  return trial.reason ? h("div", {}, when, h("div", { class: "note reason" }, name(trial.reason))) : when;
 }

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Callable
 
 import pyarrow.parquet as pq
 import pytest
 
-from streamer.report.as_parquet import ParquetMissing, as_parquet
-from streamer.report.columns import rows
 from streamer.report.data import RunData
 from streamer.report.formats import FORMATS
-from tests.report.reporting import _read, columns_in, folded, mixed_events
+from streamer.views.trial_columns import rows
+from streamer.views.trial_parquet import ParquetMissing, as_parquet
+from tests.report.reporting import DATA, _read, columns_in, folded, mixed_events
 
 TYPES = {
     "text": "string",
@@ -23,7 +24,9 @@ TYPES = {
 }
 
 
-def test_parquet_reads_back_to_the_values_of_the_trials(data: RunData) -> None:
+@pytest.mark.parametrize("made", DATA.values(), ids=DATA)
+def test_parquet_reads_back_to_the_values_of_the_trials(made: Callable[[], RunData]) -> None:
+    data = made()
     assert data.trials
     table = pq.read_table(io.BytesIO(FORMATS["parquet"](data)))
     columns = columns_in(data)

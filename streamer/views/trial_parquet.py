@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from streamer.report.columns import TrialColumn, Value, columns_of
+from streamer.views.trial_columns import TrialColumn, Value, columns_of
 
 
 class ParquetMissing(Exception):
@@ -44,9 +43,9 @@ def as_parquet(trials: Sequence[Mapping[str, Any]], planned: Mapping[str, Any] |
         for c in columns
     ]
     arrays = [pa.array([_value(c, trial) for trial in trials], types[c.kind]) for c in columns]
-    out = io.BytesIO()
+    out = pa.BufferOutputStream()
     pq.write_table(pa.table(arrays, schema=pa.schema(fields)), out, compression="zstd")
-    return out.getvalue()
+    return bytes(out.getvalue().to_pybytes())
 
 
 def _value(column: TrialColumn, trial: Mapping[str, Any]) -> Value | datetime:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from streamer.report.as_csv import FORMULA_STARTS
-from streamer.report.columns import COLUMNS, rows
+from collections.abc import Callable
+
+import pytest
+
 from streamer.report.data import RunData
 from streamer.report.formats import FORMATS
-from tests.report.reporting import HOSTILE, columns_in, folded, from_csv, hostile_events
+from streamer.views.trial_columns import COLUMNS, rows
+from streamer.views.trial_csv import FORMULA_STARTS
+from tests.report.reporting import DATA, HOSTILE, columns_in, folded, from_csv, hostile_events
 from tests.support.events import a_trial
 
 
-def test_csv_reads_back_to_the_values_of_the_trials(data: RunData) -> None:
+@pytest.mark.parametrize("made", DATA.values(), ids=DATA)
+def test_csv_reads_back_to_the_values_of_the_trials(made: Callable[[], RunData]) -> None:
+    data = made()
     assert data.trials
     columns = columns_in(data)
     assert from_csv(FORMATS["csv"](data), columns) == list(rows(data.trials, columns))

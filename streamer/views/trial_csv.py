@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from streamer.report.columns import Value, columns_of, rows
 from streamer.schemas.canonical import json_number
+from streamer.views.trial_columns import Value, columns_of, rows
 
 FORMULA_STARTS = "=+-@\t\r\n＝＋－＠'"
 """A text that begins with one of these gets an apostrophe before it."""

@@ -1,0 +1,135 @@
+"""How each agent does on each task: outcomes, the mean of a metric, and what is running."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import Field
+
+from streamer.schemas.base import Message
+from streamer.schemas.identity import agent_model_label
+from streamer.schemas.in_flight import TrialInFlight
+from streamer.views.models import TrialRow
+
+MatrixMetric = Literal["outcome", "composite_score", "cost_usd", "duration_seconds", "task_speedup"]
+MatrixSort = Literal["difficulty", "disagreement", "task"]
+
+Cell = tuple[int, int, int, int, float | None]
+"""Trials, passes, trials without a verdict, trials in flight, mean of the metric."""
+
+
+class MatrixTask(Message):
+    """A row of the matrix: one task, in one tier."""
+
+    task_id: str = Field(description="The problem.")
+    tier: str | None = Field(description="Tiers are kept apart; null: no tier.")
+    pass_rate: float | None = Field(ge=0, le=1, description="Passes of known trials, all agents pooled.")
+    disagreement: float = Field(
+        ge=0, le=0.5, description="Mean distance of the agents' pass rates from their median; 0: they agree."
+    )
+    cells: list[Cell | None] = Field(description="By agent, in the order of `agents`; null: nothing yet.")
+
+
+class Matrix(Message):
+    """Every agent:model of a run on every task."""
+
+    metric: MatrixMetric = Field(description="What the last number of a cell is the mean of.")
+    agents: list[str] = Field(description="Labels, the highest pass rate first, ties by name.")
+    tasks: list[MatrixTask] = Field(description="As `sort` says, ties by name.")
+    low: float | None = Field(description="Least mean of the metric in a cell; null: none is known.")
+    high: float | None = Field(description="Greatest mean, likewise.")
+
+
+@dataclass(slots=True)
+class _Cell:
+    trials: int = 0
+    passes: int = 0
+    unknown: int = 0
+    running: int = 0
+    values: list[float] = field(default_factory=list)
+
+    @property
+    def mean(self) -> float | None:
+        return sum(self.values) / len(self.values) if self.values else None
+
+    def as_tuple(self) -> Cell:
+        return self.trials, self.passes, self.unknown, self.running, self.mean
+
+
+TaskKey = tuple[str, str | None]
+_Line = Mapping[str, _Cell]
+
+
+def matrix_of(
+    rows: Iterable[TrialRow],
+    in_flight: Iterable[TrialInFlight],
+    metric: MatrixMetric = "outcome",
+    sort: MatrixSort = "difficulty",
+) -> Matrix:
+    """The matrix of a run.
+
+    Args:
+        rows: its trials.
+        in_flight: those that have started and have no result.
+        metric: averaged in each cell over the trials that know it; "outcome": nothing is.
+        sort: `difficulty`: the hardest task first; `disagreement`: the one on which agents differ most.
+    """
+    lines: dict[TaskKey, dict[str, _Cell]] = defaultdict(lambda: defaultdict(_Cell))
+    for row in rows:
+        cell = lines[row.task_id, row.tier][row.agent_model]
+        cell.trials += 1
+        cell.passes += row.success
+        cell.unknown += row.outcome == "no_verdict"
+        value = None if metric == "outcome" else getattr(row, metric)
+        if value is not None:
+            cell.values.append(value)
+    for trial in in_flight:
+        lines[trial.task_id, trial.tier][agent_model_label(trial.agent, trial.model)].running += 1
+    agents = _agents(lines)
+    tasks = [_task(key, line, agents) for key, line in lines.items()]
+    tasks.sort(key=_ORDERS[sort])
+    means = [cell[4] for task in tasks for cell in task.cells if cell is not None and cell[4] is not None]
+    return Matrix(
+        metric=metric,
+        agents=agents,
+        tasks=tasks,
+        low=min(means, default=None),
+        high=max(means, default=None),
+    )
+
+
+def _agents(lines: Mapping[TaskKey, _Line]) -> list[str]:
+    trials: dict[str, int] = defaultdict(int)
+    passes: dict[str, int] = defaultdict(int)
+    for line in lines.values():
+        for agent, cell in line.items():
+            trials[agent] += cell.trials
+            passes[agent] += cell.passes
+    return sorted(trials, key=lambda agent: (-passes[agent] / (trials[agent] or 1), agent))
+
+
+def _task(key: TaskKey, line: _Line, agents: list[str]) -> MatrixTask:
+    rates = sorted(cell.passes / cell.trials for cell in line.values() if cell.trials)
+    middle = rates[len(rates) // 2] if rates else 0.0
+    known = sum(cell.trials for cell in line.values())
+    return MatrixTask.model_construct(
+        task_id=key[0],
+        tier=key[1],
+        pass_rate=sum(cell.passes for cell in line.values()) / known if known else None,
+        disagreement=sum(abs(rate - middle) for rate in rates) / len(rates) if rates else 0.0,
+        cells=[line[agent].as_tuple() if agent in line else None for agent in agents],
+    )
+
+
+def _name(task: MatrixTask) -> tuple[str, str]:
+    return task.task_id, task.tier or ""
+
+
+_ORDERS: dict[MatrixSort, Callable[[MatrixTask], Any]] = {
+    "difficulty": lambda task: (2.0 if task.pass_rate is None else task.pass_rate, _name(task)),
+    "disagreement": lambda task: (-task.disagreement, _name(task)),
+    "task": _name,
+}

@@ -1,0 +1,54 @@
+// The tab of the matrix: asks for it, and again while the run goes on.
+
+import { get, runPath } from "./api.js";
+import { h } from "./dom.js";
+import { MatrixGrid, matrixCard, matrixChoices, matrixShare } from "./matrix.js";
+import { runLink } from "./runs.js";
+
+const REFRESH_MS = 3000;
+
+export class Tasks {
+  // options: {metric, sort}; change(options): so that the address can follow
+  constructor(run, options, change) {
+    this.run = run;
+    this.options = options;
+    this.grid = new MatrixGrid((agent, task) => {
+      location.hash = runLink(run, `/trials?${new URLSearchParams({ agent, task: task.task_id, ...(task.tier === null ? {} : { tier: task.tier }) })}`);
+    });
+    this.note = h("p", { class: "body note" }, "Loading…");
+    const choose = (chosen) => {
+      Object.assign(this.options, chosen);
+      change(this.options);
+      this.ask();
+    };
+    this.element = matrixCard(this.grid, matrixChoices(options, choose), this.note);
+    this.ask();
+  }
+
+  update() {
+    if (this.refreshing || document.hidden) return;
+    this.refreshing = setTimeout(() => {
+      this.refreshing = 0;
+      this.ask();
+    }, REFRESH_MS);
+  }
+
+  async ask() {
+    this.pending?.abort();
+    this.pending = new AbortController();
+    const { metric, sort } = this.options;
+    try {
+      const matrix = await get(runPath(this.run, "/matrix"), { metric, sort }, this.pending.signal);
+      this.grid.update(matrix);
+      this.note.textContent = matrix.tasks.length ? matrixShare(matrix) : "No trial yet.";
+    } catch (error) {
+      if (error.name !== "AbortError") this.note.textContent = error.message;
+    }
+  }
+
+  close() {
+    clearTimeout(this.refreshing);
+    this.pending?.abort();
+    this.grid.close();
+  }
+}

@@ -1,0 +1,96 @@
+"""What harnesses said of the trials that people look at: message, files, times; scored trials lack them.
+
+A scored trial names the event that won its slot by slot and fingerprint (R17), and that event is found here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from sys import intern
+
+import orjson
+
+from streamer.aggregate.keys import fingerprint, slot_in_run, slot_key
+from streamer.kafka.names import Names
+from streamer.kafka.reader import ConsumerRecord
+from streamer.schemas.decode import decode
+from streamer.schemas.events import TrialResult
+from streamer.settings import Settings
+from streamer.views.failures import kind_of, telling_line
+from streamer.web.run_log import RunLog
+
+EventKey = tuple[str, str]
+"""Slot within the run, and fingerprint."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventFacts:
+    """What is kept of an event.
+
+    Attributes:
+        offset: where it stands in its partition.
+        finished_at: when the trial ended; None: not said.
+        trial_name: the harness's name of the trial; None: not said.
+        reason: the line of its message that says why it failed; None without a message.
+        kind: of its message, for groups of failures; "" without one.
+    """
+
+    offset: int
+    finished_at: datetime | None
+    trial_name: str | None
+    reason: str | None
+    kind: str
+
+
+class _EventsOfRun:
+    """The results of one run, by slot and fingerprint."""
+
+    def __init__(self, run_id: str) -> None:
+        self.held: dict[EventKey, EventFacts] = {}
+        self._run_id = run_id
+        self._needle = orjson.dumps(run_id)[1:-1]
+
+    def take(self, record: ConsumerRecord) -> None:
+        """Keep the facts of a result of this run."""
+        if not self._may_be_of_run(record.value):
+            return
+        event = decode(record.value)
+        if not isinstance(event, TrialResult) or event.run_id != self._run_id:
+            return
+        said = event.message
+        self.held[slot_in_run(slot_key(event)), fingerprint(event)] = EventFacts(
+            record.offset,
+            event.finished_at,
+            event.trial_name,
+            telling_line(said) if said else None,
+            intern(kind_of(said)) if said else "",
+        )
+
+    def _may_be_of_run(self, value: bytes | None) -> bool:
+        """Whether it is worth decoding: it names the run, or writes some characters as escapes."""
+        return value is not None and (self._needle in value or b"\\" in value)
+
+
+class TrialEvents:
+    """The results that harnesses published, by run.
+
+    Args:
+        settings: where the broker is.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
+        self._log = RunLog(settings, Names(settings.namespace).trial_events, _EventsOfRun, clock)
+
+    async def facts(self, run_id: str) -> Mapping[EventKey, EventFacts]:
+        """What is kept of each result of a run, losers included; raises as `RunLog.of`."""
+        return (await self._log.of(run_id)).held
+
+    async def event(self, run_id: str, key: EventKey) -> TrialResult | None:
+        """A result as it was published; None: the log has it no more."""
+        facts = (await self.facts(run_id)).get(key)
+        record = None if facts is None else await self._log.record_at(run_id, facts.offset)
+        event = None if record is None else decode(record.value)
+        return event if isinstance(event, TrialResult) and event.run_id == run_id else None

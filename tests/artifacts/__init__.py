@@ -1,0 +1,1 @@
+"""Tests of streamer/artifacts: files that trials left."""

@@ -1,0 +1,183 @@
+"""Trials on the page: why they failed, their files, groups of failures, the matrix, links and Back."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Frame, Locator, Page, expect
+
+from streamer.settings import Settings
+from tests.web.browsing import publish, watched
+from tests.web.serving import Serving
+from tests.web.trial_files import HOSTILE, LINK, RUN, events, make_run
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+SHOWN = HOSTILE.replace("\u202e", "\\u202e")
+
+
+@pytest.fixture(scope="module")
+def url(stack: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of a server that may show the files of the run."""
+    folder = tmp_path_factory.mktemp("files")
+    runs = make_run(folder)
+    publish(stack, [json.dumps(event).encode() for event in events()])
+    with Serving(stack.model_copy(update={"data_dir": folder}), artifacts=[runs]) as serving:
+        yield f"http://127.0.0.1:{serving.port}"
+
+
+@pytest.fixture(params=[360, 1280])
+def sized(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """A page of each width; errors in its console fail the test, unless a file was refused."""
+    context = browser.new_context(viewport={"width": request.param, "height": 800})
+    page = context.new_page()
+    with watched(page) as said:
+        yield page
+    context.close()
+    assert [line for line in said if "404 (Not Found)" not in line] == []
+
+
+def open_trial(page: Page, url: str, task: str = "task-1") -> None:
+    page.goto(f"{url}/#/run/{RUN}/trials?task={task}")
+    page.locator("tbody button.link").filter(has_text=task).click()
+    expect(page.get_by_role("dialog")).to_contain_text("Why it failed")
+
+
+def agents(page: Page) -> Locator:
+    """The list to select an agent from."""
+    return page.locator("label.field").filter(has=page.get_by_text("Agent", exact=True)).locator("select")
+
+
+def fits(page: Page) -> bool:
+    width, view = page.evaluate("() => [document.documentElement.scrollWidth, window.innerWidth]")
+    return bool(width <= view)
+
+
+def test_a_trial_opens_to_its_message_and_each_of_its_files(sized: Page, url: str) -> None:
+    page = sized
+    open_trial(page, url)
+    drawer = page.get_by_role("dialog")
+    expect(drawer.locator(".why pre")).to_contain_text(f"Timeout after 300 s {SHOWN}")
+    expect(drawer).to_contain_text("task-1.1-of-1.files-run")
+    drawer.get_by_role("button", name="trajectory.json").click()
+    expect(drawer.locator(".steps li")).to_have_count(3)
+    expect(drawer.locator(".steps")).to_contain_text(f"I look {SHOWN}")
+    expect(drawer.locator(".steps li.failed")).to_have_count(1)
+    expect(drawer.locator(".steps pre").filter(has_text="boom")).not_to_be_visible()
+    drawer.get_by_label("Search the steps").fill("boom")
+    expect(drawer.locator(".steps li:visible")).to_have_count(1)
+    expect(drawer.locator(".steps pre").filter(has_text="boom")).to_be_visible()
+    drawer.get_by_role("button", name="agent.log").click()
+    expect(drawer.locator(".log .ink-1")).to_have_text("red")
+    expect(drawer.locator(".log")).to_contain_text(SHOWN)
+    drawer.get_by_role("button", name="fix.patch").click()
+    expect(drawer.locator(".log .added")).to_have_text("+new\n")
+    drawer.get_by_role("button", name="link.log").click()
+    expect(drawer.get_by_role("alert")).to_contain_text("cannot be opened")
+    link = drawer.get_by_role("link", name="elsewhere")
+    expect(link).to_have_attribute("href", LINK)
+    expect(link).to_have_attribute("rel", "noopener noreferrer nofollow")
+    assert drawer.locator("img, script").count() == 0
+    assert "owned" not in page.title()
+    assert fits(page)
+
+
+def test_a_recording_plays_in_a_sandbox_that_reaches_nothing(browser: Browser, url: str) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    with watched(page) as said:
+        player = played(page, url)
+        assert said == []
+        assert player.evaluate("() => self.origin") == "null"
+        asked = "() => fetch('/api/runs').then(() => 'reached', () => 'refused')"
+        assert player.evaluate(asked) == "refused"
+        up = "() => { try { return String(parent.document) } catch { return 'closed' } }"
+        assert player.evaluate(up) == "closed"
+    context.close()
+
+
+def played(page: Page, url: str) -> Frame:
+    """The frame in which a recording plays."""
+    open_trial(page, url)
+    page.get_by_role("dialog").get_by_role("button", name="agent.cast").click()
+    frame = page.locator("iframe.player")
+    expect(frame).to_have_attribute("sandbox", "allow-scripts")
+    inside = page.frame_locator("iframe.player")
+    inside.locator(".ap-player").click()
+    expect(inside.locator(".ap-player")).to_be_visible()
+    [player] = [one for one in page.frames if "/player" in one.url]
+    player.wait_for_selector(".ap-term")
+    return player
+
+
+def test_the_address_holds_filters_trial_and_file_and_back_takes_them_back(sized: Page, url: str) -> None:
+    page = sized
+    page.goto(f"{url}/#/run/{RUN}")
+    page.get_by_role("link", name="Trials", exact=True).click()
+    agents(page).select_option("terminus:gpt-5")
+    expect(page.locator(".pager")).to_contain_text("that fit")
+    page.locator("tbody button.link").filter(has_text="task-1").click()
+    drawer = page.get_by_role("dialog")
+    drawer.get_by_role("button", name="agent.log").click()
+    expect(page).to_have_url(re.compile(r"agent=terminus%3Agpt-5.*trial=[0-9a-f]{24}.*file=1"))
+    deep = page.url
+    page.go_back()
+    expect(drawer).not_to_be_visible()
+    expect(page.locator(".pager")).to_contain_text("that fit")
+    expect(agents(page)).to_have_value("terminus:gpt-5")
+    page.go_back()
+    expect(page.locator(".tabs a[aria-current]")).to_have_text("Board")
+    page.go_forward()
+    page.go_forward()
+    expect(drawer.locator(".log")).to_contain_text("red plain")
+    expect(page).to_have_url(deep)
+    fresh = page.context.new_page()
+    fresh.goto(deep)
+    expect(fresh.get_by_role("dialog").locator(".log")).to_contain_text("red plain")
+    fresh.keyboard.press("Escape")
+    expect(fresh).not_to_have_url(re.compile("trial="))
+    expect(agents(fresh)).to_have_value("terminus:gpt-5")
+
+
+def test_a_group_of_failures_is_one_click_from_its_trials(sized: Page, url: str) -> None:
+    page = sized
+    page.goto(f"{url}/#/run/{RUN}/trials")
+    groups = page.get_by_role("region", name="Why trials failed").locator("tbody tr")
+    expect(groups.first).to_contain_text("Killed after N s in PATH")
+    groups.first.get_by_role("button").click()
+    expect(page.locator(".pager")).to_contain_text("1–7 of 7 that fit, of 9")
+    expect(page).to_have_url(re.compile("failure_mode=agent_timeout&kind=Killed"))
+    expect(page.locator(".chip")).to_have_count(2)
+    page.get_by_role("button", name="Without this message").click()
+    expect(page.locator(".pager")).to_contain_text("1–8 of 8 that fit, of 9")
+    assert fits(page)
+
+
+def test_a_cell_of_the_matrix_opens_its_trials_by_mouse_and_by_keys(sized: Page, url: str) -> None:
+    page = sized
+    page.goto(f"{url}/#/run/{RUN}/tasks?sort=task")
+    box = page.locator(".matrix")
+    expect(box).to_have_attribute("data-cells", "9")
+    box.focus()
+    expect(page.locator("#matrix-cell")).to_contain_text("other:gpt-5 on task-1: no trial yet")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#matrix-cell")).to_contain_text("terminus:gpt-5 on task-2: 0 of 1 passed")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"/trials\?agent=other%3Agpt-5&task=task-3"))
+    expect(page.locator(".pager")).to_contain_text("1–1 of 1 that fit, of 9")
+    page.go_back()
+    expect(box).to_have_attribute("data-cells", "9")
+    assert fits(page)
+
+
+def test_repeats_carry_name_and_time(page: Page, url: str) -> None:
+    page.goto(f"{url}/#/run/{RUN}/trials?task=task-1")
+    row = page.get_by_role("region", name="Trials of this run").locator("tbody tr")
+    expect(row).to_contain_text("task-1.1-of-1.files-run")
+    expect(row.locator("time").first).to_have_attribute("datetime", "2026-01-02T03:05:00Z")
