@@ -91,7 +91,7 @@ def _in_order(run: RunState) -> list[_Ended]:
 
 
 def _end(event: AnyTrial) -> int:
-    """When a trial ended, by its own times alone: a file's time may be that of a copy, years later."""
+    """When a trial ended, by its own times alone: a copied file has the time of its copying."""
     if event.finished_at is None and event.started_at is not None and event.duration_seconds is not None:
         return microseconds(event.started_at + timedelta(seconds=event.duration_seconds))
     return microseconds(event.finished_at)

@@ -49,7 +49,11 @@ def folded_run(settings: Settings, run_id: str, prices: PriceTable) -> RunState:
 
 
 def prices_of(settings: Settings) -> PriceTable:
-    """The price table that the settings name, or the default one."""
+    """The price table that the settings name, or the default one.
+
+    >>> prices_of(Settings(prices_file=None)) == PriceTable.default()
+    True
+    """
     if settings.prices_file is None:
         return PriceTable.default()
     return PriceTable.from_toml(settings.prices_file.read_text(encoding="utf-8"))

@@ -24,8 +24,12 @@ class WebAccess:
     says: Sequence[str] = ()
 
     def environment(self) -> Mapping[str, str]:
-        """The variables of the page's process."""
-        return {HOST: self.host, TOKEN: self.token or ""}
+        """The variables of the page's process.
+
+        >>> WebAccess().environment(), WebAccess("0.0.0.0", "secret").environment()
+        ({'STREAMER_WEB_HOST': '127.0.0.1'}, {'STREAMER_WEB_HOST': '0.0.0.0', 'STREAMER_WEB_TOKEN': 'secret'})
+        """
+        return {HOST: self.host} | ({TOKEN: self.token} if self.token else {})
 
     def lines(self, port: int) -> list[str]:
         """Where the page is, as `streamer up` prints it.

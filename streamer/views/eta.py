@@ -3,7 +3,7 @@
 Times are event times, so a replay of a run shows the same as the run itself. Page, terminal and reports show
 what stands here.
 
-**The forecast.** The missing trials take as long as those of the same agent:model took so far. A running
+**The forecast.** The missing trials of an agent:model take as long as its trials took so far. A running
 trial counts with its age: without that the first forecasts are too short, because long trials finish last. As
 many trials run at once as now, or as ran on average. Near the end some of these places stay empty, and the
 longest trial decides. The interval follows from how much durations and costs differ between trials, and from
@@ -85,7 +85,7 @@ class _Missing:
 
     @property
     def variance(self) -> float:
-        """Of the total: the trials differ, and their mean is known from a few only."""
+        """The variance of the total: trials differ, and their mean is known from a few only."""
         return self.trials * self.spread**2 * (1 + self.trials / max(1, self.known))
 
 

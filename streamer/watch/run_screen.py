@@ -32,6 +32,9 @@ from streamer.watch.rejection_columns import rejection_columns
 from streamer.watch.table import BoardTable
 
 MOST_REJECTIONS = 50
+HIGH = 30
+"""Rows from which on there is a line about the first two agents."""
+
 MOST_RUNNING = 5
 """Running trials that have room, the longest first."""
 
@@ -144,7 +147,8 @@ class RunScreen(LiveScreen):
     def _draw_outlook(self) -> None:
         """The first two agents compared, and the running trials."""
         outlook = self.model.outlook
-        self.put("#said", visible("; ".join(outlook.first_two)) if outlook else "")
+        has_room = outlook is not None and self.size.height >= HIGH
+        self.put("#said", visible("; ".join(outlook.first_two)) if outlook and has_room else "")
         running = outlook.running[:MOST_RUNNING] if outlook else []
         table = self.query_one("#running", BoardTable)
         table.set_class(not running, "-none")

@@ -13,8 +13,8 @@ from streamer.web.server import run_server
 if __name__ == "__main__":
     run_server(
         Settings(),
-        host=os.environ.get("STREAMER_WEB_HOST") or DEFAULT_HOST,
+        host=os.environ.get("STREAMER_WEB_HOST", DEFAULT_HOST),
         port=int(sys.argv[1]) if sys.argv[1:] else None,
-        token=os.environ.get("STREAMER_WEB_TOKEN") or None,
+        token=os.environ.get("STREAMER_WEB_TOKEN"),
         echo=print,
     )

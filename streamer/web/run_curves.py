@@ -20,7 +20,7 @@ MAX_CURVES = 16
 """Runs whose curves are kept."""
 
 REST = 8
-"""After curves that took a second to work out, those of the same run rest for so many seconds."""
+"""Curves that took a second to work out are not worked out again for so many seconds."""
 
 
 class CurvePoint(Message):
