@@ -23,7 +23,7 @@ _FILE = _SAFE | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 
 
 class CannotBeOpened(Exception):
-    """A file of a trial is not there, or is none that may be shown; the message says why."""
+    """A file of a trial is missing, or may not be shown; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from streamer.artifacts.steps import NotThisFormat, Step
 from streamer.schemas.base import Message
 
 MAX_LOG_BYTES = 1 << 20
-"""Of a longer text the end is shown: there it says why."""
+"""The end of a longer text is shown, since the reason stands there."""
 
 MAX_TRAJECTORY_BYTES = 32 << 20
 MAX_CAST_BYTES = 16 << 20
@@ -69,7 +69,7 @@ def recording(home: Path, path: str) -> str:
     """The text of a recording of a terminal.
 
     Raises:
-        CannotBeOpened: see `read_below`; or it is none.
+        CannotBeOpened: see `read_below`; or it is not a recording.
     """
     if PurePosixPath(path).suffix.lower() not in _CASTS:
         raise CannotBeOpened(f"{path!r} is no recording: only files that end in .cast are played")
@@ -77,7 +77,7 @@ def recording(home: Path, path: str) -> str:
 
 
 def _steps(home: Path, path: str, name: str) -> ArtifactView | None:
-    """The steps of a trajectory; None if it is none of a known format."""
+    """The steps of a trajectory; None if no format fits."""
     part = read_below(home, path, MAX_TRAJECTORY_BYTES, from_end=True)
     try:
         content = None if part.left_out else json.loads(part.content)

@@ -13,7 +13,7 @@ from streamer.schemas.base import Message
 
 MAX_STEPS = 2_000
 MAX_STEP_CHARACTERS = 16_000
-"""Of each text of a step; longer ones lose their middle."""
+"""The length of each text of a step; longer texts lose their middle."""
 
 _SAYS_ERROR = re.compile(
     r"Traceback \(most recent call last\)|\bexit[ _]?code\W{0,4}(?:-|[1-9])|^\[?error\b", re.IGNORECASE

@@ -38,7 +38,7 @@ class RunDirectories:
         self._looked_at = float("-inf")
 
     def of(self, run_id: str, shard: str) -> Path | None:
-        """The directory that the paths of a trial's files are relative to; None: none was named.
+        """The directory that a trial's paths are relative to; None: no directory of the run was named.
 
         Args:
             run_id: the run of the trial's event.

@@ -17,6 +17,9 @@ MAX_TRIALS = 200_000
 FRESH_SECONDS = 2.0
 """A log that was read so recently is not read again."""
 
+AT_ONCE = 200
+"""Records that are taken before other requests have a turn."""
+
 
 class TooManyTrials(Exception):
     """A run is too large for this view."""
@@ -29,7 +32,7 @@ class TooManyTrials(Exception):
 
 
 class Reading(Protocol):
-    """What is kept of one run."""
+    """The records of one run, as far as they are kept."""
 
     @property
     def held(self) -> Collection[object]:
@@ -53,12 +56,12 @@ class _Run(Generic[R]):
 
 
 class RunLog(Generic[R]):
-    """Reads one topic for each run that is asked for, and forgets the runs that nobody asked for the longest.
+    """Reads one topic for each run that is asked for, and forgets the runs whose last request is oldest.
 
     Args:
         settings: where the broker is.
         topic: its full name.
-        start: makes what is kept of a run, by its id.
+        start: makes an empty reading of a run, by its id.
         clock: seconds, monotonic.
     """
 
@@ -92,7 +95,7 @@ class RunLog(Generic[R]):
         return run.reading
 
     def read_again(self, run_id: str) -> None:
-        """What is held of a run is out of date: the next question reads on."""
+        """The reading of a run is out of date: the next question reads on."""
         if run_id in self._runs:
             self._runs[run_id].read_at = float("-inf")
 
@@ -110,11 +113,12 @@ class RunLog(Generic[R]):
             async for batch in read_batches(
                 self._settings, self._topic, run_id=run_id, start=run.next_offset
             ):
-                for record in batch:
-                    run.reading.take(record)
-                    run.next_offset = record.offset + 1
-                self._make_room(run_id, run)
-                await asyncio.sleep(0)
+                for start in range(0, len(batch), AT_ONCE):
+                    for record in batch[start : start + AT_ONCE]:
+                        run.reading.take(record)
+                        run.next_offset = record.offset + 1
+                    self._make_room(run_id, run)
+                    await asyncio.sleep(0)
         except TooManyTrials:
             self._runs.pop(run_id, None)
             raise

@@ -27,7 +27,7 @@ EventKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class EventFacts:
-    """What is kept of an event.
+    """The facts that lists need about an event.
 
     Attributes:
         offset: where it stands in its partition.
@@ -85,7 +85,7 @@ class TrialEvents:
         self._log = RunLog(settings, Names(settings.namespace).trial_events, _EventsOfRun, clock)
 
     async def facts(self, run_id: str) -> Mapping[EventKey, EventFacts]:
-        """What is kept of each result of a run, losers included; raises as `RunLog.of`."""
+        """The facts about each result of a run, losers included; raises as `RunLog.of`."""
         return (await self._log.of(run_id)).held
 
     async def event(self, run_id: str, key: EventKey) -> TrialResult | None:

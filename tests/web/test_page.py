@@ -167,14 +167,15 @@ def test_trials_are_filtered_paged_and_opened_with_the_reason(
     page: Page, web: WebProcess, simulated: None
 ) -> None:
     page.goto(f"{web.url}/#/run/{TIERED_RUN}/trials")
-    rows = page.locator("tbody tr")
+    listed = page.get_by_role("region", name="Trials of this run")
+    rows = listed.locator("tbody tr")
     expect(rows).to_have_count(50)
     page.get_by_role("button", name="Next").click()
     expect(page.locator(".pager")).to_contain_text("51–100 of 210")
     page.get_by_label("Outcome").select_option("failed")
     expect(page.locator(".pager")).to_contain_text("that fit, of 210")
-    heads = page.locator("thead th").all_text_contents()
-    outcomes = page.locator(f"tbody tr > :nth-child({heads.index('Outcome') + 1})")
+    heads = listed.locator("thead th").all_text_contents()
+    outcomes = listed.locator(f"tbody tr > :nth-child({heads.index('Outcome') + 1})")
     assert set(outcomes.all_text_contents()) == {"failed"}
     page.get_by_label("Search").fill("task-03")
     expect(rows.first).to_contain_text("task-03")

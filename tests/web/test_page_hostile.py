@@ -60,7 +60,8 @@ def test_hostile_names_show_as_text_everywhere(page: Page, web: WebProcess, host
         expect(options).to_have_count(len(HOSTILE) + 1)
         shown = " ".join(options.all_text_contents())
     else:
-        expect(page.locator("tbody tr")).to_have_count(len(HOSTILE))
+        rows = page.get_by_role("region", name="of this run").locator("tbody tr")
+        expect(rows).to_have_count(len(HOSTILE))
         shown = main.text_content() or ""
     for text in HOSTILE.values():
         assert text in shown
@@ -72,7 +73,8 @@ def test_hostile_names_show_as_text_everywhere(page: Page, web: WebProcess, host
 
 def test_a_hostile_trial_opens_as_text(page: Page, web: WebProcess, hostile: str) -> None:
     page.goto(f"{web.url}/#/run/%3Cb%3Ebold%3C%2Fb%3E%2F%E2%80%AErun/trials")
-    page.locator("tbody button.link").filter(has_text="<script>").click()
+    listed = page.get_by_role("region", name="Trials of this run")
+    listed.locator("tbody button.link").filter(has_text="<script>").click()
     drawer = page.get_by_role("dialog")
     expect(drawer).to_contain_text("The harness says: <script>document.title='owned'</script>.")
     drawer.get_by_text("Payload as published").click()

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Frame, Locator, Page, expect
 
 from streamer.settings import Settings
+from tests.support.events import a_plan, a_trial
 from tests.web.browsing import publish, watched
 from tests.web.serving import Serving
 from tests.web.trial_files import HOSTILE, LINK, RUN, events, make_run
@@ -181,3 +182,79 @@ def test_repeats_carry_name_and_time(page: Page, url: str) -> None:
     row = page.get_by_role("region", name="Trials of this run").locator("tbody tr")
     expect(row).to_contain_text("task-1.1-of-1.files-run")
     expect(row.locator("time").first).to_have_attribute("datetime", "2026-01-02T03:05:00Z")
+
+
+SCROLLED = """async () => {
+  const { MatrixGrid } = await import("/static/js/matrix.js");
+  const grid = new MatrixGrid(null);
+  document.getElementById("main").replaceChildren(grid.element);
+  const agents = Array.from({ length: 60 }, (_, at) => `agent-${at}:model`);
+  const cells = (task) => agents.map((_, at) => [2, (task * 7 + at) % 3, 0, (task + at) % 11 ? 0 : 1, null]);
+  const task = (at) => ({ task_id: `t${at}`, tier: null, pass_rate: 0.5, disagreement: 0, cells: cells(at) });
+  const tasks = Array.from({ length: 500 }, (_, at) => task(at));
+  grid.update({ metric: "outcome", agents, tasks, low: null, high: null });
+  const frame = () => new Promise((done) => requestAnimationFrame(done));
+  const times = [];
+  for (let step = 0; step < 100; step += 1) {
+    await frame();
+    grid.box.scrollTop = (step * 97) % 9000;
+    const begun = performance.now();
+    grid.draw();
+    times.push(performance.now() - begun);
+  }
+  const { width, height } = grid.canvas;
+  const elements = grid.element.querySelectorAll("*").length;
+  return { times: times.sort((a, b) => a - b), elements, width, height };
+}"""
+
+
+def test_sixty_agents_and_five_hundred_tasks_are_drawn_within_a_frame(page: Page, url: str) -> None:
+    page.goto(url)
+    found = page.evaluate(SCROLLED)
+    assert found["elements"] < 40
+    assert found["height"] <= 900
+    assert found["times"][50] < 16
+
+
+@pytest.mark.parametrize(
+    ("run", "judged", "ended", "awaited"),
+    [
+        ("judge-due", True, False, True),
+        ("judge-over", True, True, False),
+        ("judge-never", False, False, False),
+    ],
+)
+def test_a_judges_score_is_awaited_only_where_it_is_expected(
+    page: Page, url: str, stack: Settings, run: str, judged: bool, ended: bool, awaited: bool
+) -> None:
+    told = [a_plan(run_id=run, judged=judged, tasks=2, attempts=1), a_trial(run_id=run, resolved=False)]
+    told += [{"type": "run_finished", "run_id": run, "finished_at": "2026-01-02T03:04:05Z"}] * ended
+    publish(stack, [json.dumps(event).encode() for event in told])
+    page.goto(f"{url}/#/run/{run}/trials")
+    listed = page.get_by_role("region", name="Trials of this run")
+    listed.locator("tbody button.link").click()
+    drawer = page.get_by_role("dialog")
+    expect(drawer).to_contain_text("The harness says that the task is not resolved.")
+    words = "The judge's score is still awaited."
+    if awaited:
+        expect(drawer).to_contain_text(words)
+    else:
+        expect(drawer).not_to_contain_text(words)
+
+
+def test_an_agents_name_leads_to_its_trials_and_the_link_to_a_view_is_copied(
+    browser: Browser, url: str
+) -> None:
+    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    page.goto(f"{url}/#/run/{RUN}")
+    page.get_by_role("link", name="other:gpt-5").click()
+    expect(page.locator(".pager")).to_contain_text("1–4 of 4 that fit, of 9")
+    page.get_by_role("button", name="Copy a link to this view").click()
+    expect(page.locator("#copied")).to_have_text("copied")
+    assert page.evaluate("() => navigator.clipboard.readText()") == page.url
+    for ending in ("CSV", "Parquet"):
+        with page.expect_download() as kept:
+            page.get_by_role("link", name=ending).click()
+        assert kept.value.suggested_filename == f"{RUN}-trials.{ending.lower()}"
+    context.close()

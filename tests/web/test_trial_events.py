@@ -1,0 +1,59 @@
+"""The events of trials: told apart by slot and content, read once, whatever else lies in the partition."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+import pytest
+
+from streamer.settings import Settings
+from streamer.web.trial_events import TrialEvents
+from tests.support.events import a_plan, a_trial
+from tests.web.feeding import Feed
+
+
+@pytest.fixture
+async def logging_feed(logged: Settings) -> AsyncIterator[Feed]:
+    async with Feed(logged, log=True) as feed:
+        yield feed
+
+
+@pytest.fixture
+def events(logged: Settings) -> TrialEvents:
+    return TrialEvents(logged, lambda: 0.0)
+
+
+async def test_every_result_of_the_run_is_kept_with_what_lists_show(
+    logging_feed: Feed, events: TrialEvents
+) -> None:
+    await logging_feed.take(
+        [
+            a_plan(),
+            a_trial(message="Timeout after 3 s", trial_name="n", finished_at="2026-01-02T03:04:05Z"),
+            a_trial(resolved=False, revision=2),
+            *(a_trial(run_id=f"other-{number}") for number in range(9)),
+        ]
+    )
+    facts = await events.facts("run-1")
+    assert [fact.reason for fact in facts.values()] == ["Timeout after 3 s", None]
+    first = next(iter(facts.values()))
+    assert (first.kind, first.trial_name) == ("Timeout after N s", "n")
+    assert first.finished_at == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+async def test_the_whole_event_is_read_where_it_stands(logging_feed: Feed, events: TrialEvents) -> None:
+    await logging_feed.take([a_trial(task_id=f"t{number}", message=f"m{number}") for number in range(5)])
+    for key in await events.facts("run-1"):
+        event = await events.event("run-1", key)
+        assert event is not None
+        assert event.message == f"m{event.task_id[1:]}"
+    assert await events.event("run-1", ("no slot", "no content")) is None
+
+
+async def test_a_run_whose_id_is_written_with_escapes_is_found(
+    logging_feed: Feed, events: TrialEvents
+) -> None:
+    run = 'a "run" \u05e9/\\'
+    await logging_feed.take([a_trial(run_id=run)])
+    assert len(await events.facts(run)) == 1
