@@ -134,8 +134,11 @@ class RunState:
         """Offer a result to its slot (R17)."""
         key = slot_key(event)
         slot = self.slots.get(key)
-        if slot is None or slot.vacant:
-            (slot := slot or Slot()).fill(event.revision, raw, None)
+        if slot is None:
+            self._fill(key, Slot(event.revision, _raw=raw), event)
+            return Effect.COUNTED
+        if slot.vacant:
+            slot.fill(event.revision, raw, None)
             self._fill(key, slot, event)
             return Effect.COUNTED
         if slot.floor is not None and event.revision <= slot.floor:

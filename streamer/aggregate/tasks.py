@@ -142,7 +142,7 @@ class TaskTable:
         rows = np.flatnonzero(lineup.states).tolist()
         keys = lineup.keys()
         positions = lineup.positions() if self._run.queue.places is None else {}
-        pairings = _pairings([keys[row] for row in rows])
+        pairings = pairings_of([keys[row] for row in rows])
         columns = [self._columns.setdefault(pairing, len(self._columns)) for pairing in pairings]
         self._sharded.update(one for one, row in zip(pairings, rows, strict=True) if keys[row].shard)
         placed = [
@@ -174,7 +174,7 @@ class TaskTable:
         return SlotKey(shard, pairing.task_id, pairing.attempt, "", "", pairing.tier, pairing.subtest)
 
 
-def _pairings(keys: Sequence[SlotKey]) -> list[Pairing]:
+def pairings_of(keys: Sequence[SlotKey]) -> list[Pairing]:
     """The pairing of each trial of one agent."""
     found = [Pairing(key.task_id, key.attempt, key.tier, key.subtest) for key in keys]
     times = Counter(found)

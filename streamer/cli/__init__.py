@@ -24,6 +24,7 @@ COMMANDS = {
     "query": "Ask for current state: runs, agents, tiers, trials, leaderboards.",
     "report": "Write a report of a run: Markdown, HTML, CSV, Parquet or JSON.",
     "compare": "Compare two runs or agents task by task; the exit code says whether B is worse.",
+    "gate": "Judge a run against another one while it goes on; the exit code is the verdict.",
     "publish": "Publish events from a file or a pipe.",
     "subscribe": "Follow summaries, grades, rejections or trials as they come.",
     "rejections": "Show what was rejected, and publish it again once it is right.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,21 +9,35 @@ import click
 
 from streamer.cli.errors import FOUND_WRONG, UNVERIFIABLE, explain
 from streamer.cli.options import json_option, with_settings
+from streamer.cli.out import write
 from streamer.cli.price_tables import price_table
-from streamer.cli.printing import percent, print_json, print_line, print_table, say, visible
+from streamer.cli.printing import print_board, print_json, print_line, say
 from streamer.cli.source import open_lines, report_rejected
 from streamer.records import records_of_lines
+from streamer.report.as_markdown import document_as_markdown
 from streamer.report.data import RunData, from_events, from_stack
 from streamer.report.sides import rows_of
 from streamer.schemas.canonical import canonical_json
+from streamer.schemas.details import NAMED
+from streamer.schemas.metrics import can_have_board
+from streamer.schemas.summaries import AgentModelSummary
 from streamer.settings import Settings
-from streamer.views.boards import COMPARED
-from streamer.views.cells import text
-from streamer.views.compare import METRICS, compare, worse_by
-from streamer.views.comparisons import between
-from streamer.views.models import Comparison, Side, SideTotals
+from streamer.views.compare import METRICS, worse_by
+from streamer.views.compare_sides import ComparedSide, compare_sides
+from streamer.views.comparison_document import column_of, comparison_document, interval_of, written
+from streamer.views.documents import Document
+from streamer.views.models import Comparison
+from streamer.web.one_file import one_file
 
 SHOWN = 20
+
+FORMATS = ("text", "json", "md", "html")
+
+
+def _metric(_: click.Context, __: click.Parameter, value: str) -> str:
+    if value not in METRICS and not (value.startswith(NAMED) and can_have_board(value)):
+        raise click.BadParameter(f"{value!r} is none of {', '.join(METRICS)}, and no {NAMED}NAME")
+    return value
 
 
 @click.command()
@@ -38,7 +51,12 @@ SHOWN = 20
 @click.option("--a-run", metavar="RUN", help="With --files: which run of A, if it holds several.")
 @click.option("--b-run", metavar="RUN", help="With --files: which run of B.")
 @click.option(
-    "--metric", type=click.Choice(list(METRICS)), default="pass_rate", show_default=True, help="What decides."
+    "--metric",
+    callback=_metric,
+    default="pass_rate",
+    show_default=True,
+    metavar="METRIC",
+    help=f"What decides: {', '.join(METRICS)}, or {NAMED}NAME of a named one.",
 )
 @click.option(
     "--tolerance",
@@ -54,6 +72,10 @@ SHOWN = 20
     help="B counts as worse only if the exact sign test says so, too: p <= P.",
 )
 @click.option("--limit", type=click.IntRange(min=0), default=SHOWN, show_default=True, help="Tasks to list.")
+@click.option("--format", "chosen", type=click.Choice(FORMATS), help="As --out ends, or text, if not given.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), help="File to write; stdout if not given."
+)
 @json_option
 @with_settings
 def command(
@@ -68,6 +90,8 @@ def command(
     tolerance: float,
     significance: float | None,
     limit: int,
+    chosen: str | None,
+    out: Path | None,
     as_json: bool,
     settings: Settings,
 ) -> None:
@@ -81,23 +105,32 @@ def command(
     """
     if (a_run or b_run) and not files:
         raise click.UsageError("--a-run and --b-run belong to --files: A and B name the runs themselves")
+    form = "json" if as_json else chosen or _format_of(out)
+    if form == "text" and out is not None:
+        raise click.UsageError("text is for the terminal: with --out choose md, html or json")
     try:
         first, second = _both(a, b, (a_run, b_run), files, settings)
-        names = ((first.run_id, a_agent), (second.run_id, b_agent))
-        found = compare(rows_of(first, a_agent), rows_of(second, b_agent), names, 0, limit)
-        if first.compared and second.compared:
-            words = between(first.compared, second.compared, a_agent, b_agent)
-            found = found.model_copy(update={"words": words})
+        found = compare_sides(_side(first, a_agent), _side(second, b_agent), 0, limit)
     except (click.ClickException, click.exceptions.Exit):
         raise
     except Exception as error:
         say(f"streamer: {explain(error, settings)}")
         raise click.exceptions.Exit(UNVERIFIABLE) from error
-    if as_json:
-        print_json(canonical_json(found.model_dump(mode="json", by_alias=True)))
-    else:
-        _print(found)
+    _write(found, form, out)
     raise click.exceptions.Exit(_verdict(found, metric, tolerance, significance))
+
+
+def _format_of(out: Path | None) -> str:
+    if out is None:
+        return "text"
+    ending = out.suffix.lower().removeprefix(".")
+    return ending if ending in FORMATS else "md"
+
+
+def _side(data: RunData, agent_model: str | None) -> ComparedSide:
+    assert data.compared is not None, "a run that was read or folded has its tasks"
+    agents = [AgentModelSummary.model_validate(agent) for agent in data.agents]
+    return ComparedSide(data.compared, agents, agent_model, rows_of(data, agent_model))
 
 
 def _both(
@@ -126,12 +159,14 @@ def _folded(name: str, run_id: str | None, settings: Settings) -> RunData:
 
 def _verdict(found: Comparison, metric: str, tolerance: float, significance: float | None) -> int:
     """Say which side is worse, on stderr; the exit code."""
-    difference = found.differences[metric]
-    worse = worse_by(difference)
-    if worse is None:
+    difference = found.differences.get(metric)
+    worse = None if difference is None else worse_by(difference)
+    if difference is None or worse is None:
         say(f"cannot be compared: there is no task where both sides know {metric}")
         return UNVERIFIABLE
-    told = f"{metric} of B minus that of A: {_written(metric, difference.mean)}, p = {difference.p_value:.3g}"
+    column = column_of(metric, difference)
+    moved = f"{written(column, difference.mean)} {interval_of(column, difference)}".rstrip()
+    told = f"{metric} of B minus that of A: {moved}, p = {difference.p_value:.3g}"
     if worse <= tolerance:
         say(f"B is not worse than A: {told}")
         return 0
@@ -142,55 +177,21 @@ def _verdict(found: Comparison, metric: str, tolerance: float, significance: flo
     return FOUND_WRONG
 
 
-def _print(found: Comparison) -> None:
-    print_line(f"A  {_side(found.a)}")
-    print_line(f"B  {_side(found.b)}")
-    print_line(
-        f"{found.tasks:,} tasks in common: passed by both {found.both_passed:,}, by A alone "
-        f"{found.only_a:,}, by B alone {found.only_b:,}, by neither {found.neither:,}; "
-        f"only in A {found.a.only_here:,}, only in B {found.b.only_here:,}"
-    )
-    for words in found.words:
-        print_line(visible(words))
+def _write(found: Comparison, form: str, out: Path | None) -> None:
+    document = comparison_document(found)
+    if form == "text":
+        _print(document)
+    elif form == "html":
+        write(one_file(document), out)
+    elif form == "md":
+        write(document_as_markdown(document), out)
+    else:
+        content = canonical_json(found.model_dump(mode="json", by_alias=True))
+        print_json(content) if out is None else write(content + b"\n", out)
+
+
+def _print(document: Document) -> None:
+    for line in (*document.facts, *document.lines):
+        print_line(line)
     print_line()
-    columns = ("mean over tasks", "A", "B", "B - A", "tasks", "A better", "B better", "equal", "p")
-    print_table("Metrics", columns, _metrics(found))
-    differing = [pair for pair in found.pairs if pair.a.pass_rate != pair.b.pass_rate]
-    rows = ([pair.task_id, pair.tier, *_passes(pair.a), *_passes(pair.b)] for pair in differing)
-    title = "Tasks with different pass rates, the most different first"
-    print_table(title, ("task", "tier", "A", "trials", "B", "trials"), rows, left=range(2))
-    left = found.a_better + found.b_better - len(differing)
-    if left:
-        print_line(f"and {left:,} more (--limit)")
-    for told, tasks, count in (
-        ("passed by A alone", found.only_a_tasks, found.only_a),
-        ("passed by B alone", found.only_b_tasks, found.only_b),
-        ("only in A", found.not_in_b, found.a.only_here),
-        ("only in B", found.not_in_a, found.b.only_here),
-    ):
-        if tasks:
-            more = f" and {count - len(tasks):,} more (--limit)" if count > len(tasks) else ""
-            print_line(f"{told}: {', '.join(map(visible, tasks))}{more}")
-
-
-def _passes(side: Side) -> tuple[str, int]:
-    return percent(side.pass_rate), side.trials
-
-
-def _metrics(found: Comparison) -> Iterable[list[object]]:
-    for column in COMPARED.columns:
-        difference = found.differences[column.name]
-        if difference.tasks:
-            counts = (difference.tasks, difference.a_better, difference.b_better, difference.equal)
-            sides = (text(column, found.a), text(column, found.b), _written(column.name, difference.mean))
-            yield [column.name, *sides, *counts, f"{difference.p_value:.3g}"]
-
-
-def _written(metric: str, value: float | None) -> str:
-    [column] = [column for column in COMPARED.columns if column.name == metric]
-    return text(column, {metric: value})
-
-
-def _side(side: SideTotals) -> str:
-    whose = "all but baselines" if side.agent_model is None else side.agent_model
-    return f"{side.run}: {whose}, {side.trials:,} trials of the common tasks"
+    print_board(*document.tables)

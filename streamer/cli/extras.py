@@ -35,7 +35,7 @@ FOLDING = "genai_prices"
 
 LOCAL_COMMANDS = frozenset(
     {
-        *("fold", "report", "compare", "prices", "verify", "rebuild", "config"),
+        *("fold", "report", "compare", "gate", "prices", "verify", "rebuild", "config"),
         *("worker", "up", "watch", "serve", "notify", "live", "demo"),
     }
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,24 +10,21 @@ import click
 import orjson
 
 from streamer.cli.labels import label_option, labels_of
+from streamer.cli.leaderboard import leaderboard
 from streamer.cli.options import json_option, wide_option, with_settings
 from streamer.cli.printing import print_board, print_json, say, visible
 from streamer.cli.tables import print_run
 from streamer.cli.tables_formulacode import print_payload
 from streamer.client.lifecycle import with_state
 from streamer.client.reader import StateReader
-from streamer.client.results import UnknownMetric
 from streamer.schemas.base import Message
-from streamer.schemas.canonical import canonical_json, json_number
-from streamer.schemas.metrics import BOARD_METRICS, PRIMARY_METRIC, can_have_board
+from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
-from streamer.text import shown
 from streamer.views.comparisons import comparison_tables
 from streamer.views.outlook import places_of
 from streamer.views.tables import (
     agents_table,
     labels_table,
-    leaders_table,
     runs_table,
     subtests_table,
     tiers_tables,
@@ -174,39 +170,7 @@ def trials(
         print_payload(trial)
 
 
-@command.command()
-@click.option(
-    "--metric",
-    metavar="METRIC",
-    help=f"One of {', '.join(BOARD_METRICS)}, or metrics/NAME. Default: the run's primary metric.",
-)
-@click.option("--run", "run_id", metavar="RUN", help="Only this run; across all runs otherwise.")
-@click.option("--benchmark", help="Only runs of this benchmark.")
-@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Only runs with this label.")
-@click.option("--limit", type=click.IntRange(min=1), help="So many rows at most.")
-@json_option
-@wide_option
-@with_settings
-def leaderboard(
-    metric: str | None,
-    run_id: str | None,
-    benchmark: str | None,
-    labels: tuple[str, ...],
-    limit: int | None,
-    as_json: bool,
-    settings: Settings,
-) -> None:
-    """Agents by a metric, best first. Baselines are left out; provisional ones are marked and come last."""
-    wanted = dict(map(_label, labels))
-    with StateReader(settings) as reader:
-        if metric is not None and not can_have_board(metric):
-            raise click.UsageError(str(UnknownMetric(metric)))
-        metric = metric or (reader.run(run_id).primary_metric if run_id else PRIMARY_METRIC)
-        rows = reader.leaderboard(metric, run=run_id, benchmark=benchmark, labels=wanted, limit=limit)
-    if as_json:
-        _print_json([asdict(row) | {"metric": metric, "value": json_number(row.value)} for row in rows])
-    else:
-        print_board(leaders_table(metric, rows), empty=f"No agent is on the board of {shown(metric)}.")
+command.add_command(leaderboard)
 
 
 def _by_subtest(settings: Settings, run_id: str) -> list[Summary]:
@@ -214,13 +178,6 @@ def _by_subtest(settings: Settings, run_id: str) -> list[Summary]:
     from streamer.client.breakdowns import subtests
 
     return subtests(settings, run_id, price_table(settings.prices_file))
-
-
-def _label(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not key or not equals:
-        raise click.UsageError(f"--label {text!r}: write KEY=VALUE")
-    return key, value
 
 
 def _published(messages: Iterable[Message]) -> list[Summary]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +13,7 @@ from streamer.aggregate.by_label import UnknownLabel
 from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.labels import label_option, labels_of
 from streamer.cli.options import with_settings
+from streamer.cli.out import write
 from streamer.cli.price_tables import price_table
 from streamer.cli.printing import say
 from streamer.cli.source import open_lines, report_rejected
@@ -74,7 +73,7 @@ def command(
         if label is not None:
             data = replace(data, by_label=labels_of(settings, run_id, label))
     _say_if_moving(data)
-    _write(FORMATS[form](data), out)
+    write(FORMATS[form](data), out)
     if rejected:
         raise click.exceptions.Exit(FOUND_WRONG)
 
@@ -100,22 +99,3 @@ def _say_if_moving(data: RunData) -> None:
             f"the summaries count {counted:,} trials and the log lists {len(data.trials):,}: results were "
             "coming in while this was read. Ask again once the run has finished"
         )
-
-
-def _write(content: bytes, out: Path | None) -> None:
-    """To stdout, or to a file that is there as a whole or not at all."""
-    if out is None:
-        click.get_binary_stream("stdout").write(content)
-        return
-    handle, name = tempfile.mkstemp(prefix=f".{out.name}.", dir=out.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(name).chmod(0o666 & ~umask)
-        Path(name).replace(out)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    say(f"{out}: {len(content):,} bytes")

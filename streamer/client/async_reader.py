@@ -14,6 +14,7 @@ from streamer.client.change_feed import ChangeFeed, StateUpdate
 from streamer.client.queries import Exchange, Queries, RedisCommand
 from streamer.client.reader import TIMEOUT_SECONDS, reachable
 from streamer.client.results import (
+    BoardRun,
     ComparedRun,
     HistoryEntry,
     LeaderboardRow,
@@ -121,6 +122,16 @@ class AsyncStateReader:
             metric, run, benchmark, labels or {}, limit, now or datetime.now(UTC)
         )
         return await self._answer(question)
+
+    async def board_runs(
+        self,
+        *,
+        run: str | None = None,
+        benchmark: str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> list[BoardRun]:
+        """As StateReader.board_runs."""
+        return await self._answer(self._questions.board_runs(run, benchmark, labels or {}))
 
     async def history(self, run_id: str, *, limit: int | None = None) -> list[HistoryEntry]:
         """Emissions of a run, oldest first; `limit`: the latest so many."""

@@ -33,11 +33,11 @@ def compared_run(keys: Keys, run_id: str, stored: Mapping[str, Any], parsed: Par
     value = stored.get(COMPARISONS)
     run = parsed(RunSummary, keys.run(run_id), stored["run"])
     comparison = None if value is None else parsed(RunComparison, keys.comparisons(run_id), value)
-    return ComparedRun(run, comparison, _tasks(keys.tasks(run_id), stored.get(TASKS) or []))
+    return ComparedRun(run, comparison, tasks_in(keys.tasks(run_id), stored.get(TASKS) or []))
 
 
-def _tasks(key: str, stored: Sequence[bytes | str]) -> dict[str, TaskOutcomes]:
-    """From the fields and values of the hash."""
+def tasks_in(key: str, stored: Sequence[bytes | str]) -> dict[str, TaskOutcomes]:
+    """The tasks of a run by task key, from the fields and values of the hash under `key`."""
     try:
         pairs = zip(stored[::2], stored[1::2], strict=True)
         found = {_text(task): TASK_OUTCOMES.validate_json(value) for task, value in pairs}

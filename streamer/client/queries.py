@@ -13,9 +13,12 @@ from typing import Any, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
+from streamer.client.board_runs import board_run, kinds_of
 from streamer.client.comparison import KINDS, compared_run
-from streamer.client.lifecycle import State, state_of
+from streamer.client.lifecycle import state_of
+from streamer.client.ranking import ranked
 from streamer.client.results import (
+    BoardRun,
     ComparedRun,
     HistoryEntry,
     LeaderboardRow,
@@ -32,11 +35,14 @@ from streamer.redis.script import read_run
 from streamer.schemas.base import Message
 from streamer.schemas.identity import decode_id
 from streamer.schemas.in_flight import TrialInFlight
-from streamer.schemas.metrics import board_metric, can_have_board
+from streamer.schemas.metrics import can_have_board
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.schemas.summary_fields import Published
 
 KEYS_PER_ROUND_TRIP = 500
+RUNS_PER_ROUND_TRIP = 20
+MOST_BOARD_RUNS = 400
+"""So many runs, the latest ones, stand on leaderboards that pool runs."""
 
 SUMMARIES: dict[str, type[RunSummary] | type[AgentModelSummary] | type[TierSummary]] = {
     "run": RunSummary,
@@ -143,6 +149,22 @@ class Queries:
         standing = [summary for summary in found if summary and summary.run_id in states]
         return ranked(metric, standing, states)[:limit]
 
+    def board_runs(
+        self, run: str | None, benchmark: str | None, labels: Mapping[str, str]
+    ) -> Exchange[list[BoardRun]]:
+        """The runs of leaderboards, the latest first, each from one moment."""
+        runs = yield from self._chosen(run, benchmark, labels)
+        if benchmark is not None and not runs:
+            yield from self._require_benchmark(benchmark)
+        latest = runs[:MOST_BOARD_RUNS]
+        commands = [read_run(self._keys, one.run_id, kinds_of(one)) for one in latest]
+        replies = yield from in_round_trips(commands, RUNS_PER_ROUND_TRIP)
+        read = (
+            board_run(self._keys, one.run_id, stored_in(reply), parsed)
+            for one, reply in zip(latest, replies, strict=True)
+        )
+        return [found for found in read if found is not None]
+
     def history(self, run_id: str, limit: int | None) -> Exchange[list[HistoryEntry]]:
         """Emissions of a run, oldest first; `limit`: the latest so many."""
         yield from self.run(run_id)
@@ -174,19 +196,25 @@ class Queries:
         self, metric: str, run: str | None, benchmark: str | None, labels: Mapping[str, str]
     ) -> Exchange[list[Candidate]]:
         """The agents that may stand on the board that was asked for."""
-        if run is not None:
-            runs = [(yield from self.run(run))]
-        elif benchmark is not None and not labels:
+        if run is None and benchmark is not None and not labels:
             members = yield from self._board(self._keys.benchmark_board(benchmark, metric))
             return [(decode_id(run_id), label) for run_id, _, label in (m.partition("|") for m in members)]
-        else:
-            runs = yield from self.runs()
         places = []
-        for found in runs:
-            if benchmark in (None, found.benchmark) and labels.items() <= found.labels.items():
-                board = yield from self._board(self._keys.board(found.run_id, metric))
-                places += [(found.run_id, label) for label in board]
+        for found in (yield from self._chosen(run, benchmark, labels)):
+            board = yield from self._board(self._keys.board(found.run_id, metric))
+            places += [(found.run_id, label) for label in board]
         return places
+
+    def _chosen(
+        self, run: str | None, benchmark: str | None, labels: Mapping[str, str]
+    ) -> Exchange[list[RunSummary]]:
+        """The runs that a board is narrowed to, the latest first."""
+        runs = [(yield from self.run(run))] if run is not None else (yield from self.runs())
+        return [
+            found
+            for found in runs
+            if benchmark in (None, found.benchmark) and labels.items() <= found.labels.items()
+        ]
 
     def _require_benchmark(self, benchmark: str) -> Exchange[None]:
         runs = yield from self.runs()
@@ -215,54 +243,14 @@ def stored_in(reply: Sequence[Any]) -> dict[str, Any]:
     return {_text(suffix): value for suffix, value in zip(reply[1::2], reply[2::2], strict=True)}
 
 
-def in_round_trips(commands: Sequence[RedisCommand]) -> Exchange[list[Any]]:
-    """Replies to any number of commands, some hundred at a time."""
+def in_round_trips(
+    commands: Sequence[RedisCommand], at_once: int = KEYS_PER_ROUND_TRIP
+) -> Exchange[list[Any]]:
+    """Replies to any number of commands, so many at a time."""
     replies: list[Any] = []
-    for start in range(0, len(commands), KEYS_PER_ROUND_TRIP):
-        replies += yield list(commands[start : start + KEYS_PER_ROUND_TRIP])
+    for start in range(0, len(commands), at_once):
+        replies += yield list(commands[start : start + at_once])
     return replies
-
-
-def ranked(
-    metric: str, summaries: Sequence[AgentModelSummary], states: Mapping[str, State]
-) -> list[LeaderboardRow]:
-    """Rows of a board, best first in the direction of the metric, provisional ones last.
-
-    Args:
-        metric: of the board. A named one ranks every agent that has it; planned or not.
-        summaries: who may stand on it.
-        states: run id to the state of the run.
-    """
-    stored = [summary.model_dump(mode="json") for summary in summaries]
-    of = board_metric(metric, stored)
-    if of is None:
-        return []
-    sign = -1.0 if of.higher_is_better else 1.0
-    values = [
-        (None if summary.baseline else of.value(fields), summary)
-        for fields, summary in zip(stored, summaries, strict=True)
-    ]
-    known = [(value, summary) for value, summary in values if value is not None]
-    known.sort(key=lambda pair: (pair[1].provisional, sign * pair[0], pair[1].run_id, pair[1].agent_model))
-    rows: list[LeaderboardRow] = []
-    for position, (value, summary) in enumerate(known, start=1):
-        last = rows[-1] if rows else None
-        tied = last is not None and (last.value, last.provisional) == (value, summary.provisional)
-        rows.append(
-            LeaderboardRow(
-                rank=last.rank if last and tied else position,
-                run=summary.run_id,
-                agent_model=summary.agent_model,
-                value=value,
-                provisional=summary.provisional,
-                state=states[summary.run_id],
-                grade=summary.grade,
-                grade_basis=summary.grade_basis,
-                grade_provisional=summary.grade_provisional,
-                trials=summary.trials,
-            )
-        )
-    return rows
 
 
 def history_entry(entry_id: str, fields: Mapping[bytes | str, bytes | str]) -> HistoryEntry:

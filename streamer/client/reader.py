@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar, cast
 
 from streamer.client.queries import Exchange, Queries, RedisCommand
 from streamer.client.results import (
+    BoardRun,
     ComparedRun,
     HistoryEntry,
     LeaderboardRow,
@@ -124,6 +125,24 @@ class StateReader:
         """
         moment = now or datetime.now(UTC)
         return self._answer(self._questions.leaderboard(metric, run, benchmark, labels or {}, limit, moment))
+
+    def board_runs(
+        self,
+        *,
+        run: str | None = None,
+        benchmark: str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> list[BoardRun]:
+        """The latest 400 runs with their agents; of runs that are over also the tasks, each from one moment.
+
+        `streamer.views.leaderboard.boards_of` makes leaderboards of them.
+
+        Args:
+            run: only this run; UnknownRun if there is none.
+            benchmark: only runs of this benchmark; UnknownBenchmark if no run names it.
+            labels: only runs that have all of these labels.
+        """
+        return self._answer(self._questions.board_runs(run, benchmark, labels or {}))
 
     def history(self, run_id: str, *, limit: int | None = None) -> list[HistoryEntry]:
         """Emissions of a run, oldest first; `limit`: the latest so many."""

@@ -54,6 +54,21 @@ class ComparedRun:
 
 
 @dataclass(frozen=True, slots=True)
+class BoardRun:
+    """A run as leaderboards read it, all from one moment.
+
+    Attributes:
+        run: the run itself.
+        agents: every agent:model, baselines too, by label.
+        tasks: as of `ComparedRun`; {} while the run is not over.
+    """
+
+    run: RunSummary
+    agents: list[AgentModelSummary]
+    tasks: dict[str, TaskOutcomes]
+
+
+@dataclass(frozen=True, slots=True)
 class LeaderboardRow:
     """One place on a board.
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
 from math import comb
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from streamer.inference.finite_population import ALPHA, Outcome, at_prefixes, final_of_prefixes, prefixes
 from streamer.stats.errors import StatsError
@@ -43,6 +43,20 @@ class Pair(NamedTuple):
         return Pair(self.theirs, self.ours).won()
 
 
+class Compared(Protocol):
+    """Both sides of a pair, or of a task."""
+
+    def won(self) -> Outcome: ...
+    def lost(self) -> Outcome: ...
+
+
+class Ends(NamedTuple):
+    """The lowest and the highest value that a number can still take, exact."""
+
+    low: Fraction
+    high: Fraction
+
+
 class FinalDifference(NamedTuple):
     """Our final passes less theirs, over all planned pairs: from `low` to `high`.
 
@@ -59,6 +73,18 @@ class FinalDifference(NamedTuple):
     def empty(self) -> bool:
         """Whether no difference agrees with every prefix."""
         return self.low > self.high
+
+    def within(self, bounds: FinalDifference) -> FinalDifference:
+        """What agrees with both; of the same plan.
+
+        >>> FinalDifference(-5, 8, 10).within(FinalDifference(-7, 3, 10))
+        FinalDifference(low=-5, high=3, planned=10)
+        """
+        return FinalDifference(max(self.low, bounds.low), min(self.high, bounds.high), self.planned)
+
+    def ends(self) -> Ends:
+        """The same as differences of pass rates, exact; nothing lies between them if it is empty."""
+        return Ends(Fraction(self.low, self.planned), Fraction(self.high, self.planned))
 
     def rates(self) -> tuple[float, float]:
         """The same as differences of pass rates, -1 to 1."""
@@ -83,6 +109,19 @@ def final_difference(pairs: Sequence[Pair], planned: int, alpha: Fraction = ALPH
     sizes = prefixes(planned, DIFFERENCE_PREFIXES)
     wins = at_prefixes([pair.won() for pair in pairs], sizes)
     return difference_of(planned, wins, at_prefixes([pair.lost() for pair in pairs], sizes), alpha)
+
+
+def hard_difference(pairs: Sequence[Compared], planned: int) -> FinalDifference:
+    """Which final differences the missing trials leave, with no assumption and in any order (inference 4).
+
+    >>> hard_difference([Pair(True, False), Pair(None, True), Pair(None, None)], planned=4)
+    FinalDifference(low=-2, high=3, planned=4)
+    """
+    unseen = planned - len(pairs)
+    won, lost = [pair.won() for pair in pairs], [pair.lost() for pair in pairs]
+    low = won.count(True) - lost.count(True) - lost.count(None) - unseen
+    high = won.count(True) + won.count(None) + unseen - lost.count(True)
+    return FinalDifference(low, high, planned)
 
 
 def difference_of(
@@ -113,14 +152,25 @@ def gate(difference: FinalDifference, margin: Fraction) -> GateVerdict:
     >>> [str(gate(difference, Fraction("0.02"))) for difference in differences]
     ['pass', 'fail', 'undecided']
     """
-    if difference.empty:
+    return no_further_behind(difference.ends(), margin)
+
+
+def no_further_behind(ends: Ends | None, margin: Fraction) -> GateVerdict:
+    """Whether a number is at least `-margin`, wherever between its ends it lies.
+
+    >>> answers = [no_further_behind(Ends(Fraction(low, 100), Fraction(high, 100)), Fraction("0.02"))
+    ...     for low, high in ((-2, 5), (-9, -3), (-9, 5))]
+    >>> [str(answer) for answer in answers], str(no_further_behind(None, Fraction(0)))
+    (['pass', 'fail', 'undecided'], 'undecided')
+    """
+    if ends is None or ends.low > ends.high:
         return GateVerdict.UNDECIDED
-    if difference.low >= -margin * difference.planned:
+    if ends.low >= -margin:
         return GateVerdict.PASS
-    return GateVerdict.FAIL if difference.high < -margin * difference.planned else GateVerdict.UNDECIDED
+    return GateVerdict.FAIL if ends.high < -margin else GateVerdict.UNDECIDED
 
 
-def evidence_worse(pairs: Sequence[Pair], planned: int) -> float:
+def evidence_worse(pairs: Sequence[Compared], planned: int) -> float:
     """The evidence that we are worse: the largest e-value over the prefixes of the order.
 
     On tasks where neither is favoured it ever reaches 1/alpha with probability alpha at most. Reject at

@@ -6,14 +6,16 @@ each task only how many trials of each side are in, how many passed, and how man
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import isfinite
 from typing import NamedTuple
 
 from streamer.inference.ability import Clusters, Interval, mean_interval
 from streamer.inference.comparisons import e_value
 from streamer.inference.finite_population import ALPHA
+from streamer.stats.errors import StatsError
 from streamer.stats.rounding import quotient
 from streamer.stats.sign_test import sign_test
 
@@ -62,6 +64,20 @@ class TaskPair(NamedTuple):
         return TaskPair(self.theirs, self.ours).won()
 
 
+class Totals(NamedTuple):
+    """One side's values at one task: how many, at least one, and their sum."""
+
+    trials: int
+    total: Fraction
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Totals:
+        """The totals of some values, at least one; StatsError if one is not finite."""
+        if not all(map(isfinite, values)):
+            raise StatsError.unfit("mean_differences", list(values), "finite values")
+        return cls(len(values), sum(map(Fraction, values), Fraction()))
+
+
 @dataclass(frozen=True, slots=True)
 class Paired:
     """What two sides say of each other, ours less theirs.
@@ -98,6 +114,11 @@ class Paired:
         """Whether the tasks' signs and the mean point the same way: only then may anybody be called ahead."""
         return (self.ahead - self.behind) * (self.difference or 0.0) > 0
 
+    @property
+    def certain(self) -> bool:
+        """Whether one side may be called ahead at the end: the sign test shows it, and the mean agrees."""
+        return self.p_value is not None and self.p_value <= ALPHA and self.agrees
+
 
 def paired(pairs: Sequence[TaskPair], alpha: Fraction = ALPHA, *, complete: bool = True) -> Paired:
     """Compare two sides over their common tasks.
@@ -121,7 +142,7 @@ def paired(pairs: Sequence[TaskPair], alpha: Fraction = ALPHA, *, complete: bool
     ahead, behind = won.count(True), lost.count(True)
     equal = sum(one is False and other is False for one, other in zip(won, lost, strict=True))
     ended = complete and bool(pairs) and all(not a.unknown and not b.unknown for a, b in pairs)
-    clusters = _differences([pair for pair in pairs if pair.ours.known and pair.theirs.known])
+    clusters = rate_differences(pairs)
     return Paired(
         tasks=len(pairs),
         ahead=ahead,
@@ -138,12 +159,31 @@ def paired(pairs: Sequence[TaskPair], alpha: Fraction = ALPHA, *, complete: bool
     )
 
 
-def _differences(pairs: Sequence[TaskPair]) -> Clusters:
-    """The paired differences by task; with unequal attempts each task is one difference of two rates."""
-    if all(ours.known == theirs.known for ours, theirs in pairs):
-        return Clusters.of_sums((a.known, Fraction(a.passed - b.passed)) for a, b in pairs)
-    rates = ((Fraction(a.passed, a.known), Fraction(b.passed, b.known)) for a, b in pairs)
-    return Clusters.of_sums((1, a - b) for a, b in rates)
+def rate_differences(pairs: Sequence[TaskPair]) -> Clusters:
+    """The paired differences of pass rates, over the tasks where both sides have results."""
+    known = [(ours, theirs) for ours, theirs in pairs if ours.known and theirs.known]
+    return _differences(
+        [(Totals(a.known, Fraction(a.passed)), Totals(b.known, Fraction(b.passed))) for a, b in known]
+    )
+
+
+def mean_differences(tasks: Iterable[tuple[Sequence[float], Sequence[float]]]) -> Clusters:
+    """The paired differences of a metric, over the tasks where both sides have values.
+
+    Args:
+        tasks: for each task the values of both sides' trials, finite; StatsError otherwise.
+
+    >>> mean_differences([([0.5, 0.5], [0.25, 0.5]), ([1.0, 0.0], [0.0, 0.0]), ([1.0], [])]).mean()
+    0.3125
+    """
+    return _differences([(Totals.of(ours), Totals.of(theirs)) for ours, theirs in tasks if ours and theirs])
+
+
+def _differences(tasks: Sequence[tuple[Totals, Totals]]) -> Clusters:
+    """By task; with unequal attempts each task is one difference of two means."""
+    if all(ours.trials == theirs.trials for ours, theirs in tasks):
+        return Clusters.of_sums((a.trials, a.total - b.total) for a, b in tasks)
+    return Clusters.of_sums((1, a.total / a.trials - b.total / b.trials) for a, b in tasks)
 
 
 def _reachable(pairs: Sequence[TaskPair]) -> tuple[float, float] | None:

@@ -12,13 +12,15 @@ Everything is exact: integers and fractions, no floats.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
+from itertools import combinations
 from typing import NamedTuple
 
 from streamer.inference.finite_population import ALPHA
+from streamer.inference.paired import Attempts, TaskPair
 
 Direction = tuple[str, str]
 """Two agents: the first is worse than the second."""
@@ -75,6 +77,45 @@ def places(
     best = Counter(behind for behind, _ in certain)
     worst = Counter(ahead for _, ahead in certain)
     return {agent: Place(1 + best[agent], len(ranked) - worst[agent]) for agent in ranked}
+
+
+def places_at_end(tasks: Mapping[str, Mapping[str, Attempts]], alpha: Fraction = ALPHA) -> dict[str, Place]:
+    """The places of agents whose runs are over, by the one-sided sign test of every two.
+
+    A task goes to the agent that passes it more often, by share of its trials. Every two are compared on the
+    tasks that both have; two agents without a common task are never told apart. It may be asked once.
+
+    Args:
+        tasks: agent to task to the agent's trials there. A task that unknown trials leave open counts
+            against either claim, as long as it can.
+        alpha: chance that any range is ever wrong.
+
+    >>> passed, failed = Attempts(1, 1), Attempts(1, 0)
+    >>> places_at_end({"a": dict.fromkeys("abcdefgh", passed), "b": dict.fromkeys("abcdefgh", failed)})
+    {'a': Place(best=1, worst=1), 'b': Place(best=2, worst=2)}
+    """
+    counts: dict[Direction, tuple[int, int]] = {}
+    for one, other in combinations(tasks, 2):
+        common = tasks[one].keys() & tasks[other].keys()
+        pairs = Counter(TaskPair(tasks[one][task], tasks[other][task]) for task in common)
+        counts[one, other] = _possible_wins(pairs), _sure_losses(pairs)
+        turned = Counter({TaskPair(pair.theirs, pair.ours): times for pair, times in pairs.items()})
+        counts[other, one] = _possible_wins(turned), _sure_losses(turned)
+    most = max((sum(found) for found in counts.values()), default=0)
+
+    def shown(level: Fraction) -> list[Direction]:
+        least = least_losses_at_end(most, level)
+        return [pair for pair, (wins, losses) in counts.items() if losses >= least[wins + losses]]
+
+    return places(tasks, shown, alpha)
+
+
+def _possible_wins(pairs: Mapping[TaskPair, int]) -> int:
+    return sum(times for pair, times in pairs.items() if pair.won() is not False)
+
+
+def _sure_losses(pairs: Mapping[TaskPair, int]) -> int:
+    return sum(times for pair, times in pairs.items() if pair.lost() is True)
 
 
 @lru_cache(maxsize=256)

@@ -7,10 +7,7 @@ agents wrote is text: escaped in the tables, and JSON with `<` written as `\\u00
 
 from __future__ import annotations
 
-import hashlib
-import re
-from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from html import escape
 from string import Template
 
@@ -20,11 +17,9 @@ from streamer.report.data import Json, RunData
 from streamer.schemas.canonical import canonical_json
 from streamer.schemas.summaries import RunSummary
 from streamer.text import dollars, percent, shown, visible
-from streamer.views.columns import Column
 from streamer.views.eta import eta_of
 from streamer.views.matrix import matrix_of
 from streamer.views.tables import (
-    Table,
     about,
     agents_table,
     failures_table,
@@ -36,35 +31,32 @@ from streamer.views.tables import (
 )
 from streamer.views.trial_rows import row_of
 from streamer.views.wording import accuracy, accuracy_name, primary_of
-from streamer.web import STATIC
+from streamer.web.one_file import card, hash_of, name, policy_of, static_file, style_sheet
+from streamer.web.one_file import text as escaped
 
 MAX_TRIALS = 1000
 """So many trials are listed; CSV and Parquet have all of them."""
-
-STYLES = ("css/base.css", "css/parts.css", "css/charts.css", "css/trials.css", "vendor/uplot/uPlot.min.css")
-
-_DARK = re.compile(r':root\[data-theme="dark"\] \{(.*?)\n\}', re.DOTALL)
 
 
 def as_html(data: RunData) -> bytes:
     """The run as one self-contained file."""
     run = data.run
-    style, plot = _style(), _plot()
-    theme = _static("js/theme.js")
+    style, plot = style_sheet(), _plot()
+    theme = static_file("js/theme.js")
     drawing = script(OURS / "report.js")
-    scripts, styles = [_hash(text) for text in (theme, plot, drawing)], [_hash(style)]
+    scripts, styles = [hash_of(text) for text in (theme, plot, drawing)], [hash_of(style)]
     template = Template((OURS / "report.html").read_text(encoding="utf-8"))
     title = run["display_name"] or run["run_id"]
     page = template.substitute(
-        policy=_policy(scripts, styles),
+        policy=policy_of(scripts, styles),
         title=escape(visible(title)),
         style=style,
         theme=theme,
-        heading=_name(title),
-        facts="".join(f"<span>{_name(fact)}</span>" for fact in _facts(run, data.state)),
+        heading=name(title),
+        facts="".join(f"<span>{name(fact)}</span>" for fact in _facts(run, data.state)),
         tiles="".join(_tiles(run)),
-        agents=_card(agents_table(data.agents, primary_of(run), data.places)),
-        tiers="".join(map(_card, tiers_tables(data.tiers) if data.tiers else ())),
+        agents=card(agents_table(data.agents, primary_of(run), data.places)),
+        tiers="".join(map(card, tiers_tables(data.tiers) if data.tiers else ())),
         more="".join(_more(data)),
         foot=escape(f"As of event {run['last_event_at'] or 'unknown'}. Digest {run['digest']}."),
         data=_embedded(data),
@@ -105,8 +97,8 @@ def _more(data: RunData) -> Iterable[str]:
     of_formulacode = formulacode_table(data.agents, primary_of(data.run))
     for table in (labels_table(data.by_label), of_formulacode, failures_table(data.run)):
         if table.rows:
-            yield f"<section>{_card(table)}</section>"
-    lines = "".join(f"<p>{_text(line)}</p>" for line in head_lines(data.run))
+            yield f"<section>{card(table)}</section>"
+    lines = "".join(f"<p>{escaped(line)}</p>" for line in head_lines(data.run))
     yield (
         '<section class="card" aria-label="In words"><header><h2>In words</h2></header>'
         f'<div class="body">{lines}</div></section>'
@@ -115,39 +107,7 @@ def _more(data: RunData) -> Iterable[str]:
         table = trials_table(data.trials[:MAX_TRIALS], data.run["metrics"])
         left = len(data.trials) - len(table.rows)
         note = f"The first {len(table.rows):,} of {len(data.trials):,}; CSV has all." if left else ""
-        yield f"<section>{_card(table, note)}</section>"
-
-
-def _card(table: Table, note: str = "") -> str:
-    title, note = escape(table.title), note or table.note
-    heads = "".join(f'<th scope="col"{_number(c)}>{escape(c.title)}</th>' for c in table.columns)
-    rows = "".join(f"<tr>{''.join(_cells(row, table))}</tr>" for row in table.rows)
-    empty = "" if table.rows else '<p class="empty">Nothing yet.</p>'
-    return (
-        f'<div class="card"><header><h2>{title}</h2><span class="note">{escape(note)}</span></header>'
-        f'<div class="scroll" role="region" aria-label="{title}" tabindex="0"><table>'
-        f'<caption class="unseen">{title}</caption><thead><tr>{heads}</tr></thead>'
-        f"<tbody>{rows}</tbody></table>{empty}</div></div>"
-    )
-
-
-def _cells(row: Sequence[str], table: Table) -> Iterable[str]:
-    for at, (column, value) in enumerate(zip(table.columns, row, strict=True)):
-        content = _name(value) if column.named else _text(value)
-        yield f'<th scope="row">{content}</th>' if at == 0 else f"<td{_number(column)}>{content}</td>"
-
-
-def _number(column: Column) -> str:
-    return "" if column.left else ' class="number"'
-
-
-def _name(value: object) -> str:
-    """A name from outside, in its own direction of text."""
-    return f'<bdi class="name">{_text(value)}</bdi>'
-
-
-def _text(value: object) -> str:
-    return escape(visible(value))
+        yield f"<section>{card(table, note)}</section>"
 
 
 def _embedded(data: RunData) -> str:
@@ -160,31 +120,7 @@ def _embedded(data: RunData) -> str:
     return canonical_json(drawn).decode().replace("<", "\\u003c")
 
 
-def _style() -> str:
-    """The page's styles; dark as the system says also without the script that sets a theme."""
-    sheets = [_static(name) for name in STYLES]
-    dark = _DARK.search(sheets[0])
-    assert dark, "base.css has no dark theme"
-    automatic = f"@media (prefers-color-scheme: dark) {{ :root:not([data-theme]) {{{dark[1]}\n}} }}\n"
-    return "\n".join([*sheets, automatic, (OURS / "report.css").read_text(encoding="utf-8")])
-
-
 def _plot() -> str:
     """uPlot with its licence, as the licence asks."""
-    licence = _static("vendor/uplot/LICENSE").strip()
-    return f"/*\n{licence}\n*/\n{_static('vendor/uplot/uPlot.iife.min.js')}"
-
-
-def _static(name: str) -> str:
-    return (STATIC / name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def _policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
-    return (
-        f"default-src 'none'; script-src {' '.join(scripts)}; style-src {' '.join(styles)}; "
-        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
-    )
+    licence = static_file("vendor/uplot/LICENSE").strip()
+    return f"/*\n{licence}\n*/\n{static_file('vendor/uplot/uPlot.iife.min.js')}"

@@ -11,6 +11,7 @@ import re
 from streamer.report.data import RunData
 from streamer.text import UNSEEN, shown, visible
 from streamer.views.columns import Column
+from streamer.views.documents import Document
 from streamer.views.tables import (
     Table,
     about,
@@ -44,6 +45,17 @@ def as_markdown(data: RunData) -> bytes:
         lines += _table(table)
     lines.append(f"As of event {run['last_event_at'] or UNSEEN}, digest `{run['digest']}`.")
     return ("\n".join(lines) + "\n").encode()
+
+
+def document_as_markdown(document: Document) -> bytes:
+    """A document, such as a comparison, in the same way."""
+    lines = [f"## {text(document.title)}", "", " · ".join(map(name, document.facts)), ""]
+    lines += [f"- {text(line)}" for line in document.lines]
+    lines.append("")
+    for table in document.tables:
+        lines += _table(table)
+    lines += [text(document.foot)] if document.foot else []
+    return ("\n".join(lines).rstrip("\n") + "\n").encode()
 
 
 def _table(table: Table) -> list[str]:

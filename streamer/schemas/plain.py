@@ -153,10 +153,9 @@ def plain_event(value: bytes | None) -> PlainEvent | None:
     >>> plain_event(b'{"type": "trial_started", "run_id": "r", "task_id": "t", "position": 7}').position
     7
     """
-    if value is None or b'"trial_started"' not in value:
-        return plain_trial(value)
-    if not _may_be_plain(value):
-        return None
+    trial = plain_trial(value)
+    if trial is not None or value is None or b'"trial_started"' not in value or not _may_be_plain(value):
+        return trial
     try:
         found = _decode_start(value)
         start: Any = found

@@ -13,6 +13,7 @@ from streamer.schemas.formulacode import ADVANTAGES
 from streamer.schemas.metrics import BOARD_METRICS
 from streamer.views import named_columns
 from streamer.views.columns import LIVE, Board, Column, unsorted
+from streamer.views.leaderboard_columns import POOLED
 from streamer.views.named_columns import format_of, named
 from streamer.views.uncertainty import EXPLAINED, PLACES, REASONS, SO_FAR
 from streamer.views.wording import BASES, GRADE_MARKS, GRADES, OUTCOMES
@@ -288,7 +289,7 @@ def for_page() -> dict[str, Any]:
         "agents": AGENTS,
         "tiers": TIERS,
         "trials": TRIALS,
-        "leaders": LEADERS,
+        "leaders": POOLED,
         "compared": COMPARED,
     }
     words = {

@@ -7,15 +7,21 @@ attempts: of several the mean is taken.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from math import fsum
+from collections.abc import Iterable, Mapping, Sequence
+from math import fsum, isfinite
+from typing import Any
 
+from streamer.client.results import ComparedRun
+from streamer.inference.ability import Clusters, mean_interval
+from streamer.schemas.details import NAMED
+from streamer.schemas.metrics import BoardMetric, named_metric
 from streamer.schemas.summaries import AgentModelSummary
 from streamer.stats.sign_test import sign_test
 from streamer.views.boards import COMPARED
-from streamer.views.models import Comparison, Difference, Side, SideTotals, TaskPair, TrialRow
+from streamer.views.columns import found
+from streamer.views.flips import Rows, Task, flip_groups, name_of, passes
+from streamer.views.models import Comparison, Difference, Ends, Side, SideTotals, TaskPair, TrialRow
 
-Task = tuple[str, str | None]
 Named = tuple[str, str | None]
 """Run id, and agent:model or None."""
 
@@ -37,8 +43,30 @@ def side_of(
     return [row for row in rows if row.agent_model in wanted]
 
 
+def has_ended(run: ComparedRun, agents: Iterable[AgentModelSummary], agent_model: str | None) -> bool:
+    """Whether no trial of one side is missing: intervals and the sign test hold then (inference 7).
+
+    Args:
+        run: the side's run, with its tasks.
+        agents: the run's, baselines too.
+        agent_model: whose trials; None: of all but baselines.
+    """
+    wanted = [a for a in agents if (not a.baseline if agent_model is None else a.agent_model == agent_model)]
+    labels = {agent.agent_model for agent in wanted}
+    unknown = any(held[label][2] for held in run.tasks.values() for label in labels & held.keys())
+    known_plan = run.run.progress.planned is not None or run.run.status is not None
+    return bool(wanted) and known_plan and not unknown and not any(agent.provisional for agent in wanted)
+
+
 def compare(
-    a: Iterable[TrialRow], b: Iterable[TrialRow], names: tuple[Named, Named], offset: int, limit: int
+    a: Iterable[TrialRow],
+    b: Iterable[TrialRow],
+    names: tuple[Named, Named],
+    offset: int,
+    limit: int,
+    *,
+    ended: bool = False,
+    readings: Mapping[str, Any] | None = None,
 ) -> Comparison:
     """Compare two lists of trials.
 
@@ -46,16 +74,24 @@ def compare(
         a, b: the trials of each side.
         names: what the sides are called.
         offset, limit: which of the pairs to list; the counts are of all.
+        ended: no trial of either side is missing, see `has_ended`; only then are there intervals.
+        readings: named metric to how to read it, as run summaries have it; None: not known.
     """
     first, second = _by_task(a), _by_task(b)
     both = [task for task in first if task in second]
     pairs = [TaskPair(task_id=t[0], tier=t[1], a=_side(first[t]), b=_side(second[t])) for t in both]
     pairs.sort(key=lambda pair: (-abs(pair.a.pass_rate - pair.b.pass_rate), pair.task_id, pair.tier or ""))
-    differences = {metric: _difference(metric, pairs) for metric in METRICS}
-    passed = Counter((pair.a.pass_rate > 0.5, pair.b.pass_rate > 0.5) for pair in pairs)
+    of_names = _named_metrics(pairs, readings or {})
+    differences = {metric: _difference(metric, high, pairs, ended) for metric, high in METRICS.items()}
+    for metric, of in of_names.items():
+        says = {"unit": None if of.unit == "1" else of.unit, "label": of.label}
+        plain = _difference(metric, of.higher_is_better, pairs, ended)
+        differences[metric] = plain.model_copy(update=says)
+    passed = Counter((passes(pair.a), passes(pair.b)) for pair in pairs)
+    listed = slice(offset, offset + limit)
     return Comparison(
-        a=_totals(names[0], pairs, 0, len(first) - len(both)),
-        b=_totals(names[1], pairs, 1, len(second) - len(both)),
+        a=_totals(names[0], pairs, 0, len(first) - len(both), of_names),
+        b=_totals(names[1], pairs, 1, len(second) - len(both), of_names),
         tasks=len(pairs),
         a_better=differences["pass_rate"].a_better,
         b_better=differences["pass_rate"].b_better,
@@ -65,24 +101,31 @@ def compare(
         only_b=passed[False, True],
         neither=passed[False, False],
         differences=differences,
-        pairs=pairs[offset : offset + limit],
-        only_a_tasks=_flipped(pairs, passed_by_a=True)[offset : offset + limit],
-        only_b_tasks=_flipped(pairs, passed_by_a=False)[offset : offset + limit],
-        not_in_a=sorted(_name(task) for task in second if task not in first)[offset : offset + limit],
-        not_in_b=sorted(_name(task) for task in first if task not in second)[offset : offset + limit],
+        ended=ended,
+        flips=flip_groups(pairs, first, second, limit),
+        pairs=pairs[listed],
+        only_a_tasks=_flipped(pairs, passed_by_a=True)[listed],
+        only_b_tasks=_flipped(pairs, passed_by_a=False)[listed],
+        not_in_a=sorted(name_of(task) for task in second if task not in first)[listed],
+        not_in_b=sorted(name_of(task) for task in first if task not in second)[listed],
     )
 
 
 def _flipped(pairs: Iterable[TaskPair], *, passed_by_a: bool) -> list[str]:
-    """Tasks that one side passes in more than half of its trials and the other does not, by name."""
+    """The tasks that one side passes and the other does not, by name."""
     sides = (passed_by_a, not passed_by_a)
-    found = (pair for pair in pairs if (pair.a.pass_rate > 0.5, pair.b.pass_rate > 0.5) == sides)
-    return sorted(_name((pair.task_id, pair.tier)) for pair in found)
+    return sorted(name_of((p.task_id, p.tier)) for p in pairs if (passes(p.a), passes(p.b)) == sides)
 
 
-def _name(task: Task) -> str:
-    """How a task is listed: the tier in front, where there is one."""
-    return task[0] if task[1] is None else f"{task[1]}/{task[0]}"
+def _named_metrics(pairs: Iterable[TaskPair], readings: Mapping[str, Any]) -> dict[str, BoardMetric]:
+    """The named metrics that both sides know on some task, by `metrics/NAME`."""
+    names = sorted({name for pair in pairs for name in pair.a.metrics.keys() & pair.b.metrics.keys()})
+    of = (named_metric(name, _reading(readings.get(name))) for name in names)
+    return {metric.name: metric for metric in of}
+
+
+def _reading(says: Any) -> dict[str, Any]:
+    return {part: found(says, (part,)) for part in ("direction", "unit", "label")}
 
 
 def worse_by(difference: Difference) -> float | None:
@@ -95,7 +138,15 @@ def worse_by(difference: Difference) -> float | None:
     return -difference.mean if difference.higher_is_better else difference.mean
 
 
-def _by_task(trials: Iterable[TrialRow]) -> dict[Task, list[TrialRow]]:
+def value_of(means: Side | SideTotals, metric: str) -> float | None:
+    """The mean of a metric, built-in or `metrics/NAME`; None: not known."""
+    if metric.startswith(NAMED):
+        return means.metrics.get(metric.removeprefix(NAMED))
+    value: float | None = getattr(means, metric)
+    return value
+
+
+def _by_task(trials: Iterable[TrialRow]) -> Rows:
     found: dict[Task, list[TrialRow]] = {}
     for trial in trials:
         found.setdefault((trial.task_id, trial.tier), []).append(trial)
@@ -104,17 +155,23 @@ def _by_task(trials: Iterable[TrialRow]) -> dict[Task, list[TrialRow]]:
 
 def _side(trials: Sequence[TrialRow]) -> Side:
     means = {metric: _mean(getattr(t, metric) for t in trials) for metric in METRICS if metric != "pass_rate"}
-    return Side(trials=len(trials), pass_rate=sum(trial.success for trial in trials) / len(trials), **means)
+    names = {name for trial in trials for name in trial.metrics}
+    return Side(
+        trials=len(trials),
+        pass_rate=sum(trial.success for trial in trials) / len(trials),
+        metrics={name: _mean(trial.metrics.get(name) for trial in trials) for name in names},
+        **means,
+    )
 
 
-def _difference(metric: str, pairs: Sequence[TaskPair]) -> Difference:
+def _difference(metric: str, high: bool, pairs: Sequence[TaskPair], ended: bool) -> Difference:
     """Over the tasks where both sides know the number, so that like is compared with like."""
-    high = METRICS[metric]
     moved = [b - a for a, b in _known(metric, pairs)]
     up, down = sum(one > 0 for one in moved), sum(one < 0 for one in moved)
     return Difference(
         tasks=len(moved),
         mean=_mean(moved),
+        interval=_interval(moved) if ended else None,
         higher_is_better=high,
         a_better=down if high else up,
         b_better=up if high else down,
@@ -123,20 +180,31 @@ def _difference(metric: str, pairs: Sequence[TaskPair]) -> Difference:
     )
 
 
-def _totals(name: Named, pairs: Sequence[TaskPair], which: int, only_here: int) -> SideTotals:
+def _interval(moved: Sequence[float]) -> Ends | None:
+    """The interval of the mean of the tasks' differences; each task is a cluster (inference 6)."""
+    if not all(map(isfinite, moved)):
+        return None
+    found = mean_interval(Clusters.of_sums((1, one) for one in moved))
+    return found and Ends(low=found.low, high=found.high)
+
+
+def _totals(
+    name: Named, pairs: Sequence[TaskPair], which: int, only_here: int, named: Iterable[str]
+) -> SideTotals:
     means = {metric: _mean(values[which] for values in _known(metric, pairs)) for metric in METRICS}
     return SideTotals(
         run=name[0],
         agent_model=name[1],
         trials=sum((pair.a, pair.b)[which].trials for pair in pairs),
         only_here=only_here,
+        metrics={n.removeprefix(NAMED): _mean(v[which] for v in _known(n, pairs)) for n in named},
         **means,
     )
 
 
 def _known(metric: str, pairs: Sequence[TaskPair]) -> list[tuple[float, float]]:
     """The values of both sides on the tasks where both know it."""
-    values = [(getattr(pair.a, metric), getattr(pair.b, metric)) for pair in pairs]
+    values = [(value_of(pair.a, metric), value_of(pair.b, metric)) for pair in pairs]
     return [(a, b) for a, b in values if a is not None and b is not None]
 
 

@@ -243,7 +243,7 @@ def _of_ability(a: str, b: str, found: Paired) -> Iterable[str]:
                 "95 %, however often you look"
             )
     if found.interval is not None and found.p_value is not None:
-        if found.p_value <= ALPHA and found.agrees:
+        if found.certain:
             ahead = a if found.ahead > found.behind else b
             yield f"{ahead} ahead on tasks like these: sign test p = {found.p_value:.3g}"
         yield (

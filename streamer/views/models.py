@@ -101,6 +101,7 @@ class TrialRow(Message):
     duration_seconds: float | None = described(ScoredTrial, "duration_seconds")
     task_speedup: float | None = described(FormulaCodePayload, "task_speedup")
     agent_advantage: float | None = described(FormulaCodePayload, "agent_advantage")
+    metrics: dict[str, float] = Field(default={}, description="Named metric to its value (R30).")
 
 
 class SideMeans(Message):
@@ -111,6 +112,9 @@ class SideMeans(Message):
     duration_seconds: float | None = Field(description="Mean known duration of a trial in seconds.")
     task_speedup: float | None = Field(description="FormulaCode: mean known speedup, ratio.")
     agent_advantage: float | None = Field(description="FormulaCode: mean known advantage.")
+    metrics: dict[str, float | None] = Field(
+        default={}, description="Named metric to its mean over the trials that have it (R30)."
+    )
 
 
 class Side(SideMeans):
@@ -142,12 +146,25 @@ class SideTotals(SideMeans):
     pass_rate: float | None = Field(description="Mean over tasks; null: no task in common.")
 
 
+class Ends(Message):
+    """Both ends of an interval, in the unit of what it is about."""
+
+    low: float = Field(description="Lower end.")
+    high: float = Field(description="Upper end.")
+
+
 class Difference(Message):
     """How the second side differs from the first in one metric, over the tasks where both know it."""
 
     tasks: int = Field(ge=0, description="Tasks where both know it.")
     mean: float | None = Field(description="Mean of second minus first, in the unit of the metric.")
+    interval: Ends | None = Field(
+        description="Of the mean on tasks like these, 95 %, clustered by task. Null before the end, and with "
+        "fewer than two tasks (inference 7)."
+    )
     higher_is_better: bool = Field(description="Direction of the metric.")
+    unit: str | None = Field(default=None, description="Named metric: its unit; null: not said.")
+    label: str | None = Field(default=None, description="Named metric: heading for people; null: the name.")
     a_better: int = Field(ge=0, description="Tasks where the first side is better.")
     b_better: int = Field(ge=0, description="Tasks where the second side is better.")
     equal: int = Field(ge=0, description="Tasks where they are equal.")
@@ -155,8 +172,20 @@ class Difference(Message):
         ge=0,
         le=1,
         description="Two-sided exact sign test over the tasks that differ; of pass rates with one trial per "
-        "task and side: McNemar's exact test. 1: nothing differs.",
+        "task and side: McNemar's exact test. 1: nothing differs. It holds at the end only, asked once.",
     )
+
+
+class FlipGroup(Message):
+    """Tasks that one side passes and the other does not, alike in tier and in how the other side failed."""
+
+    passed_by: Literal["a", "b"] = Field(description="The side that passes them.")
+    tier: str | None = Field(description="Null: tasks without a tier.")
+    failure_mode: str | None = Field(
+        description="Most frequent failure mode of the side that does not pass; null: none was named."
+    )
+    count: int = Field(ge=1, description="How many tasks.")
+    tasks: list[str] = Field(description="The first of them, by name; at most `limit`.")
 
 
 class Comparison(Message):
@@ -176,7 +205,13 @@ class Comparison(Message):
     neither: int = Field(ge=0, description="Tasks that neither side passes.")
     differences: dict[str, Difference] = Field(
         description="Metric to its difference: pass_rate, composite_score, task_speedup, agent_advantage, "
-        "cost_usd, duration_seconds."
+        "cost_usd, duration_seconds, and `metrics/NAME` of named metrics (R30)."
+    )
+    ended: bool = Field(
+        default=False, description="No trial of either side is missing: intervals and p values hold."
+    )
+    flips: list[FlipGroup] = Field(
+        default=[], description="The tasks that one side alone passes, in groups, the largest first."
     )
     pairs: list[TaskPair] = Field(description="The tasks, greatest difference of pass rates first; a page.")
     only_a_tasks: list[str] = Field(

@@ -30,6 +30,7 @@ def row_of(trial_id: str, trial: Mapping[str, Any]) -> TrialRow:
         duration_seconds=trial["duration_seconds"],
         task_speedup=formulacode.get("task_speedup"),
         agent_advantage=formulacode.get("agent_advantage"),
+        metrics=trial.get("metrics") or {},
     )
 
 

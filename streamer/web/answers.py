@@ -10,10 +10,12 @@ from pydantic import BaseModel
 
 from streamer.schemas.canonical import json_number
 from streamer.schemas.summaries import AgentModelSummary, TierSummary
-from streamer.views.compare import compare, side_of
-from streamer.views.comparisons import between, pair_standings
+from streamer.views.compare import side_of
+from streamer.views.compare_sides import ComparedSide, compare_sides
+from streamer.views.comparisons import pair_standings
 from streamer.views.history import history_points
-from streamer.views.models import Comparison, HistoryPoint, RunNow, TrialRow
+from streamer.views.leaderboard import BenchmarkBoard
+from streamer.views.models import Comparison, HistoryPoint, RunNow
 from streamer.views.outlook import Outlook
 from streamer.web.models import (
     ComparedAgents,
@@ -23,10 +25,12 @@ from streamer.web.models import (
     LabelGroup,
     LeaderboardQuery,
     LeaderboardRow,
+    LeaderboardsQuery,
     NoQuery,
     RunSnapshot,
     TiersQuery,
 )
+from streamer.web.one_file import one_file
 from streamer.web.operation import Answer, BadQuery, Operation
 from streamer.web.resources import Web
 from streamer.web.run_curves import RunCurves
@@ -80,23 +84,31 @@ async def _leaderboard(web: Web, query: LeaderboardQuery) -> list[LeaderboardRow
     ]
 
 
+async def _leaderboards(web: Web, query: LeaderboardsQuery) -> list[BenchmarkBoard]:
+    return await web.leaderboards.boards(query, dict(map(_label, query.label)))
+
+
+async def _leaderboards_file(web: Web, query: LeaderboardsQuery) -> bytes:
+    """The leaderboards as one HTML file."""
+    document = await web.leaderboards.document(query, dict(map(_label, query.label)))
+    return one_file(document)
+
+
 async def _compare(web: Web, query: CompareQuery) -> Comparison:
     a = await _side(web, query.a, query.a_agent)
     b = await _side(web, query.b, query.b_agent)
-    names = ((query.a, query.a_agent), (query.b, query.b_agent))
-    found = compare(a, b, names, query.offset, query.limit)
-    runs = await web.reader.comparison(query.a), await web.reader.comparison(query.b)
-    return found.model_copy(update={"words": between(*runs, query.a_agent, query.b_agent)})
+    return compare_sides(a, b, query.offset, query.limit)
 
 
 async def _health(web: Web, query: NoQuery) -> Health:
     return await web.hub.health()
 
 
-async def _side(web: Web, run_id: str, agent_model: str | None) -> list[TrialRow]:
+async def _side(web: Web, run_id: str, agent_model: str | None) -> ComparedSide:
     agents = await web.reader.agents(run_id)
     held = (await web.trials.trials(run_id)).values()
-    return side_of([trial.row for trial in held], agents, agent_model)
+    rows = side_of([trial.row for trial in held], agents, agent_model)
+    return ComparedSide(await web.reader.comparison(run_id), agents, agent_model, rows)
 
 
 def _label(text: str) -> tuple[str, str]:
@@ -174,6 +186,23 @@ OPERATIONS = (
         LeaderboardRow,
         True,
         _leaderboard,
+    ),
+    Operation(
+        "/api/leaderboards",
+        "A leaderboard for each benchmark: finished runs pooled by agent:model, intervals and ranks.",
+        LeaderboardsQuery,
+        BenchmarkBoard,
+        True,
+        _leaderboards,
+    ),
+    Operation(
+        "/api/leaderboards.html",
+        "The same leaderboards as one HTML file that needs nothing else.",
+        LeaderboardsQuery,
+        BenchmarkBoard,
+        True,
+        _leaderboards_file,
+        media="text/html",
     ),
     Operation(
         "/api/compare",

@@ -151,6 +151,8 @@ def _endpoint(web: Web, operation: Operation) -> Any:
             found = await operation.answer(web, query, **parameters)
         except Exception as error:
             return _explained(error)
+        if operation.file_name is not None and isinstance(found, bytes):
+            return _file(found, operation.media, operation.file_name)
         return _json(found if isinstance(found, bytes) else canonical_json(values_of(found)))
 
     return answer
@@ -189,6 +191,11 @@ async def _http_problem(request: Request, error: Exception) -> Response:
 
 def _json(body: bytes) -> Response:
     return Response(body, media_type="application/json", headers={"cache-control": "no-store"})
+
+
+def _file(content: bytes, media: str, name: str) -> Response:
+    as_file = {"cache-control": "no-store", "content-disposition": f'attachment; filename="{name}"'}
+    return Response(content, media_type=media, headers=as_file)
 
 
 async def _index(request: Request) -> Response:

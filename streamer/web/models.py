@@ -192,6 +192,16 @@ class LeaderboardQuery(Query):
     limit: int | None = Field(default=None, ge=1, description="At most so many rows.")
 
 
+class LeaderboardsQuery(Query):
+    """The query of the leaderboards of benchmarks."""
+
+    metric: MetricName = Field(default="pass_rate", description="METRIC of docs/redis.md, or metrics/NAME.")
+    run: str | None = Field(default=None, description="Only this run.")
+    benchmark: str | None = Field(default=None, description="Only runs of this benchmark.")
+    label: list[str] = Field(default=[], description="Only runs with this label, KEY=VALUE; repeatable.")
+    all_benchmarks: bool = Field(default=False, description="One board of all benchmarks, mixed.")
+
+
 class HistoryQuery(Query):
     """The query of a run's history."""
 

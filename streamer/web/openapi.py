@@ -90,12 +90,14 @@ def openapi() -> dict[str, Any]:
 
 def _get(operation: Operation, reference: dict[str, Any]) -> dict[str, Any]:
     schema = {"type": "array", "items": reference} if operation.many else reference
+    if operation.file_name is not None:
+        schema = {"type": "string", "description": "A file to keep."}
     return {
         "operationId": _id(operation.path),
         "summary": operation.summary,
         "parameters": [*_path_parameters(operation.path), *_query_parameters(operation)],
         "responses": {
-            "200": {"description": "The answer.", "content": {"application/json": {"schema": schema}}},
+            "200": {"description": "The answer.", "content": {operation.media: {"schema": schema}}},
             "default": _PROBLEM,
         },
     }

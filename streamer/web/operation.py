@@ -9,6 +9,8 @@ from pydantic import BaseModel
 
 from streamer.web.models import Query
 
+JSON = "application/json"
+
 Answer = BaseModel | Sequence[BaseModel] | bytes
 
 
@@ -33,6 +35,7 @@ class Operation:
         query: what may stand behind the question mark.
         model: what it answers with; `many`: a list of that.
         answer: called with the process's `Web`, the parameters of the path, and the query.
+        media: type of the answer; anything but JSON is a file to keep, and `answer` gives its bytes.
     """
 
     path: str
@@ -41,3 +44,9 @@ class Operation:
     model: type[BaseModel]
     many: bool
     answer: Callable[..., Awaitable[Answer]]
+    media: str = JSON
+
+    @property
+    def file_name(self) -> str | None:
+        """What the file is called; None: the answer is JSON, and no file."""
+        return None if self.media == JSON else self.path.rpartition("/")[2]

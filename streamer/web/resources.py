@@ -13,6 +13,7 @@ from streamer.client.results import HistoryEntry
 from streamer.settings import Settings
 from streamer.web.event_intake import EventIntake
 from streamer.web.hub import Hub
+from streamer.web.leaderboards import Leaderboards
 from streamer.web.run_curves import CurveCache
 from streamer.web.run_directories import RunDirectories
 from streamer.web.trial_events import TrialEvents
@@ -42,6 +43,7 @@ class Web:
         self.reader = AsyncStateReader(settings)
         self.hub = Hub(self.reader)
         self.intake = EventIntake(settings)
+        self.leaderboards = Leaderboards(self.reader, time.monotonic)
         self.trials = TrialLog(settings, time.monotonic)
         self.events = TrialEvents(settings, time.monotonic)
         self.directories = RunDirectories(settings, artifacts, time.monotonic)

@@ -110,8 +110,11 @@ def test_what_may_be_said_what_flipped_and_what_is_not_common_is_told(tmp_path: 
     text = done.stdout.decode()
     assert "old:m of r ahead on tasks like these: sign test p = 0.0156" in text
     assert "old:m of r minus new:m of s: +70.0 points [" in text
-    assert "passed by A alone: t01, t02, t03, t04, t05, t06, t07\n" in text
-    assert "only in B: extra\n" in text
+    flips, not_common = (
+        line.split() for line in text.splitlines() if line.startswith(("A alone", "B  ")) and ":" not in line
+    )
+    assert flips == ["A", "alone", "7", *["t01,", "t02,", "t03,", "t04,", "t05,", "t06,", "t07"]]
+    assert not_common == ["B", "1", "extra"]
     as_json = streamer("compare", tmp_path / "a", tmp_path / "b", "--files", "--json", "--limit", "2")
     found = json.loads(as_json.stdout)
     assert (found["only_a_tasks"], found["only_b_tasks"]) == (["t01", "t02"], [])
@@ -127,3 +130,55 @@ def test_two_agents_of_a_running_run_have_the_words_of_their_pair(tmp_path: Path
     text = streamer("compare", file, file, "--files", *agents).stdout.decode()
     assert "x:gpt-5 can no longer be overtaken by y:gpt-5, unless results are corrected" in text
     assert "x:gpt-5 ahead in this run's final pass rate: +100.0 points so far" in text
+
+
+HOSTILE = "<img src=x onerror=alert(1)>|`*_\u202e"
+
+
+def test_markdown_and_html_are_files_in_which_hostile_names_are_text(tmp_path: Path) -> None:
+    a = written(tmp_path, "a", events("r", 8, agent=HOSTILE, tier=HOSTILE, metrics={"wait": 1.5}))
+    b = written(tmp_path, "b", events("s", 2, agent="new", tier=HOSTILE, metrics={"wait": 2.5}))
+    told = [
+        streamer("compare", a, b, "--files", "--out", tmp_path / f"c.{ending}") for ending in ("md", "html")
+    ]
+    assert [done.returncode for done in told] == [1, 1]
+    markdown, html = ((tmp_path / f"c.{ending}").read_text() for ending in ("md", "html"))
+    for content in (markdown, html):
+        assert "<img" not in content
+        assert "\u202e" not in content
+        assert "Tasks that one side alone passes" in content
+        assert "wait" in content
+    assert "\n| <code>wait</code> | 1.5" in markdown
+    assert "Content-Security-Policy" in html
+
+
+def test_a_named_metric_decides(tmp_path: Path) -> None:
+    plan = {"type": "run_started", "run_id": "r", "tasks": TASKS, "attempts": 1}
+    plan |= {"metrics": {"wait": {"direction": "lower", "unit": "seconds"}}}
+    a = written(tmp_path, "a", [plan, *events("r", 8, metrics={"wait": 1.5})])
+    b = written(tmp_path, "b", [plan | {"run_id": "s"}, *events("s", 8, metrics={"wait": 2.5})])
+    slower = streamer("compare", a, b, "--files", "--metric", "metrics/wait")
+    assert slower.returncode == 1
+    assert b"metrics/wait of B minus that of A: 1 s [1 s, 1 s], p = 0.00195" in slower.stderr
+    assert streamer("compare", b, a, "--files", "--metric", "metrics/wait").returncode == 0
+    unknown = streamer("compare", a, b, "--files", "--metric", "metrics/other")
+    assert (unknown.returncode, b"both sides know metrics/other" in unknown.stderr) == (3, True)
+    wrong = streamer("compare", a, b, "--files", "--metric", "beauty")
+    assert (wrong.returncode, b"pass_rate" in wrong.stderr) == (2, True)
+
+
+def test_while_results_are_missing_there_are_no_intervals(tmp_path: Path) -> None:
+    plan = {"type": "run_started", "tasks": TASKS + 1, "attempts": 1}
+    a = written(tmp_path, "a", [plan | {"run_id": "r"}, *events("r", 8)])
+    b = written(tmp_path, "b", [plan | {"run_id": "s"}, *events("s", 2)])
+    text = streamer("compare", a, b, "--files").stdout.decode()
+    assert "Results are still missing: there are no intervals yet" in text
+    assert "95 %" not in text
+    found = json.loads(streamer("compare", a, b, "--files", "--json").stdout)
+    assert (found["ended"], found["differences"]["pass_rate"]["interval"]) == (False, None)
+
+
+def test_text_is_not_written_to_a_file(tmp_path: Path) -> None:
+    file = written(tmp_path, "a", events("r", 8))
+    done = streamer("compare", file, file, "--files", "--format", "text", "--out", tmp_path / "x")
+    assert (done.returncode, b"choose md, html or json" in done.stderr) == (2, True)

@@ -163,13 +163,13 @@ def test_a_run_by_label_is_folded_from_the_log(query: Query, folding: Folding) -
 
 
 def test_the_leaderboard_leaves_baselines_out_and_puts_incomplete_ones_last(query: Query) -> None:
-    rows = objects(query("leaderboard", "--json"))
+    rows = objects(query("leaderboard", "--by-run", "--json"))
     assert [(row["rank"], row["agent_model"], row["value"], row["provisional"]) for row in rows] == [
         (1, "good:m", 0.75, False),
         (2, "bad:m", 0.25, False),
         (3, "best [red]\u202e:m", 1.0, True),
     ]
-    text = query("leaderboard").stdout
+    text = query("leaderboard", "--by-run").stdout
     assert r"best [red]\u202e:m" in text
     assert "incomplete" not in text
     assert [row["state"] for row in rows] == ["complete", "complete", "stalled"]
@@ -178,9 +178,9 @@ def test_the_leaderboard_leaves_baselines_out_and_puts_incomplete_ones_last(quer
 
 
 def test_a_metric_of_which_less_is_better_is_ranked_so(query: Query) -> None:
-    rows = objects(query("leaderboard", "--metric", "cost_of_pass", "--run", DONE, "--json"))
+    rows = objects(query("leaderboard", "--by-run", "--metric", "cost_of_pass", "--run", DONE, "--json"))
     assert [row["agent_model"] for row in rows] == ["good:m", "bad:m"]
-    assert "lowest first" in query("leaderboard", "--metric", "cost_of_pass").stdout
+    assert "lowest first" in query("leaderboard", "--by-run", "--metric", "cost_of_pass").stdout
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_a_metric_of_which_less_is_better_is_ranked_so(query: Query) -> None:
     ],
 )
 def test_the_leaderboard_can_be_narrowed(query: Query, arguments: list[str], agents: list[str]) -> None:
-    rows = objects(query("leaderboard", *arguments, "--json"))
+    rows = objects(query("leaderboard", "--by-run", *arguments, "--json"))
     assert [row["agent_model"] for row in rows] == agents
 
 

@@ -227,7 +227,7 @@ def test_the_running_stack_has_the_metric(tree: Path, tmp_path: Path) -> None:
                 assert redis.zscore(board, AGENT) == mean
             report = streamer("report", RUN, "--format", "csv", environment=here)
             assert_report_has_it(report.stdout, count)
-            for rows in (asked(here, "query", "leaderboard", "--metric", BOARD), rows_of(page)):
+            for rows in (asked(here, "query", "leaderboard", "--by-run", "--metric", BOARD), rows_of(page)):
                 assert [(row["agent_model"], row["value"]) for row in rows] == [(AGENT, mean)]
 
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from streamer.inference.comparisons import e_value
 from streamer.inference.finite_population import ALPHA
-from streamer.inference.ranks import Direction, least_losses, least_losses_at_end, places
+from streamer.inference.paired import Attempts
+from streamer.inference.ranks import Direction, least_losses, least_losses_at_end, places, places_at_end
 from tests.support.examples import examples
 
 LEVELS = [ALPHA, ALPHA / 2, ALPHA / 6, ALPHA / 870, Fraction(1, 2)]
@@ -82,3 +83,43 @@ def test_places_reject_one_direction_after_the_other(p_values: dict[Direction, f
         behind = sum((agent, other) in rejected and (other, agent) not in rejected for other in "abcd")
         ahead = sum((other, agent) in rejected and (agent, other) not in rejected for other in "abcd")
         assert found[agent] == (1 + behind, 4 - ahead)
+
+
+PASSED, FAILED, UNKNOWN = Attempts(1, 1), Attempts(1, 0), Attempts(0, 0, 1)
+
+
+def tasks(*trials: Attempts) -> dict[str, Attempts]:
+    return {f"t{number}": one for number, one in enumerate(trials)}
+
+
+@pytest.mark.parametrize(("differing", "told_apart"), [(5, False), (6, True)])
+def test_two_agents_are_told_apart_from_six_tasks_that_differ_one_way(
+    differing: int, told_apart: bool
+) -> None:
+    """Two directions, so the first is asked at .025: 2^-5 is above it, and 2^-6 below."""
+    same = [PASSED, FAILED] * 3
+    found = places_at_end(
+        {"a": tasks(*same, *[PASSED] * differing), "b": tasks(*same, *[FAILED] * differing)}
+    )
+    assert found == {"a": (1, 1), "b": (2, 2)} if told_apart else {"a": (1, 2), "b": (1, 2)}
+
+
+def test_an_unknown_trial_counts_against_both_claims() -> None:
+    """Six sure losses with one task that may yet be a win: p = 8/128 = .0625."""
+    agents = {"a": tasks(*[PASSED] * 6, FAILED), "b": tasks(*[FAILED] * 6, UNKNOWN)}
+    assert places_at_end(agents) == {"a": (1, 2), "b": (1, 2)}
+    agents["b"]["t6"] = FAILED
+    assert places_at_end(agents) == {"a": (1, 1), "b": (2, 2)}
+
+
+def test_agents_without_a_common_task_are_never_told_apart() -> None:
+    apart = {"a": {f"a{n}": PASSED for n in range(20)}, "b": {f"b{n}": FAILED for n in range(20)}}
+    assert places_at_end(apart) == {"a": (1, 2), "b": (1, 2)}
+    assert places_at_end({}) == {}
+    assert places_at_end({"a": tasks(PASSED)}) == {"a": (1, 1)}
+
+
+def test_of_several_attempts_the_share_that_passed_decides_a_task() -> None:
+    a, b = Attempts(3, 2), Attempts(2, 1)
+    found = places_at_end({"a": tasks(*[a] * 8), "b": tasks(*[b] * 8)})
+    assert found == {"a": (1, 1), "b": (2, 2)}

@@ -16,7 +16,7 @@ from streamer.schemas.canonical import canonical_json
 from streamer.schemas.content import known_content
 from streamer.schemas.decode import decode
 from streamer.schemas.events import TrialResult, TrialStarted
-from streamer.schemas.plain import canonical_content, plain_event, plain_trial
+from streamer.schemas.plain import PlainTrial, canonical_content, plain_event, plain_trial
 from streamer.score import PriceTable, ScoringRules, score_trial
 from tests.support.examples import examples
 
@@ -223,10 +223,10 @@ def test_no_mixture_of_odd_values_of_a_start_is_read_otherwise(
 
 def test_a_result_that_names_a_start_is_read_as_a_result() -> None:
     value = json.dumps(USUAL | {"task_id": "trial_started"}).encode()
-    assert plain_event(value) is None
-    event = decode(value)
+    plain, event = plain_event(value), decode(value)
+    assert isinstance(plain, PlainTrial)
     assert isinstance(event, TrialResult)
-    assert event.task_id == "trial_started"
+    assert plain.task_id == event.task_id == "trial_started"
 
 
 @pytest.mark.parametrize(

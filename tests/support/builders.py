@@ -172,5 +172,5 @@ def _change(
 def a_row(**fields: Any) -> TrialRow:
     """A passed trial."""
     nulls = dict.fromkeys(TrialRow.model_fields)
-    basic = {"id": "0" * 24, "shard": "", "task_id": "t", "attempt": 1, "agent_model": "a:m"}
+    basic = {"id": "0" * 24, "shard": "", "task_id": "t", "attempt": 1, "agent_model": "a:m", "metrics": {}}
     return TrialRow(**nulls | basic | {"success": True, "resolved": True, "outcome": "passed"} | fields)

@@ -23,12 +23,14 @@ from streamer.views.boards import (
 )
 from streamer.views.cells import FORMATS
 from streamer.views.columns import Board
+from streamer.views.leaderboard import BoardRow
+from streamer.views.leaderboard_columns import POOLED
 from streamer.views.models import RunNow, Side, TrialRow
 from streamer.views.wording import GRADES, OUTCOMES
 from streamer.web import STATIC
 from streamer.web.models import LeaderboardRow, TrialOutcome, TrialSort
 
-BOARDS = (RUNS, AGENTS, TIERS, TRIALS, LEADERS, COMPARED, FORMULACODE, FAILURES)
+BOARDS = (RUNS, AGENTS, TIERS, TRIALS, LEADERS, POOLED, COMPARED, FORMULACODE, FAILURES)
 CHOSEN_ON_THE_PAGE = {"spread", "deviation"}
 """Columns of the statistic that the visitor of the page chooses; `tiers.js` draws them."""
 
@@ -38,6 +40,7 @@ MODELS = {
     "Tiers": TierSummary,
     "Trials": TrialRow,
     "Leaderboard": LeaderboardRow,
+    "Leaderboard of a benchmark": BoardRow,
     "Metrics": Side,
     "FormulaCode": AgentModelSummary,
 }

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from streamer.views.compare import compare, worse_by
+from typing import Any
+
+import pytest
+
+from streamer.client.results import ComparedRun
+from streamer.schemas.summaries import AgentModelSummary
+from streamer.views.compare import compare, has_ended, worse_by
 from streamer.views.trial_rows import outcome_of
+from tests.support.board_runs import board_runs
 from tests.support.builders import a_row
+from tests.support.events import a_plan, a_trial
 
 PAIR = (("r", None), ("r", "b:m"))
 
@@ -53,6 +61,60 @@ def test_a_difference_is_over_the_tasks_where_both_know_the_metric_and_knows_wha
     assert (passes.mean, passes.a_better, passes.b_better, passes.equal) == (-0.25, 1, 0, 3)
     assert (worse_by(cost), worse_by(speedup), worse_by(passes)) == (0.25, 0.5, 0.25)
     assert worse_by(found["agent_advantage"]) is None
+
+
+def test_at_the_end_each_metric_has_the_t_interval_of_its_paired_differences() -> None:
+    """Differences 0.5, -0.5, 1.0, 1.0: mean 0.5, standard error sqrt(0.5)/2, t(3) = 3.1824."""
+    first = [a_row(task_id=f"t{n}", cost_usd=1.0) for n in range(4)]
+    costs = (1.5, 0.5, 2.0, 2.0)
+    second = [a_row(task_id=f"t{n}", cost_usd=cost) for n, cost in enumerate(costs)]
+    running = compare(first, second, PAIR, 0, 10)
+    assert (running.ended, running.differences["cost_usd"].interval) == (False, None)
+    ended = compare(first, second, PAIR, 0, 10, ended=True).differences
+    interval = ended["cost_usd"].interval
+    assert interval is not None
+    half = 3.182446 * 0.5**0.5 / 2
+    assert (interval.low, interval.high) == pytest.approx((0.5 - half, 0.5 + half), rel=1e-6)
+    assert ended["task_speedup"].interval is None
+    assert compare(first[:1], second, PAIR, 0, 10, ended=True).differences["cost_usd"].interval is None
+
+
+def test_named_metrics_are_compared_where_both_sides_know_them() -> None:
+    first = [a_row(task_id=f"t{n}", metrics={"wait": 2.0, "mine": 1.0}) for n in range(2)]
+    second = [a_row(task_id="t0", metrics={"wait": 5.0, "yours": 1.0}), a_row(task_id="t1")]
+    readings = {"wait": {"direction": "lower", "unit": "seconds", "label": "Wait"}}
+    found = compare(first, second, PAIR, 0, 10, readings=readings)
+    wait = found.differences["metrics/wait"]
+    assert (wait.tasks, wait.mean, wait.a_better, wait.unit, wait.label) == (1, 3.0, 1, "seconds", "Wait")
+    assert worse_by(wait) == 3.0
+    assert (found.a.metrics, found.b.metrics) == ({"wait": 2.0}, {"wait": 5.0})
+    assert not {"metrics/mine", "metrics/yours"} & found.differences.keys()
+    unread = compare(first, second, PAIR, 0, 10).differences["metrics/wait"]
+    assert (unread.higher_is_better, unread.unit) == (True, None)
+
+
+def a_run(*events: dict[str, Any]) -> tuple[ComparedRun, list[AgentModelSummary]]:
+    [found] = board_runs([a_plan(tasks=2, attempts=1), *events])
+    return ComparedRun(found.run, None, found.tasks), found.agents
+
+
+def test_a_side_has_ended_once_none_of_its_trials_is_missing() -> None:
+    whole = [a_trial(task_id=f"t{n}") for n in range(2)]
+    assert has_ended(*a_run(*whole), None)
+    assert has_ended(*a_run(*whole), "terminus:gpt-5")
+    assert not has_ended(*a_run(*whole), "other:m")
+    assert not has_ended(*a_run(whole[0]), None)
+    assert not has_ended(*a_run(whole[0], {"type": "run_finished", "run_id": "run-1"}), None)
+    assert not has_ended(*a_run(whole[0], a_trial(task_id="t1", resolved=None)), None)
+
+
+def test_without_a_plan_a_side_ends_with_its_run() -> None:
+    def ended(*more: dict[str, Any]) -> bool:
+        [found] = board_runs([a_trial(), *more])
+        return has_ended(ComparedRun(found.run, None, found.tasks), found.agents, None)
+
+    assert not ended()
+    assert ended({"type": "run_finished", "run_id": "run-1"})
 
 
 def test_with_nothing_in_common_every_mean_is_unknown() -> None:

@@ -72,6 +72,10 @@ async def test_every_answer_fits_its_schema(simulated: Feed, serving: Serving) -
             continue
         path = operation.path.format(**of) + QUERIES.get(operation.path, "")
         answer = serving.get(path)
+        if operation.file_name is not None:
+            assert (answer.status, answer.headers["content-type"].partition(";")[0]) == (200, operation.media)
+            assert answer.headers["content-disposition"] == f'attachment; filename="{operation.file_name}"'
+            continue
         assert (answer.status, answer.headers["content-type"]) == (200, "application/json"), path
         problems = Draft202012Validator(schema_of(operation.path)).iter_errors(answer.json())
         assert [problem.message for problem in problems] == [], path

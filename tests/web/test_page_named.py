@@ -133,7 +133,7 @@ def test_the_leaderboard_offers_what_a_plan_names(page: Page, web: WebProcess, r
     expect(by.locator("option[value='metrics/latency']")).to_have_text("Time to answer")
     expect(by.locator("option[value='metrics/unplanned']")).to_have_count(0)
     by.select_option("metrics/latency")
-    rows = page.get_by_role("region", name="Leaderboard").locator("tbody tr")
+    rows = page.locator("section.board tbody tr")
     expect(rows).to_have_count(2)
     expect(rows.nth(1)).to_contain_text("3 min")
     expect(page).to_have_url(f"{web.url}/#/leaders?metric=metrics%2Flatency")

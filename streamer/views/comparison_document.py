@@ -1,0 +1,162 @@
+"""A comparison of two sides as a document: the same on the terminal, in Markdown and in HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from streamer.schemas.details import NAMED
+from streamer.views.boards import COMPARED
+from streamer.views.cells import text
+from streamer.views.columns import Board, Column
+from streamer.views.compare import value_of
+from streamer.views.documents import Document
+from streamer.views.models import Comparison, Difference, SideTotals
+from streamer.views.named_columns import named
+from streamer.views.tables import Table, table_of
+
+METRICS = Board(
+    "Metrics",
+    (
+        Column("metric", "mean over tasks", "name", ("metric",)),
+        Column("a", "A", "number", ("a",)),
+        Column("b", "B", "number", ("b",)),
+        Column("moved", "B - A", "number", ("moved",)),
+        Column("interval", "95 %", "number", ("interval",)),
+        Column("tasks", "tasks", "count", ("tasks",)),
+        Column("a_better", "A better", "count", ("a_better",)),
+        Column("b_better", "B better", "count", ("b_better",)),
+        Column("equal", "equal", "count", ("equal",)),
+        Column("p", "p", "number", ("p",)),
+    ),
+)
+FLIPS = Board(
+    "Tasks that one side alone passes",
+    (
+        Column("passed_by", "passed by", "state", ("passed_by",)),
+        Column("tier", "tier", "tier", ("tier",)),
+        Column("failure_mode", "the other failed by", "failure", ("failure_mode",)),
+        Column("count", "tasks", "count", ("count",)),
+        Column("tasks", "which", "name", ("tasks",)),
+    ),
+)
+PAIRS = Board(
+    "Tasks with different pass rates, the most different first",
+    (
+        Column("task", "task", "name", ("task",)),
+        Column("tier", "tier", "tier", ("tier",)),
+        Column("a", "A", "percent", ("a", "pass_rate")),
+        Column("a_trials", "trials", "count", ("a", "trials")),
+        Column("b", "B", "percent", ("b", "pass_rate")),
+        Column("b_trials", "trials", "count", ("b", "trials")),
+    ),
+)
+NOT_COMMON = Board(
+    "Tasks that are not compared",
+    (
+        Column("side", "only in", "state", ("side",)),
+        Column("count", "tasks", "count", ("count",)),
+        Column("tasks", "which", "name", ("tasks",)),
+    ),
+)
+
+STILL_OPEN = "Results are still missing: there are no intervals yet, and p holds at the end only."
+METHODS = (
+    "p: exact sign test over the tasks that differ. 95 %: interval of the mean difference on tasks like "
+    "these, clustered by task. Each row was asked for itself: of 20 equal metrics one looks different."
+)
+
+
+def comparison_document(found: Comparison) -> Document:
+    """The whole comparison; of tasks those that it lists."""
+    common = (
+        f"{found.tasks:,} tasks in common: passed by both {found.both_passed:,}, by A alone "
+        f"{found.only_a:,}, by B alone {found.only_b:,}, by neither {found.neither:,}; "
+        f"only in A {found.a.only_here:,}, only in B {found.b.only_here:,}"
+    )
+    return Document(
+        title="Two sides on their common tasks",
+        facts=[f"A  {_side(found.a)}", f"B  {_side(found.b)}"],
+        lines=[common, *found.words],
+        tables=[_metrics(found), _flips(found), _pairs(found), _not_common(found)],
+    )
+
+
+def column_of(metric: str, difference: Difference) -> Column:
+    """The column that says how values of a metric are written and what it is called."""
+    if metric.startswith(NAMED):
+        direction = "higher" if difference.higher_is_better else "lower"
+        return named(metric, {"unit": difference.unit, "label": difference.label, "direction": direction})
+    [column] = [column for column in COMPARED.columns if column.name == metric]
+    return column
+
+
+def written(column: Column, value: float | None) -> str:
+    """A value of a compared metric as text."""
+    return text(replace(column, path=("value",)), {"value": value})
+
+
+def interval_of(column: Column, difference: Difference) -> str:
+    """The interval of a difference as text; "" where there is none."""
+    ends = difference.interval
+    return f"[{written(column, ends.low)}, {written(column, ends.high)}]" if ends else ""
+
+
+def _metrics(found: Comparison) -> Table:
+    rows = list(_metric_rows(found))
+    return table_of(METRICS, rows)._replace(note=METHODS if found.ended else STILL_OPEN)
+
+
+def _metric_rows(found: Comparison) -> Iterable[dict[str, Any]]:
+    for metric, difference in found.differences.items():
+        if difference.tasks:
+            column = column_of(metric, difference)
+            yield {
+                **difference.model_dump(include={"tasks", "a_better", "b_better", "equal"}),
+                "metric": column.title if column.outside else metric,
+                "a": written(column, value_of(found.a, metric)),
+                "b": written(column, value_of(found.b, metric)),
+                "moved": written(column, difference.mean),
+                "interval": interval_of(column, difference) or None,
+                "p": f"{difference.p_value:.3g}",
+            }
+
+
+def _flips(found: Comparison) -> Table:
+    rows = [
+        {
+            **group.model_dump(exclude={"tasks"}),
+            "passed_by": f"{group.passed_by.upper()} alone",
+            "tasks": _listed(group.tasks, group.count),
+        }
+        for group in found.flips
+    ]
+    return table_of(FLIPS, rows)
+
+
+def _pairs(found: Comparison) -> Table:
+    differing = [pair for pair in found.pairs if pair.a.pass_rate != pair.b.pass_rate]
+    left = found.a_better + found.b_better - len(differing)
+    rows = [{"task": pair.task_id, "tier": pair.tier, "a": pair.a, "b": pair.b} for pair in differing]
+    return table_of(PAIRS, rows)._replace(note=f"and {left:,} more (--limit)" if left else "")
+
+
+def _not_common(found: Comparison) -> Table:
+    sides = (("A", found.not_in_b, found.a.only_here), ("B", found.not_in_a, found.b.only_here))
+    rows = [
+        {"side": side, "count": count, "tasks": _listed(tasks, count)}
+        for side, tasks, count in sides
+        if count
+    ]
+    return table_of(NOT_COMMON, rows)
+
+
+def _listed(tasks: list[str], count: int) -> str:
+    more = [f"and {count - len(tasks):,} more (--limit)"] if count > len(tasks) else []
+    return ", ".join([*tasks, *more])
+
+
+def _side(side: SideTotals) -> str:
+    whose = "all but baselines" if side.agent_model is None else side.agent_model
+    return f"{side.run}: {whose}, {side.trials:,} trials of the common tasks"

@@ -1,0 +1,111 @@
+"""One HTML file that needs nothing else: the page's styles stand in it, and what it shows.
+
+Reports, comparisons and leaderboards are written with these parts. The content security policy allows exactly
+the scripts and styles in the file, by their hashes, and no connection to anywhere. What agents wrote is text,
+escaped here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path
+from string import Template
+
+from streamer.text import visible
+from streamer.views.columns import Column
+from streamer.views.documents import Document
+from streamer.views.tables import Table
+from streamer.web import STATIC
+
+TEMPLATES = Path(__file__).with_name("templates")
+STYLES = ("css/base.css", "css/parts.css", "css/charts.css", "css/trials.css", "vendor/uplot/uPlot.min.css")
+
+_DARK = re.compile(r':root\[data-theme="dark"\] \{(.*?)\n\}', re.DOTALL)
+
+
+def one_file(document: Document) -> bytes:
+    """A document as one self-contained file; its only script keeps the choice of colours."""
+    style, theme = style_sheet(), static_file("js/theme.js")
+    lines = "".join(f"<p>{text(line)}</p>" for line in document.lines)
+    words = f'<section class="card" aria-label="In words"><div class="body">{lines}</div></section>'
+    cards = [f"<section>{card(table)}</section>" for table in document.tables if table.rows]
+    page = Template((TEMPLATES / "one_file.html").read_text(encoding="utf-8")).substitute(
+        policy=policy_of([hash_of(theme)], [hash_of(style)]),
+        title=text(document.title),
+        style=style,
+        theme=theme,
+        heading=text(document.title),
+        facts="".join(f"<span>{name(fact)}</span>" for fact in document.facts),
+        body="".join([words if lines else "", *cards]),
+        foot=text(document.foot),
+    )
+    return page.encode()
+
+
+def card(table: Table, note: str = "") -> str:
+    """A table with its title, and the note beside it: its own, or another one."""
+    title, note = escape(table.title), note or table.note
+    heads = "".join(f'<th scope="col"{_number(c)}>{escape(c.title)}</th>' for c in table.columns)
+    rows = "".join(f"<tr>{''.join(_cells(row, table))}</tr>" for row in table.rows)
+    empty = "" if table.rows else '<p class="empty">Nothing yet.</p>'
+    return (
+        f'<div class="card"><header><h2>{title}</h2><span class="note">{escape(note)}</span></header>'
+        f'<div class="scroll" role="region" aria-label="{title}" tabindex="0"><table>'
+        f'<caption class="unseen">{title}</caption><thead><tr>{heads}</tr></thead>'
+        f"<tbody>{rows}</tbody></table>{empty}</div></div>"
+    )
+
+
+def name(value: object) -> str:
+    """A name from outside, in its own direction of text."""
+    return f'<bdi class="name">{text(value)}</bdi>'
+
+
+def text(value: object) -> str:
+    r"""A value as text that is no markup.
+
+    >>> text("<b>\u202ered")
+    '&lt;b&gt;\\u202ered'
+    """
+    return escape(visible(value))
+
+
+def style_sheet() -> str:
+    """The page's styles; dark as the system says also without the script that sets a theme."""
+    sheets = [static_file(sheet) for sheet in STYLES]
+    dark = _DARK.search(sheets[0])
+    assert dark, "base.css has no dark theme"
+    automatic = f"@media (prefers-color-scheme: dark) {{ :root:not([data-theme]) {{{dark[1]}\n}} }}\n"
+    return "\n".join([*sheets, automatic, (TEMPLATES / "one_file.css").read_text(encoding="utf-8")])
+
+
+def static_file(path: str) -> str:
+    """A file of the page, by its path below `static`."""
+    return (STATIC / path).read_text(encoding="utf-8")
+
+
+def hash_of(content: str) -> str:
+    """A script or a style as the policy names it."""
+    return f"'sha256-{b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+
+
+def policy_of(scripts: Sequence[str], styles: Sequence[str]) -> str:
+    """A content security policy that allows these scripts and styles, by hash, and nothing else."""
+    return (
+        f"default-src 'none'; script-src {' '.join(scripts)}; style-src {' '.join(styles)}; "
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+
+
+def _cells(row: Sequence[str], table: Table) -> Iterable[str]:
+    for at, (column, value) in enumerate(zip(table.columns, row, strict=True)):
+        content = name(value) if column.named else text(value)
+        yield f'<th scope="row">{content}</th>' if at == 0 else f"<td{_number(column)}>{content}</td>"
+
+
+def _number(column: Column) -> str:
+    return "" if column.left else ' class="number"'

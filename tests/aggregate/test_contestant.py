@@ -1,0 +1,103 @@
+"""One side of a gate: which trials it has, and in which order."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamer.aggregate.tasks import Pairing
+from streamer.inference.comparisons import Ends
+from streamer.inference.conclusion import FinalMissing
+from tests.aggregate.matched import ORDER, TASKS, side, the_plan, trial
+from tests.support.events import a_plan, a_start, a_trial
+
+
+def test_a_plan_that_names_its_tasks_lists_trials_that_have_not_begun() -> None:
+    found = side([the_plan("r"), trial("r", "a", "t03", True)], "r", "a")
+    assert sorted(one.task_id for one in found.outcomes) == TASKS
+    assert (found.known, found.passed, found.declared, found.over) == (1, 1, 20, False)
+    assert found.all_named
+
+
+def test_a_plan_that_only_counts_its_tasks_names_none() -> None:
+    found = side([the_plan("r", tasks=20, order=None), trial("r", "a", "t03", True)], "r", "a")
+    assert (len(found.outcomes), found.declared, found.all_named) == (1, 20, False)
+
+
+def test_planned_tiers_multiply_the_tasks_and_subtests_without_names_hide_them() -> None:
+    plan = a_plan(run_id="r", tasks=["x", "y"], attempts=1, tiers=["T0", "T1"])
+    done = trial("r", "a", "x", True, tier="T0")
+    found = side([plan, done], "r", "a")
+    assert {(one.tier, one.task_id) for one in found.outcomes} == {
+        (tier, task) for tier in ("T0", "T1") for task in "xy"
+    }
+    hidden = side([plan, trial("r", "a", "x", True, tier="T0", subtest="s")], "r", "a")
+    assert (len(hidden.outcomes), hidden.all_named) == (1, False)
+
+
+def test_repeats_are_named_by_number_or_by_their_shards() -> None:
+    plan = a_plan(run_id="r", tasks=["x"], attempts=3)
+    numbered = side([plan, trial("r", "a", "x", True, attempt=3)], "r", "a")
+    assert set(numbered.outcomes) == {Pairing("x", number, None, None) for number in (1, 2, 3)}
+    by_shard = side([plan, trial("r", "a", "x", True, shard="first")], "r", "a")
+    assert set(by_shard.outcomes) == {Pairing("x", 1, None, None, repeat) for repeat in (0, 1, 2)}
+
+
+@pytest.mark.parametrize(
+    ("events", "fixed", "over"),
+    [
+        ([the_plan("r"), *(trial("r", "a", task, True) for task in TASKS)], False, True),
+        ([the_plan("r"), trial("r", "a", "t00", True)], False, False),
+        ([the_plan("r"), trial("r", "a", "t00", True)], True, True),
+        ([trial("r", "a", "t00", True), {"type": "run_finished", "run_id": "r"}], False, True),
+        ([trial("r", "a", "t00", True)], False, False),
+    ],
+)
+def test_a_side_is_over_once_nothing_more_is_awaited(events: list[dict], fixed: bool, over: bool) -> None:
+    assert side(events, "r", "a", fixed=fixed).over is over
+
+
+def test_more_trials_than_planned_leave_no_plan() -> None:
+    found = side(
+        [a_plan(run_id="r", tasks=1, attempts=1), *(trial("r", "a", t, True) for t in "xy")], "r", "a"
+    )
+    assert (found.exceeded, found.declared, found.reach()) == (True, None, None)
+
+
+def test_what_is_still_possible_is_exact() -> None:
+    events = [the_plan("r"), trial("r", "a", "t00", True), trial("r", "a", "t01", False)]
+    found = side(events, "r", "a").reach()
+    assert found is not None
+    assert found == Ends(found.low, found.high)
+    assert (found.low * 20, found.high * 20) == (1, 19)
+
+
+def test_the_queue_orders_all_trials_and_starts_order_those_that_began() -> None:
+    queue = side([the_plan("r")], "r", "a")
+    wanted = frozenset(queue.outcomes)
+    ordered = queue.ordered(wanted, 20)
+    assert ordered is not None
+    assert [one and one.task_id for one in ordered] == ORDER
+    starts = [
+        a_start(run_id="r", agent="a", model="m", task_id=task, position=at)
+        for task, at in (("t05", 0), ("t01", 3))
+    ]
+    started = side([the_plan("r", order=None), *starts], "r", "a").ordered(wanted, 20)
+    assert started is not None
+    assert [one and one.task_id for one in started] == ["t05", None, None, "t01"]
+
+
+def test_a_trial_without_a_place_or_a_grown_plan_leaves_no_order() -> None:
+    without = side([the_plan("r", order=None), trial("r", "a", "t00", True)], "r", "a")
+    assert without.ordered(frozenset(without.outcomes), 20) is None
+    assert without.order_missing() is FinalMissing.ORDER_UNKNOWN_IN_PART
+    grown = side([the_plan("r"), the_plan("r", revision=1, tasks=[*TASKS, "late"])], "r", "a")
+    assert grown.ordered(frozenset(grown.outcomes), 21) is None
+
+
+def test_values_of_a_metric_are_those_that_trials_have() -> None:
+    plain = {"run_id": "r", "agent": "a", "model": "m"}
+    events = [a_trial(**plain, task_id="x", metrics={"reward": 0.5}), a_trial(**plain, task_id="y")]
+    found = side(events, "r", "a")
+    assert found.values("metrics/reward") == {(None, None, "x"): [0.5]}
+    assert found.values("metrics/absent") == {}
+    assert found.mean_cost() is None

@@ -1,0 +1,190 @@
+"""The verdict of a gate: what decides, when it is certain, and what it says of each question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.inference.comparisons import GateVerdict
+from streamer.views.gate import Entrant, Terms, judge
+from streamer.views.gate_verdict import GateResult
+from tests.aggregate.matched import ORDER, TASKS, side, the_plan, trial
+from tests.support.events import Event
+from tests.support.examples import examples
+
+PLANS = [the_plan("r"), the_plan("s")]
+BASELINE = [trial("s", "b", task, True) for task in TASKS]
+
+
+def judged(events: Iterable[Event], *, fixed: bool = False, **terms: Any) -> GateResult:
+    """Agent a of run r against agent b of run s."""
+    held = list(events)
+    ours = Entrant("mine", side(held, "r", "a", fixed=fixed))
+    found = judge(ours, Entrant("other", side(held, "s", "b", fixed=fixed)), Terms(**terms))
+    assert GateResult.model_validate_json(found.model_dump_json()) == found
+    return found
+
+
+def ours(passed: int, of: int, **fields: Any) -> list[Event]:
+    """So many of the first tasks of the queue are in, and the first so many passed."""
+    return [trial("r", "a", task, n < passed, **fields) for n, task in enumerate(ORDER[:of])]
+
+
+def test_a_verdict_comes_before_the_end_and_says_what_that_saves() -> None:
+    found = judged([*PLANS, *BASELINE, *ours(0, 9, cost_usd=0.5)])
+    assert (found.verdict, found.over) == (GateVerdict.FAIL, False)
+    assert found.final is not None
+    assert (found.final.verdict, found.final.basis) == (GateVerdict.FAIL, "interval")
+    assert found.saved is not None
+    assert (found.saved.trials, found.saved.cost_usd) == (11, 5.5)
+    assert found.ability is not None
+    assert (found.ability.verdict, found.ability.worse, found.ability.needed) == (
+        GateVerdict.FAIL,
+        102.3,
+        20.0,
+    )
+
+
+def test_before_that_it_is_undecided_and_nothing_is_saved() -> None:
+    found = judged([*PLANS, *BASELINE, *ours(1, 1)])
+    assert (found.verdict, found.saved) == (GateVerdict.UNDECIDED, None)
+    assert found.pairs is not None
+    assert (found.pairs.planned, found.pairs.ties, found.pairs.unknown) == (20, 1, 19)
+
+
+@pytest.mark.parametrize(
+    ("passed", "max_drop", "verdict"),
+    [(20, "0", "pass"), (19, "0.05", "pass"), (19, "0.049", "fail"), (0, "1", "pass")],
+)
+def test_at_the_end_the_run_itself_decides_exactly(passed: int, max_drop: str, verdict: str) -> None:
+    found = judged([*PLANS, *BASELINE, *ours(passed, 20)], max_drop=Fraction(max_drop))
+    assert found.final is not None
+    assert (found.verdict, found.final.basis, found.over) == (verdict, "exact", True)
+
+
+def test_at_the_end_ability_passes_only_if_the_interval_allows_it() -> None:
+    events = [*PLANS, *BASELINE, *ours(19, 20)]
+    close = judged(events, question="ability", max_drop=Fraction("0.02"))
+    wide = judged(events, question="ability", max_drop=Fraction("0.2"))
+    assert (close.verdict, wide.verdict) == (GateVerdict.UNDECIDED, GateVerdict.PASS)
+    assert close.final is not None
+    assert close.final.verdict == GateVerdict.FAIL
+
+
+def test_an_undeclared_order_decides_nothing_and_is_shown_with_its_condition() -> None:
+    plans = [the_plan("r", order_kind=None), PLANS[1]]
+    found = judged([*plans, *BASELINE, *ours(3, 9)], max_drop=Fraction("0.1"))
+    assert found.final is not None
+    assert (found.final.basis, found.final.missing) == ("bounds", "nobody declared the order as shuffled")
+    assert found.final.unrelated is not None
+    assert found.final.ends is not None
+    assert found.final.unrelated.high < found.final.ends.high
+
+
+def test_hard_bounds_decide_without_any_order() -> None:
+    plans = [the_plan(run, order=None, order_kind=None) for run in "rs"]
+    found = judged([*plans, *BASELINE, *ours(0, 1)], max_drop=Fraction("0"))
+    assert found.final is not None
+    assert (found.verdict, found.final.basis) == (GateVerdict.FAIL, "bounds")
+
+
+@pytest.mark.parametrize(("target", "verdict"), [("0.1", "pass"), ("0.95", "fail"), ("0.6", "undecided")])
+def test_a_target_is_judged_by_what_is_still_possible(target: str, verdict: str) -> None:
+    alone = judge(
+        Entrant("mine", side([*PLANS, *ours(2, 4)], "r", "a")), None, Terms(target=Fraction(target))
+    )
+    assert (alone.verdict, alone.baseline, alone.final) == (verdict, None, None)
+
+
+def test_a_target_out_of_reach_fails_what_the_baseline_leaves_open() -> None:
+    found = judged([*PLANS, *BASELINE, *ours(0, 1)], target=Fraction(1), max_drop=Fraction("0.3"))
+    assert found.final is not None
+    assert (found.verdict, found.final.verdict) == (GateVerdict.FAIL, GateVerdict.UNDECIDED)
+
+
+@pytest.mark.parametrize(("direction", "verdict"), [("higher", "pass"), ("lower", "fail")])
+def test_a_named_metric_is_judged_at_the_end_in_its_direction(direction: str, verdict: str) -> None:
+    plan = the_plan("r", metrics={"reward": {"direction": direction}})
+    base = [trial("s", "b", task, True, metrics={"reward": 0.1}) for task in TASKS]
+    done = ours(20, 20, metrics={"reward": 0.5})
+    for question in ("final", "ability"):
+        terms = {"metric": "metrics/reward", "question": question}
+        assert judged([plan, PLANS[1], *base, *done], **terms).verdict == verdict
+        running = judged([plan, PLANS[1], *base, *done[:-1]], **terms)
+        assert (running.verdict, running.final and running.final.missing) == (
+            GateVerdict.UNDECIDED,
+            "metrics/reward is compared at the end only",
+        )
+
+
+def test_cost_is_better_when_it_is_lower_and_missing_values_decide_nothing() -> None:
+    base = [trial("s", "b", task, True, cost_usd=1.0) for task in TASKS]
+    dear = judged([*PLANS, *base, *ours(20, 20, cost_usd=1.5)], metric="cost_usd", max_drop=Fraction("0.1"))
+    cheap = judged([*PLANS, *base, *ours(20, 20, cost_usd=0.5)], metric="cost_usd", max_drop=Fraction("0.1"))
+    none = judged([*PLANS, *base, *ours(20, 20)], metric="cost_usd")
+    assert (dear.verdict, cheap.verdict, none.verdict) == ("fail", "pass", "undecided")
+    assert none.final is not None
+    assert none.final.missing == "no common task where both sides know cost_usd"
+
+
+def test_unequal_attempts_are_judged_at_the_end_each_task_once() -> None:
+    plans = [
+        the_plan("r", tasks=["x", "y"], order=None),
+        the_plan("s", tasks=["x", "y"], attempts=2, order=None),
+    ]
+    base = [trial("s", "b", task, n == 1, attempt=n) for task in "xy" for n in (1, 2)]
+    mine = [trial("r", "a", "x", True), trial("r", "a", "y", False)]
+    running = judged([*plans, *base, mine[0]])
+    assert running.final is not None
+    assert (running.verdict, running.final.basis) == (GateVerdict.UNDECIDED, "nothing")
+    ended = judged([*plans, *base, *mine], max_drop=Fraction(0))
+    assert ended.final is not None
+    assert ended.final.ends is not None
+    assert (ended.verdict, ended.final.ends.low) == (GateVerdict.PASS, 0.0)
+
+
+def test_trials_that_never_came_are_counted_both_ways_at_the_end() -> None:
+    plans = [the_plan("r", tasks=["x"], attempts=2, order=None), the_plan("s", tasks=["x"], order=None)]
+    events = [*plans, trial("s", "b", "x", True), trial("r", "a", "x", True)]
+    found = judged(events, fixed=True)
+    assert found.final is not None
+    assert found.final.ends is not None
+    assert (found.verdict, found.over, found.final.ends.low) == (GateVerdict.UNDECIDED, True, -0.5)
+
+
+def test_nothing_has_begun() -> None:
+    found = judge(Entrant("mine", None), Entrant("other", None), Terms())
+    assert (found.verdict, found.final, found.over) == (GateVerdict.UNDECIDED, None, False)
+    assert found.words == ["mine: no trial is known yet", "other: no trial is known yet"]
+
+
+def test_tasks_that_only_one_side_has_are_listed() -> None:
+    plans = [the_plan("r", tasks=[*TASKS, "a/b"], order=None), PLANS[1]]
+    found = judged([*plans, *BASELINE, *ours(20, 20)], fixed=True)
+    assert found.pairs is not None
+    assert (found.pairs.only_candidate, found.pairs.only_baseline) == (["a%2Fb"], [])
+
+
+@examples(40)
+@given(st.data())
+def test_a_verdict_at_the_end_does_not_depend_on_the_order_of_events(data: st.DataObject) -> None:
+    passed = data.draw(st.sets(st.sampled_from(TASKS)))
+    events = [*PLANS, *BASELINE, *(trial("r", "a", task, task in passed) for task in TASKS)]
+    shuffled = data.draw(st.permutations([*events, *events[2:4]]))
+    assert judged(shuffled) == judged(events)
+
+
+@examples(40)
+@given(st.sets(st.sampled_from(TASKS)), st.integers(0, 20))
+def test_hard_bounds_never_say_other_than_the_end(passed: set[str], known: int) -> None:
+    plans = [the_plan(run, order=None) for run in "rs"]
+    mine = [trial("r", "a", task, task in passed) for task in ORDER]
+    early = judged([*plans, *BASELINE, *mine[:known]], max_drop=Fraction("0.3"))
+    late = judged([*plans, *BASELINE, *mine], max_drop=Fraction("0.3"))
+    assert early.verdict in (GateVerdict.UNDECIDED, late.verdict)
+    assert late.verdict != GateVerdict.UNDECIDED

@@ -1,0 +1,226 @@
+"""The runs of a benchmark are pooled by agent:model, with intervals, places and the last change."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from math import comb
+
+import pytest
+
+from streamer.client.results import BoardRun
+from streamer.views.leaderboard import BenchmarkBoard, boards_of
+from tests.support.board_runs import a_night, board_runs
+from tests.support.data import shared_data
+from tests.support.events import a_plan
+from tests.support.rows import read_rows, terminal_bench_row_to_event
+
+NOW = datetime(2026, 2, 1, tzinfo=UTC)
+
+Passed = dict[str, dict[str, list[bool | None]]]
+"""Agent to task to the verdict of each trial; None: there was none."""
+
+
+def the_board(runs: Iterable[BoardRun], metric: str = "pass_rate", **options: bool) -> BenchmarkBoard:
+    [board] = boards_of(runs, metric, NOW, **options)
+    return BenchmarkBoard.model_validate_json(board.model_dump_json())
+
+
+def two_nights() -> list[BoardRun]:
+    """Ten tasks; `best` passes nine or ten, `other` one, and `mid` grows from two to eight."""
+    return board_runs(
+        [
+            *a_night("n1", 1, {"best": "+" * 10, "other": "+" + "-" * 9, "mid": "++" + "-" * 8}),
+            *a_night("n2", 2, {"best": "+" * 9 + "-", "other": "+" + "-" * 9, "mid": "++++++++--"}),
+        ]
+    )
+
+
+def test_pass_rates_of_all_finished_runs_are_pooled_with_an_interval_by_task() -> None:
+    board = the_board(two_nights())
+    assert [(row.order, row.agent_model, row.value, row.trials, row.tasks) for row in board.rows] == [
+        (1, "best:m", 0.95, 20, 10),
+        (2, "mid:m", 0.5, 20, 10),
+        (3, "other:m", 0.1, 20, 10),
+    ]
+    assert [row.runs for row in board.rows] == [["n2", "n1"]] * 3
+    for row in board.rows:
+        assert row.interval is not None
+        assert row.interval.low < float(row.value) < row.interval.high
+    assert (board.benchmark, board.below, board.rank_missing) == ("tb", [], None)
+
+
+def test_true_places_come_from_one_sided_sign_tests_by_holms_method() -> None:
+    """`best` passes 9 tasks more often than `other`: p = 2^-9 < .05/6. `mid` differs on 8 and on 7 tasks.
+
+    p = 2^-8 is below .05/5, and of the 7 tasks that `mid` passes more often than `other` p = 2^-7 < .05/4.
+    """
+    ranks = {row.agent_model: row.rank for row in the_board(two_nights()).rows}
+    assert {label: (rank.best, rank.worst) for label, rank in ranks.items() if rank} == {
+        "best:m": (1, 1),
+        "mid:m": (2, 2),
+        "other:m": (3, 3),
+    }
+    close = board_runs(a_night("n", 1, {"a": "+" * 10, "b": "+" * 6 + "-" * 4}))
+    assert [row.rank and (row.rank.best, row.rank.worst) for row in the_board(close).rows] == [(1, 2), (1, 2)]
+
+
+def test_a_change_from_night_to_night_says_whether_it_is_real() -> None:
+    changes = {row.agent_model: row.change for row in the_board(two_nights()).rows}
+    mid, best = changes["mid:m"], changes["best:m"]
+    assert mid is not None
+    assert best is not None
+    assert (mid.before, mid.after, mid.difference) == ("n1", "n2", pytest.approx(0.6))
+    assert (mid.p_value, mid.certain) == (2 / 2**6, True)
+    assert mid.words[0] == "mid:m of n2 ahead on tasks like these: sign test p = 0.0312"
+    assert (best.difference, best.p_value, best.certain) == (pytest.approx(-0.1), 1.0, False)
+
+
+def test_a_trend_lists_the_finished_runs_the_oldest_first() -> None:
+    [row] = [row for row in the_board(two_nights()).rows if row.agent_model == "mid:m"]
+    assert [(point.run, point.value, point.trials) for point in row.trend] == [
+        ("n1", 0.2, 10),
+        ("n2", 0.8, 10),
+    ]
+    assert all(point.interval for point in row.trend)
+    assert [point.at for point in row.trend] == [datetime(2026, 1, day, 3, tzinfo=UTC) for day in (1, 2)]
+
+
+def test_unfinished_and_tiny_runs_stand_below_and_are_marked() -> None:
+    runs = board_runs(
+        [
+            *a_night("whole", 1, {"a": "+-" * 6}),
+            *a_night("going on", 2, {"b": "+" * 12}, ended=False, tasks=20, attempts=1),
+            *a_night("short", 2, {"c": "+" * 12}, tasks=20, attempts=1),
+            *a_night("half", 3, {"a": "+" * 5}),
+            *a_night("few", 3, {"d": "+" * 4}),
+        ]
+    )
+    board = the_board(runs)
+    assert [(row.agent_model, row.value) for row in board.rows] == [("a:m", 0.5)]
+    assert board.rank_missing == "one_agent"
+    below = {row.runs[0]: (row.left_out, row.why, row.order, row.rank) for row in board.below}
+    assert below == {
+        "going on": ("unfinished", "stalled", None, None),
+        "short": ("unfinished", "short of its plan", None, None),
+        "half": ("tiny", "tiny", None, None),
+        "few": ("tiny", "tiny", None, None),
+    }
+    assert [row.interval for row in board.below if row.left_out == "unfinished"] == [None, None]
+
+
+def test_benchmarks_are_never_mixed_unless_asked() -> None:
+    runs = board_runs(
+        [
+            *a_night("one", 1, {"a": "+" * 6, "b": "-" * 6}),
+            *a_night("two", 2, {"a": "-" * 6}, benchmark="swe"),
+            *a_night("unnamed", 3, {"a": "+" * 6}, benchmark=None),
+        ]
+    )
+    boards = boards_of(runs, "pass_rate", NOW)
+    assert [(board.benchmark, [(row.agent_model, row.value) for row in board.rows]) for board in boards] == [
+        ("swe", [("a:m", 0.0)]),
+        ("tb", [("a:m", 1.0), ("b:m", 0.0)]),
+        (None, []),
+    ]
+    assert [row.left_out for row in boards[2].below] == ["no_benchmark"]
+    mixed = the_board(runs, together=True)
+    assert mixed.mixed
+    assert [(row.agent_model, row.tasks) for row in mixed.rows] == [("a:m", 18), ("b:m", 6)]
+    assert mixed.rows[0].value == pytest.approx(2 / 3)
+
+
+def test_one_run_that_names_no_benchmark_has_a_board_of_its_own() -> None:
+    runs = board_runs(a_night("alone", 1, {"a": "+" * 8, "b": "-" * 8}, benchmark=None))
+    board = the_board(runs, together=True)
+    assert (board.mixed, board.benchmark) == (False, None)
+    assert [row.rank and row.rank.best for row in board.rows] == [1, 2]
+
+
+def test_a_named_metric_is_that_of_the_newest_finished_run_with_its_interval_and_without_ranks() -> None:
+    board = the_board(two_nights(), "metrics/reward")
+    assert [(row.agent_model, row.value, row.runs) for row in board.rows] == [
+        ("best:m", 0.925, ["n2"]),
+        ("mid:m", 0.85, ["n2"]),
+        ("other:m", 0.325, ["n2"]),
+    ]
+    assert all(row.interval and row.rank is None and row.change is None for row in board.rows)
+    assert (board.rank_missing, board.higher_is_better) == ("metric", True)
+    assert boards_of(two_nights(), "metrics/unheard-of", NOW) == []
+
+
+def test_less_is_better_where_the_plan_says_so() -> None:
+    plan = {"metrics": {"reward": {"direction": "lower", "unit": "points", "label": "Cost"}}}
+    board = the_board(board_runs(a_night("n", 1, {"a": "+" * 6, "b": "-" * 6}, **plan)), "metrics/reward")
+    assert [row.agent_model for row in board.rows] == ["b:m", "a:m"]
+    assert (board.label, board.unit, board.higher_is_better) == ("Cost", "points", False)
+
+
+def test_equal_values_share_a_place_and_baselines_have_none() -> None:
+    runs = board_runs(a_night("n", 1, {"a": "+-" * 5, "b": "-+" * 5, "c": "-" * 10, "nop": "+" * 10}))
+    assert [(row.agent_model, row.order) for row in the_board(runs).rows] == [
+        ("a:m", 1),
+        ("b:m", 1),
+        ("c:m", 3),
+    ]
+
+
+def test_public_submissions_of_terminal_bench_pool_to_what_a_count_of_their_trials_gives() -> None:
+    """Every run that has all 80 tasks. The oracle counts rows; a trial without a verdict may be either."""
+    rows = read_rows(shared_data() / "terminal_bench" / "trials.jsonl.gz")
+    of_run = defaultdict(dict)
+    for row in rows:
+        of_run[row["run_path"]][row["task_id"]] = row
+    whole = {path: held for path, held in of_run.items() if len(held) == 80}
+    events = []
+    for path, held in whole.items():
+        events.append(a_plan(run_id=path, benchmark="terminal-bench-core", benchmark_version="0.1.1"))
+        events += [terminal_bench_row_to_event(row, path) for row in held.values()]
+        events.append({"type": "run_finished", "run_id": path})
+    board = the_board(board_runs(events))
+    passed: Passed = defaultdict(lambda: defaultdict(list))
+    for held in whole.values():
+        for task, row in held.items():
+            label = f"{row['agent'] or 'unknown'}:{row['model'] or 'unknown'}"
+            passed[label][task].append(row["is_resolved"])
+    rates = {
+        label: sum(one.count(True) for one in tasks.values()) / sum(map(len, tasks.values()))
+        for label, tasks in passed.items()
+    }
+    assert {row.agent_model: row.value for row in board.rows} == pytest.approx(rates)
+    assert (board.below, board.versions, len(board.rows) >= 5) == ([], ["0.1.1"], True)
+    assert max(len(row.runs) for row in board.rows) == 7
+    ranks = {row.agent_model: row.rank and (row.rank.best, row.rank.worst) for row in board.rows}
+    assert ranks == holm(passed)
+    unknown = {label: sum(one.count(None) for one in tasks.values()) for label, tasks in passed.items()}
+    assert {row.agent_model: row.unknown for row in board.rows} == unknown
+    assert sum(unknown.values()) > 10
+
+
+def holm(passed: Passed) -> dict[str, tuple[int, int]]:
+    """Places by Holm's method over one-sided sign tests, step by step."""
+
+    def p_worse(one: str, other: str) -> float:
+        pairs = [(passed[one][t], passed[other][t]) for t in passed[one].keys() & passed[other].keys()]
+        best = [(len(a) - a.count(False), len(a), b.count(True), len(b)) for a, b in pairs]
+        wins, losses = (
+            sum(a * m > b * n for a, n, b, m in best),
+            sum(a * m < b * n for a, n, b, m in best),
+        )
+        n = wins + losses
+        return sum(comb(n, k) for k in range(losses, n + 1)) / 2**n
+
+    p_values = {(one, other): p_worse(one, other) for one in passed for other in passed if one != other}
+    rejected = []
+    for done, (pair, p) in enumerate(sorted(p_values.items(), key=lambda item: item[1])):
+        if p > 0.05 / (len(p_values) - done):
+            break
+        rejected.append(pair)
+    return {
+        agent: (
+            1 + sum(worse == agent for worse, _ in rejected),
+            len(passed) - sum(better == agent for _, better in rejected),
+        )
+        for agent in passed
+    }

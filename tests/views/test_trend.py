@@ -1,0 +1,50 @@
+"""The newest finished run against the one before: real only if the test and the mean agree."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamer.views.trend import Change, change_between
+from tests.support.board_runs import a_night, board_runs
+from tests.support.events import a_trial
+
+
+def change(before: str, after: str) -> Change:
+    newer, older = board_runs([*a_night("n1", 1, {"a": before}), *a_night("n2", 2, {"a": after})])
+    return change_between(older, newer, "a:m")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "p", "certain"),
+    [
+        ("-" * 6, "+" * 6, 2 / 64, True),
+        ("+" * 6, "-" * 6, 2 / 64, True),
+        ("-" * 5, "+" * 5, 2 / 32, False),
+        ("+-" * 5, "+-" * 5, 1.0, False),
+    ],
+)
+def test_a_change_is_real_if_the_sign_test_shows_it_at_five_percent(
+    before: str, after: str, p: float, certain: bool
+) -> None:
+    found = change(before, after)
+    assert (found.p_value, found.certain) == (p, certain)
+    assert found.said.endswith("real" if certain else "may be chance")
+
+
+def test_only_common_tasks_count() -> None:
+    found = change("++++++  ", "++++  --")
+    assert (found.difference, found.p_value) == (0.0, 1.0)
+    nothing = change("++++    ", "    ++++")
+    assert (nothing.difference, nothing.said, nothing.certain) == (None, "–", False)
+
+
+def test_with_an_unknown_trial_there_is_an_e_value_in_place_of_a_p_value() -> None:
+    """Ten sure losses and one task that may yet be a win: e = 85.25, and 40 suffices. Of five, it is 3.5."""
+    for differing, certain in ((10, True), (5, False)):
+        night = [*a_night("n1", 1, {"a": "+" * (differing + 1)})]
+        open_task = a_trial(run_id="n2", task_id=f"t{differing:02}", agent="a", model="m", resolved=None)
+        after = [*a_night("n2", 2, {"a": "-" * differing}), open_task]
+        newer, older = board_runs([*night, *after])
+        found = change_between(older, newer, "a:m")
+        assert (found.p_value, found.interval, found.certain) == (None, None, certain)
+        assert any("e-value" in words for words in found.words) is certain

@@ -1,0 +1,57 @@
+"""The page's leaderboards are read once for all who ask within some seconds."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from streamer.client.async_reader import AsyncStateReader
+from streamer.client.results import UnknownMetric, UnknownRun
+from streamer.settings import Settings
+from streamer.web.leaderboards import FRESH_SECONDS, MAX_BOARDS, Leaderboards
+from streamer.web.models import LeaderboardsQuery
+from tests.support.board_runs import a_night
+from tests.web.feeding import Feed
+
+
+@pytest.fixture
+def times() -> list[float]:
+    return [0.0]
+
+
+async def test_boards_are_the_same_for_some_seconds_and_then_read_again(
+    feed: Feed, settings: Settings, times: list[float]
+) -> None:
+    await feed.take(a_night("n1", 1, {"a": "+" * 6}))
+    async with AsyncStateReader(settings) as reader:
+        boards = Leaderboards(reader, lambda: times[0])
+        query = LeaderboardsQuery()
+        first, same = await asyncio.gather(boards.boards(query, {}), boards.boards(query, {}))
+        assert first is same
+        assert [board.title for board in first] == ["tb: pass rate, highest first"]
+        assert first[0].notes[0].startswith("The value is of all finished runs together")
+        await feed.take(a_night("n2", 2, {"a": "-" * 6}))
+        assert (await boards.boards(query, {}))[0].rows[0].runs == ["n1"]
+        times[0] += FRESH_SECONDS
+        assert (await boards.boards(query, {}))[0].rows[0].runs == ["n2", "n1"]
+
+
+async def test_an_error_is_told_and_does_not_stay(feed: Feed, settings: Settings, times: list[float]) -> None:
+    async with AsyncStateReader(settings) as reader:
+        boards = Leaderboards(reader, lambda: times[0])
+        with pytest.raises(UnknownMetric):
+            await boards.boards(LeaderboardsQuery(metric="luck"), {})
+        with pytest.raises(UnknownRun):
+            await boards.boards(LeaderboardsQuery(run="n1"), {})
+        await feed.take(a_night("n1", 1, {"a": "+" * 6}))
+        times[0] += FRESH_SECONDS
+        assert len(await boards.boards(LeaderboardsQuery(run="n1"), {})) == 1
+
+
+async def test_only_some_questions_are_kept(settings: Settings, times: list[float]) -> None:
+    async with AsyncStateReader(settings) as reader:
+        boards = Leaderboards(reader, lambda: times[0])
+        for number in range(2 * MAX_BOARDS):
+            await boards.boards(LeaderboardsQuery(label=[f"k={number}"]), {"k": str(number)})
+        assert len(boards._held) == MAX_BOARDS
