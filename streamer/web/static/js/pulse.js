@@ -15,6 +15,7 @@ export class Pulse {
     main.before(this.banner);
     this.stream = "connecting";
     this.problem = null;
+    this.waiting = null;
     this.at = null;
     this.timer = setInterval(() => document.hidden || this.check(), EVERY_MS);
     this.check();
@@ -46,12 +47,12 @@ export class Pulse {
       this.live.dataset.state = word;
       this.live.lastElementChild.textContent = WORDS[word];
     }
-    clearTimeout(this.waiting);
-    if (away) this.waiting = setTimeout(() => this.tell(), PATIENCE_MS);
+    if (away) this.waiting ??= setTimeout(() => this.tell(), PATIENCE_MS);
     else this.hide();
   }
 
   tell() {
+    this.waiting = null;
     const since = this.at ? ` The numbers below are of ${this.at.toLocaleTimeString("en-GB")}.` : "";
     const said = this.problem ?? "The stream of updates broke off; it is opened again.";
     this.banner.replaceChildren(h("p", {}, said + since));
@@ -60,6 +61,8 @@ export class Pulse {
   }
 
   hide() {
+    clearTimeout(this.waiting);
+    this.waiting = null;
     this.banner.hidden = true;
     this.main.classList.remove("stale");
   }
