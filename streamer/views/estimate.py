@@ -27,7 +27,7 @@ class Estimate(NamedTuple):
         >>> Estimate.around(0.0, 1.0), Estimate.around(100.0, 0.0)
         (Estimate(low=0.0, likely=0.0, high=0.0), Estimate(low=100.0, likely=100.0, high=100.0))
         >>> [round(end) for end in Estimate.around(100.0, 20.0)]
-        [60, 100, 167]
+        [55, 100, 181]
         """
         open_part = likely - least
         if open_part <= 0:
