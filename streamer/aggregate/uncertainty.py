@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from streamer.aggregate.roster import MEANS, Lineup
 from streamer.inference.ability import Clusters, Interval, mean_interval, repeats
 from streamer.inference.bounds import Attempted, Reach, decided, median, pass_rate, reachable_pass_at_k
 from streamer.inference.conclusion import Conclusion, FinalMissing, TrialPlan, conclude, missing_in_plan
-from streamer.inference.finite_population import ALPHA
+from streamer.inference.finite_population import ALPHA, Outcome
 from streamer.inference.order import Trial
 from streamer.schemas.canonical import json_number
 from streamer.score import GradingProfile
@@ -59,8 +60,14 @@ def uncertainty_body(
     return body | _final(evidence, planned, queue)
 
 
-def conclusion(evidence: Evidence, planned: int | None, queue: Queue) -> Conclusion:
-    """The interval of the final pass rate, or why there is none (inference 5)."""
+def conclusion(
+    evidence: Evidence, planned: int | None, queue: Queue, outcomes: Sequence[Outcome] | None = None
+) -> Conclusion:
+    """The interval of the final pass rate, or why there is none (inference 5).
+
+    Args:
+        outcomes: of each row, as known at an earlier moment; None: as known now.
+    """
     if not planned:
         return Conclusion(None, FinalMissing.NO_PLAN)
     first = queue.first_trials(planned)
@@ -78,7 +85,7 @@ def conclusion(evidence: Evidence, planned: int | None, queue: Queue) -> Conclus
     grown = planned - first
     if len(later) > grown:
         return Conclusion(None, FinalMissing.PLAN_EXCEEDED)
-    keys, outcomes = lineup.keys(), evidence.outcomes()
+    keys, outcomes = lineup.keys(), outcomes or evidence.outcomes()
     trials = [
         Trial(
             str(keys[row]),

@@ -13,7 +13,7 @@ from streamer.aggregate.by_label import UnknownLabel, by_label
 from streamer.aggregate.by_subtest import by_subtest
 from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.labels import SUBTEST, part
-from streamer.cli.options import as_of_option, json_option, with_settings
+from streamer.cli.options import as_of_option, json_option, wide_option, with_settings
 from streamer.cli.price_tables import price_table
 from streamer.cli.printing import print_board, print_json, print_line, say, visible
 from streamer.cli.source import file_argument, open_lines, report_rejected
@@ -28,6 +28,7 @@ from streamer.views.tables import labels_table
 @click.command()
 @file_argument
 @json_option
+@wide_option
 @click.option(
     "--by",
     metavar="[subtest|label:KEY]",

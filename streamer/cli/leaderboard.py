@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from streamer.cli.options import json_option, with_settings
+from streamer.cli.options import json_option, wide_option, with_settings
 from streamer.cli.out import write
 from streamer.cli.printing import print_board, print_json, say
 from streamer.client.queries import MOST_BOARD_RUNS
@@ -41,6 +41,7 @@ from streamer.web.one_file import one_file
     "--html", type=click.Path(dir_okay=False, path_type=Path), help="Write the boards as one HTML file."
 )
 @json_option
+@wide_option
 @with_settings
 def leaderboard(
     metric: str | None,

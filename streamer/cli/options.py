@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 from pydantic import ValidationError
 
+from streamer.cli.printing import WIDE
 from streamer.records import BadPosition, Position
 from streamer.settings import Settings, what_is_wrong
 
@@ -51,6 +52,20 @@ as_of_option = position_option(
     "Count only events up to this offset (`state_version`; of a file the line's number from 0) or time.",
 )
 """Gives the command `as_of: Position | None`."""
+
+
+def _remember_wide(context: click.Context, _: click.Parameter, wide: bool) -> None:
+    context.meta[WIDE] = wide
+
+
+wide_option = click.option(
+    "--wide",
+    is_flag=True,
+    expose_value=False,
+    callback=_remember_wide,
+    help="Print all columns, however narrow the terminal is.",
+)
+"""Makes `print_board` print all columns."""
 
 
 def with_settings(command: Command) -> Command:

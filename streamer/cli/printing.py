@@ -7,6 +7,7 @@ import os
 import sys
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import click
@@ -34,6 +35,9 @@ __all__ = [
 ]
 
 DELETE = "\x7f"
+
+WIDE = "streamer.wide"
+"""Whether --wide was given, in the context of the command."""
 
 WIDTH_OF_FILES = 1000
 """Columns where the output is no terminal: nothing is cut or wrapped there."""
@@ -118,10 +122,25 @@ def print_table(
 
 
 def print_board(*tables: Table, empty: str = "") -> None:
-    """Tables of summaries on stdout, tables without rows left out; `empty`: a line if no table has rows."""
+    """Tables of summaries on stdout, as wide as the terminal at most; with --wide as wide as they are.
+
+    Args:
+        tables: those without rows are left out.
+        empty: a line if no table has rows; "": none.
+    """
+    from streamer.cli.board_lines import board_lines, left_out
+
+    context = click.get_current_context(silent=True)
+    wide = context is not None and context.meta.get(WIDE, False)
+    width = WIDTH_OF_FILES if wide else console().width
     for table in tables:
-        left = [at for at, column in enumerate(table.columns) if column.left]
-        print_table(table.title, table.heads, table.rows, left=left, note=table.note)
+        if table.rows:
+            for line in (table.title, *board_lines(table, width)):
+                print_line(line)
+            for note in (left_out(table, width), *table.note.splitlines()):
+                for line in wrap(visible(note), width):
+                    print_line(line)
+            print_line()
     if empty and not any(table.rows for table in tables):
         print_line(empty)
 

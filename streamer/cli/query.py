@@ -11,19 +11,20 @@ import orjson
 
 from streamer.cli.labels import label_option, labels_of
 from streamer.cli.leaderboard import leaderboard
-from streamer.cli.options import as_of_option, json_option, with_settings
+from streamer.cli.options import as_of_option, json_option, wide_option, with_settings
 from streamer.cli.printing import print_board, print_json, say, visible
 from streamer.cli.tables import print_run
 from streamer.cli.tables_formulacode import print_payload
 from streamer.client.lifecycle import with_state
 from streamer.client.reader import StateReader
-from streamer.client.results import RunSnapshot
+from streamer.client.results import ComparedRun, RunSnapshot
 from streamer.records import Position
 from streamer.schemas.base import Message
 from streamer.schemas.canonical import canonical_json
 from streamer.schemas.summaries import RunSummary
 from streamer.settings import Settings
 from streamer.views.comparisons import comparison_tables
+from streamer.views.outlook import places_of
 from streamer.views.tables import (
     agents_table,
     labels_table,
@@ -48,6 +49,7 @@ def command() -> None:
 
 @command.command()
 @json_option
+@wide_option
 @with_settings
 def runs(as_json: bool, settings: Settings) -> None:
     """All runs, the latest first."""
@@ -65,6 +67,7 @@ def runs(as_json: bool, settings: Settings) -> None:
 @label_option
 @as_of_option
 @json_option
+@wide_option
 @with_settings
 def run(run_id: str, label: str | None, as_of: Position | None, as_json: bool, settings: Settings) -> None:
     """One run: its summary; as tables also its agents and tiers.
@@ -79,9 +82,10 @@ def run(run_id: str, label: str | None, as_of: Position | None, as_json: bool, s
         summary, now = _summary(settings, run_id, as_of)
         _print_json([with_state(summary, now)])
     else:
-        found, now = _snapshot(settings, run_id, as_of)
+        found, compared, now = _standing(settings, run_id, as_of)
         summary = found.run
-        print_run(_dumped([summary, *found.agents, *found.tiers]), now)
+        rows = _dumped([summary, *found.agents, *found.tiers])
+        print_run(rows, now, places=places_of(compared.comparison))
     if summary.degraded:
         say(
             f"streamer: this run is in quarantine ({visible(summary.degraded)}): these are its last good "
@@ -93,14 +97,16 @@ def run(run_id: str, label: str | None, as_of: Position | None, as_json: bool, s
 @run_argument
 @as_of_option
 @json_option
+@wide_option
 @with_settings
 def agents(run_id: str, as_of: Position | None, as_json: bool, settings: Settings) -> None:
     """The agents of a run."""
-    found, _ = _snapshot(settings, run_id, as_of)
+    found, compared, _ = _standing(settings, run_id, as_of)
     if as_json:
         _print_json(_published(found.agents))
     else:
-        print_board(agents_table(_dumped(found.agents), found.run.primary_metric))
+        places = places_of(compared.comparison)
+        print_board(agents_table(_dumped(found.agents), found.run.primary_metric, places))
 
 
 @command.command()
@@ -108,6 +114,7 @@ def agents(run_id: str, as_of: Position | None, as_json: bool, settings: Setting
 @click.option("--by", type=click.Choice(["subtest"]), help="Break the tiers down; folds the run's log again.")
 @as_of_option
 @json_option
+@wide_option
 @with_settings
 def tiers(run_id: str, by: str | None, as_of: Position | None, as_json: bool, settings: Settings) -> None:
     """The tiers of a run: pooled, and each agent:model within them."""
@@ -127,6 +134,7 @@ def tiers(run_id: str, by: str | None, as_of: Position | None, as_json: bool, se
 @run_argument
 @as_of_option
 @json_option
+@wide_option
 @with_settings
 def comparisons(run_id: str, as_of: Position | None, as_json: bool, settings: Settings) -> None:
     """The agents of a run compared: where each may truly stand, and every two of them."""
@@ -148,6 +156,7 @@ def comparisons(run_id: str, as_of: Position | None, as_json: bool, settings: Se
 @click.option("--agent", help="Only this agent, or agent:model.")
 @as_of_option
 @json_option
+@wide_option
 @with_settings
 def trials(
     run_id: str,
@@ -205,6 +214,18 @@ def _snapshot(settings: Settings, run_id: str, as_of: Position | None) -> tuple[
         return past.snapshot(), past.log.moment or now
     with StateReader(settings) as reader:
         return reader.snapshot(run_id), now
+
+
+def _standing(
+    settings: Settings, run_id: str, as_of: Position | None
+) -> tuple[RunSnapshot, ComparedRun, datetime]:
+    """The same with the comparison of the run's agents."""
+    now = datetime.now(UTC)
+    if as_of is not None:
+        past = _folded(settings, run_id, as_of)
+        return past.snapshot(), past.comparison(), past.log.moment or now
+    with StateReader(settings) as reader:
+        return reader.snapshot(run_id), reader.comparison(run_id), now
 
 
 def _folded(settings: Settings, run_id: str, as_of: Position) -> FoldedRun:

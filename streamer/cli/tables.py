@@ -29,6 +29,7 @@ def print_run(
     now: datetime,
     subtests: Sequence[Summary] = (),
     fallbacks: Sequence[Summary] | None = None,
+    places: Mapping[str, str] | None = None,
 ) -> None:
     """Everything about one run: header, agents, FormulaCode's numbers, tiers, subtests.
 
@@ -37,6 +38,7 @@ def print_run(
         now: the time at which its state is determined.
         subtests: its tiers broken down.
         fallbacks: scored trials that fell back to baseline; None where the trials are not at hand.
+        places: agent:model to the places that it may truly have; None: not known.
     """
     by_type: dict[str, list[Summary]] = {}
     for summary in summaries:
@@ -45,7 +47,7 @@ def print_run(
     if run:
         _print_header(run, now)
     agents = sorted(by_type.get("agent_model_summary", ()), key=best_first(primary_of(run)))
-    print_board(agents_table(agents, primary_of(run)))
+    print_board(agents_table(agents, primary_of(run), places))
     print_formulacode(run, agents, fallbacks)
     print_board(*tiers_tables(by_type.get("tier_summary", ())), subtests_table(subtests))
 

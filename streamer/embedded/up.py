@@ -32,6 +32,7 @@ from streamer.embedded.processes import Child
 from streamer.embedded.signals import Stopped, stopped_by_signals
 from streamer.embedded.supervisor import Supervisor
 from streamer.embedded.valkey import Valkey, valkey_binary
+from streamer.embedded.web_access import WebAccess
 from streamer.redis.connect import sync_client
 from streamer.redis.errors import RedisError
 from streamer.redis.keys import Keys
@@ -39,15 +40,13 @@ from streamer.settings import Settings
 
 WORKER = (sys.executable, "-m", "streamer.worker")
 WEB = (sys.executable, "-m", "streamer.web")
-WORKER_STOP_SECONDS = 20.0
-REPORT_SECONDS = 60.0
+WORKER_STOP_SECONDS, REPORT_SECONDS = 20.0, 60.0
 LOOK_SECONDS = 0.2
 START_LOOK_SECONDS = 0.05
 """At the start the user waits."""
 
 MEMORY_LOOK_SECONDS = 5.0
-REDIS_SECONDS = 1.0
-PROBLEM_SECONDS = 1.0
+REDIS_SECONDS = PROBLEM_SECONDS = 1.0
 
 
 def run_up(
@@ -60,6 +59,7 @@ def run_up(
     redis_port: int | None = None,
     worker: Sequence[str] = WORKER,
     web_port: int | None = None,
+    web: WebAccess | None = None,
     extra: Extra | None = None,
 ) -> int:
     """Run the stack until Ctrl-C or SIGTERM. Returns the exit code: 0, or 1 if it could not start or go on.
@@ -74,7 +74,7 @@ def run_up(
         port: loopback port of the broker; None: a free one.
         redis_port: likewise of Redis.
         worker: command line of the worker, which gets its settings as STREAMER_* variables.
-        web_port: loopback port of the page; None: no page.
+        web_port, web: port of the page, None: no page; and who may open it, None: this machine.
         extra: one more process; None: none.
     """
     try:
@@ -95,7 +95,7 @@ def run_up(
                 redis_port or directory.usual_port("redis"),
                 web_port,
             )
-            up = Up(settings, directory, echo, ephemeral, ports, worker, extra)
+            up = Up(settings, directory, echo, ephemeral, ports, worker, web or WebAccess(), extra)
             stack.callback(up.stop)
             stack.callback(signals.force_from_now_on)
             up.start()
@@ -138,9 +138,11 @@ class Up:
         ephemeral: bool,
         ports: tuple[int, int, int | None],
         worker: Sequence[str],
+        web: WebAccess,
         extra: Extra | None,
     ) -> None:
         port, redis_port, self._web_port = ports
+        self._web = web
         self._directory = directory
         self._echo = echo
         self._ephemeral = ephemeral
@@ -160,8 +162,8 @@ class Up:
         forwarder = f"worker-{secrets.token_hex(8)}"
         journal = None if ephemeral else directory.journal
         self._broker = DurableBroker(self._settings, journal, logs / "broker.log", forwarder, echo)
-        environment_of_worker = environment | {"STREAMER_CLIENT_ID": forwarder}
-        self._worker = Child("The worker", worker, log=logs / "worker.log", env=environment_of_worker)
+        of_worker = environment | {"STREAMER_CLIENT_ID": forwarder}
+        self._worker = Child("The worker", worker, log=logs / "worker.log", env=of_worker)
         self._keepers = [
             Supervisor(self._worker, self._worker.start, echo),  # first: it needs Redis last
             Supervisor(self._redis.child, self._redis.start, echo),
@@ -169,7 +171,8 @@ class Up:
         page = (*WEB, str(self._web_port))
         self._extras: list[tuple[Child, Supervisor]] = []
         if self._web_port:
-            self._add(Child("The web page", page, log=logs / "web.log", env=environment))
+            of_page = environment | dict(web.environment())
+            self._add(Child("The web page", page, log=logs / "web.log", env=of_page))
         if extra:
             log, of_extra = logs / f"{extra.name}.log", environment | dict(extra.environment)
             self._add(Child(f"The {extra.name}", extra.argv, log=log, env=of_extra))
@@ -256,9 +259,9 @@ class Up:
         size = resident_bytes(self._broker.broker_pid)
         if self._memory.outgrown(size):
             self._echo(
-                f"The broker holds {size / 2**30:.1f} GiB of memory, and grows with every byte written. "
-                "End `up` and start it again: only the events are loaded, which is less. For more events "
-                "than this machine's memory can hold, use docker compose or a Kafka of your own."
+                f"The broker holds {size / 2**30:.1f} GiB of memory, and grows with every byte written. End "
+                "`up` and start it again: only the events are loaded, which is less. For more events than "
+                "this machine's memory can hold, use docker compose or a Kafka of your own."
             )
 
     def _announce(self) -> None:
@@ -280,8 +283,8 @@ class Up:
         self._echo("streamer is up. Other commands on this machine find it by themselves.")
         self._echo(f"  Kafka      {settings.bootstrap}")
         self._echo(f"  Redis      {settings.redis}")
-        if self._web_port:
-            self._echo(f"  Web page   http://127.0.0.1:{self._web_port}/")
+        for line in self._web.lines(self._web_port) if self._web_port else ():
+            self._echo(line)
         self._echo(f"  Namespace  {settings.namespace or '(none)'}")
         self._echo(f"  Kept in    {kept or 'memory only; nothing is kept'}")
         if kept:

@@ -55,7 +55,7 @@ def as_html(data: RunData) -> bytes:
         heading=name(title),
         facts="".join(f"<span>{name(fact)}</span>" for fact in _facts(run, data.state)),
         tiles="".join(_tiles(run)),
-        agents=card(agents_table(data.agents, primary_of(run))),
+        agents=card(agents_table(data.agents, primary_of(run), data.places)),
         tiers="".join(map(card, tiers_tables(data.tiers) if data.tiers else ())),
         more="".join(_more(data)),
         foot=escape(f"As of event {run['last_event_at'] or 'unknown'}. Digest {run['digest']}."),
@@ -112,12 +112,8 @@ def _more(data: RunData) -> Iterable[str]:
 
 def _embedded(data: RunData) -> str:
     """The data that the scripts draw, as JSON that cannot end its element."""
-    points: list[Json] = []
-    for point in data.history:
-        if point["kind"] == "agent_model" or (point["kind"] == "tier" and point["agent_model"] is None):
-            known = {name: value for name, value in point.items() if value is not None and value != {}}
-            points.append(known | {"agent_model": point["agent_model"]})
-    drawn = {"run": data.run, "agents": data.agents, "tiers": data.tiers, "history": points}
+    drawn = {"run": data.run, "agents": data.agents, "tiers": data.tiers, "curves": data.curves}
+    drawn |= {"places": data.places}
     if data.trials:
         rows = (row_of("", trial) for trial in data.trials)
         drawn["matrix"] = matrix_of(rows, ()).model_dump(mode="json")

@@ -38,7 +38,7 @@ def as_markdown(data: RunData) -> bytes:
     facts = [run["run_id"], *about(run, data.state), *labels]
     lines += [" · ".join(map(name, facts)), "", *(f"- {text(line)}" for line in head_lines(run)), ""]
     primary = primary_of(run)
-    of_agents = [agents_table(data.agents, primary), formulacode_table(data.agents, primary)]
+    of_agents = [agents_table(data.agents, primary, data.places), formulacode_table(data.agents, primary)]
     tables = [*of_agents, *tiers_tables(data.tiers)]
     tables.append(labels_table(data.by_label))
     for table in (*tables, failures_table(run)):

@@ -12,9 +12,11 @@ import orjson
 
 from streamer.aggregate.by_label import by_label
 from streamer.aggregate.changes import SummaryChange
+from streamer.aggregate.curves import curves
 from streamer.aggregate.run_state import RunState
+from streamer.client.breakdowns import prices_of
 from streamer.client.comparison import compared_run
-from streamer.client.folded_run import nothing_of, stored
+from streamer.client.folded_run import fold_run, nothing_of, stored
 from streamer.client.lifecycle import State, state_of
 from streamer.client.queries import history_entry
 from streamer.client.reader import StateReader
@@ -31,6 +33,7 @@ from streamer.redis.keys import Keys
 from streamer.score import PriceTable
 from streamer.settings import Settings
 from streamer.views.history import history_points
+from streamer.views.outlook import places_of
 
 Json = dict[str, Any]
 
@@ -54,6 +57,7 @@ class RunData:
         tiers: TierSummary each, by tier: pooled, then the agent:models within it.
         trials: ScoredTrial each, by key; None: not asked for.
         history: HistoryPoint each, oldest first.
+        curves: what `curves` gives; []: the trials are not asked for.
         by_label: what `by_label` gives; []: not asked for.
         compared: the agents compared, and the tasks.
         folded: the run as it was folded here; None: it was read from Redis.
@@ -65,6 +69,7 @@ class RunData:
     tiers: list[Json]
     trials: list[Json] | None = None
     history: list[Json] = field(default_factory=list)
+    curves: list[Json] = field(default_factory=list)
     by_label: list[Json] = field(default_factory=list)
     compared: ComparedRun | None = None
     folded: RunState | None = field(default=None, repr=False, compare=False)
@@ -73,6 +78,11 @@ class RunData:
     def run_id(self) -> str:
         """Id of the run."""
         return str(self.run["run_id"])
+
+    @property
+    def places(self) -> dict[str, str]:
+        """agent:model to the places that it may truly have; {} where there are none."""
+        return places_of(self.compared.comparison if self.compared else None)
 
 
 def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool = True) -> RunData:
@@ -86,16 +96,18 @@ def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool =
 
     Raises:
         UnknownRun, RedisUnavailable: see `StateReader`.
+        CannotBeFolded: an exception sets the run apart.
         NotInLog, TopicMissing, TopicUnreadable, aiokafka.errors.KafkaError: see `scored_trials`.
     """
     with StateReader(settings) as reader:
         snapshot = reader.snapshot(run_id)
         history = reader.history(run_id)
         compared = reader.comparison(run_id)
-    listed = None
+    listed, drawn = None, []
     if trials:
         filled = snapshot.run.progress.done > 0
         listed = [orjson.loads(value) for value in scored_trials(settings, run_id)] if filled else []
+        drawn = curves(fold_run(settings, run_id, prices_of(settings)).run.state) if filled else []
     return RunData(
         run=snapshot.run.model_dump(mode="json"),
         state=state_of(snapshot.run, now),
@@ -103,6 +115,7 @@ def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool =
         tiers=[tier.model_dump(mode="json") for tier in snapshot.tiers],
         trials=listed,
         history=_points(history),
+        curves=drawn,
         compared=compared,
     )
 
@@ -217,8 +230,8 @@ class _Steps:
         labelled = by_label(found.state, label) if label is not None else []
         held = stored(changes, {TASKS: found.comparisons.tasks()})
         compared = compared_run(Keys(), run_id, held, parsed)
-        state = state_of(run, now)
-        return RunData(run, state, agents, tiers, trials, history, labelled, compared, found.state)
+        state, drawn = state_of(run, now), curves(found.state)
+        return RunData(run, state, agents, tiers, trials, history, drawn, labelled, compared, found.state)
 
     def _entry(self, change: SummaryChange) -> HistoryEntry:
         fields = iter(entry_of(change, news=True).history_fields())

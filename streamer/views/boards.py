@@ -6,16 +6,14 @@ A column names a field of its row, and a format. `streamer/views/cells.py` write
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from streamer.schemas.formulacode import ADVANTAGES
 from streamer.schemas.metrics import BOARD_METRICS
-from streamer.views import named_columns
 from streamer.views.columns import LIVE, Board, Column, unsorted
-from streamer.views.leaderboard_columns import POOLED
 from streamer.views.named_columns import format_of, named
-from streamer.views.wording import BASES, GRADE_MARKS, GRADES, OUTCOMES
+from streamer.views.wording import GRADE_MARKS
 
 _METRICS: dict[str, tuple[str, str, int]] = {
     "pass_rate": ("pass rate", "percent", 1),
@@ -57,12 +55,16 @@ INFRASTRUCTURE = Column(
     rank=10,
     hint="Accuracy without infrastructure failures, and how many those are",
 )
-EACH_PASS = Column("pass_at_k", "pass@k", "pass_at_each", ("pass_at_k",), on=("text",))
-SO_FAR = Column("so_far", "pass rate", "pass_rate", ("statistics", "pass_rate", "mean"), on=("text",))
+BOTH_PASSES = Column("pass_at_k", "pass@k", "pass_at_ends", ("pass_at_k",), rank=9, on=("text",))
+"""pass@1, and pass@k of the largest k."""
+PASS_RATE = metric("pass_rate", format="pass_rate", hint="With where the final pass rate lies, in percent")
 """The pass rate with the interval of the final one."""
 
-IN_FLIGHT = Column("in_flight", "in flight", "some", ("in_flight",), on=("text",))
-DECIDED = Column("decided", "decided", "decided", ("uncertainty", "decided", "grade"), on=("text",))
+PLACE = Column(
+    "place", "place", "place", ("place",), sort="least", rank=3, hint="Where it may truly stand, with 95 %"
+)
+IN_FLIGHT = Column("in_flight", "in flight", "some", ("in_flight",), rank=9)
+DECIDED = Column("decided", "decided", "decided", ("uncertainty", "decided", "grade"), rank=7, on=("text",))
 
 STATE = Column("state", "state", "state", ("state",), sort="least", rank=1, least=9)
 
@@ -90,20 +92,20 @@ AGENTS = Board(
     "Agents",
     (
         AGENT,
+        PASS_RATE,
+        PLACE,
         GRADE,
         BASIS,
         DECIDED,
         TRIALS_IN,
         IN_FLIGHT,
-        metric("pass_rate", on=LIVE),
-        SO_FAR,
         metric("composite_score"),
         metric("impl_rate", on=LIVE),
         metric("mean_speedup", on=LIVE),
         metric("agent_advantage", on=LIVE),
         metric("accuracy"),
         INFRASTRUCTURE,
-        EACH_PASS,
+        BOTH_PASSES,
         Column("pass@1", "pass@1", "pass_at_1", ("pass_at_k",), rank=9, on=LIVE),
         Column(
             "pass@most", "pass@k", "pass_at_most", ("pass_at_k",), rank=8, hint="Of the greatest k", on=LIVE
@@ -137,8 +139,7 @@ TIERS = Board(
         DECIDED,
         TRIALS_IN,
         IN_FLIGHT,
-        metric("pass_rate", on=LIVE),
-        SO_FAR,
+        PASS_RATE,
         metric("composite_score"),
         Column(
             "uplift",
@@ -162,12 +163,17 @@ TIERS = Board(
         Column("deviation", "std dev", "spread", ("statistics",), on=("page",)),
         metric("accuracy", on=("terminal", "text")),
         INFRASTRUCTURE,
-        EACH_PASS,
+        BOTH_PASSES,
         metric("total_cost", rank=5, on=("terminal",)),
         metric("mean_cost"),
         metric("cost_of_pass", rank=4),
     ),
 )
+
+WITHIN_TIERS = replace(
+    TIERS, columns=tuple(replace(c, rank=1) if c.name == AGENT.name else c for c in TIERS.columns)
+)
+"""The same where the agents differ, so that their names stay."""
 
 COMPARED = Board(
     "Metrics",
@@ -251,6 +257,18 @@ FORMULACODE = Board(
 )
 
 
+RUNNING = Board(
+    "Running trials",
+    (
+        Column("task", "task", "name", ("task",), rank=0, least=16),
+        Column("attempt", "try", "count", ("attempt",), rank=4, empty="1"),
+        Column("tier", "tier", "tier", ("tier",), ("subtest",), rank=5, least=8),
+        Column("agent", "agent:model", "name", ("agent_model",), rank=2, least=18),
+        Column("age", "running for", "span", ("age_seconds",), rank=1),
+    ),
+)
+"""Trials that have started and have no result."""
+
 FAILURES = Board(
     "How the trials ended",
     (
@@ -259,29 +277,3 @@ FAILURES = Board(
         Column("share", "share", "percent", ("share",)),
     ),
 )
-
-
-def for_page() -> dict[str, Any]:
-    """What the page draws, as JSON values: columns by board, words, and rules of named metrics."""
-    boards = {
-        "runs": RUNS,
-        "agents": AGENTS,
-        "tiers": TIERS,
-        "trials": TRIALS,
-        "leaders": POOLED,
-        "compared": COMPARED,
-    }
-    words = {"bases": BASES, "grades": GRADES, "marks": GRADE_MARKS, "outcomes": OUTCOMES}
-    drawn = {name: _page_columns(board) for name, board in boards.items()}
-    return {"boards": drawn, "words": words, "named": named_columns.for_page()}
-
-
-def _page_columns(board: Board) -> list[dict[str, Any]]:
-    kept = ("name", "format", "path", "beside", "sort", "empty", "hint")
-    columns = board.shown_on("page")
-    return [
-        {key: value for key, value in asdict(column).items() if key in kept}
-        | {"title": column.title[:1].upper() + column.title[1:]}
-        | {"left": column.left, "metric": column.name in BOARD_METRICS}
-        for column in columns
-    ]

@@ -12,9 +12,9 @@ from typing import Any
 from streamer.text import UNSEEN, dollars, percent, ratio, shown, visible
 from streamer.views.columns import Column, found
 from streamer.views.eta import finite, share_of
-from streamer.views.formatting import age, largest_k, of_planned, share_of_pass, span
-from streamer.views.uncertainty import decided, pass_rate
-from streamer.views.wording import GRADES, OUTCOMES, basis, grade, marked_grade, pass_at_k
+from streamer.views.formatting import age, largest_k, minute, of_planned, share_of_pass, span
+from streamer.views.uncertainty import decided, pass_rate, short_pass_rate
+from streamer.views.wording import GRADES, OUTCOMES, basis, grade, marked_grade, pass_at_ends
 
 NO_FAILURE = (None, "none", "unset")
 """Failure modes by which harnesses say that there was none."""
@@ -33,6 +33,8 @@ def sort_value(column: Column, row: Any) -> Any:
         return value
     if column.format == "grade":
         return GRADES.index(value)
+    if column.format == "place":
+        return int(value.partition("-")[0])
     return str(value).casefold() if column.left else float(value)
 
 
@@ -46,6 +48,8 @@ def short(column: Column, row: Any, now: datetime) -> str:
     """A cell of a screen: marks beside a grade instead of words, an age instead of a time."""
     if column.format == "grade":
         return marked_grade(row)
+    if column.format == "pass_rate":
+        return short_pass_rate(row)
     if column.format == "age":
         return age(found(row, column.path), now)
     return text(column, row)
@@ -79,7 +83,7 @@ def _value(write: Callable[[Any], str]) -> Callable[[Any, Any, Any], str]:
 
 
 FORMATS: dict[str, Callable[[Any, Any, Any], str]] = {
-    "age": _value(visible),
+    "age": _value(minute),
     "agent": _agent,
     "basis": lambda _, __, row: basis(row),
     "count": _value(shown),
@@ -99,9 +103,10 @@ FORMATS: dict[str, Callable[[Any, Any, Any], str]] = {
     "outcome": _value(lambda word: OUTCOMES[word]),
     "pass_rate": lambda _, __, row: pass_rate(row),
     "pass_at_1": _value(lambda pass_at_k: share_of_pass(pass_at_k, "1")),
-    "pass_at_each": lambda _, __, row: pass_at_k(row),
+    "pass_at_ends": lambda _, __, row: pass_at_ends(row),
     "pass_at_most": _pass_at_most,
     "percent": _value(percent),
+    "place": _value(shown),
     "progress": lambda done, planned, _: of_planned(done, planned),
     "ratio": _value(ratio),
     "run": lambda name, run_id, _: visible(name or run_id),

@@ -1,17 +1,34 @@
-"""How fast a run goes and what it costs: time left, burn rate, projected total. Pure.
+"""How fast a run goes and what it costs: forecasts of time left and total cost, burn rate. Pure.
 
-Everything rests on event time, never on the reader's clock. So a replay of a run shows the same as the run
-itself, and the page in the browser (`streamer/web/static/js/run.js`) the same as the terminal.
+Times are event times, so a replay of a run shows the same as the run itself. Page, terminal and reports show
+what stands here.
+
+**The forecast.** The missing trials of an agent:model take as long as its trials took so far. A running
+trial counts with its age: without that the first forecasts are too short, because long trials finish last. As
+many trials run at once as now, or as ran on average. Near the end some of these places stay empty, and the
+longest trial decides. The interval follows from how much durations and costs differ between trials, and from
+how few are known. It holds if nothing changes: no outage, no other concurrency.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from streamer.schemas.base import Number
-from streamer.schemas.summaries import RunSummary
+from streamer.schemas.identity import agent_model_label
+from streamer.schemas.in_flight import TrialInFlight
+from streamer.schemas.summaries import AgentModelSummary, RunSummary
+from streamer.schemas.summary_fields import Statistics
+from streamer.views.estimate import Estimate
+
+UNSURE = 1.0
+"""Spread of durations and costs over their mean, where fewer than two are known."""
+
+LEAST_SPREAD = 0.2
+"""No trials are taken to be more alike than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,41 +48,74 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Eta:
-    """The estimates that follow from where a run stands; None: unknown.
+    """The forecasts that follow from where a run stands; None: unknown.
 
     Attributes:
         share: filled part of the plan, 0 to 1.
-        seconds_left: until the plan is filled, counted from the last event, >= 0; 0: nothing is awaited.
+        seconds_left: until the plan is filled, counted from the last event; 0: nothing is awaited.
         usd_per_hour: known cost per hour of event time.
         projected_usd: known cost once the plan is filled.
     """
 
     share: float | None
-    seconds_left: float | None
+    seconds_left: Estimate | None
     usd_per_hour: float | None
-    projected_usd: float | None
+    projected_usd: Estimate | None
 
 
-def eta_of(run: RunSummary, since: Observation | None = None) -> Eta:
-    """The pace of a run from its start, or from where it stood when the viewer began to look.
+@dataclass(frozen=True, slots=True)
+class _Missing:
+    """The missing trials of one agent:model, and what one of them takes.
 
-    A run that its harness has ended awaits nothing, whatever its plan said.
+    Attributes:
+        trials: how many, 1 or more.
+        mean: expected duration (s) or cost (USD) of one.
+        spread: standard deviation between trials.
+        known: trials that this rests on.
+    """
+
+    trials: int
+    mean: float
+    spread: float
+    known: int
+
+    @property
+    def total(self) -> float:
+        return self.trials * self.mean
+
+    @property
+    def variance(self) -> float:
+        """The variance of the total: trials differ, and their mean is known from a few only."""
+        return self.trials * self.spread**2 * (1 + self.trials / max(1, self.known))
+
+
+def eta_of(
+    run: RunSummary,
+    since: Observation | None = None,
+    agents: Sequence[AgentModelSummary] = (),
+    in_flight: Sequence[TrialInFlight] = (),
+) -> Eta:
+    """The pace of a run, and the forecasts of its end and of its cost.
+
+    A run that its harness has ended awaits nothing, whatever its plan said. While the plan is still being
+    read, nothing is forecast.
 
     Args:
         run: as it stands now.
         since: where the pace is taken from if the plan does not say when the run started.
+        agents: its agent:models. Without them the forecast rests on the number of trials alone.
+        in_flight: its running trials; their ages count.
     """
     now = observation_of(run)
     start = Observation(run.started_at, 0, None) if run.started_at else since or now
-    ended = run.status is not None
-    planned = run.progress.planned
     seconds = seconds_between(start, now)
     spent = None if now.cost is None else now.cost - (start.cost or 0.0)
+    rate = None if spent is None or seconds is None else spent * 3600 / seconds
     return Eta(
-        share=share_of(now.done, planned),
-        seconds_left=0.0 if ended else seconds_left(now.done, planned, now.done - start.done, seconds),
-        usd_per_hour=usd_per_hour(spent, seconds),
-        projected_usd=now.cost if ended else projected_usd(now.cost, now.done, planned),
+        share=share_of(now.done, run.progress.planned),
+        seconds_left=_seconds_left(run, now.done - start.done, seconds, agents, in_flight),
+        usd_per_hour=rate,
+        projected_usd=_projected_usd(run, now.cost, agents, in_flight),
     )
 
 
@@ -81,8 +131,6 @@ def seconds_between(start: Observation, now: Observation) -> float | None:
     >>> noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
     >>> seconds_between(Observation(noon, 0, None), Observation(noon.replace(minute=1), 1, None))
     60.0
-    >>> seconds_between(Observation(noon, 0, None), Observation(noon, 1, None)) is None
-    True
     """
     if start.at is None or now.at is None:
         return None
@@ -99,53 +147,6 @@ def share_of(done: int, planned: int | None) -> float | None:
     return min(1.0, done / planned) if planned else None
 
 
-def seconds_left(done: int, planned: int | None, came: int, seconds: float | None) -> float | None:
-    """Time until the plan is filled, if the rest comes as fast as what came.
-
-    Args:
-        done: slots filled.
-        planned: slots planned; None: no plan, and everything is unknown.
-        came: slots that were filled in that time; 0 or fewer (retractions): everything is unknown.
-        seconds: the event time that passed; one trial is enough, if the start is known.
-
-    >>> seconds_left(3, 9, 3, 60.0), seconds_left(1, 9, 1, 10.0)
-    (120.0, 80.0)
-    >>> seconds_left(9, 9, 3, 60.0), seconds_left(9, 9, 0, None)
-    (0.0, 0.0)
-    >>> seconds_left(3, None, 3, 60.0), seconds_left(0, 9, 0, 60.0), seconds_left(1, 9, 1, None)
-    (None, None, None)
-    """
-    if planned is None:
-        return None
-    if done >= planned:
-        return 0.0
-    if came <= 0 or seconds is None:
-        return None
-    return (planned - done) * seconds / came
-
-
-def usd_per_hour(spent: float | None, seconds: float | None) -> float | None:
-    """Known cost per hour of event time.
-
-    >>> usd_per_hour(2.0, 1800.0), usd_per_hour(0.0, 60.0), usd_per_hour(None, 60.0), usd_per_hour(1.0, None)
-    (4.0, 0.0, None, None)
-    """
-    return None if spent is None or seconds is None else spent * 3600 / seconds
-
-
-def projected_usd(cost: float | None, done: int, planned: int | None) -> float | None:
-    """Known cost once the plan is filled, if the rest costs what the trials so far cost on average.
-
-    >>> projected_usd(2.0, 4, 10), projected_usd(2.0, 10, 10), projected_usd(0.0, 4, 10)
-    (5.0, 2.0, 0.0)
-    >>> projected_usd(2.0, 4, None), projected_usd(None, 4, 10), projected_usd(0.0, 0, 10)
-    (None, None, None)
-    """
-    if cost is None or planned is None or done <= 0:
-        return None
-    return cost * max(planned, done) / done
-
-
 def finite(value: Number | None) -> float | None:
     """A number of a summary to calculate with; None: unknown, infinite or NaN (R14).
 
@@ -153,3 +154,124 @@ def finite(value: Number | None) -> float | None:
     (0.5, None, None)
     """
     return None if value is None or not math.isfinite(float(value)) else float(value)
+
+
+def _open_trials(run: RunSummary) -> int | None:
+    """Trials that are awaited; None: there is no plan."""
+    planned = run.progress.planned
+    if run.status is not None:
+        return 0
+    return None if planned is None else max(0, planned - run.progress.done)
+
+
+def _seconds_left(
+    run: RunSummary,
+    came: int,
+    seconds: float | None,
+    agents: Sequence[AgentModelSummary],
+    in_flight: Sequence[TrialInFlight],
+) -> Estimate | None:
+    awaited = _open_trials(run)
+    if not awaited:
+        return None if awaited is None else Estimate(0.0, 0.0, 0.0)
+    ages = _ages(run, in_flight)
+    missing = _missing_durations(agents, ages)
+    if not missing or sum(one.trials for one in missing) != awaited:
+        if came <= 0 or seconds is None:
+            return None
+        each = seconds / came
+        likely = awaited * each
+        return Estimate.around(likely, math.sqrt(_Missing(awaited, each, each, came).variance))
+    worked = sum(_known(agent, "duration_seconds") for agent in agents)
+    usual = (worked + sum(map(sum, ages.values()))) / seconds if seconds else 0.0
+    at_once = min(float(awaited), max(1.0, usual, float(len(in_flight))))
+    return _time_for(missing, at_once, max((max(held, default=0.0) for held in ages.values()), default=0.0))
+
+
+def _time_for(missing: Sequence[_Missing], at_once: float, oldest: float) -> Estimate:
+    """Time for the missing trials, so many at once: the shared work, and the last ones alone."""
+    trials = sum(one.trials for one in missing)
+    mean = sum(one.total for one in missing) / trials
+    spread = math.sqrt(sum(one.trials * one.spread**2 for one in missing) / trials)
+    last = spread * (sum(1 / place for place in range(1, round(at_once) + 1)) - 1)
+    done_of_running = min(oldest, mean) / 2 if trials <= at_once else 0.0
+    likely = max(sum(one.total for one in missing) / at_once + last - done_of_running, mean / 10)
+    variance = sum(one.variance for one in missing) / at_once**2 + spread**2
+    return Estimate.around(likely, math.sqrt(variance))
+
+
+def _missing_durations(agents: Sequence[AgentModelSummary], ages: dict[str, list[float]]) -> list[_Missing]:
+    """What the missing trials of each agent:model will take; [] where no duration is known at all."""
+    held = [agent for agent in agents if _open_of(agent)]
+    pooled_known = sum(agent.statistics["duration_seconds"].count for agent in agents)
+    if not pooled_known:
+        return []
+    running = sum(map(sum, ages.values()))
+    pooled = (sum(_known(agent, "duration_seconds") for agent in agents) + running) / pooled_known
+    found = []
+    for agent in held:
+        durations = agent.statistics["duration_seconds"]
+        own = sum(ages.get(agent.agent_model, ()))
+        mean = (_known(agent, "duration_seconds") + own) / durations.count if durations.count else pooled
+        found.append(_Missing(_open_of(agent), mean, mean * _spread(durations), durations.count))
+    return found
+
+
+def _projected_usd(
+    run: RunSummary,
+    cost: float | None,
+    agents: Sequence[AgentModelSummary],
+    in_flight: Sequence[TrialInFlight],
+) -> Estimate | None:
+    awaited = _open_trials(run)
+    if cost is None or awaited is None:
+        return None
+    done = run.progress.done
+    if not awaited:
+        return Estimate(cost, cost, cost)
+    if done <= 0:
+        return None
+    held = [agent for agent in agents if _open_of(agent)]
+    if sum(map(_open_of, held)) != awaited or any(not a.statistics["cost_usd"].count for a in held):
+        each = cost / done
+        more = _Missing(awaited, each, each, done)
+        return Estimate.around(cost + more.total, math.sqrt(more.variance), least=cost)
+    ages = _ages(run, in_flight)
+    missing = [_missing_cost(agent, sum(ages.get(agent.agent_model, ()))) for agent in held]
+    error = math.sqrt(sum(one.variance for one in missing))
+    return Estimate.around(cost + sum(one.total for one in missing), error, least=cost)
+
+
+def _missing_cost(agent: AgentModelSummary, running_seconds: float) -> _Missing:
+    """A running trial has cost as much a second as the finished ones did."""
+    costs, worked = agent.statistics["cost_usd"], _known(agent, "duration_seconds")
+    mean = (finite(costs.mean) or 0.0) * costs.count / max(1, agent.trials)
+    mean *= 1 + running_seconds / worked if worked else 1.0
+    return _Missing(_open_of(agent), mean, mean * _spread(costs), costs.count)
+
+
+def _open_of(agent: AgentModelSummary) -> int:
+    return max(0, (agent.runs_planned or 0) - agent.trials)
+
+
+def _known(agent: AgentModelSummary, metric: str) -> float:
+    """Sum of the known values."""
+    held = agent.statistics[metric]
+    return (finite(held.mean) or 0.0) * held.count
+
+
+def _spread(held: Statistics) -> float:
+    mean, deviation = finite(held.mean), finite(held.std_dev)
+    if held.count < 2 or not mean or deviation is None:
+        return UNSURE
+    return max(LEAST_SPREAD, deviation / mean)
+
+
+def _ages(run: RunSummary, in_flight: Iterable[TrialInFlight]) -> dict[str, list[float]]:
+    """agent:model to the ages of its running trials at the last event, seconds."""
+    found: dict[str, list[float]] = {}
+    for trial in in_flight:
+        if trial.started_at is not None and run.last_event_at is not None:
+            age = (run.last_event_at - trial.started_at).total_seconds()
+            found.setdefault(agent_model_label(trial.agent, trial.model), []).append(max(0.0, age))
+    return found

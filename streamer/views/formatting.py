@@ -53,6 +53,18 @@ def age(at: datetime | None, now: datetime) -> str:
     return f"{seconds} s ago"
 
 
+def minute(at: datetime | str | None) -> str:
+    """A time to the minute, UTC.
+
+    >>> minute("2026-01-31T09:08:35.377616Z"), minute(None)
+    ('2026-01-31 09:08', '–')
+    """
+    if at is None:
+        return UNSEEN
+    moment = at if isinstance(at, datetime) else datetime.fromisoformat(at)
+    return f"{moment:%Y-%m-%d %H:%M}"
+
+
 def bar(share: float, width: int) -> str:
     """A bar of this width; full only if the share is.
 

@@ -41,6 +41,17 @@ class RunNow(RunSummary):
         return cls.model_construct(**dict(run), state=state_of(run, now))
 
 
+class AgentNow(AgentModelSummary):
+    """One agent:model as published, and its place among the others."""
+
+    place: str | None = Field(description="The places that it may truly have: `1`, `1-3`; null: not ranked.")
+
+    @classmethod
+    def of(cls, agent: AgentModelSummary, place: str | None) -> AgentNow:
+        """The agent with its place."""
+        return cls.model_construct(**dict(agent), place=place)
+
+
 class HistoryPoint(Message):
     """One emission: the headline numbers of a group at an event time. Unknown values are null."""
 

@@ -19,8 +19,8 @@ _FORMATS = {"USD": "dollars", "seconds": "span"}
 _FORMAT = "number"
 """The format of each of these units, and the format of all others."""
 
-_BEHIND = ("pass_rate", "so_far")
-"""The columns of groups behind which named metrics stand."""
+_BEHIND = ("pass_rate",)
+"""The column of groups behind which named metrics stand."""
 
 _BEHIND_OF_TRIALS = ("duration_seconds",)
 """The columns of trials behind which they stand."""

@@ -18,12 +18,13 @@ from streamer.views.boards import (
     RUNS,
     TIERS,
     TRIALS,
+    WITHIN_TIERS,
     leaders_of,
 )
 from streamer.views.columns import Board, Column
 from streamer.views.named_columns import with_named, with_values
 from streamer.views.trial_rows import row_of
-from streamer.views.uncertainty import footnotes
+from streamer.views.uncertainty import PLACES, footnotes
 from streamer.views.wording import MIXED, accuracy, accuracy_name, best_first, pass_at_k
 
 Summary = Mapping[str, Any]
@@ -62,9 +63,17 @@ def runs_table(runs: Iterable[Summary], now: datetime) -> Table:
     return table_of(RUNS, [{**run, "state": state_of(run, now)} for run in runs])
 
 
-def agents_table(agents: Iterable[Summary], primary: str = PRIMARY_METRIC) -> Table:
-    """The agents of a run, the best by its primary METRIC first, baselines last."""
-    return _groups_table(AGENTS, sorted(agents, key=best_first(primary)), "Agents")
+def agents_table(
+    agents: Iterable[Summary], primary: str = PRIMARY_METRIC, places: Mapping[str, str] | None = None
+) -> Table:
+    """The agents of a run, the best by its primary METRIC first, baselines last.
+
+    Args:
+        places: agent:model to the places that it may truly have; None: not known.
+    """
+    rows = [{**agent, "place": (places or {}).get(agent["agent_model"])} for agent in agents]
+    table = _groups_table(AGENTS, sorted(rows, key=best_first(primary)), "Agents")
+    return table._replace(note="\n".join(filter(None, (table.note, PLACES)))) if places else table
 
 
 def formulacode_table(agents: Iterable[Summary], primary: str = PRIMARY_METRIC) -> Table:
@@ -80,14 +89,14 @@ def tiers_tables(tiers: Iterable[Summary]) -> list[Table]:
     single = [tier for tier in held if tier["agent_model"] is not None]
     tables = [_groups_table(TIERS, pooled, "Tiers")]
     if len({tier["agent_model"] for tier in single}) > 1:
-        tables.append(_groups_table(TIERS, single, "Agents within tiers"))
+        tables.append(_groups_table(WITHIN_TIERS, single, "Agents within tiers"))
     return tables
 
 
 def subtests_table(subtests: Iterable[Summary]) -> Table:
     """Tiers broken down by subtest."""
     rows = [{**subtest, "agent_model": subtest["agent_model"] or "all"} for subtest in subtests]
-    return _groups_table(TIERS, rows, "Subtests")
+    return _groups_table(WITHIN_TIERS, rows, "Subtests")
 
 
 def labels_table(groups: Sequence[Summary]) -> Table:

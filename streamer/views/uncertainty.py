@@ -10,7 +10,7 @@ from math import ceil, floor
 
 from streamer.text import UNSEEN, percent
 from streamer.views.columns import found
-from streamer.views.wording import Summary
+from streamer.views.wording import Summary, is_open
 
 SO_FAR = "so far"
 
@@ -38,17 +38,14 @@ EXPLAINED = {
 }
 """What the marks beside a pass rate and a grade mean."""
 
+PLACES = (
+    "place: with 95 % probability no agent truly stands outside of its places, "
+    "however often you look, all agents at once."
+)
+"""What the places beside the agents mean (inference 7)."""
+
 _NEARLY = 1e-9
 """A share such as 0.57 is a little less than 57 %, and is not rounded away from it."""
-
-
-def is_open(group: Summary) -> bool:
-    """Whether results are still missing: planned trials are not in, or trials are in flight.
-
-    >>> is_open({"provisional": False, "in_flight": 2}), is_open({"provisional": False, "in_flight": 0})
-    (True, False)
-    """
-    return bool(found(group, ("provisional",)) or found(group, ("in_flight",)))
 
 
 def pass_rate(group: Summary) -> str:
@@ -68,6 +65,20 @@ def pass_rate(group: Summary) -> str:
         return UNSEEN
     words = (percent(rate), SO_FAR if is_open(group) else "", interval(group))
     return " ".join(word for word in words if word)
+
+
+def short_pass_rate(group: Summary) -> str:
+    """The same where there is little room: an interval says by itself that results are missing.
+
+    >>> final = {"low": 0.553, "high": 0.674, "unknown": 40, "order_kind": "shuffled"}
+    >>> running = {"statistics": {"pass_rate": {"mean": 0.617}}, "provisional": True, "in_flight": 8}
+    >>> short_pass_rate({**running, "uncertainty": {"final": final}})
+    '61.7 % [55, 68]'
+    >>> short_pass_rate({**running, "uncertainty": None})
+    '61.7 % so far'
+    """
+    ends, rate = interval(group), found(group, ("statistics", "pass_rate", "mean"))
+    return f"{percent(rate)} {ends}" if ends and rate is not None else pass_rate(group)
 
 
 def interval(group: Summary) -> str:

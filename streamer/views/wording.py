@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from streamer.schemas.metrics import PRIMARY_METRIC, board_metric
 from streamer.text import UNSEEN, percent, shown
+from streamer.views.columns import found
 
 Json = Mapping[str, Any]
 Summary = BaseModel | Json
@@ -22,7 +23,7 @@ BASES = {"composite_median": "composite", "mean_pass_rate": "pass rate"}
 GRADES = "SABCDF"
 """The letters, best first."""
 
-GRADE_MARKS = "* planned trials are missing; ? trials wait for their judge"
+GRADE_MARKS = "* planned trials are missing; ? trials wait for their judge; ! decided"
 """What the marks beside a grade mean where there is little room."""
 
 OUTCOMES = {"passed": "passed", "failed": "failed", "fell_back": "fell back", "no_verdict": "no verdict"}
@@ -53,14 +54,27 @@ def grade(group: Summary) -> str:
     return f"{letter} ({', '.join(awaited)})" if awaited else str(letter)
 
 
+def is_open(group: Summary) -> bool:
+    """Whether results are still missing: planned trials are not in, or trials are in flight.
+
+    >>> is_open({"provisional": False, "in_flight": 2}), is_open({"provisional": False, "in_flight": 0})
+    (True, False)
+    """
+    return bool(found(group, ("provisional",)) or found(group, ("in_flight",)))
+
+
 def marked_grade(group: Summary) -> str:
-    """The grade where there is little room: `*` planned trials are missing, `?` trials wait for their judge.
+    """The grade where there is little room, with :data:`GRADE_MARKS`.
 
     >>> marked_grade({"grade": "B", "provisional": True, "grade_provisional": True})
     'B*?'
+    >>> settled = {"decided": {"grade": True}}
+    >>> marked_grade({"grade": "F", "provisional": True, "grade_provisional": False, "uncertainty": settled})
+    'F*!'
     """
     letter = of(group, "grade")
     marks = "*" * of(group, "provisional") + "?" * of(group, "grade_provisional")
+    marks += "!" * bool(is_open(group) and found(group, ("uncertainty", "decided", "grade")))
     return UNSEEN if letter is None else f"{letter}{marks}"
 
 
@@ -105,6 +119,18 @@ def accuracy(summary: Summary) -> str:
 def accuracy_name(run: Summary) -> str:
     """Name of a run's accuracy: "all trials" where the run has several agents, since it mixes them."""
     return "all trials" if of(run, "agent_models") > 1 else "accuracy"
+
+
+def pass_at_ends(summary: Summary) -> str:
+    """pass@1 and pass@k of the largest k, where there is little room.
+
+    >>> some = {str(k): {"value": k / 4, "partial": False} for k in (1, 2, 4)}
+    >>> pass_at_ends({"pass_at_k": some})
+    '1: 25.0 %, 4: 100.0 %'
+    """
+    held = of(summary, "pass_at_k") or {}
+    known = sorted(int(k) for k, found in held.items() if of(found, "value") is not None)
+    return pass_at_k({"pass_at_k": {str(k): held[str(k)] for k in (*known[:1], *known[-1:])}})
 
 
 def pass_at_k(summary: Summary) -> str:

@@ -80,6 +80,7 @@ def fit(
     widest: Mapping[str, int],
     width: int,
     keep: frozenset[str] = frozenset(),
+    gap: int | None = None,
 ) -> list[Fitted]:
     """The columns that fit, in their order.
 
@@ -88,8 +89,9 @@ def fit(
         widest: key to the width of the widest text in it, its head included.
         width: of the table.
         keep: keys of columns that stay as long as the ones of rank 0.
+        gap: spaces between columns; None: as usual in a table of this width.
     """
-    gap = gap_of(width)
+    gap = gap_of(width) if gap is None else gap
     least = {c.key: min(widest[c.key], c.least) if c.least else widest[c.key] for c in columns}
     chosen: set[str] = set()
     left = width + gap  # the first column has no gap before it

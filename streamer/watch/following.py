@@ -6,11 +6,13 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import aclosing
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from streamer.client.async_reader import AsyncStateReader
 from streamer.client.change_feed import StateUpdate
-from streamer.client.results import ReaderError, RedisUnavailable, WorkerStatus
+from streamer.client.results import ReaderError, RedisUnavailable, RunSnapshot, WorkerStatus
+from streamer.views.outlook import Outlook, outlook_of
 
 if TYPE_CHECKING:
     from streamer.ops.rejections import StoredRejection
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 RETRY_SECONDS = 2.0
 PULSE_SECONDS = 2.0
 """How often Redis is asked for a sign of life."""
+
+OUTLOOK_SECONDS = 2.0
+"""How often running trials and places are looked at."""
 
 REJECTIONS_KEPT = 500
 
@@ -40,6 +45,26 @@ async def follow_state(
         except ReaderError as error:
             tell(str(error))
         await asyncio.sleep(RETRY_SECONDS)
+
+
+async def follow_outlook(
+    reader: AsyncStateReader,
+    run_id: str,
+    now: Callable[[], datetime],
+    take: Callable[[RunSnapshot, Outlook], None],
+) -> None:
+    """The running trials, the places and the forecasts of a run, whenever it has changed, until cancelled."""
+    digest = ""
+    while True:
+        try:
+            found = await reader.snapshot(run_id)
+            if found.run.digest != digest:
+                compared = await reader.comparison(run_id)
+                digest = found.run.digest
+                take(found, outlook_of(found.run, found.agents, found.in_flight, compared, now()))
+        except ReaderError:
+            pass  # told by those who follow the run itself
+        await asyncio.sleep(OUTLOOK_SECONDS)
 
 
 async def feel_pulse(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from streamer.client.lifecycle import State, state_and_status
 from streamer.schemas.summaries import RunSummary
 from streamer.text import dollars, percent, visible
+from streamer.views.estimate import end_words, usd_words
 from streamer.views.eta import Eta
-from streamer.views.formatting import bar, largest_k, of_planned, share_of_pass, span
+from streamer.views.formatting import bar, largest_k, of_planned, share_of_pass
 from streamer.views.wording import accuracy, accuracy_name
 from streamer.watch.boards import name_of
 
@@ -22,15 +23,21 @@ def title_of(run: RunSummary, state: State) -> str:
 
 
 def progress_line(run: RunSummary, pace: Eta, width: int) -> str:
-    """A bar and the time left, as far as they are known."""
+    """A bar and the counts; without a plan the counts alone."""
     done, planned = run.progress.done, run.progress.planned
     count = f"{of_planned(done, planned)} trial{'s' * ((planned or done) != 1)}"
+    count += f", {run.in_flight:,} running" if run.in_flight and run.status is None else ""
     if pace.share is None:
-        return f"{count} in, none planned"
+        return f"{count} in, none planned" if not run.in_flight else f"{count}, none planned"
     text = f"{percent(pace.share)}  {count}"
-    if pace.seconds_left:
-        text += f", about {span(pace.seconds_left)} left"
     return f"{bar(pace.share, max(BAR_LEAST, min(BAR_MOST, width - len(text) - 2)))}  {text}"
+
+
+def end_line(run: RunSummary, pace: Eta) -> str:
+    """When the run will end, as a forecast; "" where that is not known, or nothing is awaited."""
+    if run.last_event_at is None or pace.seconds_left is None or not pace.seconds_left.high:
+        return ""
+    return end_words(run.last_event_at, pace.seconds_left)
 
 
 def outcome_line(run: RunSummary, width: int) -> str:
@@ -58,6 +65,6 @@ def cost_line(run: RunSummary, pace: Eta) -> str:
     parts = [f"cost {dollars(run.total_cost)}"]
     if pace.usd_per_hour is not None:
         parts.append(f"{dollars(pace.usd_per_hour)} per hour")
-    if pace.projected_usd is not None and pace.seconds_left != 0:
-        parts.append(f"about {dollars(pace.projected_usd)} in all")
+    if pace.projected_usd is not None and pace.projected_usd.high > pace.projected_usd.low:
+        parts.append(usd_words(pace.projected_usd))
     return " · ".join(parts)

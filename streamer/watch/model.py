@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from streamer.client.change_feed import StateUpdate
+from streamer.schemas.in_flight import TrialInFlight
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.views.eta import Observation, observation_of
+from streamer.views.outlook import Outlook
 
 
 class Runs:
@@ -40,6 +42,8 @@ class OneRun:
         agents: key to summary of each agent:model.
         tiers: key to summary of each tier, pooled over agents.
         since: where it stood when the viewer began to look.
+        in_flight: its running trials, as of the last look.
+        outlook: what it has before it, as of the last look; None: not looked yet.
     """
 
     def __init__(self) -> None:
@@ -48,6 +52,8 @@ class OneRun:
         self.agents: dict[str, AgentModelSummary] = {}
         self.tiers: dict[str, TierSummary] = {}
         self.since: Observation | None = None
+        self.in_flight: list[TrialInFlight] = []
+        self.outlook: Outlook | None = None
 
     def take(self, update: StateUpdate) -> None:
         """Take an update of this run."""

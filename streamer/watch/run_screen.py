@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, ClassVar
 
 from textual.app import ComposeResult
@@ -12,25 +12,31 @@ from textual.widgets import Footer, Input, Static
 
 from streamer.client.change_feed import StateUpdate
 from streamer.client.lifecycle import state_of
-from streamer.client.results import ReaderError, UnknownRun
+from streamer.client.results import ReaderError, RunSnapshot, UnknownRun
 from streamer.schemas.metrics import PRIMARY_METRIC
 from streamer.schemas.summaries import AgentModelSummary, RunSummary
 from streamer.text import visible
-from streamer.views.boards import AGENTS, TIERS, TRIALS
+from streamer.views.boards import AGENTS, RUNNING, TIERS, TRIALS
 from streamer.views.eta import eta_of
-from streamer.views.models import TrialRow
+from streamer.views.models import AgentNow, TrialRow
 from streamer.views.named_columns import with_named
+from streamer.views.outlook import Outlook
 from streamer.watch.boards import board_columns, counted, first_sort
 from streamer.watch.columns import Sort
 from streamer.watch.context import WatchContext
-from streamer.watch.following import follow_state
-from streamer.watch.header import cost_line, outcome_line, progress_line, title_of
+from streamer.watch.following import follow_outlook, follow_state
+from streamer.watch.header import cost_line, end_line, outcome_line, progress_line, title_of
 from streamer.watch.live_screen import LiveScreen
 from streamer.watch.model import OneRun
 from streamer.watch.rejection_columns import rejection_columns
 from streamer.watch.table import BoardTable
 
 MOST_REJECTIONS = 50
+HIGH = 30
+"""Rows from which on there is a line about the first two agents."""
+
+MOST_RUNNING = 5
+"""Running trials that have room, the longest first."""
 
 
 class RunScreen(LiveScreen):
@@ -60,8 +66,11 @@ class RunScreen(LiveScreen):
         yield Static(id="missing", markup=False)
         yield Static(id="progress", markup=False)
         yield Static(id="outcome", markup=False)
+        yield Static(id="end", markup=False)
         yield Static(id="cost", markup=False)
         yield BoardTable("agents", sort=Sort(PRIMARY_METRIC, True))
+        yield Static(id="said", markup=False)
+        yield BoardTable("running")
         with Container(id="middle"):
             yield BoardTable("tiers")
             yield BoardTable("trials")
@@ -75,6 +84,7 @@ class RunScreen(LiveScreen):
         return [
             self._ask(),
             follow_state(reader, self.run_id, self._take, self.told("state")),
+            follow_outlook(reader, self.run_id, self.watching.now, self._take_outlook),
             self._follow_log(),
         ]
 
@@ -85,8 +95,10 @@ class RunScreen(LiveScreen):
             self._draw_missing()
         else:
             self._draw_run(run)
-        agents = [a for a in self.model.agents.values() if self.wanted(a.agent_model)]
-        agents.sort(key=lambda agent: agent.agent_model)
+        places = self.model.outlook.places if self.model.outlook else {}
+        wanted = [a for a in self.model.agents.values() if self.wanted(a.agent_model)]
+        wanted.sort(key=lambda agent: agent.agent_model)
+        agents = [AgentNow.of(agent, places.get(agent.agent_model)) for agent in wanted]
         self._sort_first(agents)
         self.query_one("#agents", BoardTable).show_rows(
             board_columns(with_named(AGENTS, agents), self.now, counted(AGENTS, len(agents))),
@@ -98,6 +110,7 @@ class RunScreen(LiveScreen):
         self.query_one("#tiers").display = bool(tiers)
         columns = board_columns(with_named(TIERS, tiers), self.now, counted(TIERS, len(tiers)))
         self.query_one("#tiers", BoardTable).show_rows(columns, tiers, lambda tier: tier.tier)
+        self._draw_outlook()
         self._draw_trials()
         self._draw_rejections()
         self.put_problems()
@@ -108,12 +121,13 @@ class RunScreen(LiveScreen):
             self.app.pop_screen()
 
     def _draw_run(self, run: RunSummary) -> None:
-        pace = eta_of(run, self.model.since)
+        pace = eta_of(run, self.model.since, list(self.model.agents.values()), self.model.in_flight)
         self.put("#title", title_of(run, state_of(run, self.now)))
         self.put("#missing", "")
         width = self.size.width - 2
         self.put("#progress", progress_line(run, pace, width))
         self.put("#outcome", outcome_line(run, width))
+        self.put("#end", end_line(run, pace))
         self.put("#cost", cost_line(run, pace))
 
     def _draw_missing(self) -> None:
@@ -126,8 +140,22 @@ class RunScreen(LiveScreen):
         self.put("#title", visible(self.run_id))
         self.put("#missing", said)
         self.put("#progress", "")
+        self.put("#end", "")
         self.put("#outcome", "")
         self.put("#cost", "")
+
+    def _draw_outlook(self) -> None:
+        """The first two agents compared, and the running trials."""
+        outlook = self.model.outlook
+        has_room = outlook is not None and self.size.height >= HIGH
+        self.put("#said", visible("; ".join(outlook.first_two)) if outlook and has_room else "")
+        running = outlook.running[:MOST_RUNNING] if outlook else []
+        table = self.query_one("#running", BoardTable)
+        table.set_class(not running, "-none")
+        columns = board_columns(RUNNING, self.now, counted(RUNNING, outlook.in_flight if outlook else 0))
+        table.show_rows(
+            columns, running, lambda one: str((one.agent_model, one.task, one.attempt, one.tier, one.subtest))
+        )
 
     def _draw_trials(self) -> None:
         trials = [t for t in self._trials or () if self.wanted(t.task_id, t.agent_model, t.failure_mode)]
@@ -151,7 +179,7 @@ class RunScreen(LiveScreen):
             columns, found, lambda rejected: str(id(rejected))
         )
 
-    def _sort_first(self, agents: list[AgentModelSummary]) -> None:
+    def _sort_first(self, agents: Sequence[AgentModelSummary]) -> None:
         """Sort by what the plan says, from the first moment that there is one."""
         table = self.query_one("#agents", BoardTable)
         if not self._sorted and table.sorting == Sort(PRIMARY_METRIC, True) and agents and self.model.run:
@@ -179,6 +207,10 @@ class RunScreen(LiveScreen):
 
     def _take(self, update: StateUpdate) -> None:
         self.model.take(update)
+        self.changed()
+
+    def _take_outlook(self, found: RunSnapshot, outlook: Outlook) -> None:
+        self.model.in_flight, self.model.outlook = found.in_flight, outlook
         self.changed()
 
     def _take_trials(self, trials: list[TrialRow]) -> None:

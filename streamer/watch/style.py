@@ -3,12 +3,12 @@
 CSS = """\
 Screen { layout: vertical; }
 #title { text-style: bold; }
-#title, #problem, #missing, #progress, #outcome, #cost, #note {
+#title, #problem, #missing, #progress, #outcome, #end, #cost, #said, #note {
     height: auto; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis;
 }
 #problem, #missing { text-wrap: wrap; max-height: 6; }
 #progress { color: $success; }
-#note { color: $text-muted; }
+#note, #said { color: $text-muted; }
 #filter { dock: bottom; margin-bottom: 1; }
 
 BoardTable { padding: 0 0 0 1; overflow-x: hidden; scrollbar-size-vertical: 1; background: $background; }
@@ -20,6 +20,9 @@ BoardTable:focus > .datatable--cursor { text-style: bold; }
 
 #main { height: 1fr; }
 #agents { height: auto; max-height: 40%; }
+#running { display: none; height: auto; max-height: 7; }
+.-high #running { display: block; }
+.-high #running.-none { display: none; }
 #middle { height: 1fr; }
 #tiers { height: auto; max-height: 70%; }
 #trials { height: 1fr; min-height: 2; }

@@ -1,9 +1,20 @@
-"""`python -m streamer.web [PORT]`: the page on this machine only, with the settings of the environment."""
+"""`python -m streamer.web [PORT]`: the page with the settings of the environment, for `streamer up`.
 
+STREAMER_WEB_HOST and STREAMER_WEB_TOKEN say who may open it; without them this machine alone.
+"""
+
+import os
 import sys
 
 from streamer.settings import Settings
+from streamer.web.listening import DEFAULT_HOST
 from streamer.web.server import run_server
 
 if __name__ == "__main__":
-    run_server(Settings(), port=int(sys.argv[1]) if sys.argv[1:] else None, echo=print)
+    run_server(
+        Settings(),
+        host=os.environ.get("STREAMER_WEB_HOST", DEFAULT_HOST),
+        port=int(sys.argv[1]) if sys.argv[1:] else None,
+        token=os.environ.get("STREAMER_WEB_TOKEN"),
+        echo=print,
+    )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import BaseModel
 
-from streamer.client.breakdowns import labelled
 from streamer.schemas.canonical import json_number
 from streamer.schemas.summaries import AgentModelSummary, TierSummary
 from streamer.views.compare import side_of
@@ -18,6 +16,7 @@ from streamer.views.comparisons import pair_standings
 from streamer.views.history import history_points
 from streamer.views.leaderboard import BenchmarkBoard
 from streamer.views.models import Comparison, HistoryPoint, RunNow
+from streamer.views.outlook import Outlook
 from streamer.views.why import MetricMoves
 from streamer.web.folded import comparison_as_of, moves_of, snapshot_as_of
 from streamer.web.models import (
@@ -38,6 +37,8 @@ from streamer.web.models import (
 from streamer.web.one_file import one_file
 from streamer.web.operation import Answer, BadQuery, Operation
 from streamer.web.resources import Web
+from streamer.web.run_curves import RunCurves
+from streamer.web.run_views import curves_of, labels, outlook
 from streamer.web.trial_answers import TRIAL_OPERATIONS
 
 
@@ -86,13 +87,6 @@ async def _tiers(web: Web, query: TiersQuery, run: str) -> list[TierSummary]:
         tiers = (await snapshot_as_of(web, run, query.as_of))[0].tiers
         return [tier for tier in tiers if query.within or tier.agent_model is None]
     return await web.reader.tiers(run, within=query.within)
-
-
-async def _labels(web: Web, query: NoQuery, run: str, label: str) -> list[LabelGroup]:
-    await web.reader.run(run)
-    async with web.folding:
-        groups = await asyncio.to_thread(labelled, web.settings, run, label, web.prices)
-    return [LabelGroup.model_validate(group) for group in groups]
 
 
 async def _history(web: Web, query: HistoryQuery, run: str) -> list[HistoryPoint]:
@@ -189,7 +183,7 @@ OPERATIONS = (
         NoQuery,
         LabelGroup,
         True,
-        _labels,
+        labels,
     ),
     Operation(
         "/api/runs/{run}/history",
@@ -198,6 +192,22 @@ OPERATIONS = (
         HistoryPoint,
         True,
         _history,
+    ),
+    Operation(
+        "/api/runs/{run}/curves",
+        "The learning curves of a run, by the trials' own times; folds the log of the run again.",
+        NoQuery,
+        RunCurves,
+        False,
+        curves_of,
+    ),
+    Operation(
+        "/api/runs/{run}/outlook",
+        "What a run still has before it: forecasts, running trials, places.",
+        NoQuery,
+        Outlook,
+        False,
+        outlook,
     ),
     *TRIAL_OPERATIONS,
     Operation(

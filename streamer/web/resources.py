@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from streamer.client.async_reader import AsyncStateReader
+from streamer.client.breakdowns import prices_of
 from streamer.client.results import HistoryEntry
-from streamer.score import PriceTable
 from streamer.settings import Settings
 from streamer.web.event_intake import EventIntake
 from streamer.web.hub import Hub
 from streamer.web.leaderboards import Leaderboards
+from streamer.web.run_curves import CurveCache
 from streamer.web.run_directories import RunDirectories
 from streamer.web.trial_events import TrialEvents
 from streamer.web.trial_log import TrialLog
@@ -31,12 +32,14 @@ class Web:
         settings: where Redis and the broker are.
         prices: price table of the runs that are folded here (R2).
         folding: held while one is, since that takes the memory of a run.
+        curves: the learning curves of the runs that people look at.
     """
 
     def __init__(self, settings: Settings, artifacts: Sequence[Path] = ()) -> None:
         self.settings = settings
-        self.prices = _prices(settings)
+        self.prices = prices_of(settings)
         self.folding = asyncio.Lock()
+        self.curves = CurveCache(settings, self.prices, self.folding)
         self.reader = AsyncStateReader(settings)
         self.hub = Hub(self.reader)
         self.intake = EventIntake(settings)
@@ -56,9 +59,3 @@ class Web:
         while len(self._histories) > MAX_HISTORIES:
             del self._histories[next(iter(self._histories))]
         return await asyncio.shield(reading)
-
-
-def _prices(settings: Settings) -> PriceTable:
-    if settings.prices_file is None:
-        return PriceTable.default()
-    return PriceTable.from_toml(settings.prices_file.read_text(encoding="utf-8"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from starlette.types import ASGIApp
 
 from streamer.redis.connect import check_protocol
 from streamer.settings import Settings
+from streamer.web.addresses import announcement
 from streamer.web.app import create_app
 from streamer.web.connections import IDLE_SECONDS, MOST_PER_ADDRESS, Connections, LimitedProtocol
 from streamer.web.listening import BACKLOG, DEFAULT_HOST, ServeError, listening
@@ -78,6 +80,25 @@ def run_server(
         ServeError: it cannot start like that.
         OtherProtocol: Redis speaks TLS and the URL does not say so, or the other way round.
     """
+    check_tokens(host, token, publish_token)
+    asyncio.run(check_protocol(settings.redis, settings.redis_options()))
+    with listening(host, port) as listener:
+        web = Web(settings, artifacts)
+        app = create_app(web, token=token, publish_token=publish_token, host_names=[host, *host_names])
+        config = configured(app, Connections(connections_per_address))
+        port = listener.getsockname()[1]
+        first, *others = announcement(host, port, token, on_terminal=sys.stdout.isatty())
+        for line in (f"streamer serves {first}  (Ctrl-C ends it)", *others):
+            echo(line)
+        Server(config, web).run(sockets=[listener])
+
+
+def check_tokens(host: str, token: str | None, publish_token: str | None) -> None:
+    """That others need a token, and that tokens are good ones.
+
+    Raises:
+        ServeError: they are not.
+    """
     for option, given in (("--token", token), ("--publish-token", publish_token)):
         if given is not None and len(given) < MIN_TOKEN_CHARACTERS:
             raise TokenTooShort(option)
@@ -85,14 +106,6 @@ def run_server(
         raise SameToken
     if token is None and not is_loopback(host):
         raise TokenNeeded(host)
-    asyncio.run(check_protocol(settings.redis, settings.redis_options()))
-    with listening(host, port) as listener:
-        web = Web(settings, artifacts)
-        app = create_app(web, token=token, publish_token=publish_token, host_names=[host, *host_names])
-        config = configured(app, Connections(connections_per_address))
-        shown = f"[{host}]" if ":" in host else host
-        echo(f"streamer serves http://{shown}:{listener.getsockname()[1]}/  (Ctrl-C ends it)")
-        Server(config, web).run(sockets=[listener])
 
 
 def configured(app: ASGIApp, connections: Connections) -> uvicorn.Config:

@@ -21,7 +21,7 @@ from tests.web.feeding import PARTITIONS, Feed
 
 FOLDER = Path(__file__).parent / "snapshots"
 START = NOW - timedelta(hours=2, minutes=30)
-SIZES = {"80x24": SMALL, "200x50": LARGE}
+SIZES = {"80x24": SMALL, "100x30": (100, 30), "200x50": LARGE}
 WRONG = "Field 'cost_usd': Input should be greater than or equal to 0, got -1. " + "And so on. " * 12
 STILL_SECONDS = 2.0
 VIEWS = {"runs": None, "run": TIERED_RUN}

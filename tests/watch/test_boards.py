@@ -30,7 +30,7 @@ def style(column: BoardColumn[Any], row: object) -> str:
 
 def test_the_first_head_counts_the_rows_and_the_others_are_the_titles() -> None:
     heads = [column.head for column in board_columns(AGENTS, NOW, counted(AGENTS, 3))]
-    assert heads[:2] == ["agents (3)", "grade"]
+    assert heads[:2] == ["agents (3)", "pass rate"]
     assert board_columns(AGENTS, NOW)[0].head == "agent:model"
 
 

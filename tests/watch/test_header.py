@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from streamer.schemas.summaries import RunSummary
+from streamer.views.estimate import Estimate
 from streamer.views.eta import Eta
-from streamer.watch.header import cost_line, outcome_line, progress_line, title_of
+from streamer.watch.header import cost_line, end_line, outcome_line, progress_line, title_of
 from tests.support.builders import a_run_change
 
 UNKNOWN = Eta(None, None, None, None)
@@ -33,11 +34,26 @@ def test_without_a_plan_there_is_no_bar() -> None:
 
 def test_the_bar_shrinks_to_its_least_and_the_text_stays() -> None:
     run = a_run(progress={"done": 1, "planned": 4})
-    wide, narrow = (progress_line(run, Eta(0.25, 60.0, None, None), width) for width in (200, 1))
+    wide, narrow = (
+        progress_line(run, Eta(0.25, Estimate(50.0, 60.0, 80.0), None, None), width) for width in (200, 1)
+    )
     text = narrow.split("  ", 1)[1]
-    assert "1 of 4 trials, about" in text
+    assert text == "25.0 %  1 of 4 trials"
     assert wide.endswith(text)
     assert (len(wide) - len(text) - 2, len(narrow) - len(text) - 2) == (60, 10)
+
+
+def test_the_end_is_a_clock_time_with_its_range_and_says_that_it_is_a_forecast() -> None:
+    run = a_run(last_event_at="2026-01-02T03:00:00Z")
+    pace = Eta(0.5, Estimate(600.0, 2400.0, 5400.0), None, None)
+    assert end_line(run, pace) == "forecast: ends about 03:40 UTC, 03:10 to 04:30"
+    assert end_line(run, UNKNOWN) == end_line(run, Eta(1.0, Estimate(0.0, 0.0, 0.0), None, None)) == ""
+
+
+def test_running_trials_are_counted_beside_the_progress_until_the_run_ends() -> None:
+    running = a_run(progress={"done": 1, "planned": 4}, in_flight=2)
+    assert progress_line(running, Eta(0.25, None, None, None), 80).endswith("1 of 4 trials, 2 running")
+    assert "running" not in progress_line(a_run(in_flight=2, status="aborted"), UNKNOWN, 80)
 
 
 def test_the_outcome_loses_its_last_parts_first_and_never_the_accuracy() -> None:
@@ -59,8 +75,12 @@ def test_a_run_of_several_agents_sends_the_reader_to_them_for_pass_at_k() -> Non
     [
         (None, UNKNOWN, "cost unknown"),
         (1.5, UNKNOWN, "cost $1.5000"),
-        (1.5, Eta(0.5, 60.0, 3.0, 3.0), "cost $1.5000 · $3.0000 per hour · about $3.0000 in all"),
-        (1.5, Eta(1.0, 0.0, 3.0, 1.5), "cost $1.5000 · $3.0000 per hour"),
+        (
+            1.5,
+            Eta(0.5, None, 3.0, Estimate(2.0, 3.0, 5.0)),
+            "cost $1.5000 · $3.0000 per hour · forecast: about $3.00 in all, $2.00 to $5.00",
+        ),
+        (1.5, Eta(1.0, None, 3.0, Estimate(1.5, 1.5, 1.5)), "cost $1.5000 · $3.0000 per hour"),
     ],
 )
 def test_the_cost_says_as_much_as_is_known(cost: float | None, pace: Eta, line: str) -> None:

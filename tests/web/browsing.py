@@ -144,6 +144,13 @@ def live(page: Page) -> None:
     expect(page.locator("#live")).to_have_attribute("data-state", "live")
 
 
+def opened(page: Page, web: WebProcess, fragment: str) -> None:
+    """Open a view as somebody who comes for the first time, and wait until it follows its stream."""
+    page.goto("about:blank")
+    page.goto(f"{web.url}/{fragment}")
+    live(page)
+
+
 @contextmanager
 def watched(page: Page) -> Iterator[list[str]]:
     """What the page's console says meanwhile, errors of scripts and of the security policy included."""

@@ -16,7 +16,18 @@ from streamer.publish.publisher import Outgoing, ThreadedPublisher
 from streamer.schemas.decode import Reason, decode
 from streamer.settings import Settings
 from tests.support.simulated import PLAIN_RUN, TIERED_RUN, simulate
-from tests.web.browsing import WebProcess, a_browser, a_stack, live
+from tests.web.browsing import WebProcess, a_browser, a_stack, live, publish
+from tests.web.page_sets import (
+    HOSTILE,
+    ONE,
+    SIX,
+    THIRTY,
+    hostile_names,
+    lines_of,
+    one_running,
+    six_half_done,
+    thirty_agents,
+)
 
 START = datetime(2026, 1, 31, 9, 0, tzinfo=UTC)
 NOW = START + timedelta(hours=3, minutes=2)
@@ -33,9 +44,17 @@ VIEWS = {
     "trials": f"#/run/{TIERED_RUN}/trials",
     "compare": f"#/run/{TIERED_RUN}/compare",
     "leaders": "#/leaders",
+    "one": f"#/run/{ONE}",
+    "six": f"#/run/{SIX}",
+    "thirty": f"#/run/{THIRTY}",
+    "hostile": f"#/run/{HOSTILE}",
+    "unknown": "#/run/unknown",
 }
 LOOKS = {"light": ("light", 1280, 860), "dark": ("dark", 1280, 860), "phone": ("light", 360, 740)}
-FOR_DOCS = ("board-light", "board-dark", "board-phone", "tiers-light", "trial-light")
+FOR_DOCS = (
+    *("board-light", "board-dark", "board-phone", "tiers-light", "trial-light"),
+    *("six-light", "six-dark", "six-phone", "thirty-light", "thirty-phone", "hostile-phone", "one-light"),
+)
 
 
 def feed(settings: Settings) -> None:
@@ -50,6 +69,14 @@ def feed(settings: Settings) -> None:
             counted = _counted(lines[: start + BATCH])
             for run_id, trials in counted.items():
                 reader.wait_for(run_id, lambda run, n=trials: run.progress.done >= n, timeout_seconds=30)  # type: ignore[misc]
+
+
+def feed_sets(settings: Settings) -> None:
+    """The sets of runs that the page is tried with, as of the moment of the pictures."""
+    for events in (one_running, six_half_done, hostile_names, thirty_agents):
+        publish(settings, lines_of(events(NOW)))
+    with StateReader(settings) as reader:
+        reader.wait_for(THIRTY, lambda run: run.progress.done == 10_080, timeout_seconds=120)
 
 
 def _is_in_time(line: bytes) -> bool:
@@ -99,7 +126,13 @@ def take(browser: Browser, url: str, out: Path, wanted: Sequence[str] | None = N
 def _show(page: Page, url: str, view: str) -> None:
     page.goto(f"{url}/{VIEWS.get(view, VIEWS['trials'])}")
     live(page)
+    if view == "unknown":
+        expect(page.get_by_role("alert").first).to_be_visible()
+        return
     expect(page.locator("tbody tr").first).to_be_visible()
+    if view in ("six", "thirty"):
+        expect(page.locator("tbody tr").filter(has_text=re.compile(r"\d-\d")).first).to_be_visible()
+        expect(page.locator(".plot")).to_have_attribute("data-points", re.compile(r"^\d{2,}$"))
     if view == "board":
         expect(page.locator(".plot")).to_have_attribute("data-points", re.compile(r"^\d{2,}$"))
         expect(page.locator("svg.scatter .point").first).to_be_visible()
@@ -121,6 +154,7 @@ def main() -> None:
         WebProcess(settings, Path(folder)) as web,
     ):
         feed(settings)
+        feed_sets(settings)
         for path in take(browser, web.url, out, FOR_DOCS):
             print(path)
 

@@ -83,7 +83,7 @@ def test_charts_switch_metric_and_groups_and_the_frontier_names_who_is_on_it(
     expect(page.locator(".legend button")).to_have_count(7)
     page.get_by_label("Metric").select_option("composite_score")
     expect(page.locator(".plot")).to_have_attribute(
-        "aria-label", re.compile("^Composite over event time, 7 lines")
+        "aria-label", re.compile("^Composite by the trials' own times, 7 lines")
     )
     scatter = page.locator("svg.scatter")
     expect(scatter).to_have_attribute("aria-label", re.compile("On the frontier, cheapest first: .+"))

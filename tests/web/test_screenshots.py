@@ -18,6 +18,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 def test_every_view_can_be_pictured_light_dark_and_on_a_phone(tmp_path: Path) -> None:
     with a_browser() as browser, a_stack(tmp_path) as settings, WebProcess(settings, tmp_path) as web:
         screenshots.feed(settings)
+        screenshots.feed_sets(settings)
         written = screenshots.take(browser, web.url, ROOT / SCREENSHOTS)
     assert len(written) == 3 * (len(screenshots.VIEWS) + 1)
     for path in written:

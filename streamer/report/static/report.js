@@ -12,12 +12,14 @@ const place = (id, ...elements) => document.getElementById(id)?.replaceChildren(
 
 const charts = new Charts(data.run.run_id);
 place("charts", charts.element);
-charts.chart.take(data.history);
-charts.update(data.agents, data.tiers);
+charts.update(data.agents, data.tiers, data.run.primary_metric);
+charts.curves.take({ state_version: data.run.state_version, curves: data.curves });
 
 const board = new Board();
 place("agents", card("Agents", [h("span", { class: "note" }, WORDS.marks)], board.element));
-board.update(data.agents, (label) => charts.indexOf(label), data.run.primary_metric);
+const drawBoard = () => board.update(data.agents, (label) => charts.indexOf(label), data.run.primary_metric, { places: data.places });
+charts.told = drawBoard;
+drawBoard();
 
 const ORDERS = {
   difficulty: (task) => task.pass_rate ?? 2,

@@ -3,11 +3,12 @@
 import { BOARDS, WORDS } from "./boards.js";
 import { h, name, visible } from "./dom.js";
 import { UNKNOWN, ago, count, duration, grade, groupGrade, meter, number, percent, ratio, share, signed, times, usd } from "./format.js";
+import { passRate } from "./uncertainty.js";
 
 // Formats that need the value alone, as text.
-export const WRITERS = { count, dollars: usd, number: ratio, percent, ratio, score: share, span: duration, times };
+export const WRITERS = { pass_rate: percent, count, dollars: usd, number: ratio, percent, ratio, score: share, span: duration, times };
 
-const METERS = ["pass_rate", "composite_score"];
+const METERS = ["composite_score"];
 const MOODS = { passed: "good", failed: "bad", fell_back: "warn" };
 
 // The others: from the value, the second value and the row.
@@ -24,6 +25,7 @@ const CELLS = {
   name: (value) => named(value),
   of: (part, whole) => (whole === null ? count(part) : `${count(part)} / ${count(whole)}`),
   outcome: (word) => outcome(word),
+  place: (value) => value ?? UNKNOWN,
   pass_at_1: (found) => passAt(found?.["1"]),
   pass_at_most: (found) => mostPasses(found),
   progress: (done, planned) => progress(done, planned),
@@ -41,6 +43,7 @@ export const found = (row, path) => path.reduce((value, step) => (Object.hasOwn(
 function sortValue(column, row) {
   const value = found(row, column.path) ?? (column.format === "run" ? found(row, column.beside) : null);
   if (value === null || column.format === "age") return value;
+  if (column.format === "place") return Number.parseInt(value, 10);
   if (column.format === "grade") return WORDS.grades.indexOf(value);
   return column.left ? String(value).toLowerCase() : number(value);
 }
@@ -64,6 +67,7 @@ export function columnsOf(board, rows, cells = {}) {
 
 function cell(column, row) {
   const value = found(row, column.path);
+  if (column.format === "pass_rate") return passRate(row);
   if (METERS.includes(column.name)) return meter(value, WRITERS[column.format]);
   if (column.format in WRITERS) return WRITERS[column.format](value);
   return CELLS[column.format](value, column.beside.length ? found(row, column.beside) : null, row);

@@ -32,6 +32,11 @@ export const usd = (value) =>
     return `$${v.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })}`;
   });
 
+export const usdRough = (value) => `$${value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
+
+// "03:40", or "2 Feb 03:40" where it may be another day.
+export const clock = (date, withDay) => date.toLocaleString("en-GB", { ...(withDay ? { day: "numeric", month: "short" } : {}), hour: "2-digit", minute: "2-digit" });
+
 export const duration = (value) =>
   finite(value, (v) => {
     const size = Math.abs(v);
@@ -48,22 +53,26 @@ export function moment(text) {
   return h("time", { datetime: text, title: text }, shown);
 }
 
+// A time further ahead of this clock is not the run's own.
+const AHEAD = 60;
 const STEPS = [["day", 86_400], ["hour", 3600], ["minute", 60], ["second", 1]];
 const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
 
 export function ago(text) {
   if (!text) return UNKNOWN;
   const seconds = (new Date(text) - Date.now()) / 1000;
+  if (seconds > AHEAD) return h("span", { title: "This time has not come yet: the run is simulated or replayed." }, "event time ", moment(text));
   const [unit, size] = STEPS.find(([, length]) => Math.abs(seconds) >= length) ?? STEPS[3];
   return h("time", { datetime: text, title: new Date(text).toLocaleString("en-GB") }, relative.format(Math.round(seconds / size), unit));
 }
 
 const MOODS = { S: "good", A: "good", B: "accent", C: "accent", D: "warn", F: "bad" };
 
-// Of a group or a row of a leaderboard: * planned trials are missing, ? trials wait for their judge.
+// Of a group or a row of a leaderboard: * planned trials are missing, ? trials wait for their judge, ! decided.
 export function groupGrade(group) {
-  const why = [WORDS.bases[group.grade_basis] && `by ${WORDS.bases[group.grade_basis]}`, group.provisional && "planned trials are missing", group.grade_provisional && "trials wait for their judge"];
-  return grade(group.grade, `${group.provisional ? "*" : ""}${group.grade_provisional ? "?" : ""}`, why.filter(Boolean).join("; "));
+  const settled = Boolean(group.uncertainty?.decided?.grade) && Boolean(group.provisional || group.in_flight);
+  const why = [WORDS.bases[group.grade_basis] && `by ${WORDS.bases[group.grade_basis]}`, group.provisional && "planned trials are missing", group.grade_provisional && "trials wait for their judge", settled && "decided: it can no longer change, unless results are corrected"];
+  return grade(group.grade, `${group.provisional ? "*" : ""}${group.grade_provisional ? "?" : ""}${settled ? "!" : ""}`, why.filter(Boolean).join("; "));
 }
 
 export function grade(value, marks = "", why = "") {

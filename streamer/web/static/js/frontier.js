@@ -6,7 +6,7 @@ import { color, valueOf } from "./metrics.js";
 
 const WIDE = { width: 560, height: 330, left: 58, right: 24, top: 14, bottom: 44 };
 const LONGEST_LABEL = 26;
-const OFFSETS = [-9, 20, 34, -23, 48, -37];
+const OFFSETS = [4, -10, 18, 32, -24, 46, -38];
 
 // Of points {x: cost, y: quality}: those with no other that costs no more and is no worse, cheapest first.
 export function frontier(points, high = true) {
@@ -18,13 +18,15 @@ export function frontier(points, high = true) {
 }
 
 export class Frontier {
-  constructor() {
+  // picks: who has a colour
+  constructor(picks) {
+    this.picks = picks;
     this.box = h("div", {});
     this.element = h("figure", { class: "chart" }, this.box);
   }
 
   // xMetric, yMetric: two of metrics.js
-  update(agents, indexOf, xMetric, yMetric) {
+  update(agents, xMetric, yMetric) {
     const points = agents
       .filter((agent) => !agent.baseline)
       .map((agent) => ({ agent, x: valueOf(xMetric, agent), y: valueOf(yMetric, agent) }))
@@ -35,11 +37,11 @@ export class Frontier {
     }
     const narrow = this.box.clientWidth > 0 && this.box.clientWidth < 430;
     const size = narrow ? { ...WIDE, width: 360, height: 300 } : WIDE;
-    this.box.replaceChildren(drawing(points, indexOf, xMetric, yMetric, size));
+    this.box.replaceChildren(drawing(points, this.picks, xMetric, yMetric, size));
   }
 }
 
-function drawing(points, indexOf, xMetric, yMetric, size) {
+function drawing(points, picks, xMetric, yMetric, size) {
   const front = frontier(points, yMetric.high);
   const x = scale(points.map((point) => point.x), size.left, size.width - size.right, xLog(points));
   const y = scale(points.map((point) => point.y), size.height - size.bottom, size.top, false, yMetric.share ? [0, 1] : null);
@@ -51,7 +53,7 @@ function drawing(points, indexOf, xMetric, yMetric, size) {
     { class: "scatter", viewBox: `0 0 ${size.width} ${size.height}`, role: "group", "aria-label": label },
     ...axes(x, y, xMetric, yMetric, size),
     svg("path", { class: "front", d: steps(front, x, y, size) }),
-    ...placed(points, x, y, size).map(({ point, label: place }) => dot(point, place, x, y, indexOf, onFront.has(point), xMetric, yMetric)),
+    ...placed(points, x, y, size, picks).map(({ point, label: place }) => dot(point, place, x, y, picks, onFront.has(point), xMetric, yMetric)),
   );
 }
 
@@ -114,21 +116,33 @@ function steps(front, x, y, size) {
   return `${parts.join(" ")} H ${size.width - size.right}`;
 }
 
-// Labels go right of their point, or left where there is no room; above it, or where none is yet.
-function placed(points, x, y, size) {
-  const taken = [];
-  return [...points]
-    .sort((a, b) => y(a.y) - y(b.y))
-    .map((point) => {
-      const text = short(visible(point.agent.agent_model));
-      const width = text.length * 6.6;
-      const right = x(point.x) + 12 + width < size.width;
-      const left = right ? x(point.x) + 7 : x(point.x) - 7 - width;
-      const free = (top) => !taken.some((box) => Math.abs(box.top - top) < 14 && left < box.left + box.width && box.left < left + width);
-      const top = OFFSETS.map((offset) => y(point.y) + offset).find(free) ?? y(point.y) - 9;
-      taken.push({ left, top, width });
-      return { point, label: { text, x: right ? left : x(point.x) - 7, y: top, anchor: right ? "start" : "end" } };
-    });
+// Labels go right of their point, or left where there is no room, at the first free height. Those that nobody picked
+// have none, nor have those that find no place; each point says its name when one points at it.
+function placed(points, x, y, size, picks) {
+  const taken = points.map((point) => ({ top: y(point.y) + 4, left: x(point.x) - 7, width: 14 }));
+  const inColour = (point) => picks.has(point.agent.agent_model);
+  const sorted = [...points].sort((a, b) => inColour(b) - inColour(a) || y(a.y) - y(b.y));
+  const found = sorted.map((point) => ({ point, label: inColour(point) ? place(point, x, y, size, taken) : null }));
+  return found.reverse();
+}
+
+function place(point, x, y, size, taken) {
+  const text = short(visible(point.agent.agent_model));
+  const width = text.length * 6.8;
+  const right = { left: x(point.x) + 9, anchor: "start", at: x(point.x) + 9 };
+  const left = { left: x(point.x) - 9 - width, anchor: "end", at: x(point.x) - 9 };
+  const sides = right.left + width < size.width ? [right, left] : [left, right];
+  for (const side of sides) {
+    if (side.left < 0 || side.left + width > size.width + 10) continue;
+    for (const offset of OFFSETS) {
+      const top = y(point.y) + offset;
+      if (top < 10 || top > size.height - size.bottom + 4) continue;
+      if (taken.some((box) => Math.abs(box.top - top) < 14 && side.left < box.left + box.width && box.left < side.left + width)) continue;
+      taken.push({ left: side.left, top, width });
+      return { text, x: side.at, y: top, anchor: side.anchor };
+    }
+  }
+  return null;
 }
 
 function short(text) {
@@ -136,13 +150,16 @@ function short(text) {
   return plain.length > LONGEST_LABEL ? `${plain.slice(0, LONGEST_LABEL - 1)}…` : plain;
 }
 
-function dot(point, label, x, y, indexOf, best, xMetric, yMetric) {
-  const facts = `${visible(point.agent.agent_model)}: ${yMetric.title.toLowerCase()} ${yMetric.write(point.y)}, ${xMetric.title.toLowerCase()} ${xMetric.write(point.x)}${best ? ", on the frontier" : ""}`;
+function dot(point, label, x, y, picks, best, xMetric, yMetric) {
+  const agent = point.agent.agent_model;
+  const facts = `${visible(agent)}: ${yMetric.title.toLowerCase()} ${yMetric.write(point.y)}, ${xMetric.title.toLowerCase()} ${xMetric.write(point.x)}${best ? ", on the frontier" : ""}`;
+  const kind = ["point", best ? null : "dominated", picks.has(agent) ? null : "grey"].filter(Boolean).join(" ");
+  const toggle = (event) => (event.type === "click" || ["Enter", " "].includes(event.key) ? (event.preventDefault(), picks.toggle(agent)) : null);
   return svg(
     "g",
-    { class: best ? "point" : "point dominated", tabindex: "0", role: "img", "aria-label": facts, "--color": color(indexOf(point.agent.agent_model)) },
+    { class: kind, tabindex: "0", role: "button", "aria-pressed": String(picks.has(agent)), "--color": color(picks.slot(agent)), onclick: toggle, onkeydown: toggle },
     svg("title", {}, facts),
-    svg("circle", { cx: x(point.x), cy: y(point.y), r: 7 }),
-    svg("text", { x: label.x, y: label.y, "text-anchor": label.anchor, "aria-hidden": "true" }, label.text),
+    svg("circle", { cx: x(point.x), cy: y(point.y), r: picks.has(agent) ? 7 : 5 }),
+    label ? svg("text", { x: label.x, y: label.y, "text-anchor": label.anchor, "aria-hidden": "true" }, label.text) : null,
   );
 }

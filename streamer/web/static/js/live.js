@@ -4,7 +4,7 @@ const KINDS = ["run_summary", "agent_model_summary", "tier_summary"];
 const REOPEN_MS = 1500;
 
 export class Live {
-  // handlers: reset(), put(summary), remove(gone), told(), state(word)
+  // handlers: reset(), put(summary), remove(gone), told(), state(word), refused(error): the server does not stream
   constructor(path, handlers) {
     this.path = path;
     this.handlers = handlers;
@@ -33,6 +33,7 @@ export class Live {
       this.handlers.state("lost");
       if (source.readyState !== EventSource.CLOSED) return;
       this.timer = setTimeout(() => this.open(), REOPEN_MS);
+      this.handlers.refused?.();
     });
   }
 

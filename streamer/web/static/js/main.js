@@ -1,24 +1,21 @@
 // Which view the address names. Everything else is in the views.
 
 import { Compare } from "./compare.js";
-import { get, signIn } from "./api.js";
+import { signIn } from "./api.js";
 import { card, field, h } from "./dom.js";
 import { Leaders } from "./leaders.js";
+import { Pulse } from "./pulse.js";
 import { Run } from "./run.js";
 import { Runs } from "./runs.js";
 import { offerLink } from "./share.js";
 
 const main = document.getElementById("main");
 const live = document.getElementById("live");
-const WORDS = { live: "live", lost: "connection lost, trying again", connecting: "connecting" };
 let view = null;
 let first = true;
+let pulse = null;
 
-function state(word) {
-  if (live.dataset.state === word) return;
-  live.dataset.state = word;
-  live.lastElementChild.textContent = WORDS[word];
-}
+const state = (word) => pulse?.state(word);
 
 // "#/run/a%2Fb/tiers?x=1" -> parts ["run", "a/b", "tiers"], options {x: "1"}
 function address() {
@@ -60,7 +57,7 @@ function show() {
   const title = { leaders: "Leaderboard", compare: "Compare" }[where.parts[0]] ?? "Runs";
   const heading = view.parts ? [] : [h("h1", { class: "unseen" }, title)];
   main.replaceChildren(...heading, ...(view.parts ?? [view.element]));
-  if (where.parts[0] === "compare") get("/api/health").then(() => state("live"), () => state("lost"));
+  if (where.parts[0] === "compare") state("live");
   for (const link of document.querySelectorAll("nav a[data-view]")) {
     const current = link.dataset.view === (where.parts[0] === "run" ? "runs" : (where.parts[0] ?? "runs"));
     if (current) link.setAttribute("aria-current", "page");
@@ -71,23 +68,20 @@ function show() {
 }
 
 function askForToken() {
+  if (document.getElementById("token")) return;
   view?.close?.();
   view = null;
-  const input = h("input", { type: "password", autocomplete: "current-password", required: true });
+  const input = h("input", { id: "token", type: "password", autocomplete: "current-password", required: true });
   const wrong = h("p", { class: "note", role: "alert" });
   const onsubmit = async (event) => {
     event.preventDefault();
-    if (await signIn(input.value)) start();
-    else wrong.textContent = "That token does not fit.";
+    if (await signIn(input.value)) show();
+    else wrong.textContent = "That token does not fit. Whoever started the server knows it: --token, or STREAMER_WEB_TOKEN.";
   };
-  const form = h("form", { onsubmit, class: "body controls" }, field("Token", input), h("button", { class: "plain", type: "submit" }, "Open"), wrong);
+  const note = h("p", { class: "note" }, "Ask whoever started the server for it: it was given with --token or STREAMER_WEB_TOKEN. An address that ends in /?token=TOKEN opens without this question.");
+  const form = h("form", { onsubmit, class: "body controls" }, field("Token", input), h("button", { class: "plain", type: "submit" }, "Open"), wrong, note);
   main.replaceChildren(card("This server asks for a token", [], form));
   input.focus();
-}
-
-function start() {
-  show();
-  get("/api/health").catch((error) => error.status === 401 && askForToken());
 }
 
 window.addEventListener("hashchange", () => (location.hash === "#main" ? null : show()));
@@ -96,4 +90,5 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   main.focus();
 });
 offerLink();
-start();
+pulse = new Pulse(live, main, askForToken);
+show();

@@ -7,7 +7,7 @@ import { namedColumns, plannedColumns } from "./named.js";
 
 const ofColumn = ({ name, title, path, format, sort }) => [
   name,
-  { name, title, value: (group) => found(group, path), write: WRITERS[format] ?? count, high: sort === "greatest", share: ["percent", "score"].includes(format) },
+  { name, title, value: (group) => found(group, path), write: WRITERS[format] ?? count, high: sort === "greatest", share: ["pass_rate", "percent", "score"].includes(format) },
 ];
 
 const metricsIn = (columns) => Object.fromEntries(columns.map(ofColumn));
@@ -25,4 +25,5 @@ export const valueOf = (metric, group) => number(metric.value(group));
 // Those of which at least one group knows something.
 export const known = (metrics, groups) => metrics.filter((metric) => groups.some((group) => valueOf(metric, group) !== null));
 
-export const color = (index) => `var(--series-${((index % 8) + 8) % 8})`;
+// -1: grey
+export const color = (index) => (index < 0 ? "var(--series-none)" : `var(--series-${index % 8})`);

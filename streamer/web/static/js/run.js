@@ -6,11 +6,12 @@ import { progress, stateBadge } from "./cells.js";
 import { Charts } from "./charts.js";
 import { Compare } from "./compare.js";
 import { closeDrawer, openTrial } from "./drawer.js";
-import { card, h, name } from "./dom.js";
-import { UNKNOWN, ago, count, duration, number, percent, usd, withoutInfrastructure } from "./format.js";
+import { card, h, name, visible } from "./dom.js";
+import { UNKNOWN, ago, count, percent, usd, withoutInfrastructure } from "./format.js";
 import { Live } from "./live.js";
+import { Outlook, costWords, endWords } from "./outlook.js";
 import { runLink } from "./runs.js";
-import { runPath } from "./api.js";
+import { get, runPath } from "./api.js";
 import { Tasks } from "./tasks.js";
 import { Tiers } from "./tiers.js";
 import { Trials } from "./trials.js";
@@ -31,13 +32,16 @@ export class Run {
     this.summary = null;
     this.head = h("div", { class: "head" }, h("h1", {}, name(run)));
     this.tiles = h("dl", { class: "tiles" });
+    this.outlook = new Outlook(run, () => this.foretold());
     this.element = h("div", { class: "run" });
-    this.parts = [this.head, this.tiles, this.tabs(), ...this.body()];
+    this.rest = [this.tiles, this.tabs(), ...this.body()];
+    this.parts = [this.head, ...this.rest];
     this.live = new Live(runPath(run, "/updates"), {
       reset: () => this.reset(),
       put: (summary) => this.put(summary),
       remove: (gone) => this.remove(gone),
       told: () => this.draw(),
+      refused: () => this.ask(state),
       state,
     });
   }
@@ -86,7 +90,8 @@ export class Run {
   boardBody() {
     this.board = new Board((agent) => runLink(this.id, `/trials?${new URLSearchParams({ agent })}`));
     this.charts = new Charts(this.id);
-    return [card("Board", [h("span", { class: "note" }, WORDS.marks)], this.board.element), this.charts.element];
+    this.charts.told = () => this.drawBoard();
+    return [card("Board", [h("span", { class: "note" }, WORDS.marks)], this.board.element), this.charts.element, this.outlook.element];
   }
 
   // A snapshot begins: what it does not name is gone. The chart asks what happened meanwhile.
@@ -94,11 +99,9 @@ export class Run {
     this.summary = null;
     this.agents.clear();
     this.tiers.clear();
-    this.charts?.chart.load().catch(() => {});
   }
 
   put(summary) {
-    this.charts?.chart.put(summary);
     if (summary.type === "run_summary") this.summary = summary;
     else if (summary.type === "agent_model_summary") this.agents.set(summary.agent_model, summary);
     else this.tiers.set(`${summary.tier}\n${summary.agent_model ?? ""}`, summary);
@@ -113,32 +116,68 @@ export class Run {
   draw() {
     const agents = [...this.agents.values()];
     const tiers = [...this.tiers.values()];
-    this.charts?.update(agents, tiers);
+    this.charts?.update(agents, tiers, this.summary?.primary_metric, this.summary?.state_version);
+    if (this.summary) this.outlook.want(this.summary.digest);
     this.drawHead();
-    this.board?.update(agents, (label) => this.charts.indexOf(label), this.summary?.primary_metric);
+    this.drawBoard();
     this.tierView?.update(tiers, this.summary);
     this.trialView?.update(agents, tiers);
     this.taskView?.update();
   }
 
+  drawBoard() {
+    this.board?.update([...this.agents.values()], (label) => this.charts.indexOf(label), this.summary?.primary_metric, this.outlook.found);
+  }
+
+  // The outlook is there: it is drawn where it belongs.
+  foretold() {
+    this.drawHead();
+    this.drawBoard();
+  }
+
+  // Nothing is streamed of a run that is not there: the page says so, and waits for it.
+  async ask(state) {
+    try {
+      await get(runPath(this.id));
+    } catch (error) {
+      if (error.status !== 404) return;
+      state("live");
+      this.summary = null;
+      this.drawGone(visible(error.message));
+    }
+  }
+
+  // Whether there is anything below the head. The running trials say that themselves.
+  show(shown) {
+    for (const part of this.rest) if (part !== this.outlook.element) part.hidden = !shown;
+  }
+
+  drawGone(why) {
+    this.show(false);
+    const next = h("p", { class: "note" }, h("a", { href: "#/" }, "All runs"), " · this page shows the run as soon as it is there.");
+    this.head.replaceChildren(h("h1", {}, name(this.id)), h("p", { class: "error", role: "alert" }, why), next);
+  }
+
   drawHead() {
     const run = this.summary;
     if (!run) {
-      this.head.replaceChildren(h("h1", {}, name(this.id)), h("p", { class: "error", role: "alert" }, "This run is gone: it was deleted, or Redis was emptied."));
+      this.drawGone("This run is gone: it was deleted, or Redis was emptied.");
       this.tiles.replaceChildren();
       return;
     }
+    this.show(true);
     document.title = `${run.display_name ?? run.run_id} · streamer`;
     const facts = [["", run.run_id], ["", run.harness], ["", run.benchmark], ...Object.entries(run.labels)].filter(([, value]) => value);
     this.head.replaceChildren(
       h("div", { class: "line" }, h("h1", {}, name(run.display_name ?? run.run_id)), stateBadge(run.state, run.status), run.provisional ? h("span", { class: "badge warn" }, "provisional") : null),
       h("div", { class: "line note" }, ...facts.map(([key, value]) => h("span", {}, name(key ? `${key}=${value}` : value))), h("span", {}, "last event ", ago(run.last_event_at))),
     );
-    this.tiles.replaceChildren(...tiles(run));
+    this.tiles.replaceChildren(...tiles(run, this.outlook.found));
   }
 
   close() {
     this.live.close();
+    this.outlook.close();
     this.charts?.close();
     this.trialView?.close();
     this.taskView?.close();
@@ -146,23 +185,20 @@ export class Run {
   }
 }
 
-// ETA and burn rate rest on event time, so that a replay tells the same.
-function tiles(run) {
+// Forecasts rest on event time, so that a replay tells the same.
+function tiles(run, outlook) {
   const { done, planned } = run.progress;
-  const seconds = run.started_at && run.last_event_at ? (new Date(run.last_event_at) - new Date(run.started_at)) / 1000 : null;
-  const cost = number(run.total_cost);
-  const ends = seconds > 0 && done > 0 && planned !== null && done < planned && run.status === null;
-  const left = ends ? `about ${duration(((planned - done) * seconds) / done)} left` : planned === null ? "no plan known" : `${percent(planned ? done / planned : 1)} of the plan`;
-  const rate = seconds > 0 && cost !== null ? `${usd((cost * 3600) / seconds)} per hour` : UNKNOWN;
-  const total = ends && cost !== null ? `, about ${usd((cost * planned) / done)} in all` : "";
+  const counts = planned === null ? "no plan known: counts only" : `${percent(planned ? Math.min(1, done / planned) : 1)} of the plan`;
+  const running = run.in_flight && run.status === null ? `${count(run.in_flight)} running` : null;
+  const rate = outlook?.usd_per_hour == null ? null : `${usd(outlook.usd_per_hour)} per hour`;
   const pass = Object.entries(run.pass_at_k ?? {}).filter(([k, found]) => found.value !== null && Number(k) <= MOST_ATTEMPTS).at(-1);
   return [
-    tile("Progress", progress(done, planned), left),
-    tile(run.agent_models > 1 ? "All trials" : "Accuracy", percent(run.accuracy), [`${count(run.resolved)} resolved of ${count(run.trials)}`, withoutInfrastructure(run)].filter(Boolean).join("; ")),
-    tile("Cost", usd(run.total_cost), rate + total),
-    run.pass_at_k === null ? tile("pass@k", UNKNOWN, "each agent has its own: these trials are of several") : tile(pass ? `pass@${pass[0]}` : "pass@k", pass ? percent(pass[1].value) : UNKNOWN, pass ? `${count(pass[1].tasks_covered)} tasks${pass[1].partial ? ", not all yet" : ""}` : ""),
-    tile("Tokens", count(run.tokens.output), `out; ${count(run.tokens.input)} in`),
+    tile("Progress", progress(done, planned), [counts, running, endWords(outlook)]),
+    tile(run.agent_models > 1 ? "All trials" : "Accuracy", percent(run.accuracy), [`${count(run.resolved)} resolved of ${count(run.trials)}`, withoutInfrastructure(run)]),
+    tile("Cost", usd(run.total_cost), [rate, costWords(outlook)]),
+    run.pass_at_k === null ? tile("pass@k", UNKNOWN, ["each agent has its own: these trials are of several"]) : tile(pass ? `pass@${pass[0]}` : "pass@k", pass ? percent(pass[1].value) : UNKNOWN, [pass ? `${count(pass[1].tasks_covered)} tasks${pass[1].partial ? ", not all yet" : ""}` : null]),
+    tile("Tokens", count(run.tokens.output), [`out; ${count(run.tokens.input)} in`]),
   ];
 }
 
-const tile = (title, value, more) => h("div", { class: "tile" }, h("dt", {}, title), h("dd", {}, value), h("dd", { class: "more" }, more));
+const tile = (title, value, more) => h("div", { class: "tile" }, h("dt", {}, title), h("dd", {}, value), ...more.filter(Boolean).map((line) => h("dd", { class: "more" }, line)));

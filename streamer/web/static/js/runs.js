@@ -2,6 +2,7 @@
 
 import { columnsOf } from "./cells.js";
 import { card, h, name } from "./dom.js";
+import { howToBegin } from "./empty.js";
 import { Live } from "./live.js";
 import { Table } from "./table.js";
 
@@ -12,7 +13,8 @@ export class Runs {
       caption: "Runs",
       key: (run) => run.run_id,
       sort: { id: "last", descending: true },
-      empty: "No runs yet. Publish some events, with a worker running.",
+      primary: "state",
+      empty: howToBegin,
     });
     this.element = card("Runs", [], this.table.element);
     this.live = new Live("/api/updates", {

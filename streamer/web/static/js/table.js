@@ -1,24 +1,31 @@
 // A table whose rows stay the same elements while their contents change, so that focus and place survive.
 
-import { h, name } from "./dom.js";
+import { h, name, visible } from "./dom.js";
+import { UNKNOWN } from "./format.js";
+
+// A phone shows so many columns besides the first, unless it is asked for all.
+const MAJOR = 5;
 
 export class Table {
   // columns: {id, title, outside, hint, number, value(row), cell(row), high}; outside: somebody else chose the
   //          title; value gives what is sorted by, null last
   // options: caption, key(row), sort {id, descending}, onsort(id, descending): sorting is done elsewhere,
-  //          rowClass(row), empty: what to say without rows
+  //          rowClass(row), empty: what to say without rows, as text or a function that makes an element,
+  //          primary: id of the column that stands beside the name on a phone
   constructor(columns, options) {
     this.options = options;
     this.sort = options.sort ?? null;
     this.rows = [];
     this.elements = new Map();
-    this.head = h("tr");
-    this.body = h("tbody");
+    this.head = h("tr", { role: "row" });
+    this.body = h("tbody", { role: "rowgroup" });
+    this.all = h("button", { type: "button", class: "plain every-button", "aria-pressed": "false", onclick: () => this.toggleAll() }, "All columns");
     const caption = h("caption", { class: "unseen" }, options.caption);
     this.element = h(
       "div",
       { class: "scroll", role: "region", "aria-label": options.caption, tabindex: "0" },
-      h("table", {}, caption, h("thead", {}, this.head), this.body),
+      h("table", { role: "table" }, caption, h("thead", { role: "rowgroup" }, this.head), this.body),
+      this.all,
     );
     this.setColumns(columns);
   }
@@ -34,8 +41,14 @@ export class Table {
     this.markSort();
   }
 
+  // On a phone a row is a card with few of its columns.
+  toggleAll() {
+    const every = this.element.classList.toggle("every");
+    this.all.setAttribute("aria-pressed", String(every));
+  }
+
   heading(column) {
-    const attributes = { scope: "col", class: column.number ? "number" : null, title: column.hint ?? null, "data-id": column.id };
+    const attributes = { scope: "col", role: "columnheader", class: column.number ? "number" : null, title: column.hint ?? null, "data-id": column.id };
     const title = column.outside ? name(column.title) : column.title;
     if (!column.value) return h("th", attributes, title);
     return h("th", attributes, h("button", { type: "button", onclick: () => this.sortBy(column) }, title));
@@ -81,13 +94,16 @@ export class Table {
       held.element.remove();
       this.elements.delete(key);
     }
+    this.all.hidden = rows.length === 0 || this.columns.length <= MAJOR + 1;
     this.sayEmpty(rows.length === 0);
   }
 
   sayEmpty(empty) {
     this.nothing?.remove();
     if (!empty) return;
-    this.nothing = h("tr", {}, h("td", { colspan: String(this.columns.length), class: "empty" }, this.options.empty ?? "Nothing yet."));
+    const said = this.options.empty ?? "Nothing yet.";
+    const cell = h("td", { colspan: String(this.columns.length), class: "empty", role: "cell" }, typeof said === "function" ? said() : said);
+    this.nothing = h("tr", { role: "row" }, cell);
     this.body.append(this.nothing);
   }
 
@@ -104,12 +120,14 @@ export class Table {
   rowElement(key, row) {
     const held = this.elements.get(key);
     if (held?.row === row) return held.element;
-    const element = held?.element ?? h("tr");
+    const element = held?.element ?? h("tr", { role: "row" });
     element.className = this.options.rowClass?.(row) ?? "";
     const cells = this.columns.map((column, at) => {
       const tag = at === 0 ? "th" : "td";
-      const attributes = { class: column.number ? "number" : null, scope: at === 0 ? "row" : null };
-      return h(tag, attributes, column.cell(row));
+      const content = column.cell(row);
+      const classes = [column.number ? "number" : null, column.id === this.options.primary ? "primary" : null, at > MAJOR ? "minor" : null, content === UNKNOWN ? "unknown" : null];
+      const attributes = { class: classes.filter(Boolean).join(" ") || null, scope: at === 0 ? "row" : null, role: at === 0 ? "rowheader" : "cell", "data-label": visible(column.title) };
+      return h(tag, attributes, content);
     });
     const focused = [...element.children].findIndex((cell) => cell.contains(document.activeElement));
     element.replaceChildren(...cells);

@@ -16,6 +16,7 @@ export class Tiers {
     this.spread = "pass_rate";
     this.table = new Table([], {
       caption: "Tiers of this run",
+      primary: "pass_rate",
       key: (tier) => `${tier.tier}\n${tier.agent_model ?? ""}`,
       sort: { id: "tier", descending: false },
       empty: "This run has no tiers.",

@@ -1,13 +1,13 @@
-// A metric over event time, one line per agent:model or tier. Drawn by uPlot; the legend is ours.
+// A metric while trials came in, one line per agent:model or tier. Drawn by uPlot; the legend is ours.
 
-import { h, name } from "./dom.js";
-import { get, runPath } from "./api.js";
-import { number, percent, ratio } from "./format.js";
-import { METRICS, color, plannedMetrics } from "./metrics.js";
-import { prefixed } from "./named.js";
+import { h, name, visible } from "./dom.js";
+import { percent, ratio } from "./format.js";
+import { Legend } from "./legend.js";
+import { color } from "./metrics.js";
 
-const MAX_POINTS = 600;
 const HEIGHT = 280;
+const MOST_BANDS = 2;
+const NEAR = 24;
 
 // uPlot's own table of steps, written as dates and hours are written everywhere.
 const [MINUTE, HOUR, DAY] = [60, 3600, 86_400];
@@ -23,181 +23,163 @@ const CLOCK = [
 
 const tick = (metric, value) => (metric.write === percent ? `${Math.round(100 * value)} %` : metric.share ? ratio(value) : metric.write(value));
 
-// Points of one group by time in seconds; the newest version of an instant stands.
-class Series {
-  constructor() {
-    this.points = [];
-  }
-
-  add(point) {
-    const last = this.points.at(-1);
-    if (last && point.version <= last.version) return;
-    if (last && point.x <= last.x) this.points.pop();
-    this.points.push(last && point.x < last.x ? { ...point, x: last.x } : point);
-    if (this.points.length > MAX_POINTS) this.points = this.points.filter((_, at) => at % 2 || at > MAX_POINTS / 2);
-  }
-}
-
 export class TimeChart {
-  // indexOf(key): which colour
-  constructor(run, indexOf) {
-    this.run = run;
-    this.indexOf = indexOf;
-    this.groups = { agent_model: new Map(), tier: new Map() };
-    this.hidden = new Set();
-    this.plotBox = h("div", { class: "plot", role: "img" });
-    this.legend = h("ul", { class: "legend", "aria-label": "Lines" });
-    this.element = h("figure", { class: "chart" }, this.plotBox, this.legend);
+  // curves: a Curves; picksOf(kind): which lines are in colour
+  constructor(curves, picksOf) {
+    this.curves = curves;
+    this.picksOf = picksOf;
+    this.plotBox = h("div", { class: "plot", role: "img", onclick: () => this.pick() });
+    this.said = h("p", { class: "note chart-note" });
+    this.legend = new Legend((label) => this.picks.toggle(label), (label) => this.focus(label));
+    this.element = h("figure", { class: "chart" }, this.plotBox, this.said, this.legend.element);
     this.shape = "";
+    this.keys = [];
     this.resize = new ResizeObserver(() => this.plot?.setSize({ width: this.width(), height: HEIGHT }));
     this.resize.observe(this.plotBox);
     this.repaint = () => this.rebuild();
     window.addEventListener("themechange", this.repaint);
   }
 
-  // metric: one of metrics.js
-  show(kind, metric) {
-    this.kind = kind;
-    this.metric = metric;
+  get picks() {
+    return this.picksOf(this.kind);
+  }
+
+  // metric: one of metrics.js; along: "time" or "trials"
+  show(kind, metric, along) {
+    [this.kind, this.metric] = [kind, metric];
+    this.along = along === "time" && !this.curves.timed(kind) ? "trials" : along;
     this.draw();
-  }
-
-  // What Redis remembers; the stream of updates adds to it.
-  async load() {
-    this.take(await get(runPath(this.run, "/history"), { points: 300 }));
-  }
-
-  // Points of the history; what was heard since stays.
-  take(points) {
-    const fresh = { agent_model: new Map(), tier: new Map() };
-    for (const point of points) {
-      const values = { ...point, ...prefixed(point.metrics ?? {}) };
-      if (point.kind === "agent_model") insert(fresh.agent_model, point.agent_model, point, values);
-      if (point.kind === "tier" && point.agent_model === null) insert(fresh.tier, point.tier, point, values);
-    }
-    for (const kind of ["agent_model", "tier"]) {
-      for (const [key, series] of this.groups[kind]) {
-        for (const point of series.points) {
-          if (!fresh[kind].has(key)) fresh[kind].set(key, new Series());
-          fresh[kind].get(key).add(point);
-        }
-      }
-    }
-    this.groups = fresh;
-    this.draw();
-  }
-
-  put(summary) {
-    const values = {};
-    for (const { name: metric, value } of Object.values({ ...METRICS, ...plannedMetrics([summary]) })) values[metric] = value(summary);
-    if (summary.type === "agent_model_summary") insert(this.groups.agent_model, summary.agent_model, summary, values);
-    if (summary.type === "tier_summary" && summary.agent_model === null) insert(this.groups.tier, summary.tier, summary, values);
-  }
-
-  pointCount() {
-    return [...this.groups[this.kind].values()].reduce((sum, series) => sum + series.points.length, 0);
   }
 
   draw() {
     if (!this.kind) return;
-    const keys = [...this.groups[this.kind].keys()].sort();
-    const shape = JSON.stringify([this.kind, this.metric.name, this.metric.title, keys]);
-    const data = this.aligned(keys);
+    const groups = this.curves.groups[this.kind];
+    const known = this.picks.order.filter((key) => groups.has(key));
+    const keys = [...known.filter((key) => !this.picks.has(key)), ...known.filter((key) => this.picks.has(key))];
+    const shape = JSON.stringify([this.kind, this.metric.name, this.metric.title, this.along, keys, this.picks.slots]);
+    this.data = this.curves.columns(this.kind, keys, this.metric, this.along);
+    this.keys = keys;
     if (shape !== this.shape || !this.plot) {
       this.shape = shape;
-      this.keys = keys;
-      this.rebuild(data);
+      this.rebuild();
     } else {
-      this.plot.setData(data);
+      this.plot.setData(this.data);
     }
-    this.describe(keys);
+    this.describe();
   }
 
-  aligned(keys) {
-    const lines = keys.map((key) => this.groups[this.kind].get(key).points);
-    const xs = [...new Set(lines.flatMap((points) => points.map((point) => point.x)))].sort((a, b) => a - b);
-    const at = new Map(xs.map((x, index) => [x, index]));
-    return [
-      xs,
-      ...lines.map((points) => {
-        const ys = new Array(xs.length).fill(null);
-        for (const point of points) {
-          const y = number(point.values[this.metric.name]);
-          ys[at.get(point.x)] = Number.isFinite(y) ? y : null;
-        }
-        if (points.length && xs.length) ys[xs.length - 1] ??= ys.findLast((y) => y !== null) ?? null;
-        return ys;
-      }),
-    ];
-  }
-
-  rebuild(data = null) {
-    if (!this.keys) return;
+  rebuild() {
+    if (!this.data) return;
     this.plot?.destroy();
     const style = getComputedStyle(document.documentElement);
     const css = (property) => style.getPropertyValue(property).trim();
+    this.css = css;
     const metric = this.metric;
     const axis = { stroke: css("--soft"), grid: { stroke: css("--line"), width: 1 }, ticks: { stroke: css("--line"), width: 1 }, font: "12px system-ui, sans-serif" };
-    const lines = this.keys.map((key) => ({
-      label: key,
-      stroke: css(color(this.indexOf(key, this.kind)).slice(4, -1)),
-      width: 2,
-      spanGaps: true,
-      show: !this.hidden.has(key),
-      paths: window.uPlot.paths.stepped({ align: 1 }),
-      points: { show: data === null ? undefined : data[0].length < 40, size: 5 },
-    }));
+    const lines = this.keys.map((key) => {
+      const slot = this.picks.slot(key);
+      return { label: key, stroke: css(color(slot).slice(4, -1)), width: slot < 0 ? 1 : 2, alpha: slot < 0 ? 0.55 : 1, spanGaps: true, paths: window.uPlot.paths.stepped({ align: 1 }), points: { show: slot >= 0 && this.data[0].length < 40, size: 5 } };
+    });
+    const xAxis = this.along === "time" ? { ...axis, values: CLOCK } : { ...axis, values: (_, splits) => splits.map((value) => (Number.isInteger(value) ? String(value) : "")) };
     this.plot = new window.uPlot(
       {
         width: this.width(),
         height: HEIGHT,
         legend: { show: false },
-        cursor: { points: { size: 7 } },
-        scales: metric.share ? { y: { range: [0, 1.02] } } : {},
-        axes: [{ ...axis, values: CLOCK }, { ...axis, size: 64, values: (_, splits) => splits.map((value) => tick(metric, value)) }],
+        focus: { alpha: 0.3 },
+        cursor: { points: { size: 7 }, focus: { prox: NEAR } },
+        scales: { x: { time: this.along === "time", range: (_, low, high) => this.span(low, high) }, ...(metric.share ? { y: { range: [0, 1.02] } } : {}) },
+        axes: [xAxis, { ...axis, size: 64, values: (_, splits) => splits.map((value) => tick(metric, value)) }],
         series: [{}, ...lines],
-        hooks: { setCursor: [(plot) => this.write(plot.cursor.idx)] },
+        hooks: { setCursor: [(plot) => this.write(plot.cursor.idx)], setSeries: [(_, index) => this.near(index)], drawAxes: [(plot) => this.bands(plot)] },
       },
-      data ?? this.aligned(this.keys),
+      this.data,
       this.plotBox,
     );
-    this.buildLegend();
   }
 
-  buildLegend() {
-    this.values = this.keys.map(() => h("b"));
-    this.legend.replaceChildren(
-      ...this.keys.map((key, at) => {
-        const swatch = h("span", { class: "swatch", "--color": color(this.indexOf(key, this.kind)), "aria-hidden": "true" });
-        const button = h("button", { type: "button", "aria-pressed": String(!this.hidden.has(key)), onclick: () => toggle() }, swatch, name(key), this.values[at]);
-        const toggle = () => {
-          if (!this.hidden.delete(key)) this.hidden.add(key);
-          button.setAttribute("aria-pressed", String(!this.hidden.has(key)));
-          this.plot.setSeries(at + 1, { show: !this.hidden.has(key) });
-        };
-        return h("li", {}, button);
-      }),
-    );
-    this.write(null);
+  // The axis ends where the trials end; a single moment has a minute, or a trial, to each side.
+  span(low, high) {
+    if (low === null || high === null) return this.along === "time" ? [Date.now() / 1000 - HOUR, Date.now() / 1000] : [0, 1];
+    const least = this.along === "time" ? MINUTE : 1;
+    return high - low >= least ? [low, high] : [low - least, high + least];
+  }
+
+  // The line under the cursor.
+  near(index) {
+    const key = index ? this.keys[index - 1] : null;
+    if (key === this.focused) return;
+    this.focused = key;
+    this.plot?.redraw(false);
+    this.write(this.plot?.cursor.idx);
+  }
+
+  focus(label) {
+    const index = label === null ? null : this.keys.indexOf(label) + 1;
+    this.plot?.setSeries(index, { focus: label !== null }, true);
+    this.near(index);
+  }
+
+  pick() {
+    if (this.focused && this.plot?.cursor.left >= 0) this.picks.toggle(this.focused);
+  }
+
+  banded() {
+    if (this.metric.name !== "pass_rate") return [];
+    const drawn = this.keys.filter((key) => this.picks.has(key));
+    return this.focused ? [this.focused] : drawn.length <= MOST_BANDS ? drawn : [];
+  }
+
+  // Where the final pass rate lay, behind its line.
+  bands(plot) {
+    for (const key of this.banded()) {
+      const band = this.curves.band(this.kind, key, this.along);
+      if (band.length < 2) continue;
+      const [context, x, y] = [plot.ctx, (value) => plot.valToPos(value, "x", true), (value) => plot.valToPos(value, "y", true)];
+      context.save();
+      context.beginPath();
+      context.rect(plot.bbox.left, plot.bbox.top, plot.bbox.width, plot.bbox.height);
+      context.clip();
+      context.beginPath();
+      for (const point of band) context.lineTo(x(point.x), y(point.high));
+      for (const point of band.toReversed()) context.lineTo(x(point.x), y(point.low));
+      context.closePath();
+      context.globalAlpha = 0.16;
+      context.fillStyle = this.css(color(this.picks.slot(key)).slice(4, -1));
+      context.fill();
+      context.restore();
+    }
   }
 
   // Values under the cursor, or the latest ones.
   write(index) {
     if (!this.plot) return;
-    const metric = this.metric;
-    this.values.forEach((element, at) => {
+    const values = new Map();
+    this.keys.forEach((key, at) => {
       const ys = this.plot.data[at + 1] ?? [];
-      const y = ys.slice(0, index === null || index === undefined ? ys.length : index + 1).findLast((value) => value !== null);
-      element.textContent = metric.write(y ?? null);
+      values.set(key, this.metric.write(ys.slice(0, index === null || index === undefined ? ys.length : index + 1).findLast((value) => value !== null) ?? null));
     });
+    this.legend.write(values);
+    const banded = this.banded().some((key) => this.curves.band(this.kind, key, this.along).length > 1);
+    const words = this.focused ? [name(this.focused), ` ${values.get(this.focused) ?? ""}. Click the chart to ${this.picks.has(this.focused) ? "grey it" : "colour it"}.`] : this.note(banded);
+    this.said.replaceChildren(...words);
   }
 
-  describe(keys) {
+  note(banded) {
+    if (this.curves.problem) return [`No curves: ${visible(this.curves.problem)}`];
+    const grey = this.keys.length - this.keys.filter((key) => this.picks.has(key)).length;
+    return [[grey ? `${grey} grey: point at a line or its name.` : null, banded ? "Band: where the final pass rate lay." : null, this.along === "trials" ? "Along: trials done." : null].filter(Boolean).join(" ")];
+  }
+
+  describe() {
+    this.legend.show(this.keys, this.picks);
     this.write(null);
-    const title = this.metric.title;
-    const groups = keys.length === 1 ? "1 line" : `${keys.length} lines`;
-    this.plotBox.setAttribute("aria-label", `${title} over event time, ${groups}; the latest values stand below`);
-    this.plotBox.dataset.points = String(this.pointCount());
+    const along = this.along === "time" ? "by the trials' own times" : "by trials done";
+    const groups = this.keys.length === 1 ? "1 line" : `${this.keys.length} lines`;
+    this.plotBox.setAttribute("aria-label", `${this.metric.title} ${along}, ${groups}; the latest values stand below`);
+    this.plotBox.dataset.points = String(this.keys.reduce((sum, key) => sum + this.curves.groups[this.kind].get(key).length, 0));
+    const xs = this.data[0];
+    this.plotBox.dataset.span = xs.length ? String(Math.round(xs.at(-1) - xs[0])) : "0";
   }
 
   width() {
@@ -209,11 +191,4 @@ export class TimeChart {
     window.removeEventListener("themechange", this.repaint);
     this.plot?.destroy();
   }
-}
-
-function insert(groups, key, place, values) {
-  if (!place.last_event_at || place.deleted) return;
-  if (!groups.has(key)) groups.set(key, new Series());
-  const version = place.epoch * 2 ** 40 + place.state_version;
-  groups.get(key).add({ x: new Date(place.last_event_at) / 1000, version, values });
 }

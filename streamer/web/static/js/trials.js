@@ -26,6 +26,7 @@ export class Trials {
     this.query = { sort: "latest", ...kept(options), limit: PAGE, offset: Number(options.offset) || 0, descending: options.descending === "true" };
     this.table = new Table(this.columns([]), {
       caption: "Trials of this run",
+      primary: "outcome",
       key: (trial) => trial.id,
       sort: { id: this.query.sort, descending: this.query.descending },
       onsort: (sort, descending) => this.choose({ sort, descending, offset: 0 }),

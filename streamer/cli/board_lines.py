@@ -1,0 +1,74 @@
+"""Boards as lines that fit the terminal: columns are dropped, names shortened, no word is broken. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+
+from rich.cells import cell_len
+
+from streamer.views.columns import Column
+from streamer.views.tables import Table
+from streamer.watch.columns import BoardColumn, fit, padded
+
+WIDE_GAP, NARROW_GAP = 3, 1
+"""Spaces between columns where all of them fit, and where they do not."""
+
+
+def board_lines(table: Table, width: int) -> Iterator[str]:
+    """The head, a line, and the rows.
+
+    Args:
+        table: with at least one row.
+        width: of the terminal, in columns.
+
+    >>> name, cost = Column("a", "agent", "name", (), least=6), Column("c", "cost", "dollars", (), rank=1)
+    >>> few = Table("Agents", [name, cost], [["a-long-name", "$1.00"], ["b", "$12.00"]])
+    >>> print("\\n".join(board_lines(few, 20)))
+    agent           cost
+    ────────────────────
+    a-long-name    $1.00
+    b             $12.00
+    >>> print("\\n".join(board_lines(few, 15)))
+    agent      cost
+    ───────────────
+    a-…-name  $1.00
+    b        $12.00
+    >>> print("\\n".join(board_lines(few, 12)))
+    agent
+    ───────────
+    a-long-name
+    b
+    >>> left_out(few, 12)
+    'No room for: cost. --wide, or --json, has all.'
+    """
+    gap, kept, space = _fitted(table, width)
+    yield space.join(padded(c.head, size, right=not c.left) for c, size in kept).rstrip()
+    yield "─" * (sum(size for _, size in kept) + gap * (len(kept) - 1))
+    for row in table.rows:
+        yield space.join(padded(c.text(row), size, right=not c.left) for c, size in kept).rstrip()
+
+
+def left_out(table: Table, width: int) -> str:
+    """Which columns have no room, in a sentence; "" where all have."""
+    _, kept, _ = _fitted(table, width)
+    shown = {column.key for column, _ in kept}
+    missing = [column.title for at, column in enumerate(table.columns) if str(at) not in shown]
+    return f"No room for: {', '.join(missing)}. --wide, or --json, has all." if missing else ""
+
+
+def _fitted(table: Table, width: int) -> tuple[int, list[tuple[BoardColumn[Sequence[str]], int]], str]:
+    """The gap, the columns that fit with their widths, and the space between two."""
+    columns = [_column(at, column) for at, column in enumerate(table.columns)]
+    widest = {c.key: max(map(cell_len, [c.head, *map(c.text, table.rows)])) for c in columns}
+    room_for_all = sum(widest.values()) + WIDE_GAP * (len(columns) - 1) <= width
+    gap = WIDE_GAP if room_for_all else NARROW_GAP
+    fitted = fit(columns, widest, width, gap=gap)
+    kept = [(columns[int(one.key)], one.width) for one in fitted]
+    return gap, kept, " " * gap
+
+
+def _column(at: int, column: Column) -> BoardColumn[Sequence[str]]:
+    return BoardColumn(
+        str(at), column.title, itemgetter(at), column.rank if at else 0, least=column.least, left=column.left
+    )

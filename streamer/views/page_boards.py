@@ -1,0 +1,49 @@
+"""The boards, words and rules that the page draws by, as JSON values."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from streamer.schemas.metrics import BOARD_METRICS
+from streamer.views import named_columns
+from streamer.views.boards import AGENTS, COMPARED, RUNS, TIERS, TRIALS
+from streamer.views.columns import Board
+from streamer.views.leaderboard_columns import POOLED
+from streamer.views.uncertainty import EXPLAINED, PLACES, REASONS, SO_FAR
+from streamer.views.wording import BASES, GRADE_MARKS, GRADES, OUTCOMES
+
+
+def for_page() -> dict[str, Any]:
+    """What the page draws, as JSON values: columns by board, words, and rules of named metrics."""
+    boards = {
+        "runs": RUNS,
+        "agents": AGENTS,
+        "tiers": TIERS,
+        "trials": TRIALS,
+        "leaders": POOLED,
+        "compared": COMPARED,
+    }
+    words = {
+        "bases": BASES,
+        "explained": EXPLAINED,
+        "grades": GRADES,
+        "marks": GRADE_MARKS,
+        "outcomes": OUTCOMES,
+        "places": PLACES,
+        "reasons": REASONS,
+        "so_far": SO_FAR,
+    }
+    drawn = {name: _page_columns(board) for name, board in boards.items()}
+    return {"boards": drawn, "words": words, "named": named_columns.for_page()}
+
+
+def _page_columns(board: Board) -> list[dict[str, Any]]:
+    kept = ("name", "format", "path", "beside", "sort", "empty", "hint")
+    columns = board.shown_on("page")
+    return [
+        {key: value for key, value in asdict(column).items() if key in kept}
+        | {"title": column.title[:1].upper() + column.title[1:]}
+        | {"left": column.left, "metric": column.name in BOARD_METRICS}
+        for column in columns
+    ]

@@ -1,0 +1,91 @@
+// What a run still has before it: forecasts, running trials, places. Asked for again when the run has changed.
+
+import { get, runPath } from "./api.js";
+import { card, h, name } from "./dom.js";
+import { UNKNOWN, clock, count, duration, usdRough } from "./format.js";
+import { Table } from "./table.js";
+
+const REST_MS = 2000;
+const SHOWN = 8;
+
+export class Outlook {
+  constructor(run, changed) {
+    [this.run, this.changed] = [run, changed];
+    this.found = null;
+    this.asked = "";
+    this.timer = 0;
+    this.all = false;
+    this.table = new Table(COLUMNS, { caption: "Trials that are running", primary: "age", key: (row) => `${row.agent_model}\n${row.task}\n${row.attempt}\n${row.tier}\n${row.subtest}` });
+    this.more = h("button", { type: "button", class: "plain", onclick: () => this.unfold() });
+    this.element = card("Running trials", [], this.table.element, h("p", { class: "body" }, this.more));
+    this.element.hidden = true;
+  }
+
+  // digest: of the run's summary; the same digest says the same
+  want(digest) {
+    this.wanted = digest;
+    if (this.wanted !== this.asked && !this.timer) this.timer = setTimeout(() => this.load(), this.found ? REST_MS : 0);
+  }
+
+  async load() {
+    this.asked = this.wanted;
+    try {
+      if (!document.hidden) this.found = await get(runPath(this.run, "/outlook"));
+    } catch {
+      // The stream of updates says what is wrong; the last outlook stays.
+    }
+    this.timer = 0;
+    if (this.closed) return;
+    this.draw();
+    this.changed();
+    this.want(this.wanted);
+  }
+
+  unfold() {
+    this.all = !this.all;
+    this.draw();
+  }
+
+  draw() {
+    if (!this.found) return;
+    const { running, in_flight: total } = this.found;
+    this.element.hidden = total === 0;
+    if (total) this.table.update(this.all ? running : running.slice(0, SHOWN));
+    this.more.textContent = this.all ? "Show fewer" : `Show all ${count(running.length)}`;
+    this.more.parentElement.hidden = running.length <= SHOWN;
+  }
+
+  // The place of an agent, as "1-3"; null: not ranked.
+  place(label) {
+    return this.found?.places[label] ?? null;
+  }
+
+  close() {
+    this.closed = true;
+    clearTimeout(this.timer);
+  }
+}
+
+const COLUMNS = [
+  { id: "task", title: "Task", cell: (row) => name(row.task) },
+  { id: "agent", title: "Agent:model", cell: (row) => name(row.agent_model) },
+  { id: "attempt", title: "Try", number: true, cell: (row) => count(row.attempt) },
+  { id: "tier", title: "Tier", cell: (row) => (row.tier === null ? UNKNOWN : name(row.subtest === null ? row.tier : `${row.tier}/${row.subtest}`)) },
+  { id: "age", title: "Running for", number: true, cell: (row) => (row.age_seconds === null ? UNKNOWN : duration(row.age_seconds)) },
+];
+
+// "forecast: ends about 03:40, 03:10 to 04:30"; null: not known, or nothing is awaited.
+export function endWords(outlook) {
+  const left = outlook?.seconds_left ?? null;
+  if (!left || !outlook.at || left.high === 0) return null;
+  const ends = ["low", "likely", "high"].map((end) => new Date(new Date(outlook.at).getTime() + 1000 * left[end]));
+  const far = ends[2] - new Date(outlook.at) >= 86_400_000;
+  const [low, likely, high] = ends.map((end) => clock(end, far));
+  return `forecast: ends about ${likely}, ${low} to ${high}`;
+}
+
+export function costWords(outlook) {
+  const total = outlook?.total_usd ?? null;
+  if (!total || total.high === total.low) return null;
+  return `forecast: about ${usdRough(total.likely)} in all, ${usdRough(total.low)} to ${usdRough(total.high)}`;
+}

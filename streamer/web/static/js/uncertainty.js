@@ -1,0 +1,83 @@
+// What may be concluded from a group, in the words of streamer/views/uncertainty.py, and as a thin bar.
+
+import { WORDS } from "./boards.js";
+import { h, visible } from "./dom.js";
+import { UNKNOWN, number, percent } from "./format.js";
+
+const NEARLY = 1e-9;
+
+// Whether results are still missing.
+const isOpen = (group) => Boolean(group.provisional || group.in_flight);
+
+const whole = ({ low, high }) => [Math.floor(100 * low + NEARLY), Math.ceil(100 * high - NEARLY)];
+
+function reach(group) {
+  const found = group.uncertainty?.reachable?.pass_rate ?? null;
+  return found && found.low !== found.high ? found : null;
+}
+
+// {low, high, text, mark}: where the final pass rate lies; null once it is known, or not at all.
+export function interval(group) {
+  const final = group.uncertainty?.final ?? null;
+  if (final) {
+    if (!final.unknown) return null;
+    const [low, high] = whole(final);
+    const sure = final.order_kind === "shuffled";
+    return { ...final, text: `[${low}, ${high}]${sure ? "" : "?"}`, mark: sure ? "interval" : "if" };
+  }
+  const bounds = reach(group);
+  if (!bounds) return null;
+  const [low, high] = whole(bounds);
+  return { ...bounds, text: `(${low} to ${high})`, mark: "bounds" };
+}
+
+// Why there is no interval of the final pass rate; "" where there is one, or the rate is known.
+export function reason(group) {
+  const code = group.uncertainty?.final_missing ?? null;
+  const bounds = group.uncertainty?.reachable?.pass_rate ?? null;
+  if (code === null || (bounds && bounds.low === bounds.high)) return "";
+  return WORDS.reasons[code] ?? code;
+}
+
+export const decided = (group) => Boolean(group.uncertainty?.decided?.grade) && isOpen(group);
+
+// "61.7 % [55, 68]" over a thin bar: the interval, and where the rate so far stands in it.
+export function passRate(group) {
+  const rate = number(group.statistics?.pass_rate?.mean ?? null);
+  if (rate === null) return UNKNOWN;
+  const lies = interval(group);
+  const soFar = isOpen(group) && !lies ? ` ${WORDS.so_far}` : "";
+  const why = reason(group);
+  const title = [lies ? WORDS.explained[lies.mark] : null, why ? `No interval: ${why}.` : null].filter(Boolean).join(" ") || null;
+  const text = h("span", { class: lies?.mark === "if" ? "rate faint" : "rate" }, percent(rate), soFar, lies ? h("span", { class: "ends" }, ` ${lies.text}`) : null);
+  return h("span", { class: "uncertain", title }, text, bar(rate, lies));
+}
+
+function bar(rate, lies) {
+  const [low, high] = lies ? [lies.low, lies.high] : [0, rate];
+  return h("span", { class: lies ? "bar" : "bar plain", "aria-hidden": "true", "--low": low, "--high": Math.max(high, low + 0.01), "--at": rate }, h("i"), lies ? h("b") : null);
+}
+
+// What the marks in these rows mean, a line each, and why intervals are missing.
+export function footnotes(groups) {
+  const marks = new Set(groups.map((group) => interval(group)?.mark).filter(Boolean));
+  if (marks.has("if")) marks.add("interval");
+  const open = groups.filter(isOpen);
+  if (open.some((group) => !interval(group))) marks.add(WORDS.so_far);
+  if (groups.some(decided)) marks.add("decided");
+  const lines = Object.keys(WORDS.explained).filter((mark) => marks.has(mark)).map((mark) => WORDS.explained[mark]);
+  return [...lines, ...missing(groups)];
+}
+
+function missing(groups) {
+  const without = new Map();
+  for (const group of groups) {
+    const why = reason(group);
+    if (why) without.set(why, [...(without.get(why) ?? []), group]);
+  }
+  return [...without].map(([why, those]) => {
+    const names = those.map((group) => group.agent_model).filter(Boolean).map(visible);
+    const whose = names.length && those.length < groups.length ? ` for ${names.join(", ")}` : "";
+    return `No interval of the final pass rate${whose}: ${why}.`;
+  });
+}
