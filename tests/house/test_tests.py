@@ -24,7 +24,6 @@ FEW_DECISIONS = 2
 
 SHOWN_ELSEWHERE = {
     "streamer/cli/rebuild.py": "tests/ops/test_rebuild.py",
-    "streamer/web/resources.py": "tests/web/test_answers.py",
     "streamer/watch/live_screen.py": "tests/watch/test_run_screen.py",
     "streamer/worker/process/runner.py": "tests/cli/test_up.py",
 }
