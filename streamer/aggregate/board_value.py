@@ -5,22 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from streamer.aggregate.formulacode_summary import formulacode_body
-from streamer.aggregate.group import GroupState, accuracies
+from streamer.aggregate.group import GroupState
 from streamer.aggregate.missing import MissingTrials
-from streamer.schemas.canonical import json_number
+from streamer.aggregate.summarise import headline
 from streamer.schemas.metrics import BoardMetric
 from streamer.score import NOP
 from streamer.stats.distribution import Distribution
-
-
-def headline(group: GroupState) -> dict[str, Any]:
-    """The numbers of a group that are neither statistics of a metric nor FormulaCode's."""
-    cost = group.distributions["cost_usd"]
-    return accuracies(group.resolved, group.trials, group.infrastructure_failures) | {
-        "total_cost": json_number(cost.total()) if cost.count else None,
-        "mean_cost": json_number(cost.mean()),
-        "cost_of_pass": json_number(group.cost_of_pass()),
-    }
 
 
 def board_value(

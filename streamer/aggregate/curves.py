@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 
 from streamer.aggregate.evidence import Evidence
 from streamer.aggregate.formulacode_summary import formulacode_body
-from streamer.aggregate.group import COMPOSITE, GroupState, Trials, accuracies
+from streamer.aggregate.group import COMPOSITE, GroupState, Trials
 from streamer.aggregate.keys import NO_TIME, GroupId, SlotKey, event_time, microseconds, rfc3339
 from streamer.aggregate.missing import MissingTrials, missing_sub_trials
 from streamer.aggregate.named_metrics import named_body
 from streamer.aggregate.plan import Denominators
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.slots import event_of
+from streamer.aggregate.summarise import headline
 from streamer.aggregate.uncertainty import conclusion
 from streamer.schemas.canonical import json_number
 from streamer.schemas.plain import AnyTrial
@@ -142,15 +143,15 @@ def evenly(count: int, points: int) -> list[int]:
 
 def _numbers(run: RunState, group_id: GroupId, group: GroupState, *, is_last: bool) -> dict[str, Any]:
     """The headline numbers of a group, as its summary has them."""
-    cost = group.distributions["cost_usd"]
+    says = headline(group)
     found: dict[str, Any] = {
         "trials": group.trials,
-        "accuracy": accuracies(group.resolved, group.trials, group.infrastructure_failures)["accuracy"],
+        "accuracy": says["accuracy"],
         "pass_rate": group.distributions["pass_rate"].mean(),
         "composite_score": json_number(group.distributions[COMPOSITE].median()),
-        "total_cost": json_number(cost.total()) if cost.count else None,
-        "mean_cost": json_number(cost.mean()),
-        "cost_of_pass": json_number(group.cost_of_pass()),
+        "total_cost": says["total_cost"],
+        "mean_cost": says["mean_cost"],
+        "cost_of_pass": says["cost_of_pass"],
         "mean_speedup": None,
         "agent_advantage": None,
         "metrics": _named(run, group),

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamer.aggregate.board_value import headline
 from streamer.aggregate.changes import SummaryChange
 from streamer.aggregate.evidence import Evidence
 from streamer.aggregate.formulacode_summary import formulacode_body
-from streamer.aggregate.group import COMPOSITE, GroupState
+from streamer.aggregate.group import COMPOSITE, GroupState, accuracies
 from streamer.aggregate.keys import RUN, GroupId, SummaryKind
 from streamer.aggregate.missing import AgentModel, MissingTrials, missing_sub_trials
 from streamer.aggregate.named_metrics import named_body
@@ -265,3 +264,13 @@ def _tokens(group: GroupState) -> dict[str, int | float | None]:
 
 def _whole(held: Distribution | ExactSum) -> int | float | None:
     return json_count(held.total()) if held.count else None
+
+
+def headline(group: GroupState) -> dict[str, Any]:
+    """The numbers of a group that are neither statistics of a metric nor FormulaCode's."""
+    cost = group.distributions["cost_usd"]
+    return accuracies(group.resolved, group.trials, group.infrastructure_failures) | {
+        "total_cost": json_number(cost.total()) if cost.count else None,
+        "mean_cost": json_number(cost.mean()),
+        "cost_of_pass": json_number(group.cost_of_pass()),
+    }

@@ -158,9 +158,6 @@ def test_the_page_names_the_state_of_a_run_as_the_command_line_does(
     expect(line.locator(f".state-{word}")).to_have_text(word)
     page.goto(f"{web.url}/#/run/{run}")
     expect(page.locator(f".head .state-{word}")).to_have_text(word)
-    page.goto(f"{web.url}/#/leaders")
-    place = page.get_by_role("row").filter(has_text=run)
-    expect(place.locator(f".state-{word}")).to_have_text(word)
 
 
 def test_trials_are_filtered_paged_and_opened_with_the_reason(
