@@ -1,8 +1,8 @@
 """Fold the log again and compare with what Redis, and the topics, say.
 
 A difference counts only when nothing can be in flight. Before the log is read, the workers have committed
-everything, and their heartbeats say that it is published. Partitions that no heartbeat names get some seconds.
-The log has not grown until Redis was read.
+everything, and their heartbeats say that it is published. A partition that no heartbeat names gets
+some seconds. The log has not grown until Redis was read.
 """
 
 from __future__ import annotations
