@@ -51,10 +51,10 @@ class TaskPair(NamedTuple):
         return self.ours.planned == self.theirs.planned
 
     def won(self) -> bool | None:
-        """Whether we pass it more often; None while that is still open; False of unequal attempts.
+        """Whether we pass it more often in as many attempts; None while that is still open.
 
         With unequal attempts one of two equal sides is favoured. At a pass rate of 20 % one trial of ours
-        beats five of theirs in 20 % of cases, and loses in 54 %. So neither side wins such a task.
+        beats five of theirs in 20 % of cases, and loses in 54 %. So neither side wins such a task: False.
 
         >>> TaskPair(Attempts(1, 1), Attempts(1, 0)).won(), TaskPair(Attempts(1, 1), Attempts(0, 0, 1)).won()
         (True, None)
