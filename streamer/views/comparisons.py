@@ -181,7 +181,8 @@ def task_pairs(
     attempts = max((one.planned for one in every.values()), default=1)
     none = Attempts(0, 0, attempts)
     unseen = max(0, planned // attempts - len(every))
-    found = [TaskPair(ours.get(task, none), theirs.get(task, none)) for task in every]
+    awaited = {task: Attempts(0, 0, one.planned) for task, one in every.items()}  # as many as of the other
+    found = [TaskPair(ours.get(task, one), theirs.get(task, one)) for task, one in awaited.items()]
     return found + [TaskPair(none, none)] * unseen
 
 

@@ -116,6 +116,12 @@ def test_with_unequal_attempts_there_is_a_difference_and_no_evidence() -> None:
     ]
 
 
+def test_a_task_that_one_side_has_not_begun_stays_open_though_another_task_has_more_attempts() -> None:
+    again = a_trial(task_id=TASKS[0], agent="a", model="m", resolved=False, score=None, attempt=2)
+    pair = the_pair([plan(), *trials({"a": "-----", "b": ".....+"}), again])
+    assert (pair.open, pair.uneven, pair.behind) == (10, 0, 0)
+
+
 def test_without_a_plan_only_common_tasks_count() -> None:
     pair = the_pair(trials({"a": "+++", "b": "-."}))
     assert (pair.tasks, pair.ahead, pair.reachable, pair.ended) == (1, 1, None, False)
