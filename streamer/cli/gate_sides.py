@@ -116,7 +116,7 @@ class Gate:
     def _folded(self, file: Path) -> dict[str, RunState]:
         with open_lines(file) as lines:
             records = records_of_lines(lines, str(file))
-            folding = fold_records(records, prices=self._prices, on_rejected=report_rejected)
+            folding = fold_records(records, prices=self._prices, on_rejected=report_rejected, exits=True)
         for failure in folding.failed:
             raise CannotBeFolded(failure)
         return {run_id: folding.pipeline.run(run_id).state for run_id in folding.runs()}

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from sys import intern
 
-import orjson
-
 from streamer.aggregate.keys import fingerprint, slot_in_run, slot_key
 from streamer.kafka.names import Names
 from streamer.kafka.reader import ConsumerRecord
+from streamer.records import may_name
 from streamer.schemas.decode import decode
 from streamer.schemas.events import TrialResult
 from streamer.settings import Settings
@@ -50,11 +49,10 @@ class _EventsOfRun:
     def __init__(self, run_id: str) -> None:
         self.held: dict[EventKey, EventFacts] = {}
         self._run_id = run_id
-        self._needle = orjson.dumps(run_id)[1:-1]
 
     def take(self, record: ConsumerRecord) -> None:
         """Keep the facts of a result of this run."""
-        if not self._may_be_of_run(record.value):
+        if not may_name(self._run_id, record.value):
             return
         event = decode(record.value)
         if not isinstance(event, TrialResult) or event.run_id != self._run_id:
@@ -67,10 +65,6 @@ class _EventsOfRun:
             telling_line(said) if said else None,
             intern(kind_of(said)) if said else "",
         )
-
-    def _may_be_of_run(self, value: bytes | None) -> bool:
-        """Whether it is worth decoding: it names the run, or writes some characters as escapes."""
-        return value is not None and (self._needle in value or b"\\" in value)
 
 
 class TrialEvents:
