@@ -77,7 +77,7 @@ class Matched:
         return any(ours.planned != theirs.planned for ours, theirs in self.tasks.values())
 
     def every_task(self) -> list[TaskPair]:
-        """All `planned_tasks`, those of which nothing is known last."""
+        """All `planned_tasks`; unknown ones come last."""
         unseen = Attempts(0, 0, self.attempts)
         missing = self.planned_tasks - len(self.tasks)
         return [*self.tasks.values(), *[TaskPair(unseen, unseen)] * missing]
