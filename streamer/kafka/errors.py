@@ -9,9 +9,17 @@ from aiokafka.errors import (
     KafkaError,
     MessageSizeTooLargeError,
     RecordListTooLargeError,
+    TopicAuthorizationFailedError,
 )
 
-__all__ = ["TOO_LARGE", "KafkaConnectionError", "KafkaError", "TopicMissing", "TopicUnreadable"]
+__all__ = [
+    "TOO_LARGE",
+    "KafkaConnectionError",
+    "KafkaError",
+    "TopicAuthorizationFailedError",
+    "TopicMissing",
+    "TopicUnreadable",
+]
 
 TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 """How a broker refuses a record batch for its size: no connection will change that."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -38,15 +39,34 @@ def ledger_path(settings: Settings, root: Path, run_id: str | None) -> Path:
     return _ledgers(settings) / f"{name}.ndjson"
 
 
-def followed(settings: Settings) -> list[Path]:
-    """The directories that were followed for a deployment on this machine, by this user."""
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A directory that was followed.
+
+    Attributes:
+        root: the directory, absolute.
+        run_id: the run that its runs were pooled into; None: they stayed apart.
+    """
+
+    root: Path
+    run_id: str | None
+
+
+def followed(settings: Settings) -> list[Followed]:
+    """The directories that were followed for a deployment on this machine, by this user.
+
+    A ledger of an older version does not say them; it does once `tail` has followed its directory again.
+    """
     found = []
     for file in sorted(_ledgers(settings).glob("*.ndjson")):
         try:
             with file.open("rb") as lines:
-                found.append(Path(orjson.loads(lines.readline())["followed"]))
+                first = orjson.loads(lines.readline())
+            root, run_id = Path(first["followed"]), first["run_id"]
         except (OSError, ValueError, KeyError, TypeError):
             continue
+        if root.is_absolute() and isinstance(run_id, str | None):
+            found.append(Followed(root, run_id))
     return found
 
 
@@ -58,14 +78,20 @@ def _ledgers(settings: Settings) -> Path:
 class LedgerFile:
     """Use as a context manager; then no other process has the file.
 
+    Args:
+        path: see `ledger_path`.
+        root: the directory that is followed.
+        run_id: the run that its runs are pooled into; None: they stay apart.
+
     Attributes:
         problem: why it cannot be kept on disk, None if it can.
     """
 
-    def __init__(self, path: Path, root: Path) -> None:
+    def __init__(self, path: Path, root: Path, run_id: str | None = None) -> None:
         self.problem: str | None = None
         self._path = path
         self._root = root
+        self._run_id = run_id
         self._lock = FileLock(
             path.with_suffix(".lock"), mode=0o600, blocking=False, thread_local=False, fallback_to_soft=False
         )
@@ -123,7 +149,8 @@ class LedgerFile:
         partial = self._path.with_suffix(".new")
         try:
             self._file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-            _write(self._file, [{"followed": os.path.abspath(self._root)}, *lines])
+            first = {"followed": os.path.abspath(self._root), "run_id": self._run_id}
+            _write(self._file, [first, *lines])
             partial.replace(self._path)
         except OSError as error:
             self._trouble(error)

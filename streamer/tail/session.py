@@ -70,7 +70,7 @@ def tail(
     """
     with (
         _told(say),
-        LedgerFile(ledger_path(settings, root, options.run_id), root) as journal,
+        LedgerFile(ledger_path(settings, root, options.run_id), root, options.run_id) as journal,
         TrialPublisher(settings, close_seconds=CLOSE_SECONDS, on_invalid=_is_logged) as publisher,
     ):
         ledger = journal.load()

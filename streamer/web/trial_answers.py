@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from pathlib import Path
 
 from streamer.artifacts.opening import CannotBeOpened
@@ -23,20 +24,21 @@ from streamer.web.models import (
 )
 from streamer.web.operation import NoSuchTrial, Operation
 from streamer.web.resources import Web
-from streamer.web.trial_events import EventFacts
+from streamer.web.run_directories import KnownRun
+from streamer.web.trial_events import EventFacts, EventsClosed
 from streamer.web.trial_list import page_of
 from streamer.web.trial_log import HeldTrial
-
-NOT_NAMED = (
-    "This server knows no directory of this run. Start it with --artifacts DIR, or follow the run with "
-    "`streamer tail` or `streamer live` on the same machine"
-)
 
 
 async def _trials(web: Web, query: TrialsQuery, run: str) -> TrialPage:
     await web.reader.run(run)
     held = await web.trials.trials(run)
-    facts = await web.events.facts(run)
+    try:
+        facts = await web.events.facts(run)
+    except EventsClosed:
+        if query.kind is not None:
+            raise
+        facts = {}
 
     def of(trial: HeldTrial) -> EventFacts | None:
         return facts.get((trial.slot, trial.fingerprint))
@@ -64,9 +66,10 @@ def _kind(facts: EventFacts | None) -> str:
 
 async def _failures(web: Web, query: NoQuery, run: str) -> list[FailureGroup]:
     await web.reader.run(run)
+    held = await web.trials.trials(run)
     facts = await web.events.facts(run)
     failed = []
-    for trial in (await web.trials.trials(run)).values():
+    for trial in held.values():
         if not trial.row.success:
             said = facts.get((trial.slot, trial.fingerprint))
             mode = stated_mode(trial.row.failure_mode)
@@ -91,8 +94,12 @@ async def _trial(web: Web, query: NoQuery, run: str, trial: str) -> bytes:
 
 async def _event(web: Web, query: NoQuery, run: str, trial: str) -> TrialEvent:
     event = await _event_of(web, run, trial)
-    home = await asyncio.to_thread(web.directories.of, run, event.shard)
-    files = [_described(number, file, home) for number, file in enumerate(event.artifacts or [])]
+    closed = None
+    try:
+        await asyncio.to_thread(web.directories.of, run, event.shard)
+    except CannotBeOpened as error:
+        closed = str(error)
+    files = [_described(number, file, closed) for number, file in enumerate(event.artifacts or [])]
     return TrialEvent(
         trial_id=event.trial_id,
         trial_name=event.trial_name,
@@ -112,21 +119,20 @@ async def _event_of(web: Web, run: str, trial: str) -> TrialResult:
     return event
 
 
-def _described(number: int, file: Artifact, home: Path | None) -> TrialArtifact:
-    closed = None if file.url is not None or home is not None else NOT_NAMED
+def _described(number: int, file: Artifact, closed: str | None) -> TrialArtifact:
     return TrialArtifact(
         number=number,
         name=file.name,
         path=file.path,
         url=file.url,
         media_type=file.media_type,
-        closed=closed,
+        closed=None if file.url is not None else closed,
     )
 
 
 async def _artifact(web: Web, query: NoQuery, run: str, trial: str, artifact: str) -> ArtifactView:
-    home, path, name = await _place(web, run, trial, artifact)
-    return await asyncio.to_thread(view_of, home, path, name)
+    place = await _place(web, run, trial, artifact)
+    return await asyncio.to_thread(lambda: view_of(place.checked(), place.path, place.name))
 
 
 async def recorded(web: Web, run: str, trial: str, artifact: str) -> str:
@@ -136,21 +142,33 @@ async def recorded(web: Web, run: str, trial: str, artifact: str) -> str:
         NoSuchTrial: the run has no such trial.
         CannotBeOpened: it is no recording, or no directory of the run is known.
     """
-    home, path, _ = await _place(web, run, trial, artifact)
-    return await asyncio.to_thread(recording, home, path)
+    place = await _place(web, run, trial, artifact)
+    return await asyncio.to_thread(lambda: recording(place.checked(), place.path))
 
 
-async def _place(web: Web, run: str, trial: str, artifact: str) -> tuple[Path, str, str]:
-    """Directory, path below it and name of a file of a trial."""
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a file of a trial lies, as its event says."""
+
+    run: KnownRun
+    event: TrialResult
+    path: str
+    name: str
+
+    def checked(self) -> Path:
+        """The directory that the path is relative to. It takes files' time; see `KnownRun.check`."""
+        self.run.check(self.event, self.path)
+        return self.run.home
+
+
+async def _place(web: Web, run: str, trial: str, artifact: str) -> _Place:
     event = await _event_of(web, run, trial)
     files = {str(number): file for number, file in enumerate(event.artifacts or [])}
     file = files.get(artifact)
     if file is None or file.path is None:
         raise CannotBeOpened(f"This trial has no file {artifact!r}; .../event lists those that it has")
-    home = await asyncio.to_thread(web.directories.of, run, event.shard)
-    if home is None:
-        raise CannotBeOpened(NOT_NAMED)
-    return home, file.path, file.name
+    known = await asyncio.to_thread(web.directories.of, run, event.shard)
+    return _Place(known, event, file.path, file.name)
 
 
 TRIAL_OPERATIONS = (

@@ -11,6 +11,7 @@ from datetime import datetime
 from sys import intern
 
 from streamer.aggregate.keys import fingerprint, slot_in_run, slot_key
+from streamer.kafka.errors import TopicAuthorizationFailedError, TopicMissing
 from streamer.kafka.names import Names
 from streamer.kafka.reader import ConsumerRecord
 from streamer.records import may_name
@@ -18,10 +19,23 @@ from streamer.schemas.decode import decode
 from streamer.schemas.events import TrialResult
 from streamer.settings import Settings
 from streamer.views.failures import kind_of, telling_line
+from streamer.web.problems import Refused
 from streamer.web.run_log import RunLog
 
 EventKey = tuple[str, str]
 """Slot within the run, and fingerprint."""
+
+
+class EventsClosed(Refused):
+    """The server's account may not read events."""
+
+    status = 501
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(
+            f"The server may not read topic {topic!r}, so it knows no messages, labels and files of trials. "
+            "Let its Kafka account read that topic (docs/security.md)"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +90,19 @@ class TrialEvents:
     """
 
     def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
-        self._log = RunLog(settings, Names(settings.namespace).trial_events, _EventsOfRun, clock)
+        self._topic = Names(settings.namespace).trial_events
+        self._log = RunLog(settings, self._topic, _EventsOfRun, clock)
 
     async def facts(self, run_id: str) -> Mapping[EventKey, EventFacts]:
-        """The facts about each result of a run, losers included; raises as `RunLog.of`."""
-        return (await self._log.of(run_id)).held
+        """The facts about each result of a run, losers included.
+
+        Raises:
+            EventsClosed: the broker does not show the topic of events. Also as `RunLog.of` otherwise.
+        """
+        try:
+            return (await self._log.of(run_id)).held
+        except (TopicAuthorizationFailedError, TopicMissing):
+            raise EventsClosed(self._topic) from None
 
     async def event(self, run_id: str, key: EventKey) -> TrialResult | None:
         """A result as it was published; None: the log has it no more."""

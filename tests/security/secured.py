@@ -10,7 +10,7 @@ from streamer.settings import Settings
 from tests.support.certificates import Certificates
 from tests.support.secure_servers import ADMIN, SecureKafka, SecureRedis
 
-USERS = (ADMIN, "worker", "publisher", "reader", "operator", "nobody")
+USERS = (ADMIN, "worker", "publisher", "reader", "viewer", "operator", "nobody")
 PASSWORDS = {user: f"hidden-{user}-4f1c9b" for user in USERS}
 REDIS_PASSWORDS = {user: f"concealed/{user}@7d#?%2e" for user in ("worker", "reader")}
 """Characters that mean something in URLs."""

@@ -129,6 +129,8 @@ COMMANDS: dict[str, tuple[tuple[str, ...], bytes]] = {
         ("reader", "publish"),
         ("reader", "events"),
         ("reader", "rejections"),
+        ("viewer", "publish"),
+        ("viewer", "rejections"),
         ("nobody", "publish"),
         ("nobody", "subscribe"),
         ("worker", "rejections"),

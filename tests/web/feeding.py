@@ -28,14 +28,16 @@ class Feed:
 
     Args:
         settings: where Redis is, and the broker.
+        log: whether there is a log.
+        events: whether the log has a topic of events.
         epoch: of the fold.
     """
 
-    def __init__(self, settings: Settings, *, log: bool = False, epoch: int = 1) -> None:
+    def __init__(self, settings: Settings, *, log: bool = False, events: bool = True, epoch: int = 1) -> None:
         self.settings = settings
         self.pipeline = Pipeline(epoch=epoch)
         self._topic = Names(settings.namespace).scored_trials
-        self._events = Names(settings.namespace).trial_events
+        self._events = Names(settings.namespace).trial_events if events else None
         self._log = log
         self._offset = 0
         self._producer: AIOKafkaProducer | None = None
@@ -46,7 +48,7 @@ class Feed:
             admin = AIOKafkaAdminClient(**self.settings.kafka_options())
             await admin.start()
             topics = (self._topic, self._events)
-            await admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in topics])
+            await admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in topics if topic])
             await admin.close()
             self._producer = AIOKafkaProducer(**self.settings.kafka_options())
             await self._producer.start()
@@ -70,7 +72,7 @@ class Feed:
         if self._producer is not None:
             for record in records:
                 event = decode(record.value)
-                if not isinstance(event, Reason):
+                if self._events is not None and not isinstance(event, Reason):
                     await self._send(self._events, event.run_id, event.run_id, record.value)
             for update in updates:
                 for scored in update.scored:

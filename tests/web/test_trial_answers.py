@@ -101,6 +101,22 @@ async def test_an_event_cannot_name_a_file_outside(fed: Feed, serving: Serving) 
     assert serving.get(f"/api/runs/{RUN}/trials?task=evil").json()["matching"] == 0
 
 
+async def test_a_publisher_opens_no_file_that_the_harness_does_not_name(
+    fed: Feed, serving: Serving, tmp_path: Path
+) -> None:
+    """By an event in the run of a directory, and by one in a run of its own with that run as its shard."""
+    (tmp_path / "runs" / RUN / ".env").write_text(f"KEY={SECRET}")
+    paths = [".env", "run_metadata.json", "tb.lock", "task-1/task-1.1-of-1.files-run/results.json"]
+    named = [{"name": path, "path": path} for path in paths]
+    for fields in ({"run_id": RUN, "revision": 9}, {"run_id": "mine", "shard": RUN}):
+        await fed.take([a_trial(**fields, resolved=False, artifacts=named)])
+        run = f"/api/runs/{fields['run_id']}/trials"
+        [trial] = serving.get(f"{run}?task=task-1&agent=terminus:gpt-5").json()["trials"]
+        for number, path in enumerate(paths):
+            answer = serving.get(f"{run}/{trial['id']}/artifacts/{number}")
+            assert (answer.status, path in answer.json()["detail"]) == (404, True)
+
+
 async def test_without_a_directory_the_file_is_named_and_what_to_do_is_said(
     fed: Feed, logged: Settings, tmp_path: Path
 ) -> None:
@@ -155,6 +171,22 @@ async def test_failures_are_grouped_and_lead_to_their_trials(fed: Feed, serving:
     assert page["matching"] == 7
     assert {trial["reason"][:6] for trial in page["trials"]} == {"Killed"}
     assert {trial["finished_at"] is not None for trial in page["trials"]} == {True}
+
+
+async def test_an_account_that_may_not_read_events_gets_the_list_and_is_told_what_is_missing(
+    logged: Settings,
+) -> None:
+    """A topic that one may not see looks as one that does not exist."""
+    async with Feed(logged, log=True, events=False) as feed:
+        await feed.take(events())
+        with Serving(logged) as serving:
+            page = serving.get(f"/api/runs/{RUN}/trials?outcome=failed").json()
+            assert {(trial["reason"], trial["finished_at"]) for trial in page["trials"]} == {(None, None)}
+            assert page["matching"] == 8
+            for path in ("failures", "trials?kind=x", f"trials/{page['trials'][0]['id']}/event"):
+                answer = serving.get(f"/api/runs/{RUN}/{path}")
+                assert answer.status == 501
+                assert "docs/security.md" in answer.json()["detail"]
 
 
 async def test_the_matrix_has_a_cell_for_each_agent_and_task_and_marks_what_is_running(

@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from streamer.kafka.errors import TopicAuthorizationFailedError, TopicMissing
 from streamer.settings import Settings
-from streamer.web.trial_events import TrialEvents
+from streamer.web import run_log
+from streamer.web.trial_events import EventsClosed, TrialEvents
 from tests.support.events import a_plan, a_trial
 from tests.web.feeding import Feed
 
@@ -57,3 +59,20 @@ async def test_a_run_whose_id_is_written_with_escapes_is_found(
     run = 'a "run" \u05e9/\\'
     await logging_feed.take([a_trial(run_id=run)])
     assert len(await events.facts(run)) == 1
+
+
+@pytest.mark.parametrize(
+    "refusal", [TopicMissing("trial-events", "127.0.0.1:1"), TopicAuthorizationFailedError("trial-events")]
+)
+async def test_a_topic_that_may_not_be_seen_or_read_is_said_to_be_closed(
+    monkeypatch: pytest.MonkeyPatch, refusal: Exception
+) -> None:
+    """The edge is the broker, which says the one or the other by the permission that lacks."""
+
+    async def refused(*_: object, **__: object) -> AsyncIterator[list[object]]:
+        raise refusal
+        yield []
+
+    monkeypatch.setattr(run_log, "read_batches", refused)
+    with pytest.raises(EventsClosed, match=r"trial-events.*docs/security\.md"):
+        await TrialEvents(Settings(), lambda: 0.0).facts("run-1")
