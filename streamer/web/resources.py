@@ -32,6 +32,7 @@ class Web:
         settings: where Redis and the broker are.
         prices: price table of the runs that are folded here (R2).
         folding: held while one is, since that takes the memory of a run.
+        reading: held while a file of a trial is read, since that takes the memory of the file.
         curves: the learning curves of the runs that people look at.
     """
 
@@ -39,6 +40,7 @@ class Web:
         self.settings = settings
         self.prices = prices_of(settings)
         self.folding = asyncio.Lock()
+        self.reading = asyncio.Lock()
         self.curves = CurveCache(settings, self.prices, self.folding)
         self.reader = AsyncStateReader(settings)
         self.hub = Hub(self.reader)

@@ -44,12 +44,15 @@ class RunDirectories:
             run_id: the run of the trial's event.
             shard: its shard: the original run where several were pooled, and what more tells it apart.
         """
-        with self._lock:
+        found = self._match(run_id, shard)
+        if found is None and self._lock.acquire(blocking=False):  # others get what the last search found
+            try:
+                if self._clock() - self._looked_at >= LOOK_AGAIN_SECONDS:
+                    self._look()
+            finally:
+                self._lock.release()
             found = self._match(run_id, shard)
-            if found is None and self._clock() - self._looked_at >= LOOK_AGAIN_SECONDS:
-                self._look()
-                found = self._match(run_id, shard)
-            return found
+        return found
 
     def _match(self, run_id: str, shard: str) -> Path | None:
         parts = shard.split("/")

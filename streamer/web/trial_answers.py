@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 from streamer.artifacts.opening import CannotBeOpened
@@ -23,7 +24,8 @@ from streamer.web.models import (
 )
 from streamer.web.operation import NoSuchTrial, Operation
 from streamer.web.resources import Web
-from streamer.web.trial_events import EventFacts
+from streamer.web.run_log import TooManyTrials
+from streamer.web.trial_events import EventFacts, facts_of
 from streamer.web.trial_list import page_of
 from streamer.web.trial_log import HeldTrial
 
@@ -36,17 +38,22 @@ NOT_NAMED = (
 async def _trials(web: Web, query: TrialsQuery, run: str) -> TrialPage:
     await web.reader.run(run)
     held = await web.trials.trials(run)
-    facts = await web.events.facts(run)
-
-    def of(trial: HeldTrial) -> EventFacts | None:
-        return facts.get((trial.slot, trial.fingerprint))
-
+    of = await _facts(web, run)
     wanted = None
     if query.kind is not None:
         wanted = {trial_id for trial_id, trial in held.items() if _kind(of(trial)) == query.kind}
     page = page_of([trial.row for trial in held.values()], query, wanted)
     listed = [_with_facts(row, of(held[row.id])) for row in page.trials]
     return page.model_copy(update={"trials": listed})
+
+
+async def _facts(web: Web, run: str) -> Callable[[HeldTrial], EventFacts | None]:
+    """What the log says of a trial; nothing where it has results for too many, withdrawn ones among them."""
+    try:
+        facts = await web.events.facts(run)
+    except TooManyTrials:
+        facts = {}
+    return lambda trial: facts_of(facts, trial)
 
 
 def _with_facts(row: ListedTrial, facts: EventFacts | None) -> ListedTrial:
@@ -64,11 +71,11 @@ def _kind(facts: EventFacts | None) -> str:
 
 async def _failures(web: Web, query: NoQuery, run: str) -> list[FailureGroup]:
     await web.reader.run(run)
-    facts = await web.events.facts(run)
+    of = await _facts(web, run)
     failed = []
     for trial in (await web.trials.trials(run)).values():
         if not trial.row.success:
-            said = facts.get((trial.slot, trial.fingerprint))
+            said = of(trial)
             mode = stated_mode(trial.row.failure_mode)
             example = None if said is None else said.reason
             failed.append(FailedTrial(trial.row.agent_model, mode, _kind(said), example))
@@ -91,8 +98,11 @@ async def _trial(web: Web, query: NoQuery, run: str, trial: str) -> bytes:
 
 async def _event(web: Web, query: NoQuery, run: str, trial: str) -> TrialEvent:
     event = await _event_of(web, run, trial)
-    home = await asyncio.to_thread(web.directories.of, run, event.shard)
-    files = [_described(number, file, home) for number, file in enumerate(event.artifacts or [])]
+    given = event.artifacts or []
+    home = None
+    if any(file.path is not None for file in given):
+        home = await asyncio.to_thread(web.directories.of, run, event.shard)
+    files = [_described(number, file, home) for number, file in enumerate(given)]
     return TrialEvent(
         trial_id=event.trial_id,
         trial_name=event.trial_name,
@@ -106,7 +116,7 @@ async def _event(web: Web, query: NoQuery, run: str, trial: str) -> TrialEvent:
 
 async def _event_of(web: Web, run: str, trial: str) -> TrialResult:
     held = (await web.trials.trials(run)).get(trial)
-    event = None if held is None else await web.events.event(run, (held.slot, held.fingerprint))
+    event = None if held is None else await web.events.event(run, held)
     if event is None:
         raise NoSuchTrial(run, trial)
     return event
@@ -126,7 +136,8 @@ def _described(number: int, file: Artifact, home: Path | None) -> TrialArtifact:
 
 async def _artifact(web: Web, query: NoQuery, run: str, trial: str, artifact: str) -> ArtifactView:
     home, path, name = await _place(web, run, trial, artifact)
-    return await asyncio.to_thread(view_of, home, path, name)
+    async with web.reading:
+        return await asyncio.to_thread(view_of, home, path, name)
 
 
 async def recorded(web: Web, run: str, trial: str, artifact: str) -> str:
@@ -137,7 +148,8 @@ async def recorded(web: Web, run: str, trial: str, artifact: str) -> str:
         CannotBeOpened: it is no recording, or no directory of the run is known.
     """
     home, path, _ = await _place(web, run, trial, artifact)
-    return await asyncio.to_thread(recording, home, path)
+    async with web.reading:
+        return await asyncio.to_thread(recording, home, path)
 
 
 async def _place(web: Web, run: str, trial: str, artifact: str) -> tuple[Path, str, str]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from streamer.settings import Settings
 from streamer.tail.ledger_file import LedgerFile, followed, ledger_path
+from streamer.web import run_directories
 from streamer.web.run_directories import LOOK_AGAIN_SECONDS, RunDirectories
 from tests.web.trial_files import RUN, make_run
 
@@ -83,3 +86,28 @@ def test_a_list_that_is_no_list_names_nothing(settings: Settings, tmp_path: Path
     for name, content in (("a", ""), ("b", "[]\n"), ("c", '{"followed": 1}\n'), ("d", "\x00\n")):
         (place / f"{name}.ndjson").write_text(content)
     assert followed(settings) == []
+
+
+def test_while_one_search_goes_on_others_get_what_the_last_one_found(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directories = RunDirectories(settings, [make_run(tmp_path)], Clock())
+    begun, end, found = threading.Event(), threading.Event(), []
+    discover = run_directories.discover
+
+    def slow(*arguments: Any) -> Any:
+        begun.set()
+        assert end.wait(60)
+        return discover(*arguments)
+
+    monkeypatch.setattr(run_directories, "discover", slow)
+    first = threading.Thread(target=lambda: found.append(directories.of(RUN, "")))
+    first.start()
+    assert begun.wait(60)
+    second = threading.Thread(target=lambda: found.append(directories.of(RUN, "")))
+    second.start()
+    second.join(30)
+    assert found == [None]
+    end.set()
+    first.join(60)
+    assert found == [None, (tmp_path / "runs" / RUN).resolve()]
