@@ -25,7 +25,7 @@ from streamer.artifacts.steps import (
 SOURCES = ("system", "user", "agent")
 
 MAX_PARTS = 200
-"""Of one message."""
+"""The parts that are shown of one message."""
 
 
 def steps_of(content: Any) -> tuple[list[Step], int]:

@@ -14,10 +14,10 @@ from streamer.schemas.limits import MAX_COUNT
 
 MAX_STEPS = 2_000
 MAX_CALLS = 100
-"""Of one step."""
+"""The calls that are shown of one step."""
 
 MAX_CHARACTERS = 8_000_000
-"""Of all steps together, as JSON."""
+"""The length of all steps together, as JSON."""
 
 MAX_STEP_CHARACTERS = 16_000
 """The length of each text of a step; longer texts lose their middle."""

@@ -29,7 +29,7 @@ class TooManyCells(Exception):
 
     def __init__(self, tasks: int, agents: int) -> None:
         super().__init__(
-            f"The matrix of {tasks:,} tasks and {agents:,} agents has more than {MAX_CELLS:,} cells, too many "
+            f"The matrix of {tasks:,} tasks and {agents:,} agents has over {MAX_CELLS:,} cells, too many "
             "to show. The list of trials has them one by one"
         )
 

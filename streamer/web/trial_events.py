@@ -1,7 +1,7 @@
 """What harnesses said of the trials that people look at: message, files, times; scored trials lack them.
 
 A scored trial names the event that won its slot by slot and fingerprint (R17). Of each slot only the event
-that wins it is kept here, so nobody makes a run too large by writing one slot often.
+that wins it is kept here, so a slot that is written often takes the room of one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class EventFacts:
 
 
 def facts_of(facts: Mapping[str, EventFacts], trial: HeldTrial) -> EventFacts | None:
-    """The facts about the result of a trial; None: the log has none of them, or those of a newer result."""
+    """The facts about the result of a trial; None: the log lacks them, or a newer result won."""
     found = facts.get(trial.slot)
     return found if found is not None and found.standing[2] == trial.fingerprint else None
 

@@ -60,7 +60,7 @@ def test_a_matrix_that_is_too_large_is_named_in_the_html_report_and_left_out(
 ) -> None:
     monkeypatch.setattr(matrix, "MAX_CELLS", 1)
     found = as_html(data).decode()
-    assert "has more than 1 cells, too many to show" in found
+    assert "has over 1 cells, too many to show" in found
     assert '"matrix":' not in found
 
 

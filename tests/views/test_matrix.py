@@ -73,7 +73,7 @@ def test_a_matrix_of_too_many_cells_is_refused_however_few_trials_there_are() ->
     side = 708
     rows = [row(f"task-{number}", f"agent-{number}", True) for number in range(side)]
     assert side**2 > matrix.MAX_CELLS
-    with pytest.raises(TooManyCells, match="708 tasks and 708 agents has more than 500,000 cells"):
+    with pytest.raises(TooManyCells, match="708 tasks and 708 agents has over 500,000 cells"):
         matrix_of(rows, ())
 
 
