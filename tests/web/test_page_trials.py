@@ -97,12 +97,12 @@ def test_a_late_answer_leaves_the_trial_alone_that_was_opened_since(page: Page, 
     expect(drawer).to_contain_text("Loading…")
     drawer.get_by_role("button", name="Close").click()
     links.filter(has_text="task-2").click()
-    expect(drawer.locator("h2")).to_have_text("task-2")
+    expect(drawer.locator("#drawer-title")).to_have_text("task-2")
     with page.expect_response(re.compile("/trials/[0-9a-f]{24}$")) as late:
         held[0].continue_()
     late.value.finished()
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    expect(drawer.locator("h2")).to_have_text("task-2")
+    expect(drawer.locator("#drawer-title")).to_have_text("task-2")
 
 
 def test_a_recording_plays_in_a_sandbox_that_reaches_nothing(browser: Browser, url: str) -> None:
