@@ -221,9 +221,12 @@ def test_on_a_phone_rows_are_cards_with_the_pass_rate_and_its_interval_in_view(
     card = page.get_by_role("region", name="Agents of this run").locator("tbody tr").first
     rate = card.locator("td.primary")
     expect(rate).to_contain_text(re.compile(r"\[\d+, \d+\]"))
-    box = rate.bounding_box()
-    assert box is not None
-    assert box["x"] + box["width"] <= 360
+    page.wait_for_function(
+        """() => [...document.querySelectorAll("td.primary")].some(rate => {
+            const box = rate.getBoundingClientRect();
+            return box.width > 0 && box.right <= 360;
+        })"""
+    )  # asked in one step, since the page draws its rows again as results come in
     expect(card.get_by_role("cell").filter(has_text="$").first).not_to_be_visible()
     page.get_by_role("button", name="All columns").first.click()
     expect(card.get_by_role("cell").filter(has_text="$").first).to_be_visible()
