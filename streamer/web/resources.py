@@ -33,6 +33,7 @@ class Web:
         settings: where Redis and the broker are.
         prices: price table of the runs that are folded here (R2).
         folds: answers that need a whole run in memory.
+        reading: held while a file of a trial is read, since that takes the memory of the file.
         curves: the learning curves of the runs that people look at.
     """
 
@@ -40,6 +41,7 @@ class Web:
         self.settings = settings
         self.prices = prices_of(settings)
         self.folds = Folds()
+        self.reading = asyncio.Lock()
         self.curves = CurveCache(settings, self.prices, self.folds)
         self.reader = AsyncStateReader(settings)
         self.hub = Hub(self.reader)
