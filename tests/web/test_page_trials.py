@@ -89,7 +89,11 @@ def test_a_trial_opens_to_its_message_and_each_of_its_files(sized: Page, url: st
 def test_a_late_answer_leaves_the_trial_alone_that_was_opened_since(page: Page, url: str) -> None:
     page.goto(f"{url}/#/run/{RUN}/trials?sort=task")
     held: list[Route] = []
-    page.route(re.compile("/trials/[0-9a-f]{24}$"), held.append, times=1)
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route(re.compile("/trials/[0-9a-f]{24}$"), hold, times=1)
     drawer = page.get_by_role("dialog")
     links = page.locator("tbody button.link")
     with page.expect_request(re.compile("/event$")):
