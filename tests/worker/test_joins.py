@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+import pytest
+
 from tests.support.worker_process import WorkerProcess
 from tests.worker.deployment import Deployment, trial_events
 
@@ -16,6 +18,7 @@ def asked_to_join(worker: WorkerProcess) -> bool:
     return worker.output.count("Sending JoinGroup") >= 2
 
 
+@pytest.mark.slow
 def test_a_worker_that_joins_while_another_one_stops_takes_over(on_embedded: Deployment) -> None:
     """Shows that workers do not leave their group on the embedded broker.
 
