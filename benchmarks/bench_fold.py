@@ -37,7 +37,7 @@ Pages = dict[str, bytes | None]
 
 def fold(lines: Iterable[bytes]) -> None:
     """What `streamer fold --json` does: every event in, every summary out."""
-    for change in fold_records(records_of_lines(lines)).summaries():
+    for change in fold_records(records_of_lines(lines), exits=True).summaries():
         assert change.value
 
 

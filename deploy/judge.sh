@@ -12,13 +12,16 @@ echo "::stop-commands::$token"
 trap 'echo "::$token::"' EXIT
 
 # events SIDE PATH: the file of events of one side. A directory is converted, a file is taken as it is.
+# Leaves a file `unread` behind if something in the directory could not be read.
 events() {
   if [ ! -d "$2" ]; then
     echo "$2"
     return
   fi
-  "$STREAMER" convert --harness "$HARNESS" -- "$2" > "$work/$1.ndjson" ||
+  if ! "$STREAMER" convert --harness "$HARNESS" -- "$2" > "$work/$1.ndjson"; then
     echo "$1: something in $2 could not be read, see above" >&2
+    touch "$work/unread"
+  fi
   echo "$work/$1.ndjson"
 }
 
@@ -47,6 +50,13 @@ case "$MODE" in
     code=2
     ;;
 esac
+
+# Results that could not be read may be the failures. What is said without them is no verdict.
+if [ -e "$work/unread" ] && [ "$code" -le 1 ]; then
+  echo "Undecided: some results could not be read. What stands above is without them."
+  rm -f "$comment"
+  code=3
+fi
 
 [ -s "$comment" ] || echo "No verdict: the log of this step says why." > "$comment"
 cat "$comment" >> "$GITHUB_STEP_SUMMARY"

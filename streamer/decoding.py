@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from streamer.aggregate.changes import Effect
-from streamer.records import LogRecord, Rejected, reject, unreadable
+from streamer.records import LATEST_TIMESTAMP, LogRecord, Rejected, reject, unreadable
 from streamer.schemas.content import missing_times
 from streamer.schemas.decode import Reason, decode
 from streamer.schemas.events import AnyEvent, RunStarted
-from streamer.schemas.limits import LATEST_MICROSECONDS
 from streamer.schemas.plain import PlainEvent, plain_event
 from streamer.score import UnknownProfile, grading_profile
 
@@ -65,13 +64,9 @@ class Folded:
             self.ignored += 1
 
 
-_LATEST_TIMESTAMP = LATEST_MICROSECONDS // 1000
-"""Later ones are microseconds, say, and no time of an event."""
-
-
 def decoded(record: LogRecord, folded: Folded) -> AnyEvent | PlainEvent | None:
     """The event that a record holds; None, and a rejection is noted, where it holds none."""
-    if record.timestamp > _LATEST_TIMESTAMP:
+    if record.timestamp > LATEST_TIMESTAMP:
         folded.missing_times += 1
     event, missing = event_in(record.value)
     if isinstance(event, PlainEvent):

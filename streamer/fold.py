@@ -64,11 +64,13 @@ class Folding:
         pipeline: the state of every run, to look deeper into.
         counts: records by what they did, over everything folded; its lists stay empty.
         rejected: how many records were rejected.
+        exits: see :func:`fold_records`.
     """
 
     pipeline: Pipeline
     counts: Folded = field(default_factory=Folded)
     rejected: int = 0
+    exits: bool = False
 
     @property
     def failed(self) -> list[Failure]:
@@ -102,7 +104,7 @@ class Folding:
 
     def summaries_of(self, run_id: str) -> list[SummaryChange]:
         """Every summary of a run; [] if an exception sets the run apart."""
-        with _no_garbage_collection(set_aside=True):
+        with _no_garbage_collection(for_good=self.exits):
             try:
                 return self.pipeline.run(run_id).summaries()
             except Exception as error:
@@ -121,6 +123,7 @@ def fold_records(
     step: int = BATCH,
     after: After | None = None,
     takes_changes: bool = False,
+    exits: bool = False,
 ) -> Folding:
     """Fold records, in any order and any number of copies. For runs that fail see `failed`.
 
@@ -134,38 +137,40 @@ def fold_records(
         step: so many records are folded at once.
         after: called after each step.
         takes_changes: see :class:`~streamer.pipeline.Pipeline`.
+        exits: the process ends once it has printed the result, so it never looks through it for garbage.
 
     Raises:
         BadPosition: the records cannot be folded up to that position. Without `as_of` nothing is raised.
     """
-    folding = Folding(Pipeline(prices=prices, epoch=epoch, owns=owns, takes_changes=takes_changes))
+    pipeline = Pipeline(prices=prices, epoch=epoch, owns=owns, takes_changes=takes_changes)
+    folding = Folding(pipeline, exits=exits)
     left = iter(records if as_of is None else up_to(records, as_of))
-    with _no_garbage_collection(set_aside=True):
+    with _no_garbage_collection(for_good=exits):
         while batch := list(islice(left, step)):
-            folded = folding.pipeline.fold(batch)
+            folded = pipeline.fold(batch)
             _add(folding.counts, folded)
             folding.rejected += len(folded.rejections)
             if on_rejected is not None:
                 for rejected in folded.rejections:
                     on_rejected(rejected)
             if after is not None:
-                after(folding.pipeline, batch, folded)
+                after(pipeline, batch, folded)
     return folding
 
 
 @contextmanager
-def _no_garbage_collection(*, set_aside: bool = False) -> Iterator[None]:
+def _no_garbage_collection(*, for_good: bool) -> Iterator[None]:
     """Folding leaves no cycles behind, and looking for some takes a sixth of the time.
 
     Args:
-        set_aside: do so with what there is afterwards, or the first collection would look through all of it.
+        for_good: what there is afterwards is never looked through, nor freed if it is garbage.
     """
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if set_aside:
+        if for_good:
             gc.freeze()
         if enabled:
             gc.enable()

@@ -17,9 +17,13 @@ from streamer.schemas.base import SEMANTICS_VERSION, Instant
 from streamer.schemas.canonical import canonical_json
 from streamer.schemas.decode import Reason, Unread
 from streamer.schemas.identity import encode_id
+from streamer.schemas.limits import LATEST_MICROSECONDS
 
 NO_TIMESTAMP = -1
 """Timestamp of a record that has none."""
+
+LATEST_TIMESTAMP = LATEST_MICROSECONDS // 1000
+"""Later ones are microseconds, say, and no time of an event."""
 
 MAX_REASON_CHARACTERS = 300
 """The reason of a failure stands in every summary of its run."""
@@ -78,8 +82,15 @@ def records_of_lines(lines: Iterable[bytes], source: str = "-") -> Iterator[Reco
 
 
 def time_of(record: LogRecord) -> datetime | None:
-    """The record's timestamp in UTC; None where it has none."""
-    return None if record.timestamp < 0 else _EPOCH + timedelta(milliseconds=record.timestamp)
+    """The record's timestamp in UTC; None where it has none, or one after the year 2199.
+
+    >>> str(time_of(Record(b"", 0, timestamp=1_700_000_000_000)))
+    '2023-11-14 22:13:20+00:00'
+    >>> time_of(Record(b"", 0, timestamp=1_700_000_000_000_000))
+    """
+    if not 0 <= record.timestamp <= LATEST_TIMESTAMP:
+        return None
+    return _EPOCH + timedelta(milliseconds=record.timestamp)
 
 
 def may_name(run_id: str, value: bytes | None) -> bool:

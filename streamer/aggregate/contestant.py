@@ -36,7 +36,8 @@ class Contestant:
     Attributes:
         declared: planned trials; None: the plan does not say, or there are more.
         exceeded: there are more trials than planned.
-        outcomes: of every trial that is in, has started, or is planned by name.
+        outcomes: of every trial that is in, has started, or is planned by name. Where the plan only counts
+            its tasks, the attempts at those that were seen are named.
     """
 
     def __init__(self, run: RunState, group: GroupId, *, fixed: bool = False) -> None:
@@ -77,6 +78,13 @@ class Contestant:
     def all_named(self) -> bool:
         """Whether `outcomes` lists every trial that will ever count."""
         return self.over or self.declared == len(self.outcomes)
+
+    @property
+    def unnamed(self) -> int:
+        """Planned tasks that are not in `outcomes`: unknown, also after the end (inference 3)."""
+        if self.declared is not None:
+            return -(-(self.declared - len(self.outcomes)) // (self.run.plan.attempts or 1))
+        return max(0, (self.run.plan.task_count or 0) - len({task_id for _, _, task_id in self.tasks}))
 
     @cached_property
     def over(self) -> bool:
@@ -175,24 +183,29 @@ class Contestant:
         return SlotKey(shard, pairing.task_id, pairing.attempt, "", "", pairing.tier, pairing.subtest)
 
     def _waiting(self) -> Iterator[Pairing]:
-        """The planned trials of which nothing is known yet, where the plan names them all."""
+        """The planned trials without news, at the tasks that the plan names or that were seen."""
+        if self._planned is None:
+            return
+        attempts = self.run.plan.attempts or 1
+        seen = Counter(one.task for one in self._row_of)
+        by_shard = any(one.repeat for one in self._row_of) and all(one.attempt == 1 for one in self._row_of)
+        for task in dict.fromkeys((*self._named_tasks(), *seen)):
+            free = (one for one in _names(task, attempts, by_shard) if one not in self._row_of)
+            yield from (one for _, one in zip(range(attempts - seen[task]), free, strict=False))
+
+    def _named_tasks(self) -> list[Task]:
+        """The tasks that the plan names; [] where it counts them, or has subtests."""
         plan, names = self.run.plan, self.run.plan.get("tasks")
         tiers: list[str | None] = plan.get("tiers") or [None]
-        attempts = plan.attempts or 1
         has_subtests = bool(plan.get("subtests")) or any(one.subtest is not None for one in self._row_of)
-        if self._planned is None or not isinstance(names, list) or has_subtests:
-            return
-        seen = Counter(one.task for one in self._row_of)
-        by_shard = any(key.shard for key in self._keys) and attempts > 1
-        for tier in tiers:
-            for name in dict.fromkeys(names):
-                free = (one for one in _names(name, tier, attempts, by_shard) if one not in self._row_of)
-                missing = attempts - seen[tier, None, name]
-                yield from (one for _, one in zip(range(missing), free, strict=False))
+        if has_subtests or not isinstance(names, list):
+            return []
+        return [(tier, None, name) for tier in tiers for name in names]
 
 
-def _names(task: str, tier: str | None, attempts: int, by_shard: bool) -> list[Pairing]:
+def _names(task: Task, attempts: int, by_shard: bool) -> list[Pairing]:
     """How the attempts at a task are named: by number, or by the shards that tell them apart."""
+    tier, subtest, name = task
     if by_shard:
-        return [Pairing(task, 1, tier, None, repeat) for repeat in range(attempts)]
-    return [Pairing(task, number, tier, None) for number in range(1, attempts + 1)]
+        return [Pairing(name, 1, tier, subtest, repeat) for repeat in range(attempts)]
+    return [Pairing(name, number, tier, subtest) for number in range(1, attempts + 1)]

@@ -6,10 +6,12 @@ gives the curves that the run had, and a correction moves the whole curve.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence, Set
 from datetime import timedelta
 from statistics import quantiles
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from streamer.aggregate.evidence import Evidence
 from streamer.aggregate.formulacode_summary import formulacode_body
@@ -22,6 +24,7 @@ from streamer.aggregate.run_state import RunState
 from streamer.aggregate.slots import event_of
 from streamer.aggregate.summarise import headline
 from streamer.aggregate.uncertainty import conclusion
+from streamer.schemas.base import is_plausible
 from streamer.schemas.canonical import json_number
 from streamer.schemas.plain import AnyTrial
 from streamer.score import NOP, Scored
@@ -93,9 +96,13 @@ def _in_order(run: RunState) -> list[_Ended]:
 
 def _end(event: AnyTrial) -> int:
     """When a trial ended, by its own times alone: a copied file has the time of its copying."""
-    if event.finished_at is None and event.started_at is not None and event.duration_seconds is not None:
-        return microseconds(event.started_at + timedelta(seconds=event.duration_seconds))
-    return microseconds(event.finished_at)
+    if event.finished_at is not None or event.started_at is None or event.duration_seconds is None:
+        return microseconds(event.finished_at)
+    try:
+        end = event.started_at + timedelta(seconds=event.duration_seconds)
+    except OverflowError:
+        return NO_TIME
+    return microseconds(end) if is_plausible(end) else NO_TIME
 
 
 def plausible(times: Sequence[int]) -> tuple[int, int]:
@@ -117,16 +124,16 @@ def _points(
     group, found, before = GroupState(), [], 0
     sizes = evenly(len(trials), points)
     bands = {sizes[index - 1] for index in evenly(len(sizes), BAND_POINTS)}
-    ranks = {trial.key: rank for rank, trial in enumerate(trials)}
     for size in sizes:
         counted = [(trial.key, trial.scored) for trial in trials[before:size]]
         group.count([Trials.of(counted)])
         group.owners.update((key.agent, key.model, key.tier) for key, _ in counted)
         before, is_last = size, size == len(trials)
-        band = _final(run, group_id, planned, ranks, size) if size in bands and group_id.agent else None
-        times = (trial.at for trial in reversed(trials[:size]) if trial.at != NO_TIME)
+        at = next((trial.at for trial in reversed(trials[:size]) if trial.at != NO_TIME), NO_TIME)
+        ended = None if is_last else {trial.key for trial in trials[:size]}
+        band = _final(run, group_id, planned, ended, at) if size in bands and group_id.agent else None
         numbers = _numbers(run, group_id, group, is_last=is_last)
-        found.append({"at": rfc3339(next(times, NO_TIME)), **numbers, "final": band})
+        found.append({"at": rfc3339(at), **numbers, "final": band})
     return found
 
 
@@ -171,19 +178,23 @@ def _named(run: RunState, group: GroupState) -> dict[str, Any]:
 
 
 def _final(
-    run: RunState, group_id: GroupId, planned: Denominators, ranks: dict[SlotKey, int], size: int
+    run: RunState, group_id: GroupId, planned: Denominators, ended: Set[SlotKey] | None, at: int
 ) -> dict[str, float] | None:
-    """The interval of the final pass rate once so many trials had ended (inference 5)."""
-    is_last = size == len(ranks)
+    """The interval of the final pass rate at a moment (inference 5).
+
+    Args:
+        ended: trials that had ended by then; None: all.
+        at: when the last of them did, microseconds.
+    """
     evidence = Evidence(
         GroupState(),
         run.scores.roster.lineup(group_id),
-        finished=is_last and run.plan.finished is not None,
+        finished=ended is None and run.plan.finished is not None,
     )
     undeclared = planned.undeclared(group_id)
     if undeclared:
         return None
-    known = _known(evidence, ranks, size)
+    known = None if ended is None else _known(run, evidence, ended, at)
     passes = conclusion(evidence, planned.declared(group_id), run.queue, known).passes
     if passes is None:
         return None
@@ -191,9 +202,14 @@ def _final(
     return {"low": low, "high": high}
 
 
-def _known(evidence: Evidence, ranks: dict[SlotKey, int], size: int) -> list[bool | None]:
-    """The outcome of each row at that moment; None: it had not ended."""
-    rows: Iterable[tuple[SlotKey, bool | None]] = zip(
-        evidence.lineup.keys(), evidence.outcomes(), strict=True
-    )
-    return [outcome if ranks.get(key, size) < size else None for key, outcome in rows]
+def _known(run: RunState, evidence: Evidence, ended: Set[SlotKey], at: int) -> dict[int, bool | None]:
+    """The outcome of each row that stood at that moment: the trial had ended, or started; None: no more."""
+    known: dict[int, bool | None] = {}
+    keys, outcomes = evidence.lineup.keys(), evidence.outcomes()
+    for row in np.flatnonzero(evidence.lineup.states).tolist():
+        started_at = run.slots[keys[row]].started_at
+        if keys[row] in ended:
+            known[row] = outcomes[row]
+        elif started_at is not None and started_at <= at:
+            known[row] = None
+    return known

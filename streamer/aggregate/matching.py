@@ -38,14 +38,15 @@ class Matched:
 
     Attributes:
         pairs: the common ones, in any order; planned ones of which nothing is known may be missing.
-        planned: how many there will be.
+        planned: how many there will be. Planned trials without a name count, as far as they may be common.
         ordered: pairs in the order of the side that began later; it may end early. None: no order.
         kind: where that order comes from.
         order_missing: why that order allows no interval; None: it does.
         tasks: the common ones.
-        planned_tasks: how many there will be.
+        planned_tasks: how many there will be at most.
+        attempts: planned trials of each side at a task of which nothing is known.
         ordered_tasks: as `ordered`, by each task's first pair.
-        only_ours, only_theirs: tasks that the other side does not have, sorted.
+        only_ours, only_theirs: tasks that the other side does not have, sorted; [] while that is open.
         unmatched: why there is nothing to say before the end; None: there is, and `pairs` are all.
         over: nothing more is awaited on either side.
     """
@@ -57,6 +58,7 @@ class Matched:
     order_missing: FinalMissing | None
     tasks: dict[Task, TaskPair]
     planned_tasks: int
+    attempts: int
     ordered_tasks: list[TaskPair] | None
     only_ours: list[Task]
     only_theirs: list[Task]
@@ -69,17 +71,31 @@ class Matched:
         known = all(not side.unknown for pair in self.tasks.values() for side in pair)
         return self.over and bool(self.tasks) and known and len(self.tasks) == self.planned_tasks
 
+    @property
+    def attempts_differ(self) -> bool:
+        """Whether one side has more attempts at some task. Equal agents then do not win it equally often."""
+        return any(ours.planned != theirs.planned for ours, theirs in self.tasks.values())
+
+    def every_task(self) -> list[TaskPair]:
+        """All `planned_tasks`; unknown ones come last."""
+        unseen = Attempts(0, 0, self.attempts)
+        missing = self.planned_tasks - len(self.tasks)
+        return [*self.tasks.values(), *[TaskPair(unseen, unseen)] * missing]
+
 
 def match(ours: Contestant, theirs: Contestant) -> Matched:
     """Two sides as they stand; the order of events cannot matter."""
     same_run = ours.run is theirs.run
-    common = _common(ours, theirs, same_run=same_run)
+    shared = same_run and ours.declared is not None and theirs.declared is not None
+    common = _common(ours, theirs, shared=shared)
     wanted = frozenset(one for task in common for side in (ours, theirs) for one in side.tasks.get(task, []))
-    unmatched = _unmatched(ours, theirs, common, wanted, same_run=same_run)
-    planned = max(len(wanted), ours.declared or 0) if same_run else len(wanted)
-    tasks = {task: TaskPair(*_attempts(task, ours, theirs)) for task in common}
+    attempts = max(side.run.plan.attempts or 1 for side in (ours, theirs))
+    unseen = 0 if shared else _unseen(ours, theirs, common)
+    unmatched = _unmatched(ours, theirs, common, wanted, unseen, shared=shared)
+    planned = max(len(wanted), ours.declared or 0) if shared else len(wanted) + unseen * attempts
+    tasks = {task: TaskPair(*_attempts(task, ours, theirs, shared=shared)) for task in common}
     later, other = _by_start(ours, theirs)
-    places = None if unmatched or not wanted else later.ordered(wanted, planned)
+    places = None if unmatched or unseen or not wanted else later.ordered(wanted, planned)
     sides = (later, other) if same_run else (later,)
     missing = next((why for side in sides if (why := side.order_missing())), None)
     return Matched(
@@ -89,20 +105,32 @@ def match(ours: Contestant, theirs: Contestant) -> Matched:
         kind=later.run.queue.kind,
         order_missing=missing or (None if places else FinalMissing.ORDER_UNKNOWN_IN_PART),
         tasks=tasks,
-        planned_tasks=max(len(tasks), planned // (ours.run.plan.attempts or 1)) if same_run else len(tasks),
+        planned_tasks=max(len(tasks), planned // attempts) if shared else len(tasks) + unseen,
+        attempts=attempts,
         ordered_tasks=None if places is None else _first_of_each(places, tasks),
-        only_ours=_others(ours, common, same_run=same_run),
-        only_theirs=_others(theirs, common, same_run=same_run),
+        only_ours=[] if theirs.unnamed else _others(ours, common, same_run=same_run),
+        only_theirs=[] if ours.unnamed else _others(theirs, common, same_run=same_run),
         unmatched=unmatched,
         over=ours.over and theirs.over,
     )
 
 
-def _common(ours: Contestant, theirs: Contestant, *, same_run: bool) -> list[Task]:
+def _common(ours: Contestant, theirs: Contestant, *, shared: bool) -> list[Task]:
     """Tasks of both sides. Two agents of a run share its plan: what one of them has, the other will have."""
-    if same_run and ours.declared is not None and theirs.declared is not None:
+    if shared:
         return [*ours.tasks, *(task for task in theirs.tasks if task not in ours.tasks)]
     return [task for task in ours.tasks if task in theirs.tasks]
+
+
+def _unseen(ours: Contestant, theirs: Contestant, common: list[Task]) -> int:
+    """Common tasks at most, beyond those that are named on both sides.
+
+    A planned task without a name may be one that only the other side names, or one that no side names. Of
+    fewer such tasks the final difference is less open, so the most is assumed.
+    """
+    at_theirs = min(ours.unnamed, len(theirs.tasks) - len(common))
+    at_ours = min(theirs.unnamed, len(ours.tasks) - len(common))
+    return at_theirs + at_ours + min(ours.unnamed - at_theirs, theirs.unnamed - at_ours)
 
 
 def _unmatched(
@@ -110,19 +138,22 @@ def _unmatched(
     theirs: Contestant,
     common: list[Task],
     wanted: frozenset[Pairing],
+    unseen: int,
     *,
-    same_run: bool,
+    shared: bool,
 ) -> Unmatched | None:
-    sides, declared = (ours, theirs), ours.declared
-    if same_run and declared is not None and theirs.declared is not None:
-        return Unmatched.PLAN_EXCEEDED if len(wanted) > declared else None
-    if not common and ours.all_named and theirs.all_named:
+    sides, both = (ours, theirs), [task for task in common if task in ours.tasks and task in theirs.tasks]
+    differ = any(set(ours.tasks[task]) != set(theirs.tasks[task]) for task in both)
+    if shared and len(wanted) <= (ours.declared or 0):
+        return None
+    if shared:
+        return Unmatched.ATTEMPTS_DIFFER if differ else Unmatched.PLAN_EXCEEDED
+    if not common and not unseen and ours.all_named and theirs.all_named:
         return Unmatched.NOTHING_IN_COMMON
     if any(side.exceeded and not side.over for side in sides):
         return Unmatched.PLAN_EXCEEDED
     if not all(side.all_named for side in sides):
         return Unmatched.TASKS_UNNAMED
-    differ = any(set(ours.tasks[task]) != set(theirs.tasks[task]) for task in common)
     return Unmatched.ATTEMPTS_DIFFER if differ else None
 
 
@@ -138,10 +169,10 @@ def _start(side: Contestant) -> tuple[int, str, int, str]:
     return side.began, side.run.run_id, side.first_position, side.group.agent_model or ""
 
 
-def _attempts(task: Task, ours: Contestant, theirs: Contestant) -> tuple[Attempts, Attempts]:
+def _attempts(task: Task, ours: Contestant, theirs: Contestant, *, shared: bool) -> tuple[Attempts, Attempts]:
     """Both sides of a task. Of a shared plan each side plans as many attempts, known or not."""
     found = ours.attempts(task), theirs.attempts(task)
-    if ours.run is not theirs.run or ours.declared is None or theirs.declared is None:
+    if not shared:
         return found
     planned = max(ours.run.plan.attempts or 1, *(side.planned for side in found))
     one, other = (side._replace(unknown=planned - side.known) for side in found)

@@ -88,6 +88,10 @@ def _together(cells: NDArray[np.bool_]) -> Numbers:
 def _wins(
     ours: Sequence[NDArray[np.int32]], theirs: Sequence[NDArray[np.int32]]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Columns where our share of passes is the greater one for certain, and where it may be in the end."""
+    """Columns where we pass more often for certain, and where we may in the end.
+
+    Neither side wins a column with unequal attempts, for the reason that `TaskPair.won` gives.
+    """
     (planned, low, high), (other_planned, other_low, other_high) = ours, theirs
-    return low * other_planned > other_high * planned, high * other_planned > other_low * planned
+    even = planned == other_planned
+    return even & (low > other_high), even & (high > other_low)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamer.aggregate.group import Owner
-from streamer.aggregate.keys import RUN, GroupId, SlotKey
+from streamer.aggregate.keys import RUN, GroupId, SlotKey, groups_of
 from streamer.aggregate.slots import Slot
 from streamer.schemas.details import NAMED
 from streamer.score import Scored
@@ -153,14 +153,14 @@ class Roster:
     """Rows of all slots of a run.
 
     Args:
-        groups_of: the groups that a slot counts in.
+        is_baseline: whether an agent stays out of pooled tiers (R4).
 
     Attributes:
         positions_changed: how often a position came or changed.
     """
 
-    def __init__(self, groups_of: Callable[[SlotKey], tuple[GroupId, ...]]) -> None:
-        self._groups_of = groups_of
+    def __init__(self, is_baseline: Callable[[str], bool]) -> None:
+        self._is_baseline = is_baseline
         self._rows: dict[Owner, Rows] = {}
         self._groups: dict[GroupId, list[Rows]] = {}
         self._tasks: dict[str, int] = {}
@@ -205,7 +205,7 @@ class Roster:
         rows = self._rows.get(owner)
         if rows is None:
             rows = self._rows[owner] = Rows()
-            for group in self._groups_of(key):
+            for group in groups_of(*owner, baseline=self._is_baseline(key.agent)):
                 self._groups.setdefault(group, []).append(rows)
         if slot.row < 0:
             slot.row = rows.append(key, self._tasks.setdefault(key.task_id, len(self._tasks)))

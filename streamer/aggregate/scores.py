@@ -60,7 +60,7 @@ class Scores:
         self._slots = slots
         self._counts = counts
         self._changes = changes
-        self.roster = Roster(self.groups_of)
+        self.roster = Roster(self.rules.is_baseline)
         self._members: dict[TrialGroupKey, set[SlotKey]] = {}
         self._of_missing: dict[TrialGroupKey, FormulaCodeScore] = {}
         self._outcomes: dict[TrialGroupKey, Outcome] = {}
@@ -88,7 +88,7 @@ class Scores:
         """Score every slot by these rules; the counts are empty."""
         self.rules = rules
         self._members, self._outcomes, self._of_missing = {}, {}, {}
-        self.roster = Roster(self.groups_of)
+        self.roster = Roster(self.rules.is_baseline)
         for key, slot in self._slots.items():
             slot.scored, slot.row = None, -1
             if slot.starts:

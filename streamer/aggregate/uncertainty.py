@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -61,12 +61,12 @@ def uncertainty_body(
 
 
 def conclusion(
-    evidence: Evidence, planned: int | None, queue: Queue, outcomes: Sequence[Outcome] | None = None
+    evidence: Evidence, planned: int | None, queue: Queue, known: Mapping[int, Outcome] | None = None
 ) -> Conclusion:
     """The interval of the final pass rate, or why there is none (inference 5).
 
     Args:
-        outcomes: of each row, as known at an earlier moment; None: as known now.
+        known: outcomes of the rows that stood at an earlier moment, as known then; None: as they are now.
     """
     if not planned:
         return Conclusion(None, FinalMissing.NO_PLAN)
@@ -77,7 +77,7 @@ def conclusion(
     positions = lineup.positions() if queue.places is None else {}
     others = lineup.others() if positions else ()
     plan = TrialPlan(first, queue.kind, queue.concurrency, queue.difficulty, others, queue.places)
-    rows = np.flatnonzero(lineup.states).tolist()
+    rows = np.flatnonzero(lineup.states).tolist() if known is None else sorted(known)
     later = _later(lineup, rows, queue)
     placed = not rows or queue.places is not None or bool(positions)
     if missing := missing_in_plan(plan, len(rows) - len(later), placed=placed):
@@ -85,7 +85,7 @@ def conclusion(
     grown = planned - first
     if len(later) > grown:
         return Conclusion(None, FinalMissing.PLAN_EXCEEDED)
-    keys, outcomes = lineup.keys(), outcomes or evidence.outcomes()
+    keys, outcomes = lineup.keys(), evidence.outcomes() if known is None else known
     trials = [
         Trial(
             str(keys[row]),

@@ -16,14 +16,16 @@ from streamer.schemas.base import Message
 
 MAX_LINES = 5_000
 MAX_LINE_CHARACTERS = 4_000
+MAX_CODES = 64
+"""So many numbers of one SGR sequence count."""
 
 _SEQUENCE = re.compile(
     r"\x1b\[([0-?]*)[ -/]*([@-~])"  # control sequence
-    r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\)"  # strings: titles, links
+    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # strings: titles, links; none holds an escape
     r"|\x1b[ -/]*[0-~]?"
-    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]",
-    re.DOTALL,
+    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
+"""No alternative looks beyond the next escape, so a line takes time in proportion to its length."""
 
 
 class Span(Message):
@@ -95,22 +97,25 @@ def _pieces(line: str) -> Iterator[tuple[str, str | None]]:
 
 
 def _after(look: _Look, parameters: str) -> _Look:
-    codes = [int(code) if code.isdigit() and len(code) < 4 else 0 for code in re.split("[;:]", parameters)]
-    while codes:
-        code = codes.pop(0)
+    given = re.split("[;:]", parameters, maxsplit=MAX_CODES)[:MAX_CODES]
+    codes = [int(code) if code.isdigit() and len(code) < 4 else 0 for code in given]
+    at = 0
+    while at < len(codes):
+        code, at = codes[at], at + 1
         if code in (38, 48):
-            number, codes = _extended(codes)
+            number, taken = _extended(codes[at : at + 2])
+            at += taken
             look = {**look, "color" if code == 38 else "background": number}
         else:
             look = _one(look, code)
     return look
 
 
-def _extended(codes: list[int]) -> tuple[int | None, list[int]]:
-    """A colour of 256, as far as it is one of the 16; other colours look as usual."""
+def _extended(codes: list[int]) -> tuple[int | None, int]:
+    """A colour of 256, as far as it is one of the 16, and how many codes it takes; others look as usual."""
     if codes[:1] == [5]:
-        return (codes[1] if len(codes) > 1 and codes[1] < 16 else None), codes[2:]
-    return None, codes[4:] if codes[:1] == [2] else codes
+        return (codes[1] if len(codes) > 1 and codes[1] < 16 else None), 2
+    return None, 4 if codes[:1] == [2] else 0
 
 
 def _one(look: _Look, code: int) -> _Look:

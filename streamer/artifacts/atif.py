@@ -9,18 +9,23 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from streamer.artifacts.steps import (
+    MAX_CALLS,
     NotThisFormat,
     Source,
     Step,
     ToolCall,
     amount_of,
     count_of,
+    left_out,
     numbered,
     says_error,
     trimmed,
 )
 
 SOURCES = ("system", "user", "agent")
+
+MAX_PARTS = 200
+"""The parts that are shown of one message."""
 
 
 def steps_of(content: Any) -> tuple[list[Step], int]:
@@ -33,7 +38,7 @@ def steps_of(content: Any) -> tuple[list[Step], int]:
         raise NotThisFormat
     if not str(content.get("schema_version", "")).startswith("ATIF"):
         raise NotThisFormat
-    return numbered(_fields(step) for step in content["steps"] if isinstance(step, dict))
+    return numbered([step for step in content["steps"] if isinstance(step, dict)], _fields)
 
 
 def _fields(step: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,7 +58,10 @@ def _fields(step: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _calls(step: Mapping[str, Any]) -> tuple[list[ToolCall], str]:
-    """The calls with their outputs, and the outputs that belong to no call."""
+    """The calls with their outputs, and the outputs that belong to no call.
+
+    Of several calls with one id, the first has the outputs.
+    """
     given = step.get("tool_calls")
     calls = [call for call in given if isinstance(call, dict)] if isinstance(given, list) else []
     results = _object(step.get("observation")).get("results")
@@ -69,7 +77,8 @@ def _calls(step: Mapping[str, Any]) -> tuple[list[ToolCall], str]:
             outputs.setdefault(str(calls[0].get("tool_call_id")), []).append(result)
         else:
             rest.append(_text(result.get("content")))
-    made = [_call(call, outputs.get(str(call.get("tool_call_id")), [])) for call in calls]
+    made = [_call(call, outputs.pop(str(call.get("tool_call_id")), [])) for call in calls[:MAX_CALLS]]
+    rest.append(left_out(len(calls) - MAX_CALLS, "calls"))
     return made, "\n".join(filter(None, rest))
 
 
@@ -87,7 +96,8 @@ def _call(call: Mapping[str, Any], results: list[Mapping[str, Any]]) -> ToolCall
 def _text(value: Any) -> str:
     """A message: text, or parts of which some are pictures."""
     if isinstance(value, list):
-        return "\n".join(_part(part) for part in value)
+        more = left_out(len(value) - MAX_PARTS, "parts")
+        return "\n".join([*map(_part, value[:MAX_PARTS]), *filter(None, [more])])
     return trimmed(value)
 
 

@@ -32,18 +32,32 @@ def steps_of(content: Any) -> tuple[list[Step], int]:
     events = [event for event in content if isinstance(event, dict)]
     if not any("action" in event or "observation" in event for event in events):
         raise NotThisFormat
-    steps: list[dict[str, Any]] = []
-    by_id: dict[Any, dict[str, Any]] = {}
+    steps: list[list[Mapping[str, Any]]] = []
+    by_id: dict[Any, list[Mapping[str, Any]]] = {}
     for event in events:
         cause = event.get("cause")
         step = by_id.get(cause) if isinstance(cause, int | str) else None
-        if "observation" in event and step is not None and step["calls"]:
-            step["calls"][0] = _with_output(step["calls"][0], event)
+        if "observation" in event and step is not None and _calls(step[0]):
+            step[1:] = [event]
             continue
-        steps.append(_fields(event))
+        steps.append([event])
         if isinstance(event.get("id"), int | str):
             by_id[event["id"]] = steps[-1]
-    return numbered(steps)
+    return numbered(steps, _step)
+
+
+def _step(events: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """The fields of an event, and of the last observation that it caused."""
+    fields = _fields(events[0])
+    for event in events[1:]:
+        fields["calls"][0] = _with_output(fields["calls"][0], event)
+    return fields
+
+
+def _calls(event: Mapping[str, Any]) -> bool:
+    """Whether an event calls a tool, or is what a call gave."""
+    action = event.get("action")
+    return "observation" in event or (isinstance(action, str) and action not in SAID)
 
 
 def _fields(event: Mapping[str, Any]) -> dict[str, Any]:

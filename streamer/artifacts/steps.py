@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
 from streamer.schemas.base import Message
+from streamer.schemas.limits import MAX_COUNT
 
 MAX_STEPS = 2_000
+MAX_CALLS = 100
+"""The calls that are shown of one step."""
+
+MAX_CHARACTERS = 8_000_000
+"""The length of all steps together, as JSON."""
+
 MAX_STEP_CHARACTERS = 16_000
 """The length of each text of a step; longer texts lose their middle."""
 
@@ -46,6 +53,9 @@ class Step(Message):
     error: bool = Field(default=False, description="It, or a call in it, failed.")
 
 
+T = TypeVar("T")
+
+
 class NotThisFormat(Exception):
     """The file is no trajectory of this format."""
 
@@ -77,23 +87,53 @@ def says_error(output: str | None) -> bool:
     return bool(output and _SAYS_ERROR.search(output))
 
 
-def numbered(steps: Iterable[dict[str, Any]]) -> tuple[list[Step], int]:
-    """The first :data:`MAX_STEPS` steps with their numbers, and how many more there are."""
-    found = list(steps)
-    shown = [
-        Step(number=number, error=any(call.error for call in fields.get("calls", ())), **fields)
-        for number, fields in enumerate(found[:MAX_STEPS], 1)
-    ]
-    return shown, len(found) - len(shown)
+def numbered(logged: Sequence[T], fields_of: Callable[[T], dict[str, Any]]) -> tuple[list[Step], int]:
+    """The first steps with their numbers, and how many more there are.
+
+    Args:
+        logged: each step as its log has it; :data:`MAX_STEPS` are read, up to :data:`MAX_CHARACTERS`.
+        fields_of: the fields of a step, without its number and error.
+    """
+    shown: list[Step] = []
+    left = MAX_CHARACTERS
+    for number, one in enumerate(logged[:MAX_STEPS], 1):
+        fields = fields_of(one)
+        step = Step(number=number, error=any(call.error for call in fields["calls"]), **fields)
+        left -= len(step.model_dump_json())
+        if left < 0:
+            break
+        shown.append(step)
+    return shown, len(logged) - len(shown)
+
+
+def left_out(number: int, what: str) -> str:
+    """How much of a step is not shown, in words; empty: nothing.
+
+    >>> left_out(3, "calls"), left_out(0, "calls")
+    ('[3 more calls not shown]', '')
+    """
+    return f"[{number:,} more {what} not shown]" if number > 0 else ""
 
 
 def count_of(value: Any) -> int | None:
-    """A count in a log; None unless it is a whole number from 0."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    """A count in a log; None unless it is a whole number from 0 to 2**53.
+
+    >>> count_of(5), count_of(10**30), count_of(True)
+    (5, None, None)
+    """
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if whole and 0 <= value <= MAX_COUNT else None
 
 
 def amount_of(value: Any) -> float | None:
-    """An amount in a log; None unless it is a finite number from 0."""
+    """An amount in a log; None unless it is a finite number from 0.
+
+    >>> amount_of(1), amount_of(10**400), amount_of(float("nan"))
+    (1.0, None, None)
+    """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if 0 <= value < float("inf") else None
+    try:
+        return float(value) if 0 <= value < float("inf") else None
+    except OverflowError:  # a whole number that no float holds
+        return None

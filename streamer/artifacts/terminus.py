@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from streamer.artifacts.steps import NotThisFormat, Step, ToolCall, numbered, trimmed
+from streamer.artifacts.steps import MAX_CALLS, NotThisFormat, Step, ToolCall, left_out, numbered, trimmed
 
 _WORDS = ("state_analysis", "analysis", "explanation", "plan")
 _DONE = ("is_task_complete", "task_complete")
@@ -24,7 +24,7 @@ def steps_of(content: Any) -> tuple[list[Step], int]:
     answers = content if isinstance(content, list) else [content]
     if not answers or not all(_is_answer(answer) for answer in answers):
         raise NotThisFormat
-    return numbered(_fields(answer) for answer in answers)
+    return numbered(answers, _fields)
 
 
 def _is_answer(value: Any) -> bool:
@@ -36,5 +36,7 @@ def _fields(answer: Mapping[str, Any]) -> dict[str, Any]:
     words = [answer[name] for name in _WORDS if isinstance(answer.get(name), str) and answer[name]]
     if any(answer.get(name) is True for name in _DONE):
         words.append("It says that the task is complete.")
-    calls = [ToolCall(name="keystrokes", arguments=trimmed(c["keystrokes"])) for c in answer["commands"]]
+    commands = answer["commands"]
+    words += filter(None, [left_out(len(commands) - MAX_CALLS, "calls")])
+    calls = [ToolCall(name="keystrokes", arguments=trimmed(c["keystrokes"])) for c in commands[:MAX_CALLS]]
     return {"source": "agent", "text": trimmed("\n".join(words)), "calls": calls}

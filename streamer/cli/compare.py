@@ -102,7 +102,7 @@ def command(
 
     Exit codes, for CI: 0 B is not worse than A. 1 B is worse by more than --tolerance (and significantly, if
     --significance asks for that). 2 used wrongly. 3 they cannot be compared: no task where both know the
-    metric, no such run or agent, or no server that answers.
+    metric, no such run or agent, no server that answers, or a file that cannot be read or written.
     """
     if (a_run or b_run) and not files:
         raise click.UsageError("--a-run and --b-run belong to --files: A and B name the runs themselves")
@@ -113,12 +113,13 @@ def command(
         first, second = _both(a, b, (a_run, b_run), files, settings)
         found = compare_sides(_side(first, a_agent), _side(second, b_agent), 0, limit)
         found = _in_order(found, first, second)
-    except (click.ClickException, click.exceptions.Exit):
+        _write(found, form, out)
+    except (click.UsageError, click.exceptions.Exit, BrokenPipeError):
         raise
     except Exception as error:
-        say(f"streamer: {explain(error, settings)}")
+        text = error.format_message() if isinstance(error, click.ClickException) else explain(error, settings)
+        say(f"streamer: {text}")
         raise click.exceptions.Exit(UNVERIFIABLE) from error
-    _write(found, form, out)
     raise click.exceptions.Exit(_verdict(found, metric, tolerance, significance))
 
 

@@ -37,7 +37,7 @@ def explained(ctx: click.Context | None = None) -> Iterator[None]:
     except (click.exceptions.Exit, click.exceptions.NoArgsIsHelpError):
         raise
     except BrokenPipeError:
-        _silence_stdout()
+        silence_stdout()
         _end("stopped: whoever read the output has closed it", PIPE_CLOSED)
     except (KeyboardInterrupt, click.Abort):
         _end("interrupted", INTERRUPTED)
@@ -120,7 +120,7 @@ def _end(line: str, code: int) -> None:
     raise click.exceptions.Exit(code)
 
 
-def _silence_stdout() -> None:
+def silence_stdout() -> None:
     """Point stdout nowhere, so that the interpreter's last flush cannot fail again."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

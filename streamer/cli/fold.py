@@ -54,7 +54,7 @@ def command(
     table = price_table(prices or settings.prices_file)
     with open_lines(file) as lines:
         records = records_of_lines(lines, str(file))
-        folding = fold_records(records, prices=table, on_rejected=report_rejected, as_of=as_of)
+        folding = fold_records(records, prices=table, on_rejected=report_rejected, as_of=as_of, exits=True)
     if as_json:
         _print_json(folding, by)
     else:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shlex
 import shutil
 import subprocess
+import sys
 from fractions import Fraction
 from pathlib import Path
 
 import click
 
-from streamer.cli.errors import UNVERIFIABLE, explain
+from streamer.cli.errors import UNVERIFIABLE, explain, silence_stdout
 from streamer.cli.gate_sides import Gate
 from streamer.cli.options import json_option, with_settings
 from streamer.cli.price_tables import price_table
@@ -91,7 +92,9 @@ def _metric(ctx: click.Context, param: click.Parameter, value: str) -> str:
     type=Exact("0", "1", open_=True),
     default="0.95",
     show_default=True,
-    help="Probability that the verdict is never wrong, however early it comes.",
+    help="Of final: probability that the verdict is never wrong, however early it comes. Of ability: that an "
+    "agent no worse than BASELINE never fails early. An early failure shows that it is worse, not that it is "
+    "worse by more than --max-drop.",
 )
 @click.option(
     "--metric",
@@ -142,7 +145,7 @@ def command(
     one of several. Runs are followed in the event log until the verdict is certain or both are over.
 
     Exit codes, for CI: 0 pass. 1 fail. 2 used wrongly. 3 undecided: at the end, after --timeout, or because
-    something could not be read.
+    something could not be read or written.
     """
     if against is None and target is None:
         raise click.UsageError("nothing to judge: give --against BASELINE, --target RATE, or both")
@@ -165,13 +168,28 @@ def command(
         say(f"streamer: undecided: {text}")
         raise click.exceptions.Exit(UNVERIFIABLE) from error
     verdict = canonical_json(result.model_dump(mode="json"))
-    if as_json:
-        print_json(verdict)
-    else:
-        _print(result)
-    if program:
-        _call(program, verdict)
+    try:
+        _show(result, verdict, as_json=as_json)
+    finally:
+        if program:
+            _call(program, verdict)
     raise click.exceptions.Exit(EXIT_CODES[result.verdict])
+
+
+def _show(result: GateResult, verdict: bytes, *, as_json: bool) -> None:
+    """Print the verdict. Where that fails, as on a full disk, the command must not end like a failed gate."""
+    try:
+        if as_json:
+            print_json(verdict)
+        else:
+            _print(result)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        silence_stdout()
+        say(f"streamer: {result.verdict}, but stdout cannot be written: {error.strerror or error}")
+        raise click.exceptions.Exit(UNVERIFIABLE) from error
 
 
 def _print(result: GateResult) -> None:

@@ -50,6 +50,10 @@ class Gate:
         terms: what is asked.
         settings: where the broker is; not asked if both sides are files.
         prices: price table (R2).
+
+    Raises:
+        CannotBeFolded: an exception sets a run of a file apart.
+        click.ClickException: a file cannot be read, or some of its lines cannot.
     """
 
     def __init__(
@@ -83,9 +87,11 @@ class Gate:
     ) -> GateResult:
         followed, result = FollowedRuns(self._settings, wanted, self._prices), self._judge({})
         known: list[str] = []
+        looked = False
         try:
             async with asyncio.timeout(give_up_seconds), aclosing(followed.looks(LOOK_SECONDS)) as looks:
                 async for _ in looks:
+                    looked = True
                     result = self._judge(followed.states())
                     if give_up_seconds is None:
                         _must_exist(result)
@@ -95,8 +101,9 @@ class Gate:
                         known = result.words
                         tell("; ".join((counts(result), *known)))
         except TimeoutError:
-            tell(f"no verdict within {give_up_seconds:g} s")
-            result = self._judge(followed.states())
+            tell(f"no verdict within {give_up_seconds:g} s" + ("" if looked else ": the log is not read yet"))
+            if looked:  # half a log may hold all passes and no failure
+                result = self._judge(followed.states())
         return result
 
     def _judge(self, runs: dict[str, RunState]) -> GateResult:
@@ -116,9 +123,14 @@ class Gate:
     def _folded(self, file: Path) -> dict[str, RunState]:
         with open_lines(file) as lines:
             records = records_of_lines(lines, str(file))
-            folding = fold_records(records, prices=self._prices, on_rejected=report_rejected)
+            folding = fold_records(records, prices=self._prices, on_rejected=report_rejected, exits=True)
         for failure in folding.failed:
             raise CannotBeFolded(failure)
+        if folding.rejected:
+            raise click.ClickException(
+                f"{file}: {folding.rejected:,} of its lines could not be read, see above. Results may be "
+                "missing; mend or remove these lines"
+            )
         return {run_id: folding.pipeline.run(run_id).state for run_id in folding.runs()}
 
 

@@ -45,19 +45,24 @@ class TaskPair(NamedTuple):
     ours: Attempts
     theirs: Attempts
 
+    @property
+    def even(self) -> bool:
+        """Whether both sides plan as many trials of it."""
+        return self.ours.planned == self.theirs.planned
+
     def won(self) -> bool | None:
-        """Whether we pass it more often, by share of trials; None while that is still open.
+        """Whether we pass it more often in as many attempts; None while that is still open.
+
+        With unequal attempts one of two equal sides is favoured. At a pass rate of 20 % one trial of ours
+        beats five of theirs in 20 % of cases, and loses in 54 %. So neither side wins such a task: False.
 
         >>> TaskPair(Attempts(1, 1), Attempts(1, 0)).won(), TaskPair(Attempts(1, 1), Attempts(0, 0, 1)).won()
         (True, None)
         """
         ours, theirs = self
-        if not ours.planned or not theirs.planned:
-            return None
-        if ours.passed * theirs.planned > (theirs.passed + theirs.unknown) * ours.planned:
-            return True
-        can = (ours.passed + ours.unknown) * theirs.planned > theirs.passed * ours.planned
-        return None if can else False
+        if not self.even or ours.passed + ours.unknown <= theirs.passed:
+            return False
+        return True if ours.passed > theirs.passed + theirs.unknown else None
 
     def lost(self) -> bool | None:
         """Whether they do."""
@@ -85,6 +90,7 @@ class Paired:
     Attributes:
         tasks: compared tasks.
         ahead, behind, equal, open: tasks that we pass more often, they do, neither does, and undecided ones.
+        uneven: the other tasks, with unequal attempts. Neither e-value nor test uses them.
         difference: of the pass rates over the tasks where both sides have results, -1 to 1; None: no such
             task. Biased while trials are missing.
         reachable: the lowest and the highest difference that the missing trials leave, with no assumption.
@@ -93,7 +99,8 @@ class Paired:
             prefixes too and may know more.
         ended: no trial is missing.
         interval: of the difference on tasks like these; None before the end, or with fewer than two tasks.
-        p_value: of the exact two-sided sign test over the tasks; None before the end.
+        p_value: of the exact two-sided sign test over the tasks with equal attempts; None before the end,
+            and without such a task.
     """
 
     tasks: int
@@ -101,6 +108,7 @@ class Paired:
     behind: int
     equal: int
     open: int
+    uneven: int
     difference: float | None
     reachable: tuple[float, float] | None
     worse: float
@@ -138,7 +146,8 @@ def paired(pairs: Sequence[TaskPair], alpha: Fraction = ALPHA, *, complete: bool
     >>> ended.difference, ended.p_value, ended.interval
     (0.0, 1.0, Interval(low=-1.0, high=1.0))
     """
-    won, lost = [pair.won() for pair in pairs], [pair.lost() for pair in pairs]
+    even = [pair for pair in pairs if pair.even]
+    won, lost = [pair.won() for pair in even], [pair.lost() for pair in even]
     ahead, behind = won.count(True), lost.count(True)
     equal = sum(one is False and other is False for one, other in zip(won, lost, strict=True))
     ended = complete and bool(pairs) and all(not a.unknown and not b.unknown for a, b in pairs)
@@ -148,14 +157,15 @@ def paired(pairs: Sequence[TaskPair], alpha: Fraction = ALPHA, *, complete: bool
         ahead=ahead,
         behind=behind,
         equal=equal,
-        open=len(pairs) - ahead - behind - equal,
+        open=len(even) - ahead - behind - equal,
+        uneven=len(pairs) - len(even),
         difference=clusters.mean(),
         reachable=_reachable(pairs) if complete else None,
         worse=e_value(ahead + won.count(None), behind),
         better=e_value(behind + lost.count(None), ahead),
         ended=ended,
         interval=_within_one(mean_interval(clusters, alpha)) if ended else None,
-        p_value=sign_test(ahead, behind) if ended else None,
+        p_value=sign_test(ahead, behind) if ended and even else None,
     )
 
 

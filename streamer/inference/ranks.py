@@ -15,7 +15,7 @@ Everything is exact: integers and fractions, no floats.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
@@ -82,25 +82,30 @@ def places(
     return {agent: Place(1 + best[agent], len(ranked) - worst[agent]) for agent in ranked}
 
 
-def places_at_end(tasks: Mapping[str, Mapping[str, Attempts]], alpha: Fraction = ALPHA) -> dict[str, Place]:
+def places_at_end(
+    tasks: Mapping[str, Mapping[str, Sequence[Attempts]]], alpha: Fraction = ALPHA
+) -> dict[str, Place]:
     """The places of agents whose runs are over, by the one-sided sign test of every two.
 
-    A task goes to the agent that passes it more often, by share of its trials. Every two are compared on the
-    tasks that both have; two agents without a common task are never told apart. It may be asked once.
+    A task goes to the agent that passes it more often in equal attempts (see `TaskPair.won`). Of each task
+    as many of the newest runs of both agents count as have equally many trials together. A task without such
+    runs says nothing of the two. Two agents without a common task are never told apart. It may be asked once.
 
     Args:
-        tasks: agent to task to the agent's trials there. A task that unknown trials leave open counts
-            against either claim, as long as it can.
-        alpha: chance that any range is ever wrong.
+        tasks: agent to task to the agent's trials there, run by run, the newest first. A task that unknown
+            trials leave open counts against either claim, as long as it can.
+        alpha: chance that any range is wrong, at one look that was fixed beforehand.
 
-    >>> passed, failed = Attempts(1, 1), Attempts(1, 0)
+    >>> passed, failed = [Attempts(1, 1)], [Attempts(1, 0)]
     >>> places_at_end({"a": dict.fromkeys("abcdefgh", passed), "b": dict.fromkeys("abcdefgh", failed)})
     {'a': Place(best=1, worst=1), 'b': Place(best=2, worst=2)}
     """
+    pools = {agent: {task: _pools(runs) for task, runs in held.items()} for agent, held in tasks.items()}
     counts: dict[Direction, tuple[int, int]] = {}
     for one, other in combinations(tasks, 2):
         common = tasks[one].keys() & tasks[other].keys()
-        pairs = Counter(TaskPair(tasks[one][task], tasks[other][task]) for task in common)
+        found = (_of_equal_attempts(pools[one][task], pools[other][task]) for task in common)
+        pairs = Counter(pair for pair in found if pair is not None)
         counts[one, other] = _possible_wins(pairs), _sure_losses(pairs)
         turned = Counter({TaskPair(pair.theirs, pair.ours): times for pair, times in pairs.items()})
         counts[other, one] = _possible_wins(turned), _sure_losses(turned)
@@ -111,6 +116,21 @@ def places_at_end(tasks: Mapping[str, Mapping[str, Attempts]], alpha: Fraction =
         return [pair for pair, (wins, losses) in counts.items() if losses >= least[wins + losses]]
 
     return places(tasks, shown, alpha)
+
+
+def _pools(runs: Iterable[Attempts]) -> dict[int, Attempts]:
+    """The trials of the newest run, of the newest two and so on, by how many they are."""
+    found, total = dict[int, Attempts](), Attempts(0, 0)
+    for run in runs:
+        total = Attempts(*map(sum, zip(total, run, strict=True)))
+        found[total.planned] = total
+    return found
+
+
+def _of_equal_attempts(ours: Mapping[int, Attempts], theirs: dict[int, Attempts]) -> TaskPair | None:
+    """The largest pools of both sides with equally many trials; None: there are none."""
+    planned = next((planned for planned in reversed(theirs) if planned in ours), None)
+    return None if planned is None else TaskPair(ours[planned], theirs[planned])
 
 
 def _possible_wins(pairs: Mapping[TaskPair, int]) -> int:

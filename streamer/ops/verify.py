@@ -1,7 +1,8 @@
 """Fold the log again and compare with what Redis, and the topics, say.
 
 A difference counts only when nothing can be in flight. Before the log is read, the workers have committed
-everything, and their heartbeats say that it is published. The log has not grown until Redis was read.
+everything, and their heartbeats say that it is published. A partition that no heartbeat names gets
+some seconds. The log has not grown until Redis was read.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import orjson
 
@@ -29,6 +30,7 @@ from streamer.ops.differences import (
     other_bytes,
     scored_differences,
 )
+from streamer.ops.flow import Flow
 from streamer.ops.folded_log import FoldedLog, fold_log
 from streamer.ops.lag import PartitionLag, read_lags
 from streamer.ops.published import SCORED, TOPICS, TopicKey, summaries_by_run
@@ -42,7 +44,7 @@ from streamer.settings import Settings
 
 POLL_SECONDS = 0.1
 HEARD_SECONDS = 5.0
-"""A worker at work is heard of within this time, even if Redis has just lost its heartbeat."""
+"""All workers at work are heard of within this time, even if Redis has just lost their heartbeats."""
 
 REDIS_TIMEOUT_SECONDS = 5.0
 
@@ -72,38 +74,6 @@ class _InTopics:
 
     summaries: Mapping[str, Mapping[TopicKey, bytes]] = field(default_factory=dict)
     scored: Mapping[str, Mapping[TopicKey, str]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class _Flow:
-    """Where the log and the workers stand at one moment."""
-
-    partitions: tuple[PartitionLag, ...]
-    workers: tuple[Mapping[str, Any], ...]
-
-    @property
-    def ends(self) -> list[int]:
-        return [partition.end for partition in self.partitions]
-
-    @property
-    def in_flight(self) -> str | None:
-        """The events on their way, None without any."""
-        lag = sum(partition.lag for partition in self.partitions)
-        if lag:
-            return f"{lag:,} events are not processed yet: is a worker running? `streamer status` shows"
-        busy = sum(bool(status.get("unsent") or status.get("catching_up")) for status in self.workers)
-        if busy:
-            return f"{busy} workers have not sent everything to Redis yet"
-        unpublished = [str(p.partition) for p in self.partitions if not self._is_published(p)]
-        if unpublished:
-            return f"workers have not published everything of partitions {', '.join(unpublished)} yet"
-        return None
-
-    def _is_published(self, partition: PartitionLag) -> bool:
-        """Whether an owner says so; without an owner, no worker is about to publish anything."""
-        owners = [status for status in self.workers if partition.partition in status.get("partitions", ())]
-        reached = [status.get("published_to", {}).get(str(partition.partition), -1) for status in owners]
-        return max(reached, default=partition.end) >= partition.end
 
 
 class Verification:
@@ -157,24 +127,24 @@ class Verification:
                     return verdicts
                 in_flight = before.in_flight
                 if in_flight is None and self._flow(reader).ends == before.ends:
-                    certain = before.workers or time.monotonic() >= self._heard_by
+                    certain = not before.without_owner or time.monotonic() >= self._heard_by
                     if certain or not any(one.outcome == "differs" for one in verdicts):
                         return verdicts
-                    self._wait_for_worker(reader)
+                    self._wait_for_owners(reader)
                     continue
                 if time.monotonic() >= self._deadline:
                     return [_undecided(verdict, in_flight or "events keep coming") for verdict in verdicts]
                 self._wait_until_idle(reader)
 
-    def _flow(self, reader: StateReader) -> _Flow:
+    def _flow(self, reader: StateReader) -> Flow:
         partitions = asyncio.run(read_lags(self._settings))
         now = datetime.now(UTC)
         live = [worker.status for worker in reader.workers() if not worker.stale(now)]
-        return _Flow(tuple(partitions), tuple(live))
+        return Flow(tuple(partitions), tuple(live))
 
-    def _wait_for_worker(self, reader: StateReader) -> None:
-        """Wait until a worker at work must have sent a heartbeat."""
-        while time.monotonic() < self._heard_by and not self._flow(reader).workers:
+    def _wait_for_owners(self, reader: StateReader) -> None:
+        """Wait until every partition has an owner, or all workers at work must have been heard."""
+        while time.monotonic() < self._heard_by and self._flow(reader).without_owner:
             time.sleep(POLL_SECONDS)
 
     def _wait_until_idle(self, reader: StateReader) -> None:

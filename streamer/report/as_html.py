@@ -18,7 +18,7 @@ from streamer.schemas.canonical import canonical_json
 from streamer.schemas.summaries import RunSummary
 from streamer.text import dollars, percent, shown, visible
 from streamer.views.eta import eta_of
-from streamer.views.matrix import matrix_of
+from streamer.views.matrix import TooManyCells, matrix_of
 from streamer.views.tables import (
     about,
     agents_table,
@@ -116,7 +116,10 @@ def _embedded(data: RunData) -> str:
     drawn |= {"places": data.places}
     if data.trials:
         rows = (row_of("", trial) for trial in data.trials)
-        drawn["matrix"] = matrix_of(rows, ()).model_dump(mode="json")
+        try:
+            drawn["matrix"] = matrix_of(rows, ()).model_dump(mode="json")
+        except TooManyCells as error:
+            drawn["no_matrix"] = str(error)
     return canonical_json(drawn).decode().replace("<", "\\u003c")
 
 

@@ -1,7 +1,8 @@
 """A run as Markdown that GitHub shows as it is meant.
 
-Text from agents and harnesses stands in `<code>`, its punctuation as character references. So it is no link,
-no mention, no markup and no cell border.
+Names from agents and harnesses stand in `<code>`, their punctuation as character references. So they are no
+link, no markup and no cell border. GitHub looks for mentions in the decoded text outside of `<code>`: what
+stands there has an invisible space behind each sign that would make one.
 """
 
 from __future__ import annotations
@@ -26,6 +27,12 @@ from streamer.views.wording import primary_of
 
 PLAIN = frozenset(" -.:/;@,%()$")
 """Punctuation that means nothing inside a line, unless it makes an address."""
+
+_MENTION = re.compile(r"@|&#64;|&#35;|GH(?:-|&#45;)", re.IGNORECASE)
+"""What begins a mention of a person, a team, an issue or a pull request, once escaped."""
+
+NO_MENTION = "&#8203;"
+"""A space without width."""
 
 _ADDRESS = re.compile(r"www\.|://|mailto:|xmpp:|(?<!\w)@|@\S*\.", re.IGNORECASE)
 
@@ -91,12 +98,14 @@ def name(value: object) -> str:
 
 
 def text(value: object) -> str:
-    r"""A value as text that means nothing to Markdown.
+    r"""A value as text that means nothing to Markdown and makes no mention.
 
     >>> text("my_task *x*"), text("www.evil.example"), text(None), text("a\nb")
     ('my_task &#42;x&#42;', 'www&#46;evil&#46;example', '–', 'a&#92;nb')
+    >>> text("ask @team"), text("GH-1")
+    ('ask &#64;&#8203;team', 'GH-&#8203;1')
     """
-    return _escaped(shown(value))
+    return _MENTION.sub(rf"\g<0>{NO_MENTION}", _escaped(shown(value)))
 
 
 def _escaped(plain: str) -> str:

@@ -165,8 +165,12 @@ def _side(trials: Sequence[TrialRow]) -> Side:
 
 
 def _difference(metric: str, high: bool, pairs: Sequence[TaskPair], ended: bool) -> Difference:
-    """Over the tasks where both sides know the number, so that like is compared with like."""
+    """Over the tasks where both sides know the number, so that like is compared with like.
+
+    The test leaves out tasks with unequal attempts, for the reason that `TaskPair.won` of `inference` gives.
+    """
     moved = [b - a for a, b in _known(metric, pairs)]
+    even = [b - a for a, b in _known(metric, [pair for pair in pairs if pair.a.trials == pair.b.trials])]
     up, down = sum(one > 0 for one in moved), sum(one < 0 for one in moved)
     return Difference(
         tasks=len(moved),
@@ -176,7 +180,7 @@ def _difference(metric: str, high: bool, pairs: Sequence[TaskPair], ended: bool)
         a_better=down if high else up,
         b_better=up if high else down,
         equal=len(moved) - up - down,
-        p_value=sign_test(up, down),
+        p_value=sign_test(sum(one > 0 for one in even), sum(one < 0 for one in even)),
     )
 
 

@@ -68,6 +68,7 @@ class PairStanding(Message):
     behind: int = Field(ge=0, description="Tasks that `b` passes more often.")
     equal: int = Field(ge=0, description="Tasks that both pass equally often.")
     open: int = Field(ge=0, description="Tasks that are undecided.")
+    uneven: int = Field(ge=0, description="Tasks with unequal attempts: no e-value and no test uses them.")
     difference: float | None = Field(
         description="Of the pass rates on the tasks with results of both, so far; null: no such task."
     )
@@ -79,7 +80,11 @@ class PairStanding(Message):
     worse: float = Field(gt=0, description="e-value that `a` is worse; 40 shows it, whenever you look.")
     ended: bool = Field(description="True if no trial is missing.")
     interval: Range | None = Field(description="On tasks like these, 95 %, clustered; null before the end.")
-    p_value: float | None = Field(ge=0, le=1, description="Exact two-sided sign test; null before the end.")
+    p_value: float | None = Field(
+        ge=0,
+        le=1,
+        description="Exact two-sided sign test; null: `ended` is false, or attempts are nowhere equal.",
+    )
     words: list[str] = Field(description="What may be said, one sentence each; names are not escaped.")
 
 
@@ -176,7 +181,8 @@ def task_pairs(
     attempts = max((one.planned for one in every.values()), default=1)
     none = Attempts(0, 0, attempts)
     unseen = max(0, planned // attempts - len(every))
-    found = [TaskPair(ours.get(task, none), theirs.get(task, none)) for task in every]
+    awaited = {task: Attempts(0, 0, one.planned) for task, one in every.items()}  # as many as of the other
+    found = [TaskPair(ours.get(task, one), theirs.get(task, one)) for task, one in awaited.items()]
     return found + [TaskPair(none, none)] * unseen
 
 
@@ -192,6 +198,7 @@ def _standing(
         behind=found.behind,
         equal=found.equal,
         open=found.open,
+        uneven=found.uneven,
         difference=found.difference,
         final=final,
         reachable=_range(found.reachable),
@@ -215,9 +222,12 @@ def _words(a: str, b: str, found: Paired, final: Range | None, *, shuffled: bool
             f"{_signed(found.difference)} so far, {_ends(final)} in the end, if the order has nothing to do "
             "with difficulty"
         )
-    return said or [
+    said = said or [
         f"Nothing separates {a} and {b} yet" if not found.ended else f"{a} and {b}: no difference"
     ]
+    if found.uneven:
+        said.append(f"{found.uneven} of {found.tasks} tasks have unequal attempts: no test uses them")
+    return said
 
 
 def _of_run(a: str, b: str, found: Paired, final: Range | None) -> Iterable[str]:
@@ -242,7 +252,7 @@ def _of_ability(a: str, b: str, found: Paired) -> Iterable[str]:
                 f"{ahead} better than {behind} on tasks like these: e-value {evidence:.3g}, {EITHER} needed; "
                 "95 %, however often you look"
             )
-    if found.interval is not None and found.p_value is not None:
+    if found.interval is not None:
         if found.certain:
             ahead = a if found.ahead > found.behind else b
             yield f"{ahead} ahead on tasks like these: sign test p = {found.p_value:.3g}"

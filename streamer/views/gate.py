@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -10,6 +10,7 @@ from streamer.aggregate.contestant import Contestant
 from streamer.aggregate.matching import Matched, Unmatched, match
 from streamer.aggregate.named_metrics import planned_metrics
 from streamer.aggregate.roster import MEANS
+from streamer.aggregate.tasks import Task
 from streamer.inference.ability import Clusters, Interval, mean_interval
 from streamer.inference.comparisons import (
     Ends,
@@ -22,7 +23,7 @@ from streamer.inference.comparisons import (
 from streamer.inference.finite_population import ALPHA
 from streamer.inference.gates import ability, ends_by_task, ends_of, mean_ability, reaches, together
 from streamer.inference.order import OrderKind
-from streamer.inference.paired import Attempts, TaskPair, mean_differences, paired
+from streamer.inference.paired import mean_differences, paired
 from streamer.schemas.comparison import task_key
 from streamer.schemas.details import NAMED
 from streamer.schemas.metrics import PRIMARY_METRIC
@@ -40,12 +41,15 @@ from streamer.views.gate_verdict import (
 from streamer.views.gate_words import UNMATCHED, words
 from streamer.views.uncertainty import REASONS
 
+Values = Mapping[Task, Sequence[float]]
+"""A metric's values by task."""
+
 LOWER_IS_BETTER = frozenset({"cost_usd", "duration_seconds"})
 GATED = (PRIMARY_METRIC, *MEANS)
 """The built-in metrics that a gate can judge; named ones are `metrics/NAME` (R30)."""
 
 NOTHING_COMMON = UNMATCHED[Unmatched.NOTHING_IN_COMMON]
-_UNKNOWN = TaskPair(Attempts(0, 0, 1), Attempts(0, 0, 1))
+NOT_FINAL = "trials have no final value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +118,16 @@ def judge(candidate: Entrant, baseline: Entrant | None, terms: Terms) -> GateRes
 def _final(matched: Matched, terms: Terms) -> FinalAnswer:
     """The pass rates that this run ends with."""
     if matched.ended or (matched.over and matched.unmatched):
-        ends = ends_by_task(list(matched.tasks.values()))
-        missing = None if matched.ended else "trials have no final value" if ends else NOTHING_COMMON
+        ends = ends_by_task(matched.every_task())
+        missing = None if matched.ended else NOT_FINAL if ends else NOTHING_COMMON
         return _final_answer(ends, terms, "exact" if matched.ended else "bounds", missing)
     if matched.unmatched:
         return _final_answer(None, terms, "nothing", UNMATCHED[matched.unmatched])
     hard = hard_difference(matched.pairs, matched.planned)
     missing, shuffled = matched.order_missing, matched.kind is OrderKind.SHUFFLED
     if missing or matched.ordered is None:
-        return _final_answer(hard.ends(), terms, "bounds", REASONS[missing or "order_unknown_in_part"])
+        why = NOT_FINAL if matched.over else REASONS[missing or "order_unknown_in_part"]
+        return _final_answer(hard.ends(), terms, "bounds", why)
     found = final_difference(matched.ordered, matched.planned, terms.alpha).within(hard)
     if found.empty:
         return _final_answer(hard.ends(), terms, "bounds", REASONS["empty"])
@@ -143,42 +148,68 @@ def _final_answer(
 
 def _ability(matched: Matched, terms: Terms) -> AbilityAnswer:
     """The pass rate on tasks like these."""
-    known = list(matched.tasks.values())
-    unseen = [_UNKNOWN] * (matched.planned_tasks - len(known))
-    found = paired(known + unseen, terms.alpha, complete=matched.over)
+    found = paired(matched.every_task(), terms.alpha, complete=matched.over)
     worse = None
-    if matched.over or not matched.unmatched:
-        ordered = evidence_worse(matched.ordered_tasks or [], max(1, matched.planned_tasks))
-        worse = max(found.worse, ordered)
+    if not matched.attempts_differ and (matched.over or not matched.unmatched):
+        worse = max(found.worse, _worse_so_far(matched))
     interval = found.interval if matched.ended else None
+    if worse is None:
+        verdict = mean_ability(interval, terms.max_drop)
+    else:
+        verdict = ability(worse, interval, terms.max_drop, terms.alpha)
     return AbilityAnswer(
-        verdict=ability(worse or 0.0, interval, terms.max_drop, terms.alpha),
+        verdict=verdict,
         worse=worse,
         needed=float(1 / terms.alpha),
         interval=_ends(interval),
     )
 
 
+def _worse_so_far(matched: Matched) -> float:
+    """The largest e-value over the prefixes of the order; 1: the order may follow results of the baseline."""
+    if matched.kind is not OrderKind.SHUFFLED or matched.order_missing or not matched.ordered_tasks:
+        return 1.0
+    return evidence_worse(matched.ordered_tasks, matched.planned_tasks)
+
+
 def _of_mean(
     matched: Matched, ours: Contestant, theirs: Contestant, terms: Terms, *, higher: bool
 ) -> tuple[FinalAnswer, AbilityAnswer]:
     """Both answers about a metric other than the pass rate, which only the end can give."""
-    values = Clusters()
-    missing: str | None = f"{terms.metric} is compared at the end only"
+    values, missing = Clusters(), f"{terms.metric} is compared at the end only"
     if matched.over:
+        missing = NOT_FINAL if matched.tasks else NOTHING_COMMON
+    if matched.ended:
         first, second = ours.values(terms.metric) or {}, theirs.values(terms.metric) or {}
         values = mean_differences((first.get(task, []), second.get(task, [])) for task in matched.tasks)
-        missing = None if values.trials else f"no common task where both sides know {terms.metric}"
+        missing = _uncovered(matched, first, second, terms.metric)
     ends, interval = ends_of(values), mean_interval(values, terms.alpha)
     oriented = _oriented(interval and Ends(*map(Fraction, interval)), higher=higher)
+    basis = "nothing" if ends is None else "covered" if missing else "exact"
     return (
-        _final_answer(ends, terms, "exact" if ends else "nothing", missing, higher=higher),
+        _final_answer(ends, terms, basis, missing or None, higher=higher),
         AbilityAnswer(
             verdict=mean_ability(oriented and Interval(*map(float, oriented)), terms.max_drop),
             worse=None,
             needed=float(1 / terms.alpha),
             interval=_ends(interval),
         ),
+    )
+
+
+def _uncovered(matched: Matched, ours: Values, theirs: Values, metric: str) -> str:
+    """How many trials of the common tasks have a metric; "": all of them."""
+    both = [task for task in matched.tasks if task in ours and task in theirs]
+    if not both:
+        return f"no common task where both sides know {metric}"
+    planned = [sum(side.planned for side in sides) for sides in zip(*matched.tasks.values(), strict=True)]
+    known = [sum(len(side.get(task, ())) for task in matched.tasks) for side in (ours, theirs)]
+    if known == planned:
+        return ""
+    counted = (f"{have:,} of {of:,}" for have, of in zip(known, planned, strict=True))
+    return (
+        f"{metric} is known for {' candidate and '.join(counted)} baseline trials; "
+        f"compared on {len(both):,} of {len(matched.tasks):,} tasks"
     )
 
 

@@ -10,7 +10,7 @@ from streamer.inference.comparisons import GateVerdict
 from streamer.schemas.base import Message
 
 Question = Literal["final", "ability"]
-Basis = Literal["exact", "interval", "bounds", "nothing"]
+Basis = Literal["exact", "covered", "interval", "bounds", "nothing"]
 
 
 class GateSide(Message):
@@ -37,14 +37,17 @@ class FinalAnswer(Message):
 
     verdict: GateVerdict = Field(description="pass, fail or undecided.")
     basis: Basis = Field(
-        description="What it rests on. `exact`: everything is in. `interval`: holds however often you look. "
-        "`bounds`: what is still possible, with no assumption. `nothing`: see `missing`."
+        description="What it rests on. `exact`: everything is in. `covered`: all trials are in, some lack "
+        "the metric, see `missing`. `interval`: holds however often you look. `bounds`: what is still "
+        "possible, with no assumption. `nothing`: see `missing`."
     )
     ends: GateEnds | None = Field(description="The final difference lies here; null: nothing is known.")
     unrelated: GateEnds | None = Field(
         description="Interval if order and difficulty are unrelated, which nobody declared; decides nothing."
     )
-    missing: str | None = Field(description="Why there is no interval; null: there is one, or no need.")
+    missing: str | None = Field(
+        description="Why there is no interval, or which part is covered; null: there is one, or no need."
+    )
 
 
 class AbilityAnswer(Message):
@@ -52,7 +55,8 @@ class AbilityAnswer(Message):
 
     verdict: GateVerdict = Field(description="pass, fail or undecided.")
     worse: float | None = Field(
-        ge=0, description="e-value that the candidate is worse; null: of a mean, or too early to say."
+        ge=0,
+        description="e-value that the candidate is worse; null: of a mean or unequal attempts, or too early.",
     )
     needed: float = Field(gt=0, description="An e-value from here on fails the gate, whenever you look.")
     interval: GateEnds | None = Field(
@@ -86,9 +90,9 @@ class GatePairs(Message):
     ties: int = Field(ge=0, description="Pairs that both passed, or neither.")
     losses: int = Field(ge=0, description="Pairs that only the baseline passed.")
     unknown: int = Field(ge=0, description="Pairs without a final value on one side or both.")
-    tasks: int = Field(ge=0, description="Common tasks.")
-    only_candidate: list[str] = Field(description="Tasks that the baseline does not have.")
-    only_baseline: list[str] = Field(description="Tasks that the candidate does not have.")
+    tasks: int = Field(ge=0, description="Common tasks, with planned ones that have no name.")
+    only_candidate: list[str] = Field(description="Tasks that the baseline does not have, if that is known.")
+    only_baseline: list[str] = Field(description="Tasks that the candidate does not have, if that is known.")
 
 
 class GateResult(Message):
@@ -100,7 +104,7 @@ class GateResult(Message):
     metric: str = Field(description="What is compared: pass_rate, another mean, or metrics/NAME.")
     higher_is_better: bool = Field(description="Direction of the metric.")
     max_drop: float = Field(ge=0, description="How much worse is allowed, in the metric's unit.")
-    level: float = Field(gt=0, lt=1, description="Probability that no verdict is ever wrong.")
+    level: float = Field(gt=0, lt=1, description="Confidence of intervals; an e-value needs 1/(1 - level).")
     candidate: GateSide
     baseline: GateSide | None = Field(description="Null: only the target is judged.")
     pairs: GatePairs | None = Field(description="Null: there is no baseline, or a side has not begun.")

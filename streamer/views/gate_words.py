@@ -94,6 +94,8 @@ def _final(answer: FinalAnswer, metric: str, level: str) -> str:
         return f"{answer.verdict}, {why}"
     if answer.basis == "exact":
         return f"candidate minus baseline {_signed(ends.low, metric)} in this run: {answer.verdict}"
+    if answer.basis == "covered":
+        return f"candidate minus baseline {_signed(ends.low, metric)} where known: {answer.verdict} ({why})"
     if answer.basis == "interval":
         told = f"{_range(ends, metric)} in the end, {level}, however often you look"
     else:

@@ -66,8 +66,8 @@ class BoardRow(Message):
     why: str | None = Field(description="The same in words; of an unfinished run its state.")
     trend: list[TrendPoint] = Field(description="Its finished runs, the oldest first, 30 at most.")
     change: Change | None = Field(
-        description="Its newest finished run against the one before; null: there are no two, or the metric "
-        "is not the pass rate."
+        description="Its newest finished run against the one before of the same benchmark; null: there is "
+        "none, it names no benchmark, or the metric is not the pass rate."
     )
 
 
@@ -155,14 +155,19 @@ def _rank_missing(metric: str, agents: int) -> Literal["metric", "too_many_agent
 
 def _pooled(
     entries: Sequence[Entry], of: BoardMetric, *, together: bool
-) -> tuple[float, BoardRow, dict[str, Attempts]]:
-    """The finished runs of one agent:model, the oldest first: its value, its row, and its tasks."""
+) -> tuple[float, BoardRow, dict[str, list[Attempts]]]:
+    """The finished runs of one agent:model, the oldest first: its value, its row, and its trials by task."""
     newest = entries[-1]
-    tasks = _summed(_task_names(entry, together=together) for entry in entries)
+    tasks = _by_task(_task_names(entry, together=together) for entry in reversed(entries))
     rests_on, value, interval = [newest], newest.value, newest.interval
     if of.name == PRIMARY_METRIC:
         rests_on = list(entries)
-        clusters = Clusters.of_counts([(one.planned, one.passed, 1) for one in tasks.values()])
+        clusters = Clusters.of_counts(
+            [
+                (sum(run.planned for run in held), sum(run.passed for run in held), 1)
+                for held in tasks.values()
+            ]
+        )
         mean, ends = clusters.mean(), rate_interval(clusters)
         value, interval = mean or 0.0, ends and Ends(low=ends.low, high=ends.high)
     row = BoardRow(
@@ -193,17 +198,17 @@ def _task_names(entry: Entry, *, together: bool) -> Mapping[str, Attempts]:
     return {f"{of}\n{task}": held for task, held in entry.tasks.items()}
 
 
-def _summed(several: Iterable[Mapping[str, Attempts]]) -> dict[str, Attempts]:
-    """The trials of several runs at each task."""
-    total: dict[str, Attempts] = {}
+def _by_task(several: Iterable[Mapping[str, Attempts]]) -> dict[str, list[Attempts]]:
+    """The trials at each task, run by run."""
+    found: dict[str, list[Attempts]] = {}
     for tasks in several:
         for task, one in tasks.items():
-            total[task] = Attempts(*map(sum, zip(total.get(task, Attempts(0, 0)), one, strict=True)))
-    return total
+            found.setdefault(task, []).append(one)
+    return found
 
 
 def _placed(
-    pooled: Sequence[tuple[float, BoardRow, Mapping[str, Attempts]]], ranks: Mapping[str, Rank]
+    pooled: Sequence[tuple[float, BoardRow, Mapping[str, Sequence[Attempts]]]], ranks: Mapping[str, Rank]
 ) -> list[BoardRow]:
     """The rows in order, with the places that they may truly have."""
     rows: list[BoardRow] = []
@@ -260,7 +265,10 @@ def _number(value: float) -> Any:
 
 
 def _change(entries: Sequence[Entry]) -> Change | None:
-    if len(entries) < 2:
+    """The newest run against the one before; tasks of different benchmarks may share their names."""
+    *older, after = entries
+    benchmark = after.run.run.benchmark
+    before = next((one for one in reversed(older) if one.run.run.benchmark == benchmark), None)
+    if benchmark is None or before is None:
         return None
-    before, after = entries[-2:]
     return change_between(before.run, after.run, after.agent.agent_model)

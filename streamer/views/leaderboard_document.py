@@ -20,7 +20,9 @@ from streamer.views.tables import Table, table_of
 
 RANKED = (
     "place: with 95 % probability no agent's true place is outside its range, all agents at once "
-    "(one-sided sign tests on common tasks, Holm). It is asked once, when the runs are over."
+    "(one-sided sign tests on common tasks, Holm). This holds for one board that was fixed beforehand, not "
+    "for the best of many nights. Of every two agents as many of the newest runs count as give both equal "
+    "attempts at a task. Without such runs the task tells them not apart, and ranges become wider."
 )
 NOT_RANKED = {
     "metric": "No ranks: two agents are tested against each other by passes alone, not by this metric.",
@@ -37,8 +39,9 @@ UNKNOWN = (
     "value, and both ways in the place and in the change."
 )
 CHANGED = (
-    "change: the newest run against the one before. real: the sign test over the common tasks shows it at "
-    "5 %. Of 20 unchanged agents about one looks changed."
+    "change: the newest run against the one before of the same benchmark. real: the sign test over the "
+    "common tasks with equal attempts shows it at 5 %. attempts differ: there is no such task. Of 20 "
+    "unchanged agents about one looks changed."
 )
 MIXED = "Benchmarks are mixed: values of different tasks stand beside each other."
 

@@ -17,8 +17,21 @@ from streamer.views.models import TrialRow
 MatrixMetric = Literal["outcome", "composite_score", "cost_usd", "duration_seconds", "task_speedup"]
 MatrixSort = Literal["difficulty", "disagreement", "task"]
 
+MAX_CELLS = 500_000
+"""Tasks times agents of the largest matrix."""
+
 Cell = tuple[int, int, int, int, float | None]
 """Trials, passes, trials without a verdict, trials in flight, mean of the metric."""
+
+
+class TooManyCells(Exception):
+    """A run has too many tasks and agents for a matrix."""
+
+    def __init__(self, tasks: int, agents: int) -> None:
+        super().__init__(
+            f"The matrix of {tasks:,} tasks and {agents:,} agents has over {MAX_CELLS:,} cells, too many "
+            "to show. The list of trials has them one by one"
+        )
 
 
 class MatrixTask(Message):
@@ -76,6 +89,9 @@ def matrix_of(
         in_flight: those that have started and have no result.
         metric: averaged in each cell over the trials that know it; "outcome": nothing is.
         sort: `difficulty`: the hardest task first; `disagreement`: the one on which agents differ most.
+
+    Raises:
+        TooManyCells: tasks times agents are more than :data:`MAX_CELLS`.
     """
     lines: dict[TaskKey, dict[str, _Cell]] = defaultdict(lambda: defaultdict(_Cell))
     for row in rows:
@@ -89,6 +105,8 @@ def matrix_of(
     for trial in in_flight:
         lines[trial.task_id, trial.tier][agent_model_label(trial.agent, trial.model)].running += 1
     agents = _agents(lines)
+    if len(lines) * len(agents) > MAX_CELLS:
+        raise TooManyCells(len(lines), len(agents))
     tasks = [_task(key, line, agents) for key, line in lines.items()]
     tasks.sort(key=_ORDERS[sort])
     means = [cell[4] for task in tasks for cell in task.cells if cell is not None and cell[4] is not None]

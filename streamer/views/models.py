@@ -171,8 +171,9 @@ class Difference(Message):
     p_value: float = Field(
         ge=0,
         le=1,
-        description="Two-sided exact sign test over the tasks that differ; of pass rates with one trial per "
-        "task and side: McNemar's exact test. 1: nothing differs. It holds at the end only, asked once.",
+        description="Two-sided exact sign test over the tasks that differ, of those with equal attempts; of "
+        "pass rates with one trial per task and side: McNemar's exact test. 1: nothing differs. It holds at "
+        "the end only, asked once.",
     )
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from streamer.client.results import BoardRun, ComparedRun
-from streamer.inference.ability import Interval
-from streamer.inference.paired import paired
+from streamer.inference.paired import Paired, paired
 from streamer.schemas.base import Instant, Message, Number
 from streamer.text import UNSEEN
 from streamer.views.comparisons import EITHER, between, task_pairs
@@ -35,13 +34,18 @@ class Change(Message):
         description="Of the difference, 95 %, clustered; null: trials are unknown, or under two tasks."
     )
     p_value: float | None = Field(
-        ge=0, le=1, description="Exact two-sided sign test over the tasks; null: trials are unknown."
+        ge=0,
+        le=1,
+        description="Exact two-sided sign test over the tasks with equal attempts; null: trials are unknown, "
+        "or there is no such task.",
     )
     certain: bool = Field(
         description="The sign test shows it at 5 %, and the mean agrees; or, where trials are unknown, an "
         "e-value of 40 does (inference 7)."
     )
-    said: str = Field(description="The difference, its interval, and `real` or `may be chance`.")
+    said: str = Field(
+        description="The difference, its interval, and `real`, `may be chance` or `attempts differ`."
+    )
     words: list[str] = Field(description="What may be said, one sentence each; names are not escaped.")
 
 
@@ -62,13 +66,15 @@ def change_between(before: BoardRun, after: BoardRun, agent_model: str) -> Chang
         interval=ends and Ends(low=ends.low, high=ends.high),
         p_value=found.p_value,
         certain=certain,
-        said=_said(found.difference, ends, certain=certain),
+        said=_said(found, certain=certain),
         words=between(newer, older, agent_model, agent_model),
     )
 
 
-def _said(difference: float | None, ends: Interval | None, *, certain: bool) -> str:
-    if difference is None:
+def _said(found: Paired, *, certain: bool) -> str:
+    if found.difference is None:
         return UNSEEN
+    ends, untested = found.interval, found.uneven == found.tasks
     between = f" [{100 * ends.low:.1f}, {100 * ends.high:.1f}]" if ends else ""
-    return f"{100 * difference:+.1f} points{between}, {'real' if certain else 'may be chance'}"
+    judged = "real" if certain else "attempts differ" if untested else "may be chance"
+    return f"{100 * found.difference:+.1f} points{between}, {judged}"

@@ -30,6 +30,7 @@ from streamer.client.trials import NotInLog
 from streamer.fold import CannotBeFolded
 from streamer.records import BadPosition
 from streamer.schemas.canonical import canonical_json
+from streamer.views.matrix import TooManyCells
 from streamer.views.trial_parquet import ParquetMissing
 from streamer.web import STATIC
 from streamer.web.answers import OPERATIONS, values_of
@@ -67,6 +68,7 @@ _STATUS: dict[type[Exception], int] = {
     LogTruncated: 409,
     TrialMoved: 409,
     TooManyTrials: 503,
+    TooManyCells: 503,
     ParquetMissing: 501,
     TooManyViewers: 503,
     ClientDisconnect: 400,  # before the end of its body, so it does not get the answer
@@ -157,11 +159,12 @@ def _endpoint(web: Web, operation: Operation) -> Any:
         try:
             query = _query(operation.query, request)
             found = await operation.answer(web, query, **parameters)
+            body = found if isinstance(found, bytes) else canonical_json(values_of(found))
         except Exception as error:
             return _explained(error)
-        if operation.file_name is not None and isinstance(found, bytes):
-            return _file(found, operation.media, operation.file_name)
-        return _json(found if isinstance(found, bytes) else canonical_json(values_of(found)))
+        if operation.file_name is not None:
+            return _file(body, operation.media, operation.file_name)
+        return _json(body)
 
     return answer
 

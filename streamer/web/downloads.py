@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import orjson
@@ -36,6 +36,7 @@ async def download(web: Web, run_id: str, ending: str) -> Response:
         UnknownRun, RedisUnavailable: see `StateReader`.
         NotInLog, TopicMissing, TopicUnreadable, KafkaError: see `scored_trials`.
         TooManyTrials: the run has more than this server holds.
+        TooManyFolds: too many questions wait already.
         ParquetMissing: pyarrow is not installed.
     """
     run = await web.reader.run(run_id)
@@ -43,8 +44,8 @@ async def download(web: Web, run_id: str, ending: str) -> Response:
         raise run_log.TooManyTrials(run_id)
     planned = run.model_dump(mode="json")["metrics"]
     write, media_type = WRITERS[ending]
-    async with web.folding:
-        content = await asyncio.to_thread(_written, web.settings, run_id, planned, write)
+    question = "download", run_id, run.state_version, ending
+    content = await web.folds.answer(question, partial(_written, web.settings, run_id, planned, write))
     name = re.sub(r"[^A-Za-z0-9._-]+", "_", run_id)[:100].lstrip(".") or "run"
     headers = {
         "content-disposition": f'attachment; filename="{name}-trials.{ending}"',

@@ -1,18 +1,16 @@
-"""Answers that fold the log of a run again: as of an earlier position, and what moved a number.
-
-One run is folded at a time, since that takes the memory of a run.
-"""
+"""Answers that fold the log of a run again: as of an earlier position, and what moved a number."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import TypeVar
 
 from streamer.client.folded_run import FoldedRun, fold_run
 from streamer.client.moves import Question
 from streamer.client.results import ComparedRun, RunSnapshot
+from streamer.client.run_log import RunLog
 from streamer.client.why import metric_of, why
 from streamer.records import Position
 from streamer.views.why import MetricMoves
@@ -34,7 +32,7 @@ class LogTruncated(Exception):
 
 async def snapshot_as_of(web: Web, run_id: str, as_of: str) -> tuple[RunSnapshot, datetime | None]:
     """The run as of a position, and the time of that; None: not known."""
-    return await _folded(web, run_id, as_of, lambda found: (found.snapshot(), found.log.moment))
+    return await _folded(web, run_id, as_of, _snapshot)
 
 
 async def comparison_as_of(web: Web, run_id: str, as_of: str) -> ComparedRun:
@@ -46,24 +44,25 @@ async def moves_of(web: Web, run_id: str, query: WhyQuery) -> MetricMoves:
     """Which events of the run moved a number."""
     question = Question(metric_of(query.metric), query.agent, _position(query.since), query.limit)
     as_of = _position(query.as_of)
-    await web.reader.run(run_id)
-    async with web.folding:
-        found = await asyncio.to_thread(why, web.settings, run_id, web.prices, question, as_of)
-    return MetricMoves.of(found)
+    version = (await web.reader.run(run_id)).state_version
+    work = partial(why, web.settings, run_id, web.prices, question, as_of)
+    return MetricMoves.of(await web.folds.answer(("why", run_id, version, query.model_dump_json()), work))
 
 
 async def _folded(web: Web, run_id: str, as_of: str, answer: Callable[[FoldedRun], T]) -> T:
     position = Position.of(as_of)
-    await web.reader.run(run_id)
+    version = (await web.reader.run(run_id)).state_version
 
     def folded() -> T:
-        found = fold_run(web.settings, run_id, web.prices, position)
-        if found.log.begins_at:
-            raise LogTruncated(run_id, found.log.begins_at)
-        return answer(found)
+        if begins_at := RunLog(web.settings, run_id, position).begins_at:
+            raise LogTruncated(run_id, begins_at)
+        return answer(fold_run(web.settings, run_id, web.prices, position))
 
-    async with web.folding:
-        return await asyncio.to_thread(folded)
+    return await web.folds.answer((answer, run_id, version, position), folded)
+
+
+def _snapshot(found: FoldedRun) -> tuple[RunSnapshot, datetime | None]:
+    return found.snapshot(), found.log.moment
 
 
 def _position(text: str | None) -> Position | None:

@@ -12,6 +12,7 @@ from streamer.client.breakdowns import prices_of
 from streamer.client.results import HistoryEntry
 from streamer.settings import Settings
 from streamer.web.event_intake import EventIntake
+from streamer.web.folds import Folds
 from streamer.web.hub import Hub
 from streamer.web.leaderboards import Leaderboards
 from streamer.web.run_curves import CurveCache
@@ -31,15 +32,17 @@ class Web:
     Attributes:
         settings: where Redis and the broker are.
         prices: price table of the runs that are folded here (R2).
-        folding: held while one is, since that takes the memory of a run.
+        folds: answers that need a whole run in memory.
+        reading: held while a file of a trial is read, since that takes the memory of the file.
         curves: the learning curves of the runs that people look at.
     """
 
     def __init__(self, settings: Settings, artifacts: Sequence[Path] = ()) -> None:
         self.settings = settings
         self.prices = prices_of(settings)
-        self.folding = asyncio.Lock()
-        self.curves = CurveCache(settings, self.prices, self.folding)
+        self.folds = Folds()
+        self.reading = asyncio.Lock()
+        self.curves = CurveCache(settings, self.prices, self.folds)
         self.reader = AsyncStateReader(settings)
         self.hub = Hub(self.reader)
         self.intake = EventIntake(settings)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 from pydantic import Field
 
@@ -15,6 +16,7 @@ from streamer.schemas.uncertainty import ShareRange
 from streamer.score import PriceTable
 from streamer.settings import Settings
 from streamer.views.models import HistoryPoint, Label, described
+from streamer.web.folds import Folds
 
 MAX_CURVES = 16
 """Runs whose curves are kept."""
@@ -57,13 +59,21 @@ class RunCurves(Message):
     curves: list[Curve] = Field(description="Of each agent:model, and of each tier pooled over agents.")
 
 
+class _Held(NamedTuple):
+    """The curves of a run as they were worked out for this version, and until when they are not again."""
+
+    curves: RunCurves
+    version: tuple[int, int]
+    until: float
+
+
 class CurveCache:
     """The curves of the runs that people look at; a run is folded again when it has changed, and not at once.
 
     Args:
         settings: where the log is.
         prices: price table (R2).
-        folding: held while a run is folded.
+        folds: where a run is folded.
         clock: seconds, monotonic.
     """
 
@@ -71,30 +81,32 @@ class CurveCache:
         self,
         settings: Settings,
         prices: PriceTable,
-        folding: asyncio.Lock,
+        folds: Folds,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._settings, self._prices, self._folding, self._clock = settings, prices, folding, clock
-        self._held: dict[str, tuple[RunCurves, tuple[int, int], float]] = {}
+        self._settings, self._prices, self._folds, self._clock = settings, prices, folds, clock
+        self._held: dict[str, _Held] = {}
 
     async def curves(self, run_id: str, version: tuple[int, int]) -> RunCurves:
         """The curves of a run, of this version or of one that was current a moment ago.
 
         Raises:
             NotInLog: the event topic holds nothing of the run.
+            TooManyFolds: too many questions wait already; never where curves are held that may be given.
             CannotBeFolded, TopicMissing, TopicUnreadable, KafkaError: as `fold_run`.
         """
-        async with self._folding:
-            held = self._held.pop(run_id, None)
-            if held is None or (held[1] != version and self._clock() >= held[2]):
-                began = self._clock()
-                found = await asyncio.to_thread(self._work_out, run_id, version[1])
-                held = found, version, self._clock() + REST * (self._clock() - began)
-            self._held[run_id] = held
-            while len(self._held) > MAX_CURVES:
-                del self._held[next(iter(self._held))]
-            return held[0]
+        held = self._held.get(run_id)
+        if held is None or (held.version != version and self._clock() >= held.until):
+            held = await self._folds.answer(("curves", run_id), partial(self._work_out, run_id, version))
+        self._held.pop(run_id, None)
+        self._held[run_id] = held
+        while len(self._held) > MAX_CURVES:
+            del self._held[next(iter(self._held))]
+        return held.curves
 
-    def _work_out(self, run_id: str, state_version: int) -> RunCurves:
+    def _work_out(self, run_id: str, version: tuple[int, int]) -> _Held:
+        began = self._clock()
         found = curves(fold_run(self._settings, run_id, self._prices).run.state, POINTS)
-        return RunCurves.model_validate({"state_version": state_version, "curves": found})
+        held = RunCurves.model_validate({"state_version": version[1], "curves": found})
+        now = self._clock()
+        return _Held(held, version, now + REST * (now - began))

@@ -133,13 +133,16 @@ class RunDirectories:
         Raises:
             CannotBeOpened: no directory of the run was named, or several are.
         """
-        with self._lock:
-            found = self._match(run_id, shard)
-            now_followed = followed(self._settings)
-            unclear = len(found) != 1 and self._clock() - self._looked_at >= LOOK_AGAIN_SECONDS
-            if unclear or now_followed != self._followed:
+        found, now_followed = self._match(run_id, shard), followed(self._settings)
+        unclear = len(found) != 1 and self._clock() - self._looked_at >= LOOK_AGAIN_SECONDS
+        changed = unclear or now_followed != self._followed
+        first = self._looked_at == float("-inf")
+        if changed and self._lock.acquire(blocking=first):  # later, others get what the last search found
+            try:
                 self._look(now_followed)
-                found = self._match(run_id, shard)
+            finally:
+                self._lock.release()
+            found = self._match(run_id, shard)
         if len(found) != 1:
             raise CannotBeOpened(SEVERAL if found else NOT_NAMED)
         return found[0]

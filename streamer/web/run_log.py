@@ -26,7 +26,7 @@ class TooManyTrials(Exception):
 
     def __init__(self, run_id: str) -> None:
         super().__init__(
-            f"Run {run_id!r} has more than {MAX_TRIALS:,} scored trials, more than this server holds. "
+            f"Run {run_id!r} has results for more than {MAX_TRIALS:,} trials, more than this server holds. "
             "`streamer query trials` prints them all"
         )
 

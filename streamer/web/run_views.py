@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime
+from functools import partial
 
 from streamer.client.breakdowns import labelled
 from streamer.views.outlook import Outlook, outlook_of
@@ -27,7 +27,6 @@ async def outlook(web: Web, query: NoQuery, run: str) -> Outlook:
 
 async def labels(web: Web, query: NoQuery, run: str, label: str) -> list[LabelGroup]:
     """A run broken down by a label."""
-    await web.reader.run(run)
-    async with web.folding:
-        groups = await asyncio.to_thread(labelled, web.settings, run, label, web.prices)
+    question = "labels", run, (await web.reader.run(run)).state_version, label
+    groups = await web.folds.answer(question, partial(labelled, web.settings, run, label, web.prices))
     return [LabelGroup.model_validate(group) for group in groups]

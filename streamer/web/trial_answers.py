@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +26,8 @@ from streamer.web.models import (
 from streamer.web.operation import NoSuchTrial, Operation
 from streamer.web.resources import Web
 from streamer.web.run_directories import KnownRun
-from streamer.web.trial_events import EventFacts, EventsClosed
+from streamer.web.run_log import TooManyTrials
+from streamer.web.trial_events import EventFacts, EventsClosed, facts_of
 from streamer.web.trial_list import page_of
 from streamer.web.trial_log import HeldTrial
 
@@ -33,22 +35,30 @@ from streamer.web.trial_log import HeldTrial
 async def _trials(web: Web, query: TrialsQuery, run: str) -> TrialPage:
     await web.reader.run(run)
     held = await web.trials.trials(run)
-    try:
-        facts = await web.events.facts(run)
-    except EventsClosed:
-        if query.kind is not None:
-            raise
-        facts = {}
-
-    def of(trial: HeldTrial) -> EventFacts | None:
-        return facts.get((trial.slot, trial.fingerprint))
-
+    of = await _facts(web, run, needed=query.kind is not None)
     wanted = None
     if query.kind is not None:
         wanted = {trial_id for trial_id, trial in held.items() if _kind(of(trial)) == query.kind}
     page = page_of([trial.row for trial in held.values()], query, wanted)
     listed = [_with_facts(row, of(held[row.id])) for row in page.trials]
     return page.model_copy(update={"trials": listed})
+
+
+async def _facts(web: Web, run: str, *, needed: bool) -> Callable[[HeldTrial], EventFacts | None]:
+    """What the log says of a trial; nothing where it has results for too many, withdrawn ones among them.
+
+    Args:
+        needed: raise EventsClosed where the server may not read events; otherwise nothing is said then.
+    """
+    facts: Mapping[str, EventFacts] = {}
+    try:
+        facts = await web.events.facts(run)
+    except TooManyTrials:
+        pass
+    except EventsClosed:
+        if needed:
+            raise
+    return lambda trial: facts_of(facts, trial)
 
 
 def _with_facts(row: ListedTrial, facts: EventFacts | None) -> ListedTrial:
@@ -67,11 +77,11 @@ def _kind(facts: EventFacts | None) -> str:
 async def _failures(web: Web, query: NoQuery, run: str) -> list[FailureGroup]:
     await web.reader.run(run)
     held = await web.trials.trials(run)
-    facts = await web.events.facts(run)
+    of = await _facts(web, run, needed=True)
     failed = []
     for trial in held.values():
         if not trial.row.success:
-            said = facts.get((trial.slot, trial.fingerprint))
+            said = of(trial)
             mode = stated_mode(trial.row.failure_mode)
             example = None if said is None else said.reason
             failed.append(FailedTrial(trial.row.agent_model, mode, _kind(said), example))
@@ -94,12 +104,13 @@ async def _trial(web: Web, query: NoQuery, run: str, trial: str) -> bytes:
 
 async def _event(web: Web, query: NoQuery, run: str, trial: str) -> TrialEvent:
     event = await _event_of(web, run, trial)
-    closed = None
+    given, closed = event.artifacts or [], None
     try:
-        await asyncio.to_thread(web.directories.of, run, event.shard)
+        if any(file.path is not None for file in given):
+            await asyncio.to_thread(web.directories.of, run, event.shard)
     except CannotBeOpened as error:
         closed = str(error)
-    files = [_described(number, file, closed) for number, file in enumerate(event.artifacts or [])]
+    files = [_described(number, file, closed) for number, file in enumerate(given)]
     return TrialEvent(
         trial_id=event.trial_id,
         trial_name=event.trial_name,
@@ -113,7 +124,7 @@ async def _event(web: Web, query: NoQuery, run: str, trial: str) -> TrialEvent:
 
 async def _event_of(web: Web, run: str, trial: str) -> TrialResult:
     held = (await web.trials.trials(run)).get(trial)
-    event = None if held is None else await web.events.event(run, (held.slot, held.fingerprint))
+    event = None if held is None else await web.events.event(run, held)
     if event is None:
         raise NoSuchTrial(run, trial)
     return event
@@ -132,7 +143,8 @@ def _described(number: int, file: Artifact, closed: str | None) -> TrialArtifact
 
 async def _artifact(web: Web, query: NoQuery, run: str, trial: str, artifact: str) -> ArtifactView:
     place = await _place(web, run, trial, artifact)
-    return await asyncio.to_thread(lambda: view_of(place.checked(), place.path, place.name))
+    async with web.reading:
+        return await asyncio.to_thread(lambda: view_of(place.checked(), place.path, place.name))
 
 
 async def recorded(web: Web, run: str, trial: str, artifact: str) -> str:
@@ -143,7 +155,8 @@ async def recorded(web: Web, run: str, trial: str, artifact: str) -> str:
         CannotBeOpened: it is no recording, or no directory of the run is known.
     """
     place = await _place(web, run, trial, artifact)
-    return await asyncio.to_thread(lambda: recording(place.checked(), place.path))
+    async with web.reading:
+        return await asyncio.to_thread(lambda: recording(place.checked(), place.path))
 
 
 @dataclass(frozen=True, slots=True)

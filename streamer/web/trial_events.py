@@ -1,6 +1,7 @@
 """What harnesses said of the trials that people look at: message, files, times; scored trials lack them.
 
-A scored trial names the event that won its slot by slot and fingerprint (R17), and that event is found here.
+A scored trial names the event that won its slot by slot and fingerprint (R17). Of each slot only the event
+that wins it is kept here, so a slot that is written often takes the room of one.
 """
 
 from __future__ import annotations
@@ -10,21 +11,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from sys import intern
 
-import orjson
-
-from streamer.aggregate.keys import fingerprint, slot_in_run, slot_key
+from streamer.aggregate.keys import fingerprint, microseconds, slot_in_run, slot_key
+from streamer.aggregate.slots import Standing
 from streamer.kafka.errors import TopicAuthorizationFailedError, TopicMissing
 from streamer.kafka.names import Names
 from streamer.kafka.reader import ConsumerRecord
+from streamer.records import may_name
 from streamer.schemas.decode import decode
 from streamer.schemas.events import TrialResult
 from streamer.settings import Settings
 from streamer.views.failures import kind_of, telling_line
 from streamer.web.problems import Refused
 from streamer.web.run_log import RunLog
-
-EventKey = tuple[str, str]
-"""Slot within the run, and fingerprint."""
+from streamer.web.trial_log import HeldTrial, TrialMoved
 
 
 class EventsClosed(Refused):
@@ -44,6 +43,7 @@ class EventFacts:
     """The facts that lists need about an event.
 
     Attributes:
+        standing: what decides which event of a slot wins (R17).
         offset: where it stands in its partition.
         finished_at: when the trial ended; None: not said.
         trial_name: the harness's name of the trial; None: not said.
@@ -51,6 +51,7 @@ class EventFacts:
         kind: of its message, for groups of failures; "" without one.
     """
 
+    standing: Standing
     offset: int
     finished_at: datetime | None
     trial_name: str | None
@@ -58,33 +59,42 @@ class EventFacts:
     kind: str
 
 
+def facts_of(facts: Mapping[str, EventFacts], trial: HeldTrial) -> EventFacts | None:
+    """The facts about the result of a trial; None: the log lacks them, or a newer result won."""
+    found = facts.get(trial.slot)
+    return found if found is not None and found.standing[2] == trial.fingerprint else None
+
+
 class _EventsOfRun:
-    """The results of one run, by slot and fingerprint."""
+    """The results that win the slots of one run, by slot.
+
+    A retraction that withdraws the greatest standing withdraws all of its slot, so retractions are not read.
+    """
 
     def __init__(self, run_id: str) -> None:
-        self.held: dict[EventKey, EventFacts] = {}
+        self.held: dict[str, EventFacts] = {}
         self._run_id = run_id
-        self._needle = orjson.dumps(run_id)[1:-1]
 
     def take(self, record: ConsumerRecord) -> None:
         """Keep the facts of a result of this run."""
-        if not self._may_be_of_run(record.value):
+        if not may_name(self._run_id, record.value):
             return
         event = decode(record.value)
         if not isinstance(event, TrialResult) or event.run_id != self._run_id:
             return
+        slot = slot_in_run(slot_key(event))
+        standing = (event.revision, microseconds(event.finished_at), fingerprint(event))
+        if (held := self.held.get(slot)) is not None and standing <= held.standing:
+            return
         said = event.message
-        self.held[slot_in_run(slot_key(event)), fingerprint(event)] = EventFacts(
+        self.held[slot] = EventFacts(
+            standing,
             record.offset,
             event.finished_at,
             event.trial_name,
             telling_line(said) if said else None,
             intern(kind_of(said)) if said else "",
         )
-
-    def _may_be_of_run(self, value: bytes | None) -> bool:
-        """Whether it is worth decoding: it names the run, or writes some characters as escapes."""
-        return value is not None and (self._needle in value or b"\\" in value)
 
 
 class TrialEvents:
@@ -99,8 +109,8 @@ class TrialEvents:
         self._topic = Names(settings.namespace).trial_events
         self._log = RunLog(settings, self._topic, _EventsOfRun, clock)
 
-    async def facts(self, run_id: str) -> Mapping[EventKey, EventFacts]:
-        """The facts about each result of a run, losers included.
+    async def facts(self, run_id: str) -> Mapping[str, EventFacts]:
+        """The facts about the result that wins each slot of a run, by slot.
 
         Raises:
             EventsClosed: the broker does not show the topic of events. Also as `RunLog.of` otherwise.
@@ -110,9 +120,15 @@ class TrialEvents:
         except (TopicAuthorizationFailedError, TopicMissing):
             raise EventsClosed(self._topic) from None
 
-    async def event(self, run_id: str, key: EventKey) -> TrialResult | None:
-        """A result as it was published; None: the log has it no more."""
-        facts = (await self.facts(run_id)).get(key)
+    async def event(self, run_id: str, trial: HeldTrial) -> TrialResult | None:
+        """The result of a trial as it was published; None: the log has it no more.
+
+        Raises:
+            TrialMoved: another result wins the slot by now; ask again.
+        """
+        facts = (await self.facts(run_id)).get(trial.slot)
+        if facts is not None and facts.standing[2] != trial.fingerprint:
+            raise TrialMoved
         record = None if facts is None else await self._log.record_at(run_id, facts.offset)
         event = None if record is None else decode(record.value)
         return event if isinstance(event, TrialResult) and event.run_id == run_id else None

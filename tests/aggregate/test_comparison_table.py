@@ -18,6 +18,7 @@ from tests.aggregate.compared import (
     ORDER,
     PLAN,
     TASKS,
+    Event,
     ranks,
     the_comparison,
     trial,
@@ -98,6 +99,19 @@ def test_without_a_plan_nobody_is_ranked_before_the_run_has_finished() -> None:
     assert found["pairs"][0]["final_missing"] == "no_plan"
     finished = the_comparison([*done, END])
     assert (ranks(finished), finished["ended"]) == ({"a": (1, 1), "b": (2, 2)}, True)
+
+
+def test_unequal_attempts_rank_nobody() -> None:
+    """Without a plan an agent may have run more often. It passes all, and the other one none."""
+
+    def run(more: int) -> Event:
+        done = [trial(a, task, a == "a") for a in ("a", "b") for task in TASKS]
+        done += [trial("a", task, passed=True, attempt=2) for task in TASKS[:more]]
+        return the_comparison([*done, END])
+
+    assert ranks(run(12)) == ranks(run(7)) == {"a": (1, 2), "b": (1, 2)}
+    assert ranks(run(6)) == ranks(run(0)) == {"a": (1, 1), "b": (2, 2)}
+    assert run(12)["pairs"][0]["wins"] == 12
 
 
 def test_an_order_that_starts_tell_is_that_of_the_side_that_began_later() -> None:

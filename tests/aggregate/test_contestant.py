@@ -23,6 +23,24 @@ def test_a_plan_that_only_counts_its_tasks_names_none() -> None:
     assert (len(found.outcomes), found.declared, found.all_named) == (1, 20, False)
 
 
+def test_planned_tasks_without_a_name_are_unknown_also_after_the_end() -> None:
+    seen = [trial("r", "a", task, True) for task in TASKS[:5]]
+    end = {"type": "run_finished", "run_id": "r"}
+    for plan in ({"tasks": 20, "order": None}, {"tasks": 20, "order": None, "attempts": None}):
+        found = side([the_plan("r", **plan), *seen, end], "r", "a")
+        assert (found.over, found.known, found.unnamed) == (True, 5, 15)
+    subtests = the_plan("r", tasks=["x"], order=None, tiers=["T0"], subtests={"T0": 4})
+    found = side([subtests, trial("r", "a", "x", True, tier="T0", subtest="1"), end], "r", "a")
+    assert (found.declared, found.unnamed) == (4, 3)
+    assert side([the_plan("r"), *seen, end], "r", "a").unnamed == 0
+
+
+def test_a_counted_plan_names_the_missing_attempts_at_tasks_that_were_seen() -> None:
+    found = side([the_plan("r", tasks=4, attempts=3, order=None), trial("r", "a", "x", True)], "r", "a")
+    assert set(found.outcomes) == {Pairing("x", number, None, None) for number in (1, 2, 3)}
+    assert (found.declared, found.unnamed) == (12, 3)
+
+
 def test_planned_tiers_multiply_the_tasks_and_subtests_without_names_hide_them() -> None:
     plan = a_plan(run_id="r", tasks=["x", "y"], attempts=1, tiers=["T0", "T1"])
     done = trial("r", "a", "x", True, tier="T0")
@@ -38,8 +56,17 @@ def test_repeats_are_named_by_number_or_by_their_shards() -> None:
     plan = a_plan(run_id="r", tasks=["x"], attempts=3)
     numbered = side([plan, trial("r", "a", "x", True, attempt=3)], "r", "a")
     assert set(numbered.outcomes) == {Pairing("x", number, None, None) for number in (1, 2, 3)}
-    by_shard = side([plan, trial("r", "a", "x", True, shard="first")], "r", "a")
+    shards = [trial("r", "a", "x", True, shard=shard) for shard in ("first", "second")]
+    by_shard = side([plan, *shards], "r", "a")
     assert set(by_shard.outcomes) == {Pairing("x", 1, None, None, repeat) for repeat in (0, 1, 2)}
+
+
+def test_attempts_of_a_run_with_shards_that_numbers_them_are_named_by_number() -> None:
+    plan = a_plan(run_id="r", tasks=["x", "y"], attempts=2)
+    numbered = {Pairing(task, number, None, None) for task in "xy" for number in (1, 2)}
+    one = side([plan, trial("r", "a", "x", True, shard="w1")], "r", "a")
+    later = [trial("r", "a", task, True, shard=f"w{n}", attempt=n) for task, n in (("x", 1), ("y", 2))]
+    assert set(one.outcomes) == set(side([plan, *later], "r", "a").outcomes) == numbered
 
 
 @pytest.mark.parametrize(

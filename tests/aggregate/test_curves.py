@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
 import pytest
 
-from streamer.aggregate.curves import curves
+from streamer.aggregate.curves import BAND_POINTS, curves, evenly
 from tests.support.events import Event, a_plan, a_start, a_trial, folded, summaries
 
 START = datetime(2026, 1, 31, 9, 0, tzinfo=UTC)
@@ -100,6 +101,58 @@ def test_a_band_half_way_is_what_the_board_said_then() -> None:
     assert points[-1]["final"] == {"low": final["low"], "high": final["high"]}
 
 
+def four_at_a_time(count: int, **plan: Any) -> list[tuple[float, Event]]:
+    """When each event of a shuffled run of four workers came, in minutes; failures take longer."""
+    random = Random(7)
+    declared = {"tasks": ORDER, "attempts": 1, "order_kind": "shuffled", "concurrency": 4} | plan
+    came = [(0.0, a_plan(**declared, agent_models=["terminus:gpt-5"], started_at=at(0)))]
+    free = [0.0] * 4
+    for number, task in enumerate(ORDER[:count]):
+        began = free.pop(0)
+        passed = random.random() < 0.5
+        ended = round(began + random.uniform(5, 20) + (0 if passed else 25), 2)
+        came.append((began, a_start(task_id=task, started_at=at(began), position=number)))
+        came.append((ended, a_trial(task_id=task, resolved=passed, finished_at=at(ended))))
+        free = sorted([*free, ended])
+    return sorted(came, key=lambda pair: pair[0])
+
+
+def without_starts(event: Event) -> Event | None:
+    return None if event["type"] == "trial_started" else event
+
+
+def without_positions(event: Event) -> Event | None:
+    return {name: value for name, value in event.items() if name != "position"}
+
+
+@pytest.mark.parametrize(
+    ("plan", "sent"),
+    [
+        ({"order": ORDER}, dict),
+        ({"order": ORDER}, without_starts),
+        ({"concurrency": None}, dict),
+        ({}, without_positions),
+        ({}, without_starts),
+        ({"task_difficulty": {task: number / 60 for number, task in enumerate(ORDER)}, "order": ORDER}, dict),
+    ],
+    ids=["order", "no starts", "positions", "concurrency", "concurrency, no starts", "difficulty"],
+)
+@pytest.mark.parametrize("count", [45, 60])
+def test_every_band_is_what_the_board_said_at_that_moment(
+    plan: dict[str, Any], sent: Callable[[Event], Event | None], count: int
+) -> None:
+    came = [(time, event) for time, whole in four_at_a_time(count, **plan) if (event := sent(whole))]
+    [points] = curves_of([event for _, event in came]).values()
+    for size in evenly(count, BAND_POINTS):
+        point = points[size - 1]
+        moment = datetime.fromisoformat(point["at"])
+        then, _ = folded([event for time, event in came if START + timedelta(minutes=time) <= moment])
+        [board] = [s for s in summaries(then).values() if s["type"] == "agent_model_summary"]
+        final = board["uncertainty"]["final"]
+        assert board["trials"] == point["trials"] == size
+        assert point["final"] == (final and {"low": final["low"], "high": final["high"]}), size
+
+
 @pytest.mark.parametrize(
     "plan", [{"order_kind": "chosen"}, {"tasks": None, "order": None}], ids=["chosen", "no plan"]
 )
@@ -132,6 +185,16 @@ def test_trials_without_any_time_still_have_a_curve_by_trials_done() -> None:
 def test_a_start_and_a_duration_give_the_end() -> None:
     [points] = curves_of([a_trial(started_at=at(0), duration_seconds=90.0)]).values()
     assert points[0]["at"] == "2026-01-31T09:01:30Z"
+
+
+@pytest.mark.parametrize("seconds", [3e11, 1e15, 6e9, 1e300], ids=str)
+def test_a_duration_beyond_all_years_leaves_the_end_unknown(seconds: float) -> None:
+    events = [a_trial(task_id="endless", started_at=at(0), duration_seconds=seconds)]
+    [points] = curves_of([*events, a_trial(task_id="t1", finished_at=at(1))]).values()
+    assert [(point["at"], point["trials"]) for point in points] == [
+        ("2026-01-31T09:01:00Z", 1),
+        ("2026-01-31T09:01:00Z", 2),
+    ]
 
 
 def test_a_correction_moves_the_whole_curve() -> None:

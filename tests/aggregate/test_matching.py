@@ -97,6 +97,34 @@ def test_a_finished_side_without_a_plan_is_fixed_numbers() -> None:
 
 
 @pytest.mark.parametrize(
+    ("ours", "theirs", "unseen"),
+    [
+        (("t00", "t01"), (), 20),
+        (("t00", "t01"), TASKS, 18),
+        (("t00", "t01"), TASKS[:5], 18),
+        (TASKS[:15], TASKS[15:], 20),
+        (TASKS, (), 20),
+        (TASKS, TASKS, 0),
+    ],
+)
+def test_unnamed_tasks_are_common_as_far_as_they_can_be(
+    ours: tuple[str, ...], theirs: tuple[str, ...], unseen: int
+) -> None:
+    plans = [the_plan(run, tasks=20, order=None) for run in "rs"]
+    done = [trial("r", "a", task, True) for task in ours] + [trial("s", "b", task, True) for task in theirs]
+    found = both([*plans, *done], fixed=True)
+    assert (found.planned_tasks - len(found.tasks), found.planned - len(found.pairs)) == (unseen, unseen)
+    assert (found.planned_tasks, found.ended) == (20, not unseen)
+    assert (found.only_ours, found.only_theirs) == ([], [])
+
+
+def test_unnamed_tasks_are_not_common_with_a_side_that_has_fixed_ones() -> None:
+    done = [trial(run, agent, task, True) for run, agent in ("ra", "sb") for task in TASKS[:5]]
+    found = both([the_plan("r", tasks=20, order=None), *done], fixed=True)
+    assert (found.planned, found.planned_tasks, found.ended) == (5, 5, True)
+
+
+@pytest.mark.parametrize(
     ("ours", "theirs", "reason"),
     [
         ({"tasks": ["x"], "order": ["x"]}, {}, Unmatched.NOTHING_IN_COMMON),

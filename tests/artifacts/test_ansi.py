@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import unicodedata
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.artifacts.ansi import MAX_LINE_CHARACTERS, MAX_LINES, Span, lines_of
+from streamer.artifacts.ansi import MAX_CODES, MAX_LINE_CHARACTERS, MAX_LINES, Span, lines_of
 
 
 def looks(text: str) -> list[dict[str, object]]:
@@ -50,6 +51,22 @@ def test_of_many_lines_the_last_are_kept_and_long_lines_end() -> None:
     lines, before = lines_of("x\n" * (MAX_LINES + 3) + "y" * (MAX_LINE_CHARACTERS + 1))
     assert (len(lines), before) == (MAX_LINES, 4)
     assert len(lines[-1][0].text) == MAX_LINE_CHARACTERS
+
+
+def test_a_string_that_an_escape_cuts_is_no_string() -> None:
+    assert looks("\x1b]0;no end\x1b[31mred") == [{"text": "0;no end"}, {"text": "red", "color": 1}]
+
+
+def test_of_very_many_codes_in_one_sequence_the_first_count() -> None:
+    assert looks(f"\x1b[{'1;' * (MAX_CODES - 1)}4;0mx") == [{"text": "x", "bold": True, "underline": True}]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("line", ["\x1b]" * 524_288, "\x1b]0;" * 262_144, f"\x1b[{';' * (1 << 20)}m"])
+def test_a_line_takes_time_in_proportion_to_its_length(line: str) -> None:
+    """If each sequence looked through the rest of the line, a mebibyte would take hours."""
+    text = "".join(span.text for span in lines_of(line)[0][0])
+    assert set(text) <= set("0;")
 
 
 @given(st.text(alphabet=st.sampled_from("ab\x1b[];?0123456789mKHJ\x07\\\r\n\t\x9b\x00"), max_size=200))

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from streamer.artifacts import atif
+from streamer.artifacts.atif import MAX_PARTS
+from streamer.artifacts.steps import MAX_CALLS, Step
 from tests.support.data import REPOSITORY
 
 JOBS = REPOSITORY / "tests" / "sources" / "harbor" / "jobs.tar.gz"
@@ -69,3 +71,26 @@ def test_terminus_in_atif_leaves_its_one_output_at_its_one_call() -> None:
     step = {"source": "agent", "tool_calls": [call], "observation": {"results": [{"content": "/app"}]}}
     [found], _ = atif.steps_of({"schema_version": "ATIF-v1.2", "steps": [step]})
     assert found.calls[0].output == "/app"
+
+
+def step_of(**fields: object) -> Step:
+    [found], _ = atif.steps_of({"schema_version": "ATIF-v1.5", "steps": [{"source": "agent", **fields}]})
+    return found
+
+
+def test_each_output_is_told_once_however_many_calls_have_its_id() -> None:
+    calls = [{"tool_call_id": "c", "function_name": "bash"}] * 50
+    results = [{"source_call_id": "c", "content": f"out-{number}"} for number in range(50)]
+    found = step_of(tool_calls=calls, observation={"results": results})
+    assert [call.output for call in found.calls] == ["\n".join(f"out-{n}" for n in range(50)), *[None] * 49]
+
+
+def test_of_very_many_calls_and_parts_the_first_are_shown_and_the_others_counted() -> None:
+    found = step_of(tool_calls=[{}] * (MAX_CALLS + 3), message=[0] * (MAX_PARTS + 1000))
+    assert len(found.calls) == MAX_CALLS
+    assert found.text.splitlines()[-2:] == ["[1,000 more parts not shown]", "[3 more calls not shown]"]
+
+
+def test_numbers_that_cannot_be_sent_are_unknown() -> None:
+    found = step_of(metrics={"cost_usd": 10**400, "completion_tokens": 10**30})
+    assert (found.cost_usd, found.tokens) == (None, None)

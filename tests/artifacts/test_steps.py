@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamer.artifacts import atif, openhands, terminus
-from streamer.artifacts.steps import MAX_STEPS, NotThisFormat
+from streamer.artifacts.steps import MAX_CHARACTERS, MAX_STEP_CHARACTERS, MAX_STEPS, NotThisFormat, numbered
 from tests.support.data import REPOSITORY
 
 JOBS = REPOSITORY / "tests" / "sources" / "harbor" / "jobs.tar.gz"
@@ -35,3 +35,22 @@ def test_of_a_very_long_trajectory_the_first_steps_are_shown_and_the_others_coun
     steps = [{"source": "agent", "message": "x"}] * (MAX_STEPS + 2)
     found, more = atif.steps_of({"schema_version": "ATIF-v1.5", "steps": steps})
     assert (len(found), more) == (MAX_STEPS, 2)
+
+
+def test_steps_that_are_not_shown_are_not_read() -> None:
+    read: list[int] = []
+
+    def fields_of(one: int) -> dict[str, Any]:
+        read.append(one)
+        return {"source": "agent", "calls": []}
+
+    assert numbered(range(MAX_STEPS * 3), fields_of)[1] == MAX_STEPS * 2
+    assert len(read) == MAX_STEPS
+
+
+def test_all_steps_together_are_bounded() -> None:
+    steps = [{"source": "agent", "message": "\x01" * MAX_STEP_CHARACTERS}] * 200
+    found, more = atif.steps_of({"schema_version": "ATIF-v1.5", "steps": steps})
+    assert len(found) + more == len(steps)
+    sent = sum(len(step.model_dump_json()) for step in found)
+    assert MAX_CHARACTERS / 2 < sent <= MAX_CHARACTERS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streamer.artifacts import terminus
+from streamer.artifacts.steps import MAX_CALLS
 from tests.support.data import REPOSITORY
 
 JOBS = REPOSITORY / "tests" / "sources" / "harbor" / "jobs.tar.gz"
@@ -15,3 +16,8 @@ def test_an_answer_of_terminus_is_what_it_thinks_and_types() -> None:
     steps, _ = terminus.steps_of([first | {"commands": keys}, second | {"commands": []}])
     assert [step.text for step in steps] == ["new\nlook", "seen\nend\nIt says that the task is complete."]
     assert [call.arguments for call in steps[0].calls] == ["ls\n"]
+
+
+def test_of_very_many_keystrokes_the_first_are_shown_and_the_others_counted() -> None:
+    [step], _ = terminus.steps_of({"commands": [{"keystrokes": "ls"}] * (MAX_CALLS + 3)})
+    assert (len(step.calls), step.text) == (MAX_CALLS, "[3 more calls not shown]")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 from functools import partial
 from pathlib import Path
@@ -99,6 +100,27 @@ def test_what_cannot_be_compared_never_looks_like_a_verdict(
     done = streamer("compare", *arguments, cwd=tmp_path)
     assert (done.returncode, len(done.stderr.splitlines())) == (code, 1), done.stderr
     assert said.encode() in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["a", "damaged", "--files"], b"damaged"),
+        (["a", "b", "--files", "--out", "missing/dir/x.md"], b"missing/dir"),
+        (["a", "b", "--files", "--out", "missing/dir/x.html"], b"missing/dir"),
+    ],
+)
+def test_errors_of_input_and_output_never_look_like_a_verdict(
+    tmp_path: Path, arguments: list[str], said: bytes
+) -> None:
+    """B is worse; nobody is told so by the exit code of an error."""
+    a = written(tmp_path, "a", events("r", 8))
+    written(tmp_path, "b", events("s", 1))
+    packed = gzip.compress(a.read_bytes())
+    (tmp_path / "damaged").write_bytes(packed[: len(packed) // 2])
+    done = streamer("compare", *arguments, cwd=tmp_path)
+    assert (done.returncode, len(done.stderr.splitlines())) == (3, 1), done.stderr
+    assert said in done.stderr
 
 
 def test_what_may_be_said_what_flipped_and_what_is_not_common_is_told(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from tests.aggregate.matched import the_plan, trial
 from tests.cli.gating import on_verdict, run_of, written
 from tests.house.repository import ROOT
-from tests.support.cli import streamer
+from tests.support.cli import COMMAND, DEADLINE_SECONDS, streamer
 from tests.support.events import a_trial
 
 
@@ -159,3 +160,35 @@ def test_the_program_gets_the_verdict_and_its_exit_code_changes_nothing(
     done = streamer("gate", mine, "--against", baseline, "--json", "--on-verdict", on_verdict(code))
     assert (done.returncode, json.loads(done.stdout)["verdict"]) == (0, "pass")
     assert done.stderr.splitlines() == [b"pass", b"--on-verdict ended with exit code 7"]
+
+
+@pytest.mark.parametrize("broken", [0, 1])
+def test_lines_that_cannot_be_read_leave_it_undecided(tmp_path: Path, broken: int) -> None:
+    files = [written(tmp_path, run, run_of(run, agent, 18)) for run, agent in ("ra", "sb")]
+    with files[broken].open("ab") as file:
+        file.write(b'{"type": "trial_result", "run_id"\n')
+    done = streamer("gate", files[0], "--against", files[1])
+    rejected, said = done.stderr.decode().splitlines()
+    assert (done.returncode, done.stdout) == (3, b"")
+    assert rejected.startswith("line 22: ")
+    assert said.startswith(f"streamer: undecided: {files[broken]}: 1 of its lines could not be read")
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_verdict_that_cannot_be_printed_is_no_failed_gate_and_still_reaches_the_program(
+    tmp_path: Path, baseline: Path, options: list[str]
+) -> None:
+    mine = written(tmp_path, "mine", run_of("r", "a", 18))
+    code = "import json, pathlib, sys; pathlib.Path('got').write_text(json.load(sys.stdin)['verdict'])"
+    argv = ["gate", mine, "--against", baseline, *options, "--on-verdict", on_verdict(code)]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*COMMAND, *map(str, argv)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            cwd=tmp_path,
+            timeout=DEADLINE_SECONDS,
+        )
+    assert done.returncode == 3
+    assert b"streamer: pass, but stdout cannot be written: No space left on device" in done.stderr
+    assert (tmp_path / "got").read_text() == "pass"

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
+import pytest
+
+from streamer.aggregate.run_state import RunState
+from streamer.cli import gate_sides
+from streamer.inference.comparisons import GateVerdict
+from streamer.score import PriceTable
+from streamer.settings import Settings
+from streamer.views.gate import Terms
 from tests.aggregate.matched import TASKS, the_plan, trial
 from tests.cli.calling import SECONDS, call, ndjson, published
 from tests.cli.gating import on_verdict, run_of, written
 from tests.house.repository import ROOT
 from tests.support.cli import COMMAND, streamer
-from tests.support.events import a_trial
+from tests.support.events import a_trial, folded
 from tests.support.online import Online
 
 NUMBERS = count()
@@ -74,6 +83,31 @@ def test_a_run_that_has_not_begun_is_waited_for_only_for_a_time(stack: Online) -
         published(stack, run_of(new, "a", 18))
         out, _ = process.communicate(timeout=SECONDS)
     assert (process.returncode, b"PASS: " in out) == (0, True)
+
+
+@pytest.mark.parametrize(("looked", "verdict"), [(False, GateVerdict.UNDECIDED), (True, GateVerdict.FAIL)])
+def test_a_log_that_is_half_read_when_the_time_is_up_is_not_judged(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, looked: bool, verdict: GateVerdict
+) -> None:
+    class HalfRead:
+        """A log of which the failed trials are folded, and the others are not yet."""
+
+        def __init__(self, *_: object) -> None:
+            self._run = folded(run_of("r", "a", 0, 8))[0].run("r").state
+
+        def states(self) -> dict[str, RunState]:
+            return {"r": self._run}
+
+        async def looks(self, _: float) -> AsyncGenerator[None]:
+            if looked:
+                yield
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(gate_sides, "FollowedRuns", HalfRead)
+    base, told = written(tmp_path, "base", run_of("s", "b", 20)), list[str]()
+    gate = gate_sides.Gate("r", str(base), Terms(), Settings(), PriceTable({}))
+    assert gate.run(0.05, told.append).verdict is verdict
+    assert told == ([] if looked else ["no verdict within 0.05 s: the log is not read yet"])
 
 
 def test_the_program_stops_a_harness(stack: Online) -> None:

@@ -14,7 +14,7 @@ from streamer.client.trials import NotInLog
 from streamer.fold import CannotBeFolded
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
-from streamer.records import BadPosition, Position
+from streamer.records import BadPosition, Position, Record
 from streamer.score import PriceTable
 from streamer.settings import Settings
 from tests.publish.publishing import PARTITIONS, make_topics, settings_of
@@ -109,3 +109,22 @@ def test_a_run_that_an_exception_sets_apart_is_said_so(
     monkeypatch.setattr("streamer.aggregate.run.Run.join", broken)
     with pytest.raises(CannotBeFolded, match="broken"):
         fold_run(log, "run-1", PRICES)
+
+
+def test_a_record_of_the_partition_with_a_time_in_microseconds_stops_no_fold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at, milliseconds = START, int(START.timestamp() * 1000)
+    times = (milliseconds, milliseconds * 1000, milliseconds * 1000)
+    events = (a_trial(), a_trial(run_id="other"), a_trial(task_id="t2"))
+    held = [
+        Record(orjson.dumps(event), offset, timestamp=time)
+        for offset, (event, time) in enumerate(zip(events, times, strict=True))
+    ]
+    monkeypatch.setattr("streamer.client.run_log.read_topic", lambda *_, **__: iter(held))
+    now = fold_run(Settings(), "run-1", PRICES)
+    assert (now.snapshot().run.trials, now.log.moment) == (2, at)
+    then = fold_run(Settings(), "run-1", PRICES, Position(at=at))
+    assert (then.snapshot().run.trials, then.log.moment) == (1, at)
+    with pytest.raises(NothingYet, match=r"first event is at offset 1$"):
+        fold_run(Settings(), "other", PRICES, Position(at=at))

@@ -123,6 +123,21 @@ def test_a_gate_judges_two_result_directories(
     assert "| candidate | <code>" in comment
 
 
+@pytest.mark.parametrize("mode", ["gate", "compare"])
+def test_results_that_cannot_be_read_leave_no_verdict(
+    folder: Path, runs: tuple[Path, Path], mode: str
+) -> None:
+    candidate = folder / "candidate"
+    shutil.copytree(runs[0], candidate)
+    unreadable = next(file for file in sorted(candidate.glob("*/*/*/results.json")))
+    unreadable.write_text("{")
+    done = run(JUDGE, folder, candidate=str(candidate), baseline=str(runs[1]), mode=mode)
+    assert (done.code, done.outputs["verdict"], done.outputs["exit-code"]) == (3, "undecided", "3")
+    assert "candidate: something in " in done.log
+    assert "Undecided: some results could not be read." in done.log
+    assert done.summary == "No verdict: the log of this step says why.\n"
+
+
 def test_a_comparison_is_shown_whole(folder: Path, runs: tuple[Path, Path]) -> None:
     candidate, baseline = runs
     done = run(JUDGE, folder, candidate=str(candidate), baseline=str(baseline), mode="compare")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -54,9 +55,31 @@ def test_with_several_attempts_signs_and_means_may_disagree() -> None:
     assert paired([narrow, narrow]).agrees
 
 
-def test_unequal_attempts_compare_rates_by_task() -> None:
-    found = paired([TaskPair(Attempts(2, 1), Attempts(1, 1)), TaskPair(Attempts(2, 2), Attempts(1, 0))])
-    assert (found.ahead, found.behind, found.difference) == (1, 1, 0.25)
+def test_unequal_attempts_have_a_difference_and_are_no_evidence() -> None:
+    uneven = TaskPair(Attempts(5, 5), Attempts(1, 0))
+    found = paired([uneven] * 20)
+    assert (found.difference, found.interval, found.ended) == (1.0, (1.0, 1.0), True)
+    assert (found.p_value, found.better, found.worse, found.certain) == (None, 1.0, 1.0, False)
+    assert (found.tasks, found.uneven) == (20, 20)
+    mixed = paired([WIN] * 6 + [uneven] * 20 + [TaskPair(Attempts(1, 1), Attempts(0, 0, 2))])
+    alone = paired([WIN] * 6)
+    assert (mixed.ahead, mixed.behind, mixed.equal, mixed.open, mixed.uneven) == (6, 0, 0, 0, 21)
+    assert (mixed.better, mixed.worse) == (alone.better, alone.worse)
+    assert paired([WIN] * 6 + [uneven] * 20).p_value == alone.p_value == 2 / 64
+
+
+def test_equal_agents_with_unequal_attempts_are_never_told_apart_too_often() -> None:
+    """89 tasks at 20 %, with one attempt against five on all of them or on half of them."""
+    random = Random(7)
+
+    def side(trials: int) -> Attempts:
+        return Attempts(trials, sum(random.random() < 0.2 for _ in range(trials)))
+
+    looks = 200
+    for theirs in ([5] * 89, [1, 5] * 44 + [1]):
+        found = [paired([TaskPair(side(1), side(trials)) for trials in theirs]) for _ in range(looks)]
+        assert sum(one.certain for one in found) <= looks * 0.05
+        assert sum(max(one.worse, one.better) >= 40 for one in found) <= looks * 0.05
 
 
 def test_open_tasks_speak_against_either_claim() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 from datetime import UTC, datetime
 from random import Random
+from types import SimpleNamespace
 
 import orjson
 import pytest
@@ -126,14 +127,35 @@ def test_a_difference_does_not_count_before_the_owner_has_published_everything(i
     keys, number = Keys(idle.settings.namespace), partition_of("one", PARTITIONS)
     with client(idle) as store:
         store.set(keys.run("one"), "{}")
-        tell = {"at": datetime.now(UTC), "partitions": [number], "published_to": {str(number): 3}}
-        store.hset(keys.workers, "w", orjson.dumps(tell))
+        store.hset(keys.workers, "w", heartbeat(*range(PARTITIONS), published_to=3))
         early = verdict_of(idle.settings, "one", wait_seconds=0.3)
-        tell["published_to"] = {str(number): len(a_run("one"))}
-        store.hset(keys.workers, "w", orjson.dumps(tell))
+        store.hset(keys.workers, "w", heartbeat(*range(PARTITIONS), published_to=len(a_run("one"))))
     assert early.outcome == "unverifiable"
     assert f"not published everything of partitions {number} yet" in (early.reason or "")
     assert verdict_of(idle.settings, "one", wait_seconds=0.3).outcome == "differs"
+
+
+def test_a_difference_does_not_count_while_a_partition_waits_for_its_owner(
+    idle: Online, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    idle.worker.start()
+    publish(idle.settings, a_run("one"))
+    assert verdict_of(idle.settings, "one").outcome == "equal"
+    assert idle.worker.stop() == 0
+    keys, number = Keys(idle.settings.namespace), partition_of("one", PARTITIONS)
+    with client(idle) as store:
+        published = str(store.get(keys.run("one")))
+        store.set(keys.run("one"), "{}")
+        others = {*range(PARTITIONS)} - {number}
+        store.hset(keys.workers, "first", heartbeat(*others, published_to=0))
+
+        def the_owner_comes(seconds: float) -> None:
+            store.set(keys.run("one"), published)
+            store.hset(keys.workers, "second", heartbeat(number, published_to=len(a_run("one"))))
+
+        clock = SimpleNamespace(monotonic=lambda: 0.0, sleep=the_owner_comes)
+        monkeypatch.setattr("streamer.ops.verify.time", clock)
+        assert verdict_of(idle.settings, "one").outcome == "equal"
 
 
 def test_an_emptied_redis_cannot_be_verified(idle: Online) -> None:
@@ -150,6 +172,12 @@ def test_a_broker_that_is_away_is_an_error(stack: Online) -> None:
     settings = stack.settings.model_copy(update={"bootstrap": f"127.0.0.1:{free_port()}"})
     with pytest.raises(KafkaConnectionError):
         verdict_of(settings, "any")
+
+
+def heartbeat(*partitions: int, published_to: int) -> bytes:
+    """Of a worker that owns these partitions and has published each so far."""
+    reached = dict.fromkeys(map(str, partitions), published_to)
+    return orjson.dumps({"at": datetime.now(UTC), "partitions": partitions, "published_to": reached})
 
 
 async def truncate(settings: Settings) -> None:

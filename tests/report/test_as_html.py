@@ -62,7 +62,9 @@ def test_speedup_can_be_chosen_where_somebody_measured_it(browser: Browser, file
     page = context.new_page()
     page.goto(file.as_uri())
     page.get_by_label("Metric").select_option("mean_speedup")
-    expect(page.locator(".plot")).to_have_attribute("aria-label", re.compile("^Speedup by the trials' own times"))
+    expect(page.locator(".plot")).to_have_attribute(
+        "aria-label", re.compile("^Speedup by the trials' own times")
+    )
     context.close()
 
 

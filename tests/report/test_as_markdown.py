@@ -7,8 +7,10 @@ from html import unescape
 
 from markdown_it import MarkdownIt
 
+from streamer.report.as_markdown import document_as_markdown
 from streamer.report.formats import FORMATS
 from streamer.text import visible
+from streamer.views.documents import Document
 from streamer.views.uncertainty import EXPLAINED
 from tests.report.reporting import HOSTILE, HOSTILE_HEADS, Elements, folded, hostile_events
 from tests.support.events import a_plan, a_start, a_trial
@@ -43,3 +45,11 @@ def test_nothing_in_markdown_is_a_link_or_a_mention() -> None:
     text = FORMATS["md"](folded(hostile_events())).decode()
     for token in ("://", "www.", "](", " @", "<script", "#1"):
         assert token not in text.replace("&#", "")
+
+
+def test_nothing_in_decoded_markdown_is_a_mention() -> None:
+    name = "x @org/team o/r#1 GH-1"
+    found = Document(name, ["a fact"], [name], [], name)
+    text = unescape(document_as_markdown(found).decode())
+    assert text.count("org/team") == 3
+    assert re.search(r"@\w|#\d|GH-\d", text) is None

@@ -8,6 +8,7 @@ import re
 
 import orjson
 import pyarrow.parquet as pq
+import pytest
 
 from streamer.fold import fold_records
 from streamer.report.as_html import MAX_TRIALS, as_html
@@ -16,6 +17,7 @@ from streamer.report.formats import FORMATS
 from streamer.schemas.canonical import canonical_json
 from streamer.schemas.summaries import SUMMARY
 from streamer.text import visible
+from streamer.views import matrix
 from streamer.views.tables import agents_table, tiers_tables
 from streamer.views.trial_columns import COLUMNS
 from tests.report.reporting import (
@@ -51,6 +53,15 @@ def test_every_object_of_json_is_a_message_of_the_schemas(data: RunData) -> None
     report = json.loads(FORMATS["json"](data))
     for found in (report["run"], *report["agents"], *report["tiers"], *report["trials"]):
         SUMMARY.validate_json(orjson.dumps(found), extra="forbid")
+
+
+def test_a_matrix_that_is_too_large_is_named_in_the_html_report_and_left_out(
+    data: RunData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix, "MAX_CELLS", 1)
+    found = as_html(data).decode()
+    assert "has over 1 cells, too many to show" in found
+    assert '"matrix":' not in found
 
 
 def test_an_infinite_cost_of_pass_is_infinite_everywhere() -> None:

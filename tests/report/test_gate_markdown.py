@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
+
+import pytest
+
 from streamer.report.gate_markdown import gate_markdown
 from streamer.views.gate import Entrant, Terms, judge
 from tests.aggregate.matched import side, the_plan, trial
 from tests.views.test_gate import BASELINE, PLANS, judged, ours
 
 HOSTILE = "x|<img src=x onerror=alert(1)>](https://evil.example) @team #1"
+MENTION = re.compile(r"@\w|#\d|GH-\d", re.IGNORECASE)
+"""What GitHub takes for a person, a team, an issue or a pull request, in decoded text outside of code."""
 
 
 def test_a_comment_has_the_verdict_both_sides_and_both_answers() -> None:
@@ -39,3 +46,18 @@ def test_names_of_agents_and_tasks_are_no_markup() -> None:
     assert row.count("|") == 6
     alone = gate_markdown(judge(Entrant("mine", None), None, Terms())).decode()
     assert "| candidate | – | – | 0 | 0 |" in alone
+
+
+@pytest.mark.parametrize(
+    "name", ["@org/team", "a@org", "fixes #12", "o/r#12", "GH-12", "gh-12 www.x.example"]
+)
+def test_a_name_mentions_nobody_once_github_has_decoded_it(name: str) -> None:
+    plan = the_plan("r", tasks=[name], order=None)
+    events = [plan, trial("r", name, name, True), the_plan("s"), *BASELINE]
+    sides = [side(events, run, agent, fixed=True) for run, agent in (("r", name), ("s", "b"))]
+    found = judge(Entrant(name, sides[1]), Entrant(name, sides[0]), Terms())
+    text = unescape(re.sub("<code>.*?</code>", "", gate_markdown(found).decode()))
+    assert MENTION.search(name)
+    assert "only in the baseline" in text
+    assert "points worse than" in text
+    assert MENTION.findall(text) == []

@@ -63,6 +63,18 @@ def test_a_difference_is_over_the_tasks_where_both_know_the_metric_and_knows_wha
     assert worse_by(found["agent_advantage"]) is None
 
 
+def test_the_sign_test_leaves_out_tasks_with_unequal_attempts() -> None:
+    """Eight tasks with one trial against two say nothing; six with one trial each have p = 2/64."""
+    names = [f"t{n}" for n in range(14)]
+    first = [a_row(task_id=name) for name in names]
+    second = [a_row(task_id=name, success=False) for name in names]
+    second += [a_row(task_id=name, success=False, attempt=2) for name in names[6:]]
+    passes = compare(first, second, PAIR, 0, 10).differences["pass_rate"]
+    assert (passes.tasks, passes.a_better, passes.mean, passes.p_value) == (14, 14, -1.0, 2 / 64)
+    uneven = compare(first[6:], second[6:], PAIR, 0, 10).differences["pass_rate"]
+    assert (uneven.a_better, uneven.p_value) == (8, 1.0)
+
+
 def test_at_the_end_each_metric_has_the_t_interval_of_its_paired_differences() -> None:
     """Differences 0.5, -0.5, 1.0, 1.0: mean 0.5, standard error sqrt(0.5)/2, t(3) = 3.1824."""
     first = [a_row(task_id=f"t{n}", cost_usd=1.0) for n in range(4)]

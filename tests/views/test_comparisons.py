@@ -101,6 +101,27 @@ def test_an_e_value_of_forty_shows_either_direction_while_the_run_goes_on() -> N
     assert any(words.startswith("a:m better than b:m on tasks like these: e-value") for words in pair.words)
 
 
+def test_with_unequal_attempts_there_is_a_difference_and_no_evidence() -> None:
+    again = [
+        a_trial(task_id=task, agent="a", model="m", resolved=True, score=None, attempt=2) for task in TASKS
+    ]
+    pair = the_pair(
+        [*trials({"a": "+" * 20, "b": "-" * 20}), *again, {"type": "run_finished", "run_id": "run-1"}]
+    )
+    assert (pair.tasks, pair.uneven, pair.ahead, pair.ended) == (20, 20, 0, True)
+    assert (pair.better, pair.worse, pair.p_value, pair.difference) == (1.0, 1.0, None, 1.0)
+    assert pair.words == [
+        "a:m minus b:m: +100.0 points [100.0, 100.0]; 95 %, about tasks like these",
+        "20 of 20 tasks have unequal attempts: no test uses them",
+    ]
+
+
+def test_a_task_that_one_side_has_not_begun_stays_open_though_another_task_has_more_attempts() -> None:
+    again = a_trial(task_id=TASKS[0], agent="a", model="m", resolved=False, score=None, attempt=2)
+    pair = the_pair([plan(), *trials({"a": "-----", "b": ".....+"}), again])
+    assert (pair.open, pair.uneven, pair.behind) == (10, 0, 0)
+
+
 def test_without_a_plan_only_common_tasks_count() -> None:
     pair = the_pair(trials({"a": "+++", "b": "-."}))
     assert (pair.tasks, pair.ahead, pair.reachable, pair.ended) == (1, 1, None, False)

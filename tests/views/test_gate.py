@@ -157,6 +157,92 @@ def test_trials_that_never_came_are_counted_both_ways_at_the_end() -> None:
     assert (found.verdict, found.over, found.final.ends.low) == (GateVerdict.UNDECIDED, True, -0.5)
 
 
+STOPPED = {"tasks": 20, "order": None}
+ENDS = [{"type": "run_finished", "run_id": run} for run in "rs"]
+
+
+@pytest.mark.parametrize("finished", [True, False])
+@pytest.mark.parametrize("attempts", [1, None])
+def test_a_run_that_stopped_early_is_not_judged_on_what_it_has(finished: bool, attempts: int | None) -> None:
+    plan = the_plan("r", **STOPPED, attempts=attempts)
+    events = [plan, PLANS[1], *BASELINE, *ours(5, 5), *(ENDS if finished else [])]
+    found = judged(events, fixed=not finished, max_drop=Fraction("0.7"))
+    assert found.final is not None
+    assert found.final.ends is not None
+    assert (found.verdict, found.over, found.final.basis) == (GateVerdict.UNDECIDED, True, "bounds")
+    assert (found.final.ends.low, found.final.ends.high) == (-0.75, 0.75)
+    assert found.final.missing == "trials have no final value"
+    assert found.ability is not None
+    assert (found.ability.verdict, found.ability.interval) == (GateVerdict.UNDECIDED, None)
+    assert judged(events, fixed=not finished, max_drop=Fraction("0.75")).verdict == GateVerdict.PASS
+
+
+def test_a_baseline_that_stopped_early_passes_nobody() -> None:
+    events = [PLANS[0], the_plan("s", **STOPPED), *BASELINE[:5], ENDS[1], *ours(20, 20)]
+    for known in (7, 20):
+        found = judged(events[: 7 + known])
+        assert found.final is not None
+        assert (found.verdict, found.final.basis) == (GateVerdict.UNDECIDED, "bounds")
+        assert found.pairs is not None
+        assert found.pairs.planned == 20
+
+
+def test_subtests_that_never_came_are_unknown() -> None:
+    plans = [the_plan(run, tasks=["x"], order=None, tiers=["T0"], subtests={"T0": 4}) for run in "rs"]
+    done = [trial("s", "b", "x", True, tier="T0", subtest=str(n)) for n in range(4)]
+    found = judged([*plans, *done, trial("r", "a", "x", True, tier="T0", subtest="0")], fixed=True)
+    assert found.final is not None
+    assert found.final.ends is not None
+    assert (found.verdict, found.final.ends.low) == (GateVerdict.UNDECIDED, -0.75)
+
+
+def test_an_order_by_results_of_the_baseline_is_no_evidence_of_ability() -> None:
+    """What the baseline passed comes first: an equally good candidate loses there, and only there."""
+    base = [trial("s", "b", task, n < 10) for n, task in enumerate(ORDER)]
+    mine = [trial("r", "a", task, n >= 10) for n, task in enumerate(ORDER)]
+    for kind in ("chosen", None):
+        found = judged([the_plan("r", order_kind=kind), PLANS[1], *base, *mine], question="ability")
+        assert found.verdict == GateVerdict.UNDECIDED
+
+
+@pytest.mark.parametrize(("of_three", "verdict"), [(1, "undecided"), (3, "fail")])
+def test_unequal_attempts_leave_ability_to_the_interval(of_three: int, verdict: str) -> None:
+    """One of three passed beats one that failed at 16 of 20 tasks, by pass rates of 0.3 and 0.2."""
+    plans = [the_plan("r"), the_plan("s", attempts=3, order=None)]
+    tries = [(at, n) for at in range(20) for n in (1, 2, 3)]
+    base = [trial("s", "b", TASKS[at], n <= of_three and at < 18, attempt=n) for at, n in tries]
+    mine = [trial("r", "a", task, at % 18 < 2 and of_three == 1) for at, task in enumerate(TASKS)]
+    found = judged([*plans, *base, *mine], question="ability")
+    assert found.ability is not None
+    assert (found.verdict, found.ability.worse) == (verdict, None)
+    assert found.ability.interval is not None
+    running = judged([*plans, *base, *mine[:-1]], question="ability")
+    assert (running.verdict, running.ability and running.ability.worse) == ("undecided", None)
+
+
+def test_a_mean_is_not_judged_while_trials_have_no_final_value() -> None:
+    base = [trial("s", "b", task, True, cost_usd=1.0) for task in TASKS]
+    mine = ours(5, 5, cost_usd=0.5)
+    for plan in (PLANS[0], the_plan("r", **STOPPED)):
+        for question in ("final", "ability"):
+            found = judged([plan, PLANS[1], *base, *mine], fixed=True, metric="cost_usd", question=question)
+            assert found.final is not None
+            assert (found.verdict, found.final.basis) == (GateVerdict.UNDECIDED, "nothing")
+            assert found.final.missing == "trials have no final value"
+
+
+def test_a_mean_of_trials_of_which_some_lack_it_says_how_many_have_it() -> None:
+    base = [trial("s", "b", task, True, cost_usd=1.0) for task in TASKS]
+    mine = [*ours(20, 20)[:17], *ours(20, 20, cost_usd=0.5)[17:]]
+    found = judged([*PLANS, *base, *mine], metric="cost_usd")
+    assert found.final is not None
+    assert (found.verdict, found.final.basis) == (GateVerdict.PASS, "covered")
+    assert found.words[0] == (
+        "final: candidate minus baseline -0.5 where known: pass (cost_usd is known for 3 of 20 candidate and "
+        "20 of 20 baseline trials; compared on 3 of 20 tasks)"
+    )
+
+
 def test_nothing_has_begun() -> None:
     found = judge(Entrant("mine", None), Entrant("other", None), Terms())
     assert (found.verdict, found.final, found.over) == (GateVerdict.UNDECIDED, None, False)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from math import comb
+from random import Random
 
 import pytest
 
@@ -75,6 +77,48 @@ def test_a_change_from_night_to_night_says_whether_it_is_real() -> None:
     assert (mid.p_value, mid.certain) == (2 / 2**6, True)
     assert mid.words[0] == "mid:m of n2 ahead on tasks like these: sign test p = 0.0312"
     assert (best.difference, best.p_value, best.certain) == (pytest.approx(-0.1), 1.0, False)
+
+
+def test_equal_agents_that_ran_on_unequally_many_nights_are_not_told_apart() -> None:
+    """89 tasks at 20 %: `new` ran on the last night alone, `old` on all five."""
+    nights = [
+        a_night(f"n{day}", day, {"old": "+" * 5, **({"new": "+" * 5} if day == 5 else {})})
+        for day in range(1, 6)
+    ]
+    held, random, wrong = board_runs(event for night in nights for event in night), Random(11), 0
+    for _ in range(40):
+        drawn = [
+            replace(
+                one,
+                tasks={
+                    f"t{task}": {
+                        agent.agent_model: (1, int(random.random() < 0.2), 0) for agent in one.agents
+                    }
+                    for task in range(89)
+                },
+            )
+            for one in held
+        ]
+        wrong += any(row.rank and (row.rank.best, row.rank.worst) != (1, 2) for row in the_board(drawn).rows)
+    assert wrong <= 2
+
+
+def test_a_change_compares_runs_of_the_same_benchmark() -> None:
+    """The tasks of `swe` are called like those of `tb`, and are others."""
+    runs = board_runs(
+        [
+            *a_night("one", 1, {"a": "+" * 8, "b": "+" * 8}),
+            *a_night("two", 2, {"a": "-" * 8, "b": "-" * 8}, benchmark="swe"),
+            *a_night("three", 3, {"a": "+" * 7 + "-"}),
+            *a_night("unnamed", 1, {"c": "-" * 8}, benchmark=None),
+            *a_night("nameless", 2, {"c": "+" * 8}, benchmark=None),
+        ]
+    )
+    changes = {row.agent_model: row.change for row in the_board(runs, together=True).rows}
+    change = changes.pop("a:m")
+    assert change is not None
+    assert (change.before, change.after, change.certain) == ("one", "three", False)
+    assert changes == {"b:m": None, "c:m": None}
 
 
 def test_a_trend_lists_the_finished_runs_the_oldest_first() -> None:
@@ -192,22 +236,31 @@ def test_public_submissions_of_terminal_bench_pool_to_what_a_count_of_their_tria
     assert (board.below, board.versions, len(board.rows) >= 5) == ([], ["0.1.1"], True)
     assert max(len(row.runs) for row in board.rows) == 7
     ranks = {row.agent_model: row.rank and (row.rank.best, row.rank.worst) for row in board.rows}
-    assert ranks == holm(passed)
+    newest_first: Passed = {
+        row.agent_model: {
+            task: [whole[run][task]["is_resolved"] for run in row.runs] for task in whole[row.newest]
+        }
+        for row in board.rows
+    }
+    assert ranks == holm(newest_first)
     unknown = {label: sum(one.count(None) for one in tasks.values()) for label, tasks in passed.items()}
     assert {row.agent_model: row.unknown for row in board.rows} == unknown
     assert sum(unknown.values()) > 10
 
 
 def holm(passed: Passed) -> dict[str, tuple[int, int]]:
-    """Places by Holm's method over one-sided sign tests, step by step."""
+    """Places by Holm's method over one-sided sign tests, step by step.
+
+    Each run has one trial of a task, the newest first: the newest ones that both have are compared.
+    """
 
     def p_worse(one: str, other: str) -> float:
-        pairs = [(passed[one][t], passed[other][t]) for t in passed[one].keys() & passed[other].keys()]
-        best = [(len(a) - a.count(False), len(a), b.count(True), len(b)) for a, b in pairs]
-        wins, losses = (
-            sum(a * m > b * n for a, n, b, m in best),
-            sum(a * m < b * n for a, n, b, m in best),
-        )
+        common = passed[one].keys() & passed[other].keys()
+        both = [list(zip(passed[one][task], passed[other][task], strict=False)) for task in common]
+        best = [
+            (sum(a is not False for a, _ in trials), sum(b is True for _, b in trials)) for trials in both
+        ]
+        wins, losses = sum(a > b for a, b in best), sum(a < b for a, b in best)
         n = wins + losses
         return sum(comb(n, k) for k in range(losses, n + 1)) / 2**n
 

@@ -49,6 +49,12 @@ def test_a_row_has_place_interval_trend_and_change_and_what_is_left_out_says_why
     assert "pooled" not in table.note.split("\n")[0]
 
 
+def test_a_board_says_what_its_places_hold_for() -> None:
+    [table] = tables(*nights())
+    assert "holds for one board that was fixed beforehand, not for the best of many nights" in table.note
+    assert "equal attempts at a task" in table.note
+
+
 def test_a_named_metric_says_that_it_is_not_ranked_and_not_pooled() -> None:
     [table] = tables(*nights(), metric="metrics/reward")
     assert NOT_RANKED["metric"] in table.note

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.schemas.in_flight import TrialInFlight
-from streamer.views.matrix import matrix_of
+from streamer.views import matrix
+from streamer.views.matrix import TooManyCells, matrix_of
 from streamer.views.models import TrialRow
 from tests.support.builders import a_row
 
@@ -65,6 +67,14 @@ def test_a_metric_is_the_mean_of_what_is_known() -> None:
     found = matrix_of(rows, (), metric="cost_usd")
     assert (found.tasks[0].cells, found.low, found.high) == ([(3, 3, 0, 0, 2.0)], 2.0, 2.0)
     assert matrix_of([], (), metric="cost_usd").low is None
+
+
+def test_a_matrix_of_too_many_cells_is_refused_however_few_trials_there_are() -> None:
+    side = 708
+    rows = [row(f"task-{number}", f"agent-{number}", True) for number in range(side)]
+    assert side**2 > matrix.MAX_CELLS
+    with pytest.raises(TooManyCells, match="708 tasks and 708 agents has over 500,000 cells"):
+        matrix_of(rows, ())
 
 
 @given(st.lists(st.tuples(st.sampled_from("xyz"), st.sampled_from("abc"), st.booleans()), max_size=30))

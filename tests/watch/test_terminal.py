@@ -62,10 +62,9 @@ def test_a_benchmark_is_watched_from_an_empty_list_to_its_end(here: Path) -> Non
         )
         assert len(small.rstrip("\n").splitlines()) == SMALL[1]
         assert max(map(len, small.splitlines())) <= SMALL[0]
-        terminal.press("s")
-        terminal.shows("grade▲")
-        terminal.press("s")
-        terminal.shows("speedup▼")
+        for title in ("grade▲", "rests on▲", "trials▼", "speedup▼"):
+            terminal.press("s")
+            terminal.shows(title)
         terminal.press("r")
         terminal.shows("speedup▲")
         terminal.resize(*LARGE)

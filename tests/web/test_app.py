@@ -6,9 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 from jsonschema import Draft202012Validator
+from pydantic import BaseModel
+from starlette.requests import Request
 
 from streamer.settings import Settings
+from streamer.web.app import _endpoint
+from streamer.web.models import NoQuery
 from streamer.web.openapi import openapi
+from streamer.web.operation import Operation
+from streamer.web.resources import Web
 from tests.support.events import a_plan, a_trial
 from tests.web.feeding import Feed
 from tests.web.serving import Serving
@@ -55,3 +61,16 @@ async def test_without_a_broker_everything_but_trials_is_answered(feed: Feed, se
     with Serving(settings) as serving:
         assert serving.get("/api/runs/run-1").status == 200
         assert serving.get("/api/runs/run-1/trials").status == 503
+
+
+async def test_an_answer_that_cannot_be_written_as_json_is_a_problem_too() -> None:
+    class Large(BaseModel):
+        number: int
+
+    async def answer(web: Web, query: NoQuery) -> Large:
+        return Large(number=10**30)
+
+    operation = Operation("/large", "A number.", NoQuery, Large, False, answer)
+    scope = {"type": "http", "query_string": b"", "headers": [], "path_params": {}}
+    found = await _endpoint(Web(Settings()), operation)(Request(scope))
+    assert (found.status_code, found.media_type) == (500, "application/problem+json")

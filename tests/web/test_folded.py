@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from threading import Event
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
 from streamer.settings import Settings
+from streamer.web.downloads import download
 from streamer.web.folded import LogTruncated, comparison_as_of, moves_of, snapshot_as_of
-from streamer.web.models import WhyQuery
+from streamer.web.models import NoQuery, WhyQuery
 from streamer.web.resources import Web
+from streamer.web.run_views import labels
 from tests.support.events import a_plan, a_start, a_trial
 from tests.support.eventually import eventually
 from tests.web.feeding import Feed
@@ -104,20 +107,42 @@ async def test_what_cannot_be_answered_is_a_problem(
 async def test_one_run_is_folded_at_a_time(logged: Settings) -> None:
     web = Web(logged)
     async with Feed(logged, log=True) as feed:
-        await feed.take(PORTIONS[0])
-        async with web.folding:
-            asked = [
-                asyncio.create_task(question)
-                for question in (
-                    moves_of(web, "run-1", WhyQuery()),
-                    snapshot_as_of(web, "run-1", "2"),
-                    comparison_as_of(web, "run-1", "2"),
-                )
-            ]
-            await eventually(lambda: len(web.folding._waiters or ()) == len(asked), "all of them wait")
-        moves, (snapshot, _), compared = await asyncio.gather(*asked)
+        await feed.take([*PORTIONS[0], a_trial(task_id="task-2", labels={"team": "red"})])
+        gate = Event()
+        first = asyncio.create_task(web.folds.answer("another question", lambda: gate.wait(30)))
+        asked: list[asyncio.Task[Any]] = [
+            asyncio.create_task(question)
+            for question in (
+                moves_of(web, "run-1", WhyQuery()),
+                snapshot_as_of(web, "run-1", "2"),
+                comparison_as_of(web, "run-1", "2"),
+                labels(web, NoQuery(), "run-1", "team"),
+                download(web, "run-1", "csv"),
+            )
+        ]
+        await eventually(lambda: len(web.folds._under_way) == 1 + len(asked), "all of them wait")
+        gate.set()
+        moves, (snapshot, _), compared, groups, file = await asyncio.gather(*asked)
+        assert await first
     await web.reader.close()
-    assert moves.state_version == snapshot.run.state_version == compared.run.state_version == 2
+    assert moves.state_version == 3
+    assert snapshot.run.state_version == compared.run.state_version == 2
+    assert {group.value for group in groups} == {"red", None}
+    assert file.body.count(b"\n") == 4
+
+
+async def test_a_log_that_lost_its_beginning_is_not_read(
+    feed: Feed, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def begins_later(*_: object) -> int:
+        return 7
+
+    monkeypatch.setattr("streamer.client.run_log.beginning_of", begins_later)
+    await feed.take([a_trial()])
+    web = Web(settings)
+    with pytest.raises(LogTruncated, match="begins at offset 7"):
+        await snapshot_as_of(web, "run-1", "9")
+    await web.reader.close()
 
 
 def test_a_log_that_lost_its_beginning_says_where_it_begins_and_what_to_do() -> None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Frame, Locator, Page, expect
+from playwright.sync_api import Browser, Frame, Locator, Page, Route, expect
 
 from streamer.settings import Settings
 from tests.support.events import a_plan, a_trial
@@ -84,6 +84,29 @@ def test_a_trial_opens_to_its_message_and_each_of_its_files(sized: Page, url: st
     assert drawer.locator("img, script").count() == 0
     assert "owned" not in page.title()
     assert fits(page)
+
+
+def test_a_late_answer_leaves_the_trial_alone_that_was_opened_since(page: Page, url: str) -> None:
+    page.goto(f"{url}/#/run/{RUN}/trials?sort=task")
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route(re.compile("/trials/[0-9a-f]{24}$"), hold, times=1)
+    drawer = page.get_by_role("dialog")
+    links = page.locator("tbody button.link")
+    with page.expect_request(re.compile("/event$")):
+        links.filter(has_text="task-1").click()
+    expect(drawer).to_contain_text("Loading…")
+    drawer.get_by_role("button", name="Close").click()
+    links.filter(has_text="task-2").click()
+    expect(drawer.locator("#drawer-title")).to_have_text("task-2")
+    with page.expect_response(re.compile("/trials/[0-9a-f]{24}$")) as late:
+        held[0].continue_()
+    late.value.finished()
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    expect(drawer.locator("#drawer-title")).to_have_text("task-2")
 
 
 def test_a_recording_plays_in_a_sandbox_that_reaches_nothing(browser: Browser, url: str) -> None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from threading import Event
+from types import SimpleNamespace
+
+import pytest
 
 from streamer.score import PriceTable
 from streamer.settings import Settings
+from streamer.web.folds import Folds
 from streamer.web.run_curves import REST, CurveCache, RunCurves
-from tests.support.events import a_trial
+from tests.support.events import a_trial, folded
 from tests.web.feeding import Feed
 
 
@@ -33,7 +38,7 @@ def counted(found: RunCurves) -> int:
 
 async def test_curves_follow_the_run_and_rest_after_work(logged: Settings) -> None:
     clock = Clock()
-    cache = CurveCache(logged, PriceTable.default(), asyncio.Lock(), clock)
+    cache = CurveCache(logged, PriceTable.default(), Folds(), clock)
     async with Feed(logged, log=True) as feed:
         await feed.take(trials(0, 3))
         assert counted(await cache.curves("run-1", (1, 2))) == 3
@@ -43,3 +48,27 @@ async def test_curves_follow_the_run_and_rest_after_work(logged: Settings) -> No
         clock.seconds += 3 * REST
         found = await cache.curves("run-1", (1, 4))
         assert (counted(found), found.state_version) == (5, 4)
+
+
+async def test_held_curves_wait_for_no_fold_and_those_who_ask_together_share_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun: list[str] = []
+
+    def fold(_: object, run_id: str, __: object) -> SimpleNamespace:
+        begun.append(run_id)
+        return SimpleNamespace(run=folded(trials(0, 3))[0].run("run-1"))
+
+    monkeypatch.setattr("streamer.web.run_curves.fold_run", fold)
+    folds, gate = Folds(), Event()
+    cache = CurveCache(Settings(), PriceTable.default(), folds)
+    together = await asyncio.gather(*(cache.curves("run-1", (1, version)) for version in (2, 2, 3)))
+    assert [(counted(found), found.state_version) for found in together] == [(3, 2)] * 3
+    assert begun == ["run-1"]
+    other = asyncio.create_task(folds.answer("another question", lambda: gate.wait(30)))
+    try:
+        async with asyncio.timeout(10):
+            assert counted(await cache.curves("run-1", (1, 2))) == 3
+    finally:
+        gate.set()
+    assert await other

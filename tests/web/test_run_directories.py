@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from streamer.artifacts.opening import CannotBeOpened
 from streamer.schemas.events import TrialResult
 from streamer.settings import Settings
 from streamer.sources import registry
-from streamer.tail.ledger_file import LedgerFile, ledger_path
+from streamer.tail.ledger_file import LedgerFile, followed, ledger_path
+from streamer.web import run_directories
 from streamer.web.run_directories import LOOK_AGAIN_SECONDS, NOT_NAMED, RunDirectories
 from tests.web.trial_files import FILES, RUN, make_run
 
@@ -183,3 +185,40 @@ def test_a_trial_that_stands_only_in_the_file_of_the_run_keeps_its_files(
     crashed = {"task_id": "task-1", "trial_name": "task-1.1-of-1.files-run", "is_resolved": None}
     (run / "results.json").write_text(json.dumps({"results": [crashed]}))
     RunDirectories(settings, [run], Clock()).of(RUN, "").check(a_result(), f"{TRIAL}/agent.log")
+
+
+def test_a_list_that_is_no_list_names_nothing(settings: Settings, tmp_path: Path) -> None:
+    place = ledger_path(settings, tmp_path, None).parent
+    place.mkdir(parents=True)
+    for name, content in (("a", ""), ("b", "[]\n"), ("c", '{"followed": 1}\n'), ("d", "\x00\n")):
+        (place / f"{name}.ndjson").write_text(content)
+    assert followed(settings) == []
+
+
+def test_while_one_search_goes_on_others_get_what_the_last_one_found(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    directories = RunDirectories(settings, [tmp_path / "runs"], clock)
+    assert home(directories) is None
+    make_run(tmp_path)
+    clock.now += LOOK_AGAIN_SECONDS
+    begun, end, found = threading.Event(), threading.Event(), []
+    discover = run_directories.discover
+
+    def slow(*arguments: Any, **options: Any) -> Any:
+        begun.set()
+        assert end.wait(60)
+        return discover(*arguments, **options)
+
+    monkeypatch.setattr(run_directories, "discover", slow)
+    first = threading.Thread(target=lambda: found.append(home(directories)))
+    first.start()
+    assert begun.wait(60)
+    second = threading.Thread(target=lambda: found.append(home(directories)))
+    second.start()
+    second.join(30)
+    assert found == [None]
+    end.set()
+    first.join(60)
+    assert found == [None, (tmp_path / "runs" / RUN).resolve()]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,8 @@ from typing import Any
 import pytest
 
 from streamer.settings import Settings
-from tests.support.events import a_plan, a_start, a_trial
+from streamer.web import run_log, trial_answers
+from tests.support.events import a_plan, a_retraction, a_start, a_trial
 from tests.web.feeding import Feed
 from tests.web.serving import Serving
 from tests.web.trial_files import FILES, LINK, REFUSED, RUN, SECRET, events, make_run
@@ -216,3 +219,53 @@ async def feed_and_serving(logged: Settings) -> AsyncIterator[tuple[Feed, Servin
     async with Feed(logged, log=True) as feed:
         with Serving(logged) as serving:
             yield feed, serving
+
+
+async def test_for_a_trial_without_files_no_directory_is_searched(
+    fed: Feed, serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def of(run_id: str, shard: str) -> None:
+        asked.append(run_id)
+
+    monkeypatch.setattr(serving.web.directories, "of", of)
+    assert serving.get(f"{trial_of(serving, 'task-2')}/event").json()["artifacts"] == []
+    assert asked == []
+    serving.get(f"{trial_of(serving)}/event")
+    assert asked == [RUN]
+
+
+async def test_results_that_were_withdrawn_close_neither_trials_nor_failures(
+    fed: Feed, serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_log, "MAX_TRIALS", 10)
+    slots = [{"run_id": RUN, "task_id": f"gone-{number}"} for number in range(3)]
+    await fed.take(
+        [event for slot in slots for event in (a_trial(**slot, revision=1), a_retraction(**slot, revision=2))]
+    )
+    page = serving.get(f"/api/runs/{RUN}/trials").json()
+    assert (page["total"], {trial["reason"] for trial in page["trials"]}) == (9, {None})
+    [group] = serving.get(f"/api/runs/{RUN}/failures").json()
+    assert (group["failure_mode"], group["count"]) == ("agent_timeout", 8)
+
+
+async def test_one_file_is_read_at_a_time(
+    fed: Feed, serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both, together = threading.Barrier(2), []
+    view_of = trial_answers.view_of
+
+    def counted(*place: Any) -> Any:
+        try:
+            both.wait(2)
+            together.append(place)
+        except threading.BrokenBarrierError:
+            pass
+        return view_of(*place)
+
+    monkeypatch.setattr(trial_answers, "view_of", counted)
+    path = f"{trial_of(serving)}/artifacts/0"
+    answers = await asyncio.gather(*(asyncio.to_thread(serving.get, path) for _ in range(2)))
+    assert [answer.status for answer in answers] == [200, 200]
+    assert together == []

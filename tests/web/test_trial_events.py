@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -11,6 +12,7 @@ from streamer.kafka.errors import TopicAuthorizationFailedError, TopicMissing
 from streamer.settings import Settings
 from streamer.web import run_log
 from streamer.web.trial_events import EventsClosed, TrialEvents
+from streamer.web.trial_log import TrialLog, TrialMoved
 from tests.support.events import a_plan, a_trial
 from tests.web.feeding import Feed
 
@@ -26,14 +28,14 @@ def events(logged: Settings) -> TrialEvents:
     return TrialEvents(logged, lambda: 0.0)
 
 
-async def test_every_result_of_the_run_is_kept_with_what_lists_show(
+async def test_the_winners_of_the_run_are_kept_with_what_lists_show(
     logging_feed: Feed, events: TrialEvents
 ) -> None:
     await logging_feed.take(
         [
             a_plan(),
             a_trial(message="Timeout after 3 s", trial_name="n", finished_at="2026-01-02T03:04:05Z"),
-            a_trial(resolved=False, revision=2),
+            a_trial(task_id="other", resolved=False),
             *(a_trial(run_id=f"other-{number}") for number in range(9)),
         ]
     )
@@ -44,13 +46,29 @@ async def test_every_result_of_the_run_is_kept_with_what_lists_show(
     assert first.finished_at == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-async def test_the_whole_event_is_read_where_it_stands(logging_feed: Feed, events: TrialEvents) -> None:
+async def test_the_whole_event_is_read_where_it_stands(
+    logging_feed: Feed, events: TrialEvents, logged: Settings
+) -> None:
+    log = TrialLog(logged, lambda: 0.0)
     await logging_feed.take([a_trial(task_id=f"t{number}", message=f"m{number}") for number in range(5)])
-    for key in await events.facts("run-1"):
-        event = await events.event("run-1", key)
+    trials = await log.trials("run-1")
+    assert len(trials) == 5
+    for trial in trials.values():
+        event = await events.event("run-1", trial)
         assert event is not None
-        assert event.message == f"m{event.task_id[1:]}"
-    assert await events.event("run-1", ("no slot", "no content")) is None
+        assert event.message == f"m{trial.row.task_id[1:]}"
+        assert await events.event("other", trial) is None
+        with pytest.raises(TrialMoved):
+            await events.event("run-1", replace(trial, fingerprint="of an older result"))
+
+
+async def test_however_often_a_slot_is_written_its_winner_alone_is_kept(
+    logging_feed: Feed, events: TrialEvents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_log, "MAX_TRIALS", 3)
+    revisions = (3, 9, *range(4, 9))
+    await logging_feed.take([a_trial(revision=number, message=f"m{number}") for number in revisions])
+    assert [fact.reason for fact in (await events.facts("run-1")).values()] == ["m9"]
 
 
 async def test_a_run_whose_id_is_written_with_escapes_is_found(

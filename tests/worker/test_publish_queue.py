@@ -187,3 +187,20 @@ async def test_at_the_end_of_a_worker_what_rests_is_published_too(bench: Bench) 
     assert bench.partition.publish_queue.empty
     standing = {change.key: change.digest for change in bench.standing() if change.kind == "comparison"}
     assert standing == folded(trial_events(240))["run-comparisons"]
+
+
+async def test_after_the_last_publication_a_batch_is_not_done_before_all_that_follows_from_it_is_published(
+    bench: Bench,
+) -> None:
+    bench.behind = False
+    await bench.processor.flush(seconds=60.0)
+    starts = [batch_of(bench, at, a_start(task_id=f"t{at}")) for at in range(240, 243)]
+    for batch in (bench.batch(0, 120), bench.batch(120, 120), *starts[:2]):
+        await bench.processor.handle(batch)
+        assert (batch.done, bench.partition.publish_queue.empty) == (True, True)
+    bench.behind = True
+    bench.processor.publish_rate.published(took_seconds=1.0)
+    await bench.processor.handle(starts[2])
+    assert (starts[2].done, bench.partition.publish_queue.runs) == (False, {"run-1"})
+    standing = {change.key: change.digest for change in bench.standing() if change.kind == "comparison"}
+    assert standing.items() >= folded(trial_events(240))["run-comparisons"].items()

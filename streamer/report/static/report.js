@@ -33,7 +33,7 @@ if (data.matrix) {
   const draw = ({ sort }) => grid.update({ ...data.matrix, tasks: [...data.matrix.tasks].sort((one, other) => ORDERS[sort](one) - ORDERS[sort](other) || byName(one, other)) });
   place("matrix", matrixCard(grid, [sortChoice("difficulty", draw)], h("p", { class: "body note" }, matrixShare(data.matrix))));
   draw({ sort: "difficulty" });
-}
+} else if (data.no_matrix) place("matrix", h("p", { class: "note" }, data.no_matrix));
 
 if (data.tiers.length) {
   const tiers = new Tiers();

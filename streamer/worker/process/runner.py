@@ -144,7 +144,10 @@ async def _wait_for_end(worker: Worker, stop: asyncio.Event, starting: asyncio.F
 
 
 async def _flush(worker: Worker) -> None:
-    """Publish what a backlog left in the queue, as far as time allows; the next worker publishes the rest."""
+    """Publish what a backlog left in the queue, as far as time allows; the next worker publishes the others.
+
+    Nothing rests from then on: batches that Faust still hands on are published at once, or not done.
+    """
     try:
         async with worker.processor.lock:
             await worker.processor.flush(seconds=FLUSH_SECONDS)

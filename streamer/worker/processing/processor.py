@@ -178,8 +178,8 @@ class Processor:
         """Publish what earlier batches left in the queue; the caller holds the lock.
 
         Args:
-            seconds: the last time, for so long, also with a backlog and with what rests; None: until a
-                backlog forms.
+            seconds: the last time, for so long, also with a backlog, and from now on nothing rests; None:
+                until a backlog forms.
         """
         if seconds is not None:
             for partition in self._held():

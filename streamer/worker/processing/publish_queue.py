@@ -72,6 +72,7 @@ class PublishQueue:
         self._current, self._later = Pending(), Pending()
         self._began_at = now()
         self._resting: dict[str, None] = {}
+        self._rest_seconds = REST_SECONDS
         self._rest_until = -inf
         self._compared: dict[str, float] = {}
 
@@ -107,15 +108,13 @@ class PublishQueue:
         self._resting.update(dict.fromkeys(run_id for run_id in runs if run_id not in waiting))
 
     def end_rest(self) -> None:
-        """Let all runs that rest join the queue now, and every comparison be made: no later chance comes."""
-        self._later.runs.update(self._resting)
-        self._resting = {}
-        self._compared.clear()
+        """Let no run rest from now on, and every comparison be made at once: no later chance comes."""
+        self._rest_seconds, self._rest_until = 0.0, -inf
 
     def may_compare(self, run_id: str) -> bool:
         """Whether the agents of a run may be compared now: once a second. If so, they count as compared."""
         moment = self._now()
-        while self._compared and next(iter(self._compared.values())) + REST_SECONDS <= moment:
+        while self._compared and next(iter(self._compared.values())) + self._rest_seconds <= moment:
             del self._compared[next(iter(self._compared))]
         if run_id in self._compared:
             return False
@@ -165,4 +164,4 @@ class PublishQueue:
         """Let the runs that rest join the queue, if the last ones did so a second ago."""
         if self._resting and (now := self._now()) >= self._rest_until:
             self._later.runs.update(self._resting)
-            self._resting, self._rest_until = {}, now + REST_SECONDS
+            self._resting, self._rest_until = {}, now + self._rest_seconds

@@ -12,6 +12,7 @@ const dialog = document.getElementById("drawer");
 const MOST_BENCHMARKS = 200;
 
 let closed = () => {};
+let latest = null; // of the trials that were opened
 
 dialog.addEventListener("click", (event) => {
   if (event.target === dialog) dialog.close();
@@ -21,16 +22,18 @@ dialog.addEventListener("close", () => dialog.open || closed()); // another tria
 // awaited(label): whether trials of this agent:model still wait for their judge (R13)
 // options: {file, change(options), closed()}: which file is open, so that the address can follow
 export async function openTrial(run, id, awaited, options) {
+  const mine = (latest = {});
   closed = options.closed;
   dialog.replaceChildren(head("Trial"), h("div", { class: "content" }, h("p", { class: "note" }, "Loading…")));
   if (!dialog.open) dialog.showModal();
   try {
     const [trial, event] = await Promise.all([get(runPath(run, `/trials/${id}`)), get(runPath(run, `/trials/${id}/event`)).catch(() => null)]);
+    if (latest !== mine) return;
     const files = event && new Files(run, id, event.artifacts, (file) => options.change({ file }));
     dialog.replaceChildren(head(trial.task_id, wordOf(trial)), contents(trial, awaited(trial.agent_model), event, files));
     if (files && options.file) files.open(Number(options.file));
   } catch (error) {
-    dialog.querySelector(".content").replaceChildren(h("p", { class: "error", role: "alert" }, error.message));
+    if (latest === mine) dialog.querySelector(".content").replaceChildren(h("p", { class: "error", role: "alert" }, error.message));
   }
 }
 

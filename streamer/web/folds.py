@@ -1,0 +1,63 @@
+"""Answers that need a whole run in memory: worked out one at a time, and few may wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import Any, TypeVar
+
+from streamer.web.problems import Refused
+
+T = TypeVar("T")
+
+MAX_WAITING = 8
+"""Questions that wait while one is worked out."""
+
+
+class TooManyFolds(Refused):
+    """Too many questions wait already."""
+
+    status = 503
+    again = True
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"One run is read from its log at a time, and {MAX_WAITING} other questions wait for that "
+            "already. Ask again later"
+        )
+
+
+class Folds:
+    """One per process: questions are worked out in the order in which they came, each in a thread."""
+
+    def __init__(self) -> None:
+        self._one_at_a_time = asyncio.Lock()
+        self._under_way: dict[Hashable, asyncio.Task[Any]] = {}
+
+    async def answer(self, question: Hashable, work: Callable[[], T]) -> T:
+        """What `work` returns; an equal question that is under way is not worked out twice.
+
+        Args:
+            question: whatever the answer depends on, with the kind of it and the run.
+            work: reads the log and folds; called in a thread.
+
+        Raises:
+            TooManyFolds: :data:`MAX_WAITING` others wait.
+        """
+        task: asyncio.Task[T] | None = self._under_way.get(question)
+        if task is None:
+            if len(self._under_way) > MAX_WAITING:
+                raise TooManyFolds
+            task = self._under_way[question] = asyncio.create_task(self._worked_out(work))
+            task.add_done_callback(partial(self._done, question))
+        return await asyncio.shield(task)
+
+    async def _worked_out(self, work: Callable[[], T]) -> T:
+        async with self._one_at_a_time:
+            return await asyncio.to_thread(work)
+
+    def _done(self, question: Hashable, task: asyncio.Task[Any]) -> None:
+        del self._under_way[question]
+        if not task.cancelled():
+            task.exception()  # whoever asked may have gone, and then nobody else looks at it
