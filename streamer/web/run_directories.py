@@ -136,10 +136,12 @@ class RunDirectories:
         found, now_followed = self._match(run_id, shard), followed(self._settings)
         unclear = len(found) != 1 and self._clock() - self._looked_at >= LOOK_AGAIN_SECONDS
         changed = unclear or now_followed != self._followed
-        first = self._looked_at == float("-inf")
+        looked_at = self._looked_at
+        first = looked_at == float("-inf")
         if changed and self._lock.acquire(blocking=first):  # later, others get what the last search found
             try:
-                self._look(now_followed)
+                if self._looked_at == looked_at:
+                    self._look(now_followed)
             finally:
                 self._lock.release()
             found = self._match(run_id, shard)
