@@ -60,4 +60,4 @@ class Folds:
     def _done(self, question: Hashable, task: asyncio.Task[Any]) -> None:
         del self._under_way[question]
         if not task.cancelled():
-            task.exception()  # whoever asked may have gone, and then nobody else looks at it
+            task.exception()  # the one who asked may have gone, and then nobody else looks at it
