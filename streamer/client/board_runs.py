@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from streamer.client.comparison import tasks_in
 from streamer.client.lifecycle import is_over
-from streamer.client.results import BoardRun
+from streamer.client.results import BoardRun, UnknownBenchmark
 from streamer.redis.entry import TASKS
 from streamer.redis.keys import Keys
 from streamer.schemas.summaries import AgentModelSummary, RunSummary
 
 Parse = Callable[[type[Any], str, bytes], Any]
+
+MOST_BOARD_RUNS = 400
+"""So many runs, the latest ones, stand on leaderboards that pool runs."""
+
+
+def is_chosen(run: RunSummary, benchmark: str | None, labels: Mapping[str, str]) -> bool:
+    """Whether a board that is narrowed to a benchmark (None: to none) and to labels has this run."""
+    return benchmark in (None, run.benchmark) and labels.items() <= run.labels.items()
+
+
+def require_benchmark(benchmark: str, runs: Iterable[RunSummary]) -> None:
+    """Raises UnknownBenchmark if no run names this benchmark."""
+    known = {run.benchmark for run in runs if run.benchmark}
+    if benchmark not in known:
+        raise UnknownBenchmark(benchmark, known)
 
 
 def kinds_of(run: RunSummary) -> tuple[str, ...]:

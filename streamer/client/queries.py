@@ -11,7 +11,13 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias, TypeVar
 
-from streamer.client.board_runs import board_run, kinds_of
+from streamer.client.board_runs import (
+    MOST_BOARD_RUNS,
+    board_run,
+    is_chosen,
+    kinds_of,
+    require_benchmark,
+)
 from streamer.client.comparison import KINDS, compared_run
 from streamer.client.lifecycle import state_of
 from streamer.client.ranking import ranked
@@ -21,7 +27,6 @@ from streamer.client.results import (
     HistoryEntry,
     LeaderboardRow,
     RunSnapshot,
-    UnknownBenchmark,
     UnknownMetric,
     UnknownRun,
     WorkerStatus,
@@ -38,8 +43,6 @@ from streamer.schemas.summary_fields import Published
 
 KEYS_PER_ROUND_TRIP = 500
 RUNS_PER_ROUND_TRIP = 20
-MOST_BOARD_RUNS = 400
-"""So many runs, the latest ones, stand on leaderboards that pool runs."""
 
 EVERYTHING = ("agent_model", "tier", "within", IN_FLIGHT)
 """The kinds of what a run has besides its own summary."""
@@ -186,17 +189,10 @@ class Queries:
     ) -> Exchange[list[RunSummary]]:
         """The runs that a board is narrowed to, the latest first."""
         runs = [(yield from self.run(run))] if run is not None else (yield from self.runs())
-        return [
-            found
-            for found in runs
-            if benchmark in (None, found.benchmark) and labels.items() <= found.labels.items()
-        ]
+        return [found for found in runs if is_chosen(found, benchmark, labels)]
 
     def _require_benchmark(self, benchmark: str) -> Exchange[None]:
-        runs = yield from self.runs()
-        known = {run.benchmark for run in runs if run.benchmark}
-        if benchmark not in known:
-            raise UnknownBenchmark(benchmark, known)
+        require_benchmark(benchmark, (yield from self.runs()))
 
     def _board(self, key: str) -> Exchange[list[str]]:
         [members] = yield [("ZRANGE", key, 0, -1)]

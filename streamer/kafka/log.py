@@ -90,9 +90,15 @@ async def beginning_of(settings: Settings, topic: str, run_id: str) -> int:
         TopicMissing: there is no such topic.
         KafkaError: the broker cannot be reached, or refuses.
     """
-    place = (topic, partition_of(run_id, len(await partitions_of(settings, topic))))
-    async with PartitionReader(settings, [place]) as reader:
-        return (await reader.beginnings())[place]
+    beginnings = await beginnings_of(settings, topic)
+    return beginnings[partition_of(run_id, len(beginnings))]
+
+
+async def beginnings_of(settings: Settings, topic: str) -> dict[int, int]:
+    """Offset of the first record that is still there, by partition; raises as :func:`beginning_of`."""
+    places = [(topic, number) for number in sorted(await partitions_of(settings, topic))]
+    async with PartitionReader(settings, places) as reader:
+        return {number: offset for (_, number), offset in (await reader.beginnings()).items()}
 
 
 async def ends_of(settings: Settings, places: Collection[PartitionId]) -> dict[PartitionId, int]:
