@@ -11,7 +11,7 @@ from streamer.client.lifecycle import state_of
 from streamer.client.ranking import ranked
 from streamer.client.results import BoardRun, LeaderboardRow, UnknownMetric, UnknownRun
 from streamer.records import Failure
-from streamer.schemas.metrics import can_have_board
+from streamer.schemas.metrics import board_values, can_have_board
 from streamer.schemas.summaries import RunSummary
 
 
@@ -63,7 +63,10 @@ class PastRuns:
             raise UnknownMetric(metric)
         chosen = self._chosen(run, benchmark, labels or {})
         states = {one.run.run_id: state_of(one.run, self.moment) for one in chosen}
-        return ranked(metric, [agent for one in chosen for agent in one.agents], states)[:limit]
+        agents = [agent for one in chosen for agent in one.agents]
+        if run is None or benchmark is not None or labels:  # as in Redis, named metrics of plans alone (R30)
+            agents = [agent for agent in agents if metric in board_values(agent.model_dump(mode="json"))]
+        return ranked(metric, agents, states)[:limit]
 
     def _chosen(self, run: str | None, benchmark: str | None, labels: Mapping[str, str]) -> list[BoardRun]:
         if run is not None:
