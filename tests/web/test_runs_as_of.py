@@ -23,10 +23,8 @@ from streamer.web.runs_as_of import RunsAsOf
 from tests.support.board_runs import a_night
 from tests.web.feeding import PARTITIONS, Feed
 from tests.web.serving import Serving
-from tests.web.test_folded import without_way
+from tests.web.test_folded import START, without_way
 
-START = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=5)
-"""So the runs are heard of lately both now and then, and their states are the same."""
 PORTIONS = [
     [*a_night("n1", 1, {"best": "+" * 10, "mid": "++" + "-" * 8}, attempts=1)],
     [*a_night("n2", 2, {"mid": "+" * 9}, ended=False, tasks=10, attempts=1)],
