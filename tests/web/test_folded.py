@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from io import BytesIO, StringIO
 from threading import Event
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from pyarrow import parquet
 
 from streamer.settings import Settings
 from streamer.web.downloads import download
@@ -62,18 +65,26 @@ async def test_as_of_each_version_the_answers_are_those_of_then(logged: Settings
                 moment = START + timedelta(minutes=ENDS.index(end))
                 assert (datetime.fromisoformat(now.pop("at")), before.pop("at") > "2026") == (moment, True)
             assert now == before, (end, path)
-        assert len(set(files.values())) == len(files)
         for (end, path), body in files.items():
-            assert serving.get(f"/api/runs/run-1{path}?as_of={end}").body == body, (end, path)
+            again = serving.get(f"/api/runs/run-1{path}?as_of={end}")
+            assert rows_in(again.body) == rows_in(body) != [], (end, path)
+
+
+def rows_in(file: bytes) -> list[Any]:
+    """The trials of a CSV or Parquet file."""
+    if file.startswith(b"PAR1"):
+        return without_way(parquet.read_table(BytesIO(file)).to_pylist())  # type: ignore[no-any-return]
+    return without_way(list(csv.DictReader(StringIO(file.decode()))))  # type: ignore[no-any-return]
 
 
 def without_way(answer: Any) -> Any:
-    """The answer without the version, which a fold takes from other events than a worker."""
+    """The answer without what depends on when a summary was built last."""
     if isinstance(answer, list):
         return [without_way(one) for one in answer]
     if not isinstance(answer, dict):
         return answer
-    return {name: without_way(value) for name, value in answer.items() if name != "state_version"}
+    left_out = ("last_event_at", "state_version")
+    return {name: without_way(value) for name, value in answer.items() if name not in left_out}
 
 
 async def test_what_moved_a_number_ends_with_the_published_one(logged: Settings, serving: Serving) -> None:
