@@ -18,7 +18,7 @@ from streamer.views.leaderboard import BenchmarkBoard
 from streamer.views.models import Comparison, HistoryPoint, RunNow
 from streamer.views.outlook import Outlook
 from streamer.views.why import MetricMoves
-from streamer.web.folded import comparison_as_of, moves_of, snapshot_as_of
+from streamer.web.folded import comparison_as_of, in_order, moves_of, snapshot_as_of
 from streamer.web.models import (
     AsOfQuery,
     ComparedAgents,
@@ -129,7 +129,7 @@ async def _leaderboards_file(web: Web, query: LeaderboardsQuery) -> bytes:
 async def _compare(web: Web, query: CompareQuery) -> Comparison:
     a = await _side(web, query.a, query.a_agent)
     b = await _side(web, query.b, query.b_agent)
-    return compare_sides(a, b, query.offset, query.limit)
+    return await in_order(web, compare_sides(a, b, query.offset, query.limit))
 
 
 async def _health(web: Web, query: NoQuery) -> Health:

@@ -11,8 +11,13 @@ from streamer.client.folded_run import FoldedRun, fold_run
 from streamer.client.moves import Question
 from streamer.client.results import ComparedRun, RunSnapshot
 from streamer.client.run_log import RunLog
+from streamer.client.trials import NotInLog
 from streamer.client.why import metric_of, why
+from streamer.fold import CannotBeFolded
+from streamer.kafka.errors import TopicAuthorizationFailedError, TopicMissing
 from streamer.records import Position
+from streamer.views.models import Comparison
+from streamer.views.ordered_words import needs_order, with_order
 from streamer.views.why import MetricMoves
 from streamer.web.folds import LogTruncated
 from streamer.web.models import WhyQuery
@@ -67,6 +72,27 @@ async def answer_as_of(
         return answer(fold_run(web.settings, run_id, web.prices, position))
 
     return await web.folds.answer(("as of", question, run_id, version, position), folded)
+
+
+async def in_order(web: Web, found: Comparison) -> Comparison:
+    """A comparison of two runs, and what the order of their trials allows to say; see `with_order`.
+
+    The same comparison where the log does not hold all events of both, or this server may not read them.
+    """
+    if not needs_order(found):
+        return found
+    runs = found.a.run, found.b.run
+    versions = [(await web.reader.run(run_id)).state_version for run_id in runs]
+
+    def folded() -> Comparison:
+        a, b = (fold_run(web.settings, run_id, web.prices) for run_id in runs)
+        return found if a.log.begins_at or b.log.begins_at else with_order(found, a.run.state, b.run.state)
+
+    question = "order", *runs, *versions, found.model_dump_json()
+    try:
+        return await web.folds.answer(question, folded)
+    except (NotInLog, CannotBeFolded, TopicMissing, TopicAuthorizationFailedError):
+        return found
 
 
 def _snapshot(found: FoldedRun) -> tuple[RunSnapshot, datetime | None]:
