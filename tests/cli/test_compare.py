@@ -88,7 +88,7 @@ async def test_runs_are_compared_as_the_page_and_the_files_of_their_events_are(
     whole, begun = whole_and_begun()
     await feed.take(whole + begun)
     files = written(tmp_path, "a", whole), written(tmp_path, "b", begun), "--files"
-    for form in ("text", "json", "md"):
+    for form in ("text", "json"):
         options = ("--format", form, "--limit", 100)
         done = await run_command("compare", "r", "s", *options, environment=environment)
         assert done.returncode == 1, done.stderr

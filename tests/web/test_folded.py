@@ -167,3 +167,22 @@ async def test_a_log_that_lost_its_beginning_is_not_read(
     with pytest.raises(LogTruncated, match="begins at offset 7"):
         await snapshot_as_of(web, "run-1", "9")
     await web.reader.close()
+
+
+@pytest.mark.parametrize("events", [True, False])
+async def test_two_runs_are_compared_in_order_only_where_the_log_has_all_their_events(
+    logged: Settings, serving: Serving, monkeypatch: pytest.MonkeyPatch, *, events: bool
+) -> None:
+    async def begins_later(*_: object) -> int:
+        return 7
+
+    path = "/api/compare?a=run-1&b=run-2"
+    plan = {"tasks": ["task-1", "task-2"], "order": ["task-1", "task-2"], "order_kind": "shuffled"}
+    async with Feed(logged, log=True, events=events) as feed:
+        for run in ("run-1", "run-2"):
+            await feed.take([a_plan(run_id=run, attempts=1, **plan), a_trial(run_id=run)])
+        told = serving.get(path).json()["words"]
+        assert any("in the end" in words for words in told) is events
+        monkeypatch.setattr("streamer.client.run_log.beginning_of", begins_later)
+        left = serving.get(path).json()["words"]
+        assert left == [words for words in told if "in the end" not in words]
