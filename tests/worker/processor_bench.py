@@ -20,7 +20,7 @@ from streamer.worker.processing.checkpoint_writer import CheckpointWriter
 from streamer.worker.processing.idle import IdleRuns
 from streamer.worker.processing.partition import Partition
 from streamer.worker.processing.processor import Processor
-from streamer.worker.processing.publish_queue import REST_SECONDS, PublishQueue
+from streamer.worker.processing.publish_queue import BACKLOG_REST_SECONDS, PublishQueue
 from streamer.worker.processing.record_encoding import RecordEncoder
 from tests.worker.deployment import trial_events
 
@@ -107,7 +107,7 @@ class Bench:
 
     async def settle(self) -> None:
         """So long later, everything that rested is published."""
-        self.seconds += REST_SECONDS
+        self.seconds += BACKLOG_REST_SECONDS
         await self.processor.flush()
 
     async def _log_start(self, partition: int) -> int:

@@ -178,6 +178,22 @@ async def test_starts_alone_publish_once_a_second_and_no_batch_waits_for_them(be
     assert (summary.summary or {})["in_flight"] == 29
 
 
+async def test_with_a_backlog_runs_rest_for_longer_and_its_end_wakes_them(bench: Bench) -> None:
+    queue = bench.partition.publish_queue
+    bench.processor.is_due()
+    assert queue.may_compare("compared")
+    queue.add_started(["started"])
+    assert queue.next_runs(9) == ["started"]
+    queue.discard(["started"])
+    queue.add_started(["started"])
+    bench.seconds += 9.0
+    bench.processor.is_due()
+    assert (queue.may_compare("compared"), bool(queue)) == (False, False)
+    bench.behind = False
+    bench.processor.is_due()
+    assert (queue.may_compare("compared"), queue.next_runs(9)) == (True, ["started"])
+
+
 async def test_at_the_end_of_a_worker_what_rests_is_published_too(bench: Bench) -> None:
     bench.behind = False
     for at in (0, 120):

@@ -164,7 +164,7 @@ class Housekeeping:
                 if not partition.caught_up:
                     continue
                 self._app.event_consumer.refolded.discard(place)
-                if partition.publish_queue and self._processor.is_due():
+                if self._processor.is_due() and partition.publish_queue:
                     await self._flush(partition)
                 await self._close_idle(partition)
                 if ticks % TICKS_PER_NOTE == 0 or partition.checkpoint.scored_to == 0:

@@ -30,7 +30,7 @@ from streamer.worker.processing.folding import BatchFolder
 from streamer.worker.processing.idle import IdleRuns
 from streamer.worker.processing.measures import Measures
 from streamer.worker.processing.partition import Partition
-from streamer.worker.processing.publish_rate import PublishRate
+from streamer.worker.processing.publish_rate import CALM_RECORDS, PublishRate
 from streamer.worker.processing.quarantine import QuarantineWriter, run_of
 from streamer.worker.processing.record_encoding import RecordEncoder
 from streamer.worker.processing.rerouting import reroute
@@ -168,9 +168,11 @@ class Processor:
         return RunUpdate(run_id)
 
     def is_due(self) -> bool:
-        """Whether it is time to publish, in view of the backlog."""
+        """Whether it is time to publish, in view of the backlog. It sets how long runs rest, too."""
         held = self._held()
         waiting = sum(self._waiting(partition.number, partition.position) for partition in held)
+        for partition in held:
+            partition.publish_queue.rest(backlog=waiting > CALM_RECORDS)
         overdue = any(partition.publish_queue.pending_seconds > OVERDUE_SECONDS for partition in held)
         return self.publish_rate.due(waiting, overdue=overdue)
 

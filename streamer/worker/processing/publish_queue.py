@@ -14,6 +14,9 @@ from streamer.worker.faust.producer import ProducerRecord
 REST_SECONDS = 1.0
 """How often summaries are published because of starts alone, and how often a run's agents are compared."""
 
+BACKLOG_REST_SECONDS = 10.0
+"""The same while events wait to be folded: what they say replaces both before anybody has read them."""
+
 
 @dataclass(slots=True)
 class Pending:
@@ -37,8 +40,8 @@ class PublishQueue:
     """The queue for publication, in two parts: the current one, and the additions since it began.
 
     Runs in which trials have only started rest apart, and join it once a second. So do runs whose agents were
-    compared less than a second ago. No batch waits for them: the events are saved, and a recovered worker
-    publishes whatever the summaries lack.
+    compared less than a second ago. With a backlog both rest for ten seconds. No batch waits for them: the
+    events are saved, and a recovered worker publishes whatever the summaries lack.
 
     With two parts each batch is done at some time, however many runs the batches after it touch. A run that
     is published leaves both.
@@ -65,6 +68,14 @@ class PublishQueue:
     >>> queue = PublishQueue(now=lambda: next(seconds))
     >>> queue.may_compare("a"), queue.may_compare("a"), queue.may_compare("a")
     (True, False, True)
+    >>> seconds = iter([0.0, 5.0, 6.0, 15.0, 15.5, 16.0])
+    >>> queue = PublishQueue(now=lambda: next(seconds))
+    >>> queue.rest(backlog=True)
+    >>> queue.may_compare("a"), queue.may_compare("a"), queue.may_compare("a")
+    (True, False, True)
+    >>> queue.rest(backlog=False)
+    >>> queue.may_compare("a"), queue.may_compare("a")
+    (False, True)
     """
 
     def __init__(self, now: Callable[[], float] = clock) -> None:
@@ -73,7 +84,8 @@ class PublishQueue:
         self._began_at = now()
         self._resting: dict[str, None] = {}
         self._rest_seconds = REST_SECONDS
-        self._rest_until = -inf
+        self._woke_at = -inf
+        self._over = False
         self._compared: dict[str, float] = {}
 
     def __bool__(self) -> bool:
@@ -103,16 +115,21 @@ class PublishQueue:
             self._resting.pop(run_id, None)
 
     def add_started(self, runs: Iterable[str]) -> None:
-        """Queue these runs, in which trials have started and nothing else happened: once a second."""
+        """Queue these runs, in which trials have started and nothing else happened, once they have rested."""
         waiting = self._current.runs.keys() | self._later.runs.keys()
         self._resting.update(dict.fromkeys(run_id for run_id in runs if run_id not in waiting))
 
     def end_rest(self) -> None:
         """Let no run rest from now on, and every comparison be made at once: no later chance comes."""
-        self._rest_seconds, self._rest_until = 0.0, -inf
+        self._rest_seconds, self._over = 0.0, True
+
+    def rest(self, *, backlog: bool) -> None:
+        """Let runs rest for as long as is right with or without a backlog, those that rest now among them."""
+        if not self._over:
+            self._rest_seconds = BACKLOG_REST_SECONDS if backlog else REST_SECONDS
 
     def may_compare(self, run_id: str) -> bool:
-        """Whether the agents of a run may be compared now: once a second. If so, they count as compared."""
+        """Whether the agents of a run have rested, so that they may be compared; if so, they are compared now."""
         moment = self._now()
         while self._compared and next(iter(self._compared.values())) + self._rest_seconds <= moment:
             del self._compared[next(iter(self._compared))]
@@ -161,7 +178,7 @@ class PublishQueue:
         )
 
     def _wake(self) -> None:
-        """Let the runs that rest join the queue, if the last ones did so a second ago."""
-        if self._resting and (now := self._now()) >= self._rest_until:
+        """Let the runs that rest join the queue, if the last ones did so long enough ago."""
+        if self._resting and (now := self._now()) >= self._woke_at + self._rest_seconds:
             self._later.runs.update(self._resting)
-            self._resting, self._rest_until = {}, now + self._rest_seconds
+            self._resting, self._woke_at = {}, now
