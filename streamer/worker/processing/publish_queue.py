@@ -129,7 +129,7 @@ class PublishQueue:
             self._rest_seconds = BACKLOG_REST_SECONDS if backlog else REST_SECONDS
 
     def may_compare(self, run_id: str) -> bool:
-        """Whether the agents of a run have rested, so that they may be compared; if so, they are compared now."""
+        """Whether the agents of a run have rested since they were compared; if so, they count as compared."""
         moment = self._now()
         while self._compared and next(iter(self._compared.values())) + self._rest_seconds <= moment:
             del self._compared[next(iter(self._compared))]
