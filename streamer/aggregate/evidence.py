@@ -112,7 +112,7 @@ class Evidence:
         return [outcome if known else None for known, outcome in pairs]
 
     def final_and_passed(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """The rows with a final value, and those of them whose trial passed."""
+        """Marks of the rows with a final value, and of the final rows that passed."""
         final = self.lineup.states & (HELD | self._open) == HELD
         return final, final & (self.lineup.states & PASSED != 0)
 
