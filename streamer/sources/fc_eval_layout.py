@@ -17,11 +17,11 @@ from streamer.schemas.identity import UNKNOWN
 from streamer.sources.agent_keys import ConfiguredAgent, model_of, spelled_for_files
 from streamer.sources.base import RunPlan
 from streamer.sources.files import (
-    FileError,
     is_directory,
     is_file,
+    objects,
     part,
-    read_object,
+    peek,
     text,
     walk,
 )
@@ -106,24 +106,14 @@ def is_fc_eval(path: Path) -> bool:
         return True
     if not is_run_place(path):
         return False
-    if part(_read(path / LOCK), "harness").get("package") == PACKAGE:
+    if part(peek(path / LOCK), "harness").get("package") == PACKAGE:
         return True
-    results = filter(None, map(_read, result_files(path)))
+    results = filter(None, map(peek, result_files(path)))
     return METRICS in next(results, {}) or _entries_are_fc_evals(path / RESULTS)
 
 
 def _entries_are_fc_evals(run_file: Path) -> bool:
-    results = _read(run_file).get("results")
-    return isinstance(results, list) and any(
-        isinstance(entry, dict) and METRICS in entry for entry in results
-    )
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return read_object(path)
-    except FileError:
-        return {}
+    return any(METRICS in entry for entry in objects(peek(run_file), "results"))
 
 
 def named_so(agent: ConfiguredAgent, label: str) -> bool:
@@ -135,8 +125,8 @@ def configured_agents(run: Path, plan: RunPlan) -> tuple[bool, list[ConfiguredAg
     """Whether several agents share a trial, and the agents in their order (D4); [] if nothing says so."""
     home = run if is_directory(run) else run.parent
     has_lock = is_directory(run) or run.name == RESULTS
-    lock = (_read(home / FC_EVAL_LOCK) or _read(home / LOCK)) if has_lock else {}
-    names = (part(lock, "agent").get("name"), _read(home / METADATA).get("agent_name") if has_lock else None)
+    lock = (peek(home / FC_EVAL_LOCK) or peek(home / LOCK)) if has_lock else {}
+    names = (part(lock, "agent").get("name"), peek(home / METADATA).get("agent_name") if has_lock else None)
     multi = part(lock, "run_spec").get("agent_mode") == "multi" or MULTI_AGENT in names
     if not multi:
         return False, [ConfiguredAgent(plan.agent, plan.model)] if plan.agent else []

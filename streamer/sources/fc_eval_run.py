@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,6 +38,7 @@ from streamer.sources.terminal_bench_layout import (
     depth,
     failed_tests,
     has_own_file,
+    own_names,
     run_file_results,
     trial_artifacts,
     trials_begun,
@@ -71,7 +71,7 @@ class RunReading:
 
     def __init__(self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None) -> None:
         self._path = path
-        self._own_names = {plan.run_id, *plan.aliases}
+        self._own_names: Collection[str] = {plan.run_id, *plan.aliases}
         self._roster = Roster(path, self._run_file, plan, options)
         # Without a configuration, one trial says who the agents of another are.
         self._within = within if self._roster.is_configured else None
@@ -85,9 +85,8 @@ class RunReading:
             for file in result_files(self._path, self._within)
         }
         self._roster.is_multi |= any(where.agent_index for where in places.values())
-        claims = Counter(at.run for file, at in places.items() if depth(self._path, file) == TRIAL_DEPTH)
-        if not self._own_names & claims.keys():
-            self._own_names.update(run for run, _ in claims.most_common(1) if run)
+        claims = ((file, where.run) for file, where in places.items())
+        self._own_names = own_names(self._own_names, self._path, claims)
 
         def order(item: tuple[Path, TrialName]) -> tuple[Any, ...]:
             file, where = item

@@ -9,9 +9,9 @@ from typing import Any
 
 from streamer.schemas.limits import MAX_ARTIFACTS
 from streamer.sources.artifacts import TRIAL
-from streamer.sources.files import text, walk
+from streamer.sources.files import is_plain, text, walk
 from streamer.sources.harbor_layout import CONFIG, LOCK, RESULT
-from streamer.sources.harbor_trajectory import is_plain, steps_of
+from streamer.sources.harbor_trajectory import steps_of
 
 OWN_FILES = (CONFIG, LOCK, RESULT)
 """Files of a trial that its event is made from."""

@@ -21,14 +21,14 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from streamer.model_names import model_for_reporting
-from streamer.schemas.identity import UNKNOWN, agent_model_label
+from streamer.model_names import label_for_reporting
+from streamer.schemas.identity import UNKNOWN
 from streamer.sources.files import (
-    FileError,
     is_directory,
     is_file,
+    objects,
     part,
-    read_object,
+    peek,
     subdirectories,
     text,
     time_of,
@@ -77,27 +77,17 @@ def _is_of_a_job(file: Path) -> bool:
     return _JOB_KEYS[file.name] <= peek(file).keys()
 
 
-def peek(file: Path) -> dict[str, Any]:
-    """The object in a file; empty if there is none that can be read."""
-    try:
-        return read_object(file)
-    except FileError:
-        return {}
-
-
 def planned_trials(lock: Mapping[str, Any]) -> list[Planned]:
     """Every trial that the lock names, in its order."""
-    trials = lock.get("trials")
-    entries = [entry for entry in trials if isinstance(entry, dict)] if isinstance(trials, list) else []
     return [
-        (*agent_of(part(entry, "agent")), text(part(entry, "task").get("name")) or "") for entry in entries
+        (*agent_of(part(entry, "agent")), text(part(entry, "task").get("name")) or "")
+        for entry in objects(lock, "trials")
     ]
 
 
 def configured_agents(config: Mapping[str, Any]) -> list[tuple[str | None, str | None]]:
     """Agent and model of each agent that the job's config names."""
-    agents = config.get("agents")
-    return [agent_of(a) for a in agents if isinstance(a, dict)] if isinstance(agents, list) else []
+    return [agent_of(agent) for agent in objects(config, "agents")]
 
 
 def agent_of(agent: Mapping[str, Any]) -> tuple[str | None, str | None]:
@@ -110,10 +100,7 @@ def labels(agents: list[tuple[str | None, str | None]]) -> list[str] | None:
     """Labels of the agents, each once; None unless all have a name before they run."""
     if not agents or not all(name for name, _ in agents):
         return None
-    found = (
-        agent_model_label(name or UNKNOWN, model_for_reporting(model or UNKNOWN)) for name, model in agents
-    )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(label_for_reporting(name or UNKNOWN, model) for name, model in agents))
 
 
 def attempts(planned: list[Planned]) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from streamer.sources.files import FileError, is_file, part, read_object, text
+from streamer.sources.files import FileError, is_file, is_plain, objects, part, read_object, text
 
 TRAJECTORY = "trajectory.json"
 
@@ -16,8 +16,7 @@ MAX_BYTES = 64 * 2**20
 
 def steps_of(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Results of the steps of a trial whose task has steps; empty otherwise."""
-    steps = result.get("step_results")
-    return [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
+    return objects(result, "step_results")
 
 
 def trajectory_length(trial: Path, result: Mapping[str, Any]) -> tuple[int | None, str | None]:
@@ -79,8 +78,3 @@ def _read(file: Path) -> dict[str, Any]:
         raise FileError(f"{file.name} cannot be read: {error.strerror or error}") from error
     except FileError as error:
         raise FileError(f"{file.name}: {error}") from error
-
-
-def is_plain(name: str) -> bool:
-    """Whether a name stays in its directory."""
-    return Path(name).name == name and "\0" not in name
