@@ -17,7 +17,6 @@ from streamer.sources.fc_eval_layout import METRICS, TrialName, place, result_fi
 from streamer.sources.fc_eval_merged import Merged
 from streamer.sources.fc_eval_payload import left_open, payload_of, trajectory_length
 from streamer.sources.fc_eval_roster import Roster, last_position
-from streamer.sources.fc_eval_starts import starts_of
 from streamer.sources.files import (
     FileError,
     clean_name,
@@ -165,7 +164,7 @@ class RunReading:
     def starts(self) -> Iterator[Item]:
         """Agents that have begun and have no result of their own."""
         begun = trials_begun(self._path, self._within)
-        return starts_of(begun, self._own_names, self._roster, self._options)
+        return self._roster.starts_of(begun, self._own_names)
 
     @property
     def _run_file(self) -> Path:

@@ -31,23 +31,25 @@ from streamer.sources.files import (
     subdirectories,
     text,
 )
-from streamer.sources.harbor_artifacts import OWN_FILES, folders_of
 from streamer.sources.harbor_layout import (
     CONFIG,
     LOCK,
     NO_RESULTS,
+    OWN_FILES,
     RESULT,
     attempts,
     configured_agents,
+    folders_of,
     is_job,
     labels,
     planned_trials,
     queue_of_each,
+    steps_of,
     with_zone,
 )
 from streamer.sources.harbor_outcome import MAIN_REWARD, failure_mode, message, metrics, verdict
 from streamer.sources.harbor_starts import slot_of, start_in
-from streamer.sources.harbor_trajectory import TRAJECTORY, steps_of, trajectory_length
+from streamer.sources.harbor_trajectory import TRAJECTORY, trajectory_length
 
 _TOKENS = ("n_input_tokens", "n_cache_tokens", "n_output_tokens", "cost_usd")
 

@@ -16,22 +16,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from streamer.model_names import label_for_reporting
 from streamer.schemas.identity import UNKNOWN
+from streamer.schemas.limits import MAX_ARTIFACTS
+from streamer.sources.artifacts import TRIAL
 from streamer.sources.files import (
     is_directory,
     is_file,
+    is_plain,
     objects,
     part,
     peek,
     subdirectories,
     text,
     time_of,
+    walk,
 )
 
 CONFIG = "config.json"
@@ -39,6 +44,15 @@ LOCK = "lock.json"
 RESULT = "result.json"
 JOB_LOG = "job.log"
 TRIAL_LOG = "trial.log"
+OWN_FILES = (CONFIG, LOCK, RESULT)
+"""Files of a trial that its event is made from."""
+
+WRITTEN_TO = ("agent", "user-agent", "verifier")
+"""Directories of a trial, and of each of its steps, that agents and the verifier write to."""
+
+COLLECTED = "artifacts"
+"""The directory of what harbor collects from the environment, at any depth."""
+
 NO_RESULTS = frozenset({"agent", "user-agent", "verifier", "artifacts", "steps", ".sources"})
 """Directories inside a job that hold no results of it; `.sources` holds trials of other jobs."""
 
@@ -75,6 +89,27 @@ def is_trial(path: Path) -> bool:
 
 def _is_of_a_job(file: Path) -> bool:
     return _JOB_KEYS[file.name] <= peek(file).keys()
+
+
+def steps_of(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Results of the steps of a trial whose task has steps; empty otherwise."""
+    return objects(result, "step_results")
+
+
+def step_homes(trial: Path, result: Mapping[str, Any]) -> list[Path]:
+    """The directories of these steps, in order."""
+    names = (text(step.get("step_name")) for step in steps_of(result))
+    return [trial / "steps" / name for name in names if name and is_plain(name)]
+
+
+def folders_of(trial: Path, result: Mapping[str, Any]) -> Iterator[str]:
+    """The directories of a trial whose files are its artifacts, relative to it."""
+    homes = [trial, *step_homes(trial, result)]
+    yield TRIAL
+    yield from ((home / name).relative_to(trial).as_posix() for home in homes for name in WRITTEN_TO)
+    for home in homes:
+        for directory in islice(walk(home / COLLECTED, lambda _: False), MAX_ARTIFACTS):
+            yield directory.relative_to(trial).as_posix()
 
 
 def planned_trials(lock: Mapping[str, Any]) -> list[Planned]:
