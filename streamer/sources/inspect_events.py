@@ -142,7 +142,6 @@ def slot_of_sample(spec: Record, plan: Record, sample: Record, defaults: Record 
         defaults: `agent` and `model` where the records name none.
     """
     return {
-        "harness": HARNESS,
         "task_id": str(sample.get("id", "")),
         "attempt": sample.get("epoch", 1),
         "agent": agent_of(spec, plan) or defaults.get("agent") or UNKNOWN,
@@ -167,8 +166,8 @@ def trial_event(
     error = _error_of(sample)
     event = {
         "type": "trial_result",
-        **{name: value for name, value in slot.items() if name != "harness"},
-        "harness": slot["harness"],
+        **slot,
+        "harness": HARNESS,
         "revision": nanoseconds(sample.get("completed_at")) or written_ns,
         "trial_id": text(sample.get("uuid")),
         "resolved": scores.resolved,
@@ -197,7 +196,7 @@ def start_event(spec: Record, plan: Record, sample: Record, now_ns: int) -> dict
     """
     began = nanoseconds(sample.get("started_at")) or now_ns
     started_at = (_EPOCH + timedelta(microseconds=began // 1000)).isoformat()
-    slot = {k: v for k, v in slot_of_sample(spec, plan, sample).items() if k != "harness"}
+    slot = slot_of_sample(spec, plan, sample)
     return {"type": "trial_started", **slot, "revision": began, "started_at": started_at}
 
 
