@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,18 +23,16 @@ from streamer.sources.files import (
     part,
     peek,
     text,
-    walk,
 )
 from streamer.sources.terminal_bench_layout import (
     FC_EVAL_LOCK,
     LOCK,
-    LOG_DIRECTORIES,
     METADATA,
     RESULTS,
     attempt_and_run,
-    is_run_directory,
     is_run_file,
     is_run_place,
+    result_files,
 )
 
 POST_TEST_PANE = Path("panes", "post-test.txt")
@@ -86,18 +84,6 @@ def place(task_id: str, name: str, own_names: Collection[str]) -> TrialName:
     return TrialName(name[: -len(match[0])], attempt, rest[: match.start()] or None, int(match[1]), match[2])
 
 
-def result_files(run: Path, within: Path | None = None) -> Iterator[Path]:
-    """Results of trials and of sub-trials at any depth below a run; nested runs' left out.
-
-    `within`: only those at and below this directory of the run.
-    """
-    if not is_directory(within or run):
-        return
-    for directory in walk(within or run, lambda path: path.name in LOG_DIRECTORIES or is_run_directory(path)):
-        if directory != run and is_file(directory / RESULTS):
-            yield directory / RESULTS
-
-
 def is_fc_eval(path: Path) -> bool:
     """Whether a directory or a run-level file is a run of fc-eval rather than of Terminal-Bench."""
     if is_file(path):
@@ -108,7 +94,7 @@ def is_fc_eval(path: Path) -> bool:
         return False
     if part(peek(path / LOCK), "harness").get("package") == PACKAGE:
         return True
-    results = filter(None, map(peek, result_files(path)))
+    results = filter(None, map(peek, result_files(path, None, sub_trials=True)))
     return METRICS in next(results, {}) or _entries_are_fc_evals(path / RESULTS)
 
 

@@ -13,7 +13,7 @@ from streamer.sources.agent_keys import ConfiguredAgent
 from streamer.sources.agent_logs import AgentLogs, enriched, read_agent_logs
 from streamer.sources.base import ConvertOptions, Found, Item, RunPlan, Unreadable
 from streamer.sources.costs import reported_cost
-from streamer.sources.fc_eval_layout import METRICS, TrialName, place, result_files
+from streamer.sources.fc_eval_layout import METRICS, TrialName, place
 from streamer.sources.fc_eval_merged import Merged
 from streamer.sources.fc_eval_payload import left_open, payload_of, trajectory_length
 from streamer.sources.fc_eval_roster import Roster, last_position
@@ -38,6 +38,7 @@ from streamer.sources.terminal_bench_layout import (
     failed_tests,
     has_own_file,
     own_names,
+    result_files,
     run_file_results,
     trial_artifacts,
     trials_begun,
@@ -81,7 +82,7 @@ class RunReading:
         """Results of the run's trials, sub-trials in the agents' order before their trial as a whole."""
         places = {
             file: place(clean_name(file.parent.parent), clean_name(file.parent), self._own_names)
-            for file in result_files(self._path, self._within)
+            for file in result_files(self._path, self._within, sub_trials=True)
         }
         self._roster.is_multi |= any(where.agent_index for where in places.values())
         claims = ((file, where.run) for file, where in places.items())

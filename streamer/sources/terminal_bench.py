@@ -43,12 +43,12 @@ from streamer.sources.terminal_bench_layout import (
     made_first,
     own_names,
     part_of_run,
+    result_files,
     run_file_results,
     run_name,
     sorts_by_duration,
     task_by_task,
     trial_artifacts,
-    trial_files,
     trials_begun,
 )
 
@@ -123,7 +123,7 @@ class TerminalBench:
 
     def _trials_of_files(self, run: Path, plan: RunPlan, within: Path | None) -> Iterator[Found | Unreadable]:
         """Trials with a file of their own, those in their proper place first."""
-        files = sorted(trial_files(run, within), key=lambda file: (depth(run, file), file))
+        files = sorted(result_files(run, within, sub_trials=False), key=lambda file: (depth(run, file), file))
         read = [(file, self._read_trial(file, plan)) for file in files]
         claims = ((file, trial.run) for file, trial in read if isinstance(trial, _Trial))
         own = own_names({plan.run_id, *plan.aliases}, run, claims)

@@ -133,17 +133,21 @@ def is_run_place(path: Path) -> bool:
     )
 
 
-def trial_files(run: Path, within: Path | None = None) -> Iterator[Path]:
-    """Results of trials at any depth below a run; neither nested runs' nor sub-trials' (G2).
+def result_files(run: Path, within: Path | None, *, sub_trials: bool) -> Iterator[Path]:
+    """Results of trials at any depth below a run; nested runs' left out.
 
-    `within`: only those at and below this directory of the run.
+    Args:
+        run: its directory; a run-level file has none.
+        within: only those at and below this directory of the run.
+        sub_trials: also those of the agents of a trial (G2).
     """
     if not is_directory(within or run):
         return
 
     def skip(directory: Path) -> bool:
         name = directory.name
-        return name in LOG_DIRECTORIES or bool(_SUB_TRIAL.search(name)) or is_run_directory(directory)
+        left_out = name in LOG_DIRECTORIES or (not sub_trials and _SUB_TRIAL.search(name) is not None)
+        return left_out or is_run_directory(directory)
 
     for directory in walk(within or run, skip):
         if directory != run and is_file(directory / RESULTS):
