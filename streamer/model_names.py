@@ -28,7 +28,7 @@ def model_for_reporting(name: str) -> str:
 
 
 def label_for_reporting(agent: str, model: str | None) -> str:
-    """The label `agent:model` as plans name it: the model as in reports; None: nobody names it (D4).
+    """The label `agent:model` as plans name it: the model as in reports, None as "unknown" (D4).
 
     >>> label_for_reporting("terminus", "@openai/gpt-5"), label_for_reporting("a:b", None)
     ('terminus:openai/gpt-5', 'a%3Ab:unknown')

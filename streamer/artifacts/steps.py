@@ -116,12 +116,12 @@ def left_out(number: int, what: str) -> str:
 
 
 def object_of(value: Any) -> Mapping[str, Any]:
-    """An object in a log, empty for what is none."""
+    """An object in a log; any other value becomes an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def objects_of(value: Any) -> list[dict[str, Any]]:
-    """The objects of a list in a log, empty for what is none."""
+    """The objects of a list in a log; any other value becomes an empty list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 

@@ -139,7 +139,7 @@ def result_files(run: Path, within: Path | None, *, sub_trials: bool) -> Iterato
     Args:
         run: its directory; a run-level file has none.
         within: only those at and below this directory of the run.
-        sub_trials: also those of the agents of a trial (G2).
+        sub_trials: also results of single agents of a trial (G2).
     """
     if not is_directory(within or run):
         return
