@@ -13,8 +13,8 @@ import click
 from streamer.cli.options import json_option, position_option, wide_option, with_settings
 from streamer.cli.out import write
 from streamer.cli.printing import print_board, print_json, say
-from streamer.client.board_runs import MOST_BOARD_RUNS
 from streamer.client.past_runs import PastRuns
+from streamer.client.queries import MOST_BOARD_RUNS
 from streamer.client.reader import StateReader
 from streamer.client.results import UnknownMetric
 from streamer.records import Position

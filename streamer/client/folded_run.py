@@ -11,11 +11,10 @@ from typing import Any
 
 from streamer.aggregate.changes import SummaryChange
 from streamer.aggregate.run import Run
-from streamer.client.board_runs import board_run, kinds_of
 from streamer.client.comparison import compared_run
 from streamer.client.results import BoardRun, ComparedRun, RunSnapshot
 from streamer.client.run_log import RunLog
-from streamer.client.snapshots import parsed, snapshot_of
+from streamer.client.snapshots import board_run, kinds_of, parsed, snapshot_of
 from streamer.client.trials import NotInLog
 from streamer.decoding import event_in
 from streamer.fold import BATCH, After, CannotBeFolded, fold_records
@@ -84,7 +83,7 @@ def board_run_of(run: Run) -> BoardRun:
     run_id, held = run.state.run_id, stored_of(run)
     kinds = kinds_of(parsed(RunSummary, Keys().run(run_id), held["run"]))
     wanted = {suffix: value for suffix, value in held.items() if suffix.partition(":")[0] in kinds}
-    found = board_run(Keys(), run_id, wanted, parsed)
+    found = board_run(Keys(), run_id, wanted)
     assert found is not None, "the run exists"
     return found
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from streamer.client.board_runs import MOST_BOARD_RUNS, is_chosen, require_benchmark
 from streamer.client.lifecycle import state_of
+from streamer.client.queries import MOST_BOARD_RUNS, is_chosen, require_benchmark
 from streamer.client.ranking import ranked
 from streamer.client.results import BoardRun, LeaderboardRow, UnknownMetric, UnknownRun
 from streamer.records import Failure

@@ -11,13 +11,6 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias, TypeVar
 
-from streamer.client.board_runs import (
-    MOST_BOARD_RUNS,
-    board_run,
-    is_chosen,
-    kinds_of,
-    require_benchmark,
-)
 from streamer.client.comparison import KINDS, compared_run
 from streamer.client.lifecycle import state_of
 from streamer.client.ranking import ranked
@@ -27,11 +20,12 @@ from streamer.client.results import (
     HistoryEntry,
     LeaderboardRow,
     RunSnapshot,
+    UnknownBenchmark,
     UnknownMetric,
     UnknownRun,
     WorkerStatus,
 )
-from streamer.client.snapshots import parsed, snapshot_of
+from streamer.client.snapshots import board_run, kinds_of, parsed, snapshot_of
 from streamer.redis.entry import IN_FLIGHT
 from streamer.redis.keys import Keys
 from streamer.redis.script import read_run
@@ -43,6 +37,8 @@ from streamer.schemas.summary_fields import Published
 
 KEYS_PER_ROUND_TRIP = 500
 RUNS_PER_ROUND_TRIP = 20
+MOST_BOARD_RUNS = 400
+"""So many runs, the latest ones, stand on leaderboards that pool runs."""
 
 EVERYTHING = ("agent_model", "tier", "within", IN_FLIGHT)
 """The kinds of what a run has besides its own summary."""
@@ -144,7 +140,7 @@ class Queries:
         commands = [read_run(self._keys, one.run_id, kinds_of(one)) for one in latest]
         replies = yield from in_round_trips(commands, RUNS_PER_ROUND_TRIP)
         read = (
-            board_run(self._keys, one.run_id, stored_in(reply), parsed)
+            board_run(self._keys, one.run_id, stored_in(reply))
             for one, reply in zip(latest, replies, strict=True)
         )
         return [found for found in read if found is not None]
@@ -203,6 +199,18 @@ class Queries:
         every = list(keys)
         values = yield from in_round_trips([("GET", key) for key in every])
         return [parsed(kind, key, value) if value else None for key, value in zip(every, values, strict=True)]
+
+
+def is_chosen(run: RunSummary, benchmark: str | None, labels: Mapping[str, str]) -> bool:
+    """Whether a board that is narrowed to a benchmark (None: to none) and to labels has this run."""
+    return benchmark in (None, run.benchmark) and labels.items() <= run.labels.items()
+
+
+def require_benchmark(benchmark: str, runs: Iterable[RunSummary]) -> None:
+    """Raises UnknownBenchmark if no run names this benchmark."""
+    known = {run.benchmark for run in runs if run.benchmark}
+    if benchmark not in known:
+        raise UnknownBenchmark(benchmark, known)
 
 
 def stored_in(reply: Sequence[Any]) -> dict[str, Any]:

@@ -48,7 +48,12 @@ async def read_batches(
     run_id: str | None = None,
     start: int = 0,
 ) -> AsyncIterator[list[ConsumerRecord]]:
-    """As :func:`read_topic`, in batches as fetched, none of them empty; `start`: from this offset on."""
+    """As :func:`read_topic`, in batches as fetched, none of them empty.
+
+    Args:
+        partitions: only these; all if None.
+        start: from this offset on.
+    """
     numbers = await partitions_of(settings, topic)
     wanted = numbers if partitions is None else numbers & set(partitions)
     if run_id is not None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from streamer.client import StateReader
-from streamer.client.board_runs import MOST_BOARD_RUNS
 from streamer.client.past_runs import PastRuns
+from streamer.client.queries import MOST_BOARD_RUNS
 from streamer.client.results import UnknownBenchmark, UnknownMetric, UnknownRun
 from streamer.redis.sink import RedisSink
 from tests.support.board_runs import a_night, board_runs
