@@ -89,11 +89,16 @@ def place(task_id: str, name: str, own_names: Collection[str]) -> TrialName:
 def result_files(run: Path, within: Path | None = None) -> Iterator[Path]:
     """Results of trials and of sub-trials at any depth below a run; nested runs' left out.
 
+    A directory right below the run is a task's, whatever its name.
     `within`: only those at and below this directory of the run.
     """
     if not is_directory(within or run):
         return
-    for directory in walk(within or run, lambda path: path.name in LOG_DIRECTORIES or is_run_directory(path)):
+
+    def skip(directory: Path) -> bool:
+        return (directory.name in LOG_DIRECTORIES and directory.parent != run) or is_run_directory(directory)
+
+    for directory in walk(within or run, skip):
         if directory != run and is_file(directory / RESULTS):
             yield directory / RESULTS
 

@@ -134,18 +134,25 @@ def is_run_place(path: Path) -> bool:
 def trial_files(run: Path, within: Path | None = None) -> Iterator[Path]:
     """Results of trials at any depth below a run; neither nested runs' nor sub-trials' (G2).
 
+    A directory right below the run is a task's, whatever its name.
     `within`: only those at and below this directory of the run.
     """
     if not is_directory(within or run):
         return
 
     def skip(directory: Path) -> bool:
-        name = directory.name
-        return name in LOG_DIRECTORIES or bool(_SUB_TRIAL.search(name)) or is_run_directory(directory)
+        named_otherwise = directory.name in LOG_DIRECTORIES or _is_sub_trial(run, directory)
+        return (named_otherwise and directory.parent != run) or is_run_directory(directory)
 
     for directory in walk(within or run, skip):
         if directory != run and is_file(directory / RESULTS):
             yield directory / RESULTS
+
+
+def _is_sub_trial(run: Path, directory: Path) -> bool:
+    """Whether a directory is named as one agent's part of a trial; the run's own name may look like it."""
+    _, rest = attempt_and_run(directory.parent.name, directory.name)
+    return bool(_SUB_TRIAL.search(f".{(rest or '').removeprefix(run.name)}"))
 
 
 def trials_begun(run: Path, within: Path | None = None) -> Iterator[Path]:
