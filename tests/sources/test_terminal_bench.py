@@ -292,26 +292,6 @@ def test_files_in_log_directories_are_not_results(tmp_path: Path) -> None:
     assert slots_of(converted(run)[0]) == [("run1", "", "oom", 1)]
 
 
-@pytest.mark.parametrize("lock", ["tb.lock", "fc.lock"])
-@pytest.mark.parametrize("task", ["sessions", "panes", "agent-logs", "fix.agent-1-bug"])
-def test_g2_a_directory_below_the_run_is_a_tasks_whatever_its_name(
-    tmp_path: Path, task: str, lock: str
-) -> None:
-    run = a_run(tmp_path / "run1", [a_result(task), a_result("b")])
-    write_json(run / lock, {"agent": {"name": "terminus"}})
-    events, report = converted(run)
-    assert slots_of(events) == sorted([("run1", "", task, 1), ("run1", "", "b", 1)])
-    assert not report.unreadable
-
-
-def test_g2_a_run_may_be_called_like_an_agents_part_of_a_trial(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "my.agent-1-run", [a_result(run="my.agent-1-run")])
-    write_json(run / "oom" / "oom.1-of-1.my.agent-1-run.agent-2-nop" / "results.json", a_result(id="sub"))
-    assert [trial["trial_id"] for trial in trials_of(converted(run, harness="terminal-bench")[0])] == [
-        "id of oom.1-of-1.my.agent-1-run"
-    ]
-
-
 def test_an_fc_eval_run_is_read_without_its_sub_trials_on_request(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run1", [a_result()], [])
     write_json(run / "oom" / "oom.1-of-1.run1.agent-1-nop" / "results.json", a_result(id="sub"))
