@@ -118,6 +118,8 @@ def command(
         raise
     except Exception as error:
         text = error.format_message() if isinstance(error, click.ClickException) else explain(error, settings)
+        if not files and any(Path(side).is_file() for side in (a, b)):
+            text += " There is a file of that name: --files reads files of events"
         say(f"streamer: {text}")
         raise click.exceptions.Exit(UNVERIFIABLE) from error
     raise click.exceptions.Exit(_verdict(found, metric, tolerance, significance))

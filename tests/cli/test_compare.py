@@ -109,6 +109,7 @@ async def test_runs_are_compared_as_the_page_and_the_files_of_their_events_are(
         (["a", "a", "--files", "--a-agent", "termnus:gpt-5"], 3, "Did you mean terminus:gpt-5?"),
         (["a", "a", "--files", "--b-run", "x"], 3, "no run 'x'"),
         (["r", "s", "--redis", "redis://127.0.0.1:1"], 3, "does not answer"),
+        (["a", "s", "--redis", "redis://127.0.0.1:1"], 3, "--files reads files of events"),
         (["a", "other", "--files"], 3, "no task where both sides know pass_rate"),
     ],
 )
