@@ -23,7 +23,7 @@ from streamer.schemas.metrics import can_have_board
 from streamer.schemas.summaries import AgentModelSummary
 from streamer.settings import Settings
 from streamer.views.compare import METRICS, worse_by
-from streamer.views.compare_sides import ComparedSide, compare_sides
+from streamer.views.compare_sides import ComparedSide, compare_sides, with_order
 from streamer.views.comparison_document import column_of, comparison_document, interval_of, written
 from streamer.views.documents import Document
 from streamer.views.models import Comparison
@@ -132,10 +132,11 @@ def _format_of(out: Path | None) -> str:
 
 def _in_order(found: Comparison, first: RunData, second: RunData) -> Comparison:
     """The same, and where both logs are at hand what the order of the trials allows to say across runs."""
-    if first.folded is None or second.folded is None or first.run_id == second.run_id:
+    if first.folded is None or second.folded is None:
         return found
-    said = ordered_words(first.folded, second.folded, found.a.agent_model, found.b.agent_model)
-    return found.model_copy(update={"words": [*said, *found.words]})
+    return with_order(
+        found, ordered_words(first.folded, second.folded, found.a.agent_model, found.b.agent_model)
+    )
 
 
 def _side(data: RunData, agent_model: str | None) -> ComparedSide:

@@ -60,7 +60,7 @@ class RunData:
         curves: what `curves` gives; []: the trials are not asked for.
         by_label: what `by_label` gives; []: not asked for.
         compared: the agents compared, and the tasks.
-        folded: the run as it was folded here; None: it was read from Redis.
+        folded: the run as its events give it; None: not read, or the log has lost its beginning.
     """
 
     run: Json
@@ -103,11 +103,13 @@ def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool =
         snapshot = reader.snapshot(run_id)
         history = reader.history(run_id)
         compared = reader.comparison(run_id)
-    listed, drawn = None, []
+    listed, drawn, state = None, [], None
     if trials:
         filled = snapshot.run.progress.done > 0
         listed = [orjson.loads(value) for value in scored_trials(settings, run_id)] if filled else []
-        drawn = curves(fold_run(settings, run_id, prices_of(settings)).run.state) if filled else []
+        found = fold_run(settings, run_id, prices_of(settings)) if filled else None
+        drawn = curves(found.run.state) if found else []
+        state = found.run.state if found and not found.log.begins_at else None
     return RunData(
         run=snapshot.run.model_dump(mode="json"),
         state=state_of(snapshot.run, now),
@@ -117,6 +119,7 @@ def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool =
         history=_points(history),
         curves=drawn,
         compared=compared,
+        folded=state,
     )
 
 

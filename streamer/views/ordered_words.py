@@ -14,9 +14,11 @@ def ordered_words(a: RunState, b: RunState, a_agent: str | None, b_agent: str | 
     """The sentences about the final pass rates (inference 8); [] once all is in, and of several agents.
 
     Args:
-        a, b: two folded runs.
+        a, b: two folded runs; of one and the same there is nothing to add, `between` has its words.
         a_agent, b_agent: agent:model of each; None: the only one that is no baseline.
     """
+    if a.run_id == b.run_id:
+        return []
     try:
         ours, theirs = _side(a, a_agent), _side(b, b_agent)
     except NoSuchSide:

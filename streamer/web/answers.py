@@ -11,14 +11,14 @@ from pydantic import BaseModel
 from streamer.schemas.canonical import json_number
 from streamer.schemas.summaries import AgentModelSummary, TierSummary
 from streamer.views.compare import side_of
-from streamer.views.compare_sides import ComparedSide, compare_sides
+from streamer.views.compare_sides import ComparedSide, compare_sides, with_order
 from streamer.views.comparisons import pair_standings
 from streamer.views.history import history_points
 from streamer.views.leaderboard import BenchmarkBoard
 from streamer.views.models import Comparison, HistoryPoint, RunNow
 from streamer.views.outlook import Outlook
 from streamer.views.why import MetricMoves
-from streamer.web.folded import comparison_as_of, moves_of, snapshot_as_of
+from streamer.web.folded import comparison_as_of, moves_of, ordered_words_of, snapshot_as_of
 from streamer.web.models import (
     AsOfQuery,
     ComparedAgents,
@@ -120,7 +120,10 @@ async def _leaderboards_file(web: Web, query: LeaderboardsQuery) -> bytes:
 async def _compare(web: Web, query: CompareQuery) -> Comparison:
     a = await _side(web, query.a, query.a_agent)
     b = await _side(web, query.b, query.b_agent)
-    return compare_sides(a, b, query.offset, query.limit)
+    found = compare_sides(a, b, query.offset, query.limit)
+    if found.ended or query.a == query.b:
+        return found
+    return with_order(found, await ordered_words_of(web, a, b))
 
 
 async def _health(web: Web, query: NoQuery) -> Health:

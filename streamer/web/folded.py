@@ -11,8 +11,11 @@ from streamer.client.folded_run import FoldedRun, fold_run
 from streamer.client.moves import Question
 from streamer.client.results import ComparedRun, RunSnapshot
 from streamer.client.run_log import RunLog
+from streamer.client.trials import NotInLog
 from streamer.client.why import metric_of, why
 from streamer.records import Position
+from streamer.views.compare_sides import ComparedSide
+from streamer.views.ordered_words import ordered_words
 from streamer.views.why import MetricMoves
 from streamer.web.models import WhyQuery
 from streamer.web.resources import Web
@@ -47,6 +50,22 @@ async def moves_of(web: Web, run_id: str, query: WhyQuery) -> MetricMoves:
     version = (await web.reader.run(run_id)).state_version
     work = partial(why, web.settings, run_id, web.prices, question, as_of)
     return MetricMoves.of(await web.folds.answer(("why", run_id, version, query.model_dump_json()), work))
+
+
+async def ordered_words_of(web: Web, a: ComparedSide, b: ComparedSide) -> list[str]:
+    """What the order of their trials allows to say of agents of two runs; [] where a log is not whole."""
+    sides = [(side.run.run.run_id, side.run.run.state_version, side.agent_model) for side in (a, b)]
+
+    def folded() -> list[str]:
+        try:
+            one, other = (fold_run(web.settings, run_id, web.prices) for run_id, _, _ in sides)
+        except NotInLog:
+            return []
+        if one.log.begins_at or other.log.begins_at:
+            return []
+        return ordered_words(one.run.state, other.run.state, a.agent_model, b.agent_model)
+
+    return await web.folds.answer(("ordered", *sides), folded)
 
 
 async def _folded(web: Web, run_id: str, as_of: str, answer: Callable[[FoldedRun], T]) -> T:

@@ -11,8 +11,15 @@ from urllib.parse import quote
 import pytest
 
 from streamer.settings import Settings
+from streamer.views.compare_sides import ComparedSide
 from streamer.web.downloads import download
-from streamer.web.folded import LogTruncated, comparison_as_of, moves_of, snapshot_as_of
+from streamer.web.folded import (
+    LogTruncated,
+    comparison_as_of,
+    moves_of,
+    ordered_words_of,
+    snapshot_as_of,
+)
 from streamer.web.models import NoQuery, WhyQuery
 from streamer.web.resources import Web
 from streamer.web.run_views import labels
@@ -142,6 +149,28 @@ async def test_a_log_that_lost_its_beginning_is_not_read(
     web = Web(settings)
     with pytest.raises(LogTruncated, match="begins at offset 7"):
         await snapshot_as_of(web, "run-1", "9")
+    await web.reader.close()
+
+
+async def test_of_a_log_that_lost_its_beginning_the_order_says_nothing(
+    logged: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def begins_later(*_: object) -> int:
+        return 7
+
+    tasks = [f"t{n}" for n in range(9)]
+    plan = {"tasks": tasks, "attempts": 1, "order": tasks, "order_kind": "shuffled"}
+    events: list[dict[str, Any]] = []
+    for run, passed in (("r", True), ("s", False)):
+        events += [a_plan(run_id=run, **plan)]
+        events += [a_trial(run_id=run, task_id=task, resolved=passed) for task in tasks[:8]]
+    async with Feed(logged, log=True) as feed:
+        await feed.take(events)
+    web = Web(logged)
+    a, b = [ComparedSide(await web.reader.comparison(run), (), None, ()) for run in ("r", "s")]
+    assert await ordered_words_of(web, a, b)
+    monkeypatch.setattr("streamer.client.run_log.beginning_of", begins_later)
+    assert await ordered_words_of(web, a, b) == []
     await web.reader.close()
 
 

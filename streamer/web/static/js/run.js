@@ -181,6 +181,7 @@ export class Run {
     this.charts?.close();
     this.trialView?.close();
     this.taskView?.close();
+    this.compareView?.close();
     closeDrawer();
   }
 }
