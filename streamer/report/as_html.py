@@ -18,7 +18,7 @@ from streamer.schemas.canonical import canonical_json
 from streamer.schemas.summaries import RunSummary
 from streamer.text import dollars, percent, shown, visible
 from streamer.views.eta import eta_of
-from streamer.views.matrix import TooManyCells, matrix_of
+from streamer.views.matrix import TooManyCells, whole_matrix
 from streamer.views.tables import (
     about,
     agents_table,
@@ -36,6 +36,9 @@ from streamer.web.one_file import text as escaped
 
 MAX_TRIALS = 1000
 """So many trials are listed; CSV and Parquet have all of them."""
+
+MAX_OPENED = 20_000
+"""Up to so many trials can be opened from the cells of the matrix; each takes about 300 bytes of the file."""
 
 
 def as_html(data: RunData) -> bytes:
@@ -115,11 +118,13 @@ def _embedded(data: RunData) -> str:
     drawn = {"run": data.run, "agents": data.agents, "tiers": data.tiers, "curves": data.curves}
     drawn |= {"places": data.places}
     if data.trials:
-        rows = (row_of("", trial) for trial in data.trials)
+        rows = [row_of("", trial) for trial in data.trials]
         try:
-            drawn["matrix"] = matrix_of(rows, ()).model_dump(mode="json")
+            drawn["matrix"] = whole_matrix(rows).model_dump(mode="json")
         except TooManyCells as error:
             drawn["no_matrix"] = str(error)
+        if len(rows) <= MAX_OPENED:
+            drawn["trials"] = [row.model_dump(mode="json", exclude_none=True) for row in rows]
     return canonical_json(drawn).decode().replace("<", "\\u003c")
 
 
