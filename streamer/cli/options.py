@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 import tomllib
 from collections.abc import Callable
@@ -52,6 +53,22 @@ as_of_option = position_option(
     "Count only events up to this offset (`state_version`; of a file the line's number from 0) or time.",
 )
 """Gives the command `as_of: Position | None`."""
+
+
+def _finite_usd(_: click.Context, __: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):
+        raise click.BadParameter(f"{value} is no amount. Give a number of USD from 0 on, as 40")
+    return value
+
+
+budget_option = click.option(
+    "--budget",
+    type=click.FloatRange(min=0),
+    callback=_finite_usd,
+    metavar="USD",
+    help="Say whether the run will cost more than this, as a forecast.",
+)
+"""Gives the command `budget: float | None`."""
 
 
 def _remember_wide(context: click.Context, _: click.Parameter, wide: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -154,11 +154,12 @@ def whole_matrix(rows: Iterable[TrialRow]) -> WholeMatrix:
         if of.low is not None and of.high is not None:
             cells = [[cell and cell[4] for cell in task.cells] for task in of.tasks]
             means[metric] = MetricMeans(low=of.low, high=of.high, cells=cells)
-    orders = {
-        sort: sorted(range(len(matrix.tasks)), key=lambda at, order=order: order(matrix.tasks[at]))
-        for sort, order in _ORDERS.items()
-    }
+    orders = {sort: _ordered(matrix.tasks, order) for sort, order in _ORDERS.items()}
     return WholeMatrix(matrix=matrix, orders=orders, means=means)
+
+
+def _ordered(tasks: Sequence[MatrixTask], order: Callable[[MatrixTask], Any]) -> list[int]:
+    return sorted(range(len(tasks)), key=lambda at: order(tasks[at]))
 
 
 def _agents(lines: Mapping[TaskKey, _Line]) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from streamer.schemas.metrics import BOARD_METRICS
-from streamer.views import named_columns
+from streamer.views import budget, named_columns
 from streamer.views.boards import AGENTS, COMPARED, RUNS, TIERS, TRIALS
 from streamer.views.columns import Board
 from streamer.views.comparison_document import FLIPS, METHODS, STILL_OPEN
@@ -28,6 +28,7 @@ def for_page() -> dict[str, Any]:
     }
     words = {
         "bases": BASES,
+        "budget": budget.WORDS,
         "compared": METHODS,
         "compared_open": STILL_OPEN,
         "explained": EXPLAINED,

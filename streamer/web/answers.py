@@ -30,6 +30,7 @@ from streamer.web.models import (
     LeaderboardRow,
     LeaderboardsQuery,
     NoQuery,
+    OutlookQuery,
     RunSnapshot,
     TiersQuery,
     WhyQuery,
@@ -206,8 +207,8 @@ OPERATIONS = (
     ),
     Operation(
         "/api/runs/{run}/outlook",
-        "What a run still has before it: forecasts, running trials, places.",
-        NoQuery,
+        "What a run still has before it: forecasts, running trials, places, a budget.",
+        OutlookQuery,
         Outlook,
         False,
         outlook,

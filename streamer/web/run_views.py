@@ -7,7 +7,7 @@ from functools import partial
 
 from streamer.client.breakdowns import labelled
 from streamer.views.outlook import Outlook, outlook_of
-from streamer.web.models import LabelGroup, NoQuery
+from streamer.web.models import LabelGroup, NoQuery, OutlookQuery
 from streamer.web.resources import Web
 from streamer.web.run_curves import RunCurves
 
@@ -18,11 +18,11 @@ async def curves_of(web: Web, query: NoQuery, run: str) -> RunCurves:
     return await web.curves.curves(run, (summary.epoch, summary.state_version))
 
 
-async def outlook(web: Web, query: NoQuery, run: str) -> Outlook:
+async def outlook(web: Web, query: OutlookQuery, run: str) -> Outlook:
     """What a run still has before it."""
     found = await web.reader.snapshot(run)
     compared = await web.reader.comparison(run)
-    return outlook_of(found.run, found.agents, found.in_flight, compared, datetime.now(UTC))
+    return outlook_of(found.run, found.agents, found.in_flight, compared, datetime.now(UTC), query.budget)
 
 
 async def labels(web: Web, query: NoQuery, run: str, label: str) -> list[LabelGroup]:
