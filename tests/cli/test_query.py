@@ -129,9 +129,10 @@ def test_a_budget_is_judged_by_the_known_cost_and_its_forecast(query: Query) -> 
     assert query("run", DONE, "--budget", "2").output.endswith("\nover the budget of $2.00\n")
     [told] = objects(query("run", DONE, "--budget", "100", "--json"))
     assert told["budget"] == {"usd": 100.0, "standing": "within", "seconds_until": None}
-    still_open = query("run", OPEN, "--budget", "1000000", "--as-of", "3")
-    assert "forecast: about $" in still_open.output
-    assert still_open.output.endswith("; forecast: the budget of $1,000,000.00 is not passed\n")
+    said = query("run", OPEN, "--budget", "9").output.splitlines()[-1]  # 324 trials of half a dollar
+    assert said.startswith("forecast: about $162.00 in all, $")
+    assert said.endswith("; forecast: the budget of $9.00 is passed")
+    assert query("run", OPEN, "--budget", "9", "--by", "label:team").exit_code == 2
     for wrong, said in (("-1", "x>=0"), ("nan", "no amount")):
         refused = query("run", DONE, "--budget", wrong)
         assert (refused.exit_code, said in refused.output) == (2, True)

@@ -52,7 +52,7 @@ def test_a_budget_stands_in_the_address_and_goes_along(
         page.get_by_role("navigation", name="Parts").get_by_role("link", name=part).click()
         expect(cost).to_contain_text("forecast: the budget of $100.00 is not passed")
     assert page.locator(".error").count() == 0
-    page.get_by_label("Run B", exact=True).select_option(RUN)
+    page.get_by_role("combobox", name="Run B").select_option(RUN)
     assert page.evaluate("() => document.documentElement.scrollWidth") <= width
     page.goto(f"{web.url}/#/run/{RUN}")
     expect(cost).to_contain_text("forecast: about")
