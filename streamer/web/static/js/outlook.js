@@ -32,7 +32,10 @@ export class Outlook {
   async load() {
     this.asked = this.wanted;
     try {
-      if (!document.hidden) this.found = await get(runPath(this.run, "/outlook"), { budget: this.budget });
+      const { budget } = this;
+      const found = document.hidden ? this.found : await get(runPath(this.run, "/outlook"), { budget });
+      if (budget !== this.budget) return; // the change of the budget asks again
+      this.found = found;
     } catch {
       // The stream of updates says what is wrong; the last outlook stays.
     }
