@@ -86,7 +86,8 @@ async def test_nothing_outside_the_directory_and_nothing_but_text_is_shown(
         assert SECRET.encode() not in answer.body, what
 
 
-NO_NUMBERS = "99 -1 0x0 ..%2F..%2Fetc%2Fpasswd %2e%2e task-1%2Fagent.log 00 %200 %D9%A0".split()
+NO_NUMBERS = ["99", "-1", "0x0", "%2e%2e", "00", "%200", "%D9%A0"]
+NO_NUMBERS += ["..%2F..%2Fetc%2Fpasswd", "task-1%2Fagent.log"]
 
 
 async def test_files_are_asked_for_by_number_and_by_nothing_else(fed: Feed, serving: Serving) -> None:
