@@ -7,7 +7,6 @@ from typing import Any
 
 import orjson
 
-from tests.ops.verifying import publish, verdict_of
 from tests.support.cli import streamer
 from tests.support.events import Event, a_trial
 from tests.support.online import Online
@@ -34,14 +33,14 @@ def a_run(run_id: str, trials: int = 12) -> list[Event]:
 
 
 def published(stack: Online, events: list[Event]) -> None:
-    """On return the broker has them. Without a command: the tests of `publish` call it."""
-    publish(stack.settings, events)
+    done = call(stack, "publish", stdin=ndjson(events))
+    assert done.returncode == 0, done.stderr
 
 
 def settled(stack: Online, run_id: str) -> None:
-    """Publish nothing more and wait until Redis says what the log says. Without a command, too."""
-    verdict = verdict_of(stack.settings, run_id)
-    assert verdict.outcome == "equal", verdict
+    """Publish nothing more and wait until Redis says what the log says."""
+    done = call(stack, "verify", run_id, "--wait", 30)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def lines(output: bytes) -> list[dict[str, Any]]:
