@@ -29,7 +29,7 @@ AT_ONCE = 12
 """Trials that run at once, of all agents together."""
 
 SEED = 433
-"""Chosen for what it shows: an overtaking, a retry, and two best agents that are told apart before the end."""
+"""Chosen for what it shows: an overtaking, a retry, and the two best told apart before the end."""
 
 SPEED = 21.0
 """A trial of the demo takes some seconds; its times are true, so ages and forecasts on the boards are too."""
@@ -66,6 +66,4 @@ def write_benchmark(
         seed: of everything random.
     """
     disk = Disk(directory, seed, 0.0 if fast else MEAN_SECONDS, sleep, written, PIECE_SECONDS)
-    write_harbor(
-        disk, TASKS, seed, start, AT_ONCE, shuffle=True, agents=AGENTS, attempts=1, speed=SPEED
-    )
+    write_harbor(disk, TASKS, seed, start, AT_ONCE, shuffle=True, agents=AGENTS, attempts=1, speed=SPEED)

@@ -1,9 +1,10 @@
-"""What happens in a run, a line for each: the lead changes, a trial crashes, a judge comes, a pair is decided."""
+"""What happens in a run, a line each: a new leader, a crash, a judge, a pair that is told apart."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from streamer.client.results import ComparedRun, RunSnapshot
@@ -42,25 +43,28 @@ class Moments:
             now: the time of the look.
         """
         run = found.run.model_dump(mode="json")
-        agents = sorted((one.model_dump(mode="json") for one in found.agents), key=best_first(primary_of(run)))
+        rows = [one.model_dump(mode="json") for one in found.agents]
+        agents = sorted(rows, key=best_first(primary_of(run)))
         words = outlook_of(found.run, found.agents, found.in_flight, compared, now).first_two
-        return [*self._start(run), *self._crash(run), *self._judge(run), *self._lead(agents), *self._pair(agents, words)]
+        lines = (self._start(run), self._judge(run), self._crash(run), self._lead(agents))
+        return [*chain.from_iterable(lines), *self._pair(agents, words)]
 
     def _start(self, run: Summary) -> Iterator[str]:
         if not self._begun and run["in_flight"]:
             self._begun = True
-            yield f"{run['in_flight']} trials run, {of_planned(run['progress']['done'], run['progress']['planned'])} are done"
-
-    def _crash(self, run: Summary) -> Iterator[str]:
-        if not self._crashed and run["failure_modes"].get(CRASHED):
-            self._crashed = True
-            yield f"a trial crashed ({CRASHED}); the harness runs it again, and the new result will count"
+            done = of_planned(run["progress"]["done"], run["progress"]["planned"])
+            yield f"{run['in_flight']} trials run, {done} are done"
 
     def _judge(self, run: Summary) -> Iterator[str]:
         judged = run["coverage"].get("impl_rate", 0)
         if not self._judged and judged:
             self._judged = True
-            yield f"the judge's first scores are in, after the verdicts: {judged} of {run['trials']} trials have one"
+            yield f"the judge's first scores are in: {of_planned(judged, run['trials'])} results have one"
+
+    def _crash(self, run: Summary) -> Iterator[str]:
+        if not self._crashed and run["failure_modes"].get(CRASHED):
+            self._crashed = True
+            yield f"a trial crashed ({CRASHED}); harbor runs it again"
 
     def _lead(self, agents: list[Summary]) -> Iterator[str]:
         if not agents or min(agent["trials"] for agent in agents) < LEAD_FROM:
@@ -68,12 +72,12 @@ class Moments:
         rates = {agent["agent_model"]: agent["statistics"]["pass_rate"]["mean"] for agent in agents}
         first, before = agents[0]["agent_model"], self._leader
         if before is None:
+            self._leader = first
             yield f"{visible(first)} leads: pass rate {percent(rates[first])}"
-        elif rates[first] <= rates.get(before, 0.0):
-            return
-        elif before != first:
-            yield f"{visible(first)} overtakes {visible(before)}: pass rate {percent(rates[first])} to {percent(rates[before])}"
-        self._leader = first
+        elif rates[first] > rates[before]:
+            self._leader = first
+            ends = f"{percent(rates[first])} to {percent(rates[before])}"
+            yield f"{visible(first)} overtakes {visible(before)}: pass rate {ends}"
 
     def _pair(self, agents: list[Summary], words: list[str]) -> Iterator[str]:
         pair = frozenset(agent["agent_model"] for agent in agents[:2])

@@ -84,9 +84,12 @@ def print_moments(reader: StateReader, run_id: str, work: Future[Any]) -> None:
         with suppress(UnknownRun):
             found, compared = reader.snapshot(run_id), reader.comparison(run_id)
             for moment in moments.news(found, compared, datetime.now(UTC)):
-                lines = wrap(f"{time.monotonic() - start:3.0f} s  {moment}", COLUMNS, subsequent_indent=" " * 7)
+                lines = wrap(
+                    f"{time.monotonic() - start:3.0f} s  {moment}", COLUMNS, subsequent_indent=" " * 7
+                )
                 if printed + len(lines) <= MOST_LINES:
                     printed += len(lines)
-                    print_line("\n".join(lines))
+                    for line in lines:
+                        print_line(line)
             sys.stdout.flush()
         time.sleep(LOOK_SECONDS)

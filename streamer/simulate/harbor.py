@@ -141,9 +141,7 @@ class _Job:
         self._disk.json(self._disk.root / "result.json", result)
 
 
-def _run(
-    disk: Disk, trial: SimulatedTrial, agent: HarborAgent, name: str
-) -> Generator[float, None, bool]:
+def _run(disk: Disk, trial: SimulatedTrial, agent: HarborAgent, name: str) -> Generator[float, None, bool]:
     """One trial, from its configuration to its result; whether it crashed."""
     home = disk.make(name)
     disk.text(home / "trial.log", "")
@@ -176,7 +174,9 @@ def _job_lock(start: datetime, queue: list[tuple[str, HarborAgent]], concurrency
         "harbor": {"version": "0.25.0"},
         "n_concurrent_trials": concurrency,
         "retry": {"max_retries": 1},
-        "trials": [{"task": {"name": task, "source": DATASET}, "agent": agent.entry} for task, agent in queue],
+        "trials": [
+            {"task": {"name": task, "source": DATASET}, "agent": agent.entry} for task, agent in queue
+        ],
     }
 
 
@@ -221,4 +221,9 @@ def _trajectory(trial: SimulatedTrial, agent: HarborAgent) -> Json:
     steps: list[Json] = [{"step_id": 1, "source": "user", "message": f"Solve {trial.task}."}]
     count = trial.tokens[1] % 20 + 1
     steps += [{"step_id": number + 2, "source": "agent", "message": "on it"} for number in range(count)]
-    return {"schema_version": "ATIF-v1.8", "session_id": trial.id, "agent": {"name": agent.name}, "steps": steps}
+    return {
+        "schema_version": "ATIF-v1.8",
+        "session_id": trial.id,
+        "agent": {"name": agent.name},
+        "steps": steps,
+    }

@@ -71,9 +71,7 @@ class Fate:
         self.random = Random(f"{seed} outcomes")
         self.now = start
 
-    def trial(
-        self, task: str, attempt: int, *, crashes: bool = True, skill: float = SKILL
-    ) -> SimulatedTrial:
+    def trial(self, task: str, attempt: int, *, crashes: bool = True, skill: float = SKILL) -> SimulatedTrial:
         """A trial that starts now; `crashes`: whether it may; `skill`: how likely it passes, 0 to 1."""
         random = self.random
         (failure,) = random.choices(list(_KINDS), list(_KINDS.values()))

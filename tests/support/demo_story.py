@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,9 @@ from streamer.client.run_log import RunLog
 from streamer.fold import fold_records
 from streamer.pipeline import Pipeline
 from streamer.records import records_of_lines
+from streamer.settings import Settings
 from streamer.sources.convert import ConvertReport, convert_part, convert_plan
-from streamer.sources.discover import discover
+from streamer.sources.discover import FoundRun, discover
 from streamer.sources.registry import sources_for
 
 Event = dict[str, Any]
@@ -27,38 +30,43 @@ START = datetime(2026, 1, 2, tzinfo=UTC)
 """When the simulated job begins."""
 
 
-def events_of(directory: Path, seed: int | None = None) -> list[Event]:
-    """What the tail publishes of the benchmark, trial by trial as its files become complete, and the judge."""
+def events_of(directory: Path) -> list[Event]:
+    """What tail and judge publish of the benchmark: each trial as its files become complete.
+
+    Nobody waits in between, so the trial that crashes is seen before the harness deletes it.
+    """
     root = directory / RUN
     found: list[Event] = []
 
     def written(path: Path) -> None:
-        is_new = path.name == "result.json" or path.parent == root
-        if path.name not in ("lock.json", "result.json") or (path.parent == root and path.name == "result.json" and found):
-            return
-        [run], *_ = discover([root], sources_for("harbor"), OPTIONS)
-        report = ConvertReport()
-        if path.parent == root:
-            found.extend(convert_plan(run, OPTIONS, report))
-        else:
-            found.extend(convert_part(run, path.parent, OPTIONS, report))
+        if path == root / "lock.json":
+            found.extend(convert_plan(the_job(root), OPTIONS, ConvertReport()))
+        elif path.parent != root and path.name in ("lock.json", "result.json"):
+            found.extend(convert_part(job(), path.parent, OPTIONS, ConvertReport()))
 
-    more = {} if seed is None else {"seed": seed}
-    write_benchmark(root, START, lambda _: None, written, fast=True, **more)
-    [run], *_ = discover([root], sources_for("harbor"), OPTIONS)
-    *_, finished = convert_plan(run, OPTIONS, ConvertReport())
+    job = cache(lambda: the_job(root))
+    write_benchmark(root, START, lambda _: None, written, fast=True)
+    *_, finished = convert_plan(the_job(root), OPTIONS, ConvertReport())
     return [*with_judge(found), finished]
 
 
-def with_judge(events: Sequence[Event]) -> list[Event]:
+def the_job(root: Path) -> FoundRun:
+    """The one run in the directory."""
+    [run], _, _ = discover([root], sources_for("harbor"), OPTIONS)
+    return run
+
+
+def with_judge(events: Sequence[Event]) -> Iterator[Event]:
     """The events, and each result again with its score, as many seconds after its end as the judge takes."""
-    due = []
-    for place, event in enumerate(events):
-        at = datetime.fromisoformat(event.get("finished_at") or event.get("started_at") or START.isoformat())
-        due.append((at, place, event))
+    waiting: deque[tuple[datetime, Event]] = deque()
+    for event in events:
         if event["type"] == "trial_result":
-            due.append((at + timedelta(seconds=JUDGE_SECONDS), place, judged(event)))
-    return [event for _, _, event in sorted(due, key=lambda one: one[:2])]
+            ended = datetime.fromisoformat(event["finished_at"])
+            while waiting and waiting[0][0] <= ended:
+                yield judged(waiting.popleft()[1])
+            waiting.append((ended + timedelta(seconds=JUDGE_SECONDS), event))
+        yield event
+    yield from (judged(event) for _, event in waiting)
 
 
 def looks(events: Sequence[Event], step: int) -> Iterator[tuple[RunSnapshot, ComparedRun]]:
@@ -66,7 +74,7 @@ def looks(events: Sequence[Event], step: int) -> Iterator[tuple[RunSnapshot, Com
     found: list[tuple[RunSnapshot, ComparedRun]] = []
 
     def look(pipeline: Pipeline, *_: object) -> None:
-        run = FoldedRun(pipeline.run(RUN), log=None)  # type: ignore[arg-type]
+        run = FoldedRun(pipeline.run(RUN), RunLog(Settings(), RUN))
         found.append((run.snapshot(), run.comparison()))
 
     fold_records(records_of_lines(map(orjson.dumps, events)), step=step, after=look)
