@@ -107,8 +107,7 @@ def _real_events(data: Path) -> list[bytes]:
 
 def _follow(stack: DemoStack, reader: StateReader, root: Path, *, fast: bool, browser: bool) -> None:
     """The simulated benchmark, from its first file to the last acknowledgement."""
-    print_line(f"A simulated harbor writes {root / RUN}; streamer tail follows it.")
-    print_line(f"Page: {stack.page} (while the demo runs)")
+    print_line(f"A simulated harbor writes {root / RUN}. Page: {stack.page}")
     sys.stdout.flush()
     stop, messages = threading.Event(), Messages()
     with ThreadPoolExecutor(1) as thread:
@@ -131,7 +130,7 @@ def _stream(
     stack: DemoStack, reader: StateReader, lines: Sequence[bytes], seconds: float, *, browser: bool
 ) -> None:
     """Publish the lines over so many seconds, and show the boards meanwhile."""
-    print_line(f"Streaming {len(lines):,} events. Page: {stack.page} (while the demo runs)")
+    print_line(f"Streaming {len(lines):,} events. Page: {stack.page}")
     stop = threading.Event()
 
     def publish() -> None:

@@ -20,7 +20,7 @@ from streamer.client.results import UnknownRun
 from streamer.settings import Settings
 
 COLUMNS = 100
-MOST_LINES = 8
+MOST_LINES = 9
 """So many lines of moments, so that all of the demo's output is one screen of 24 lines."""
 
 

