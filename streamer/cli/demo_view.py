@@ -60,8 +60,8 @@ def show(
 
     def line() -> str:
         if work.done():
-            return f"The benchmark is over: look around. q verifies the results and ends the demo. {address}"
-        return f"{address} shows the same. q ends the demo"
+            return f"The benchmark is over. q ends the demo · {address}"
+        return f"In a browser: {address} · q ends the demo"
 
     try:
         show_screens(

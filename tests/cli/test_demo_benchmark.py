@@ -44,7 +44,7 @@ def slot_of(event: Event) -> tuple[str, ...]:
     return tuple(str(event.get(name)) for name in ("shard", "task_id", "attempt", "agent", "model"))
 
 
-def test_six_agents_try_the_same_tasks_once_in_a_shuffled_order_about_a_minute_long(
+def test_six_agents_try_the_same_tasks_once_in_a_shuffled_order_for_about_a_minute(
     events: list[Event], prefixes: list[Look]
 ) -> None:
     run = prefixes[-1][0].run
@@ -52,7 +52,7 @@ def test_six_agents_try_the_same_tasks_once_in_a_shuffled_order_about_a_minute_l
     assert run.progress.planned == run.progress.done
     assert run.started_at is not None
     assert run.finished_at is not None
-    assert 50 <= (run.finished_at - run.started_at).total_seconds() <= 70
+    assert 45 <= (run.finished_at - run.started_at).total_seconds() <= 60
     comparison = prefixes[-1][1].comparison
     assert isinstance(comparison, RunComparison)
     assert comparison.order_kind == "shuffled"

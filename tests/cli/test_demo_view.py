@@ -35,7 +35,7 @@ def test_on_a_terminal_the_boards_stay_after_the_end_until_q_is_pressed() -> Non
         arguments = ("demo", "--fast", "--no-browser", "--out", f"{folder}/out")
         with Terminal(Path(folder), *arguments, environment={}, size=LARGE) as terminal:
             seen = terminal.shows(
-                "The benchmark is over", "q verifies", "aspen:simulated/large", "240 of 240"
+                "The benchmark is over. q ends the demo", "aspen:simulated/large", "240 of 240"
             )
             assert "http://127.0.0.1:" in seen
             assert "#/run/demo" in seen
@@ -53,7 +53,7 @@ def test_q_ends_the_demo_before_its_end_too_and_verifies_what_there_is() -> None
     with tempfile.TemporaryDirectory(prefix="watch-") as folder:
         arguments = ("demo", "--no-browser", "--out", f"{folder}/out")
         with Terminal(Path(folder), *arguments, environment={}, size=LARGE) as terminal:
-            terminal.shows("shows the same. q ends the demo", "agents (6)")
+            terminal.shows("In a browser: http", "q ends the demo", "agents (6)")
             terminal.press("q")
             terminal.shows("demo: equal, 8 summaries", "Written: ")
             wait_for(lambda: terminal.exit_code == 0, "it ends well", SECONDS)
