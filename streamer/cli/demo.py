@@ -158,6 +158,8 @@ def _summaries(reader: StateReader) -> Iterator[Summary]:
         found = reader.snapshot(run.run_id)
         for summary in (found.run, *found.agents, *found.tiers):
             yield summary.model_dump(mode="json")
+        if (comparison := reader.comparison(run.run_id).comparison) is not None:
+            yield comparison.model_dump(mode="json")
 
 
 def _print_boards(reader: StateReader, summaries: list[Summary]) -> None:

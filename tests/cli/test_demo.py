@@ -21,7 +21,7 @@ from tests.support.cli import COMMAND, streamer
 from tests.support.data import shared_data
 from tests.support.worker_process import wait_for
 
-SECONDS = 60
+SECONDS = 120
 Key = tuple[str, str, str | None, str | None]
 
 

@@ -17,8 +17,8 @@ def test_each_moment_of_the_demo_has_one_line(tmp_path: Path) -> None:
     lines = [line for look in looks(events_of(tmp_path), STEP) for line in moments.news(*look, NOW)]
     told = [
         "trials run, 0 of 240 are done",
-        "the judge's first scores are in",
         "a trial crashed (NonZeroAgentExitCodeError); harbor runs it again",
+        "the judge's first scores are in",
         "birch:simulated/large leads",
         "aspen:simulated/large overtakes birch:simulated/large",
         "aspen:simulated/large can no longer be overtaken by birch:simulated/large",
