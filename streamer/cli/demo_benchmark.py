@@ -20,7 +20,7 @@ AGENTS = (
     HarborAgent("birch", "simulated", "small", 0.30),
     HarborAgent("cedar", "simulated", "small", 0.15),
 )
-"""Invented names: nobody shall take these numbers for results of a real agent."""
+"""Invented names, so that these numbers are not taken for results of a real agent."""
 
 TASKS = 40
 """Each agent tries each of them once."""

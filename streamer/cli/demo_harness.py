@@ -36,7 +36,7 @@ def run_benchmark(
     Args:
         settings: of the stack.
         root: where the run directory is written; one of an earlier demo is removed.
-        stop: set: nobody watches any more, so it ends at once.
+        stop: set: the user has left, so it ends at once.
         say: takes lines for the user, from any thread.
         fast: as fast as it goes.
     """

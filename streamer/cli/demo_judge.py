@@ -40,7 +40,7 @@ def judged(event: Event) -> Event:
 
 
 def unjudged(values: Iterable[bytes]) -> list[Event]:
-    """The results among records that no judge has scored; a broken record is none.
+    """The results among records that no judge has scored; broken records are left out.
 
     >>> unjudged([b"no JSON", b'{"type": "trial_result", "revision": 1, "score": 0.5}'])
     []

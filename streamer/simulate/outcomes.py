@@ -14,7 +14,7 @@ UNSET = "unset"
 
 _KINDS = {UNSET: 0.84, AGENT_TIMEOUT: 0.07, TEST_TIMEOUT: 0.03, CRASH: 0.06}
 SKILL = 0.6
-"""How likely an agent passes a trial, unless it is told otherwise."""
+"""How likely an agent passes a trial by default."""
 
 FAILURES_TAKE = 2.0
 """A trial that does not pass takes so many times as long: an agent that is stuck goes on."""
@@ -72,7 +72,7 @@ class Fate:
         self.now = start
 
     def trial(self, task: str, attempt: int, *, crashes: bool = True, skill: float = SKILL) -> SimulatedTrial:
-        """A trial that starts now; `crashes`: whether it may; `skill`: how likely it passes, 0 to 1."""
+        """A trial that starts now. `crashes`: whether it may. `skill`: how likely it passes, 0 to 1."""
         random = self.random
         (failure,) = random.choices(list(_KINDS), list(_KINDS.values()))
         if failure == CRASH and not crashes:
