@@ -20,7 +20,7 @@ PYTEST = $(BIN)/pytest --dist worksteal --hypothesis-profile $(EXAMPLES)
 .PHONY: help install demo test test-stack test-kafka test-peers test-all faults fuzz fuzz-live lint ci bench bench-peers bench-micro bench-profile schema screenshots constraints dist clean
 
 help:
-	@echo 'make demo              follow a simulated benchmark and watch the boards; DATA=dir for real results'
+	@echo 'make demo              follow six simulated agents for a minute; DATA=dir for real results'
 	@echo 'make test              lint, every test that needs no server, and one run of the whole stack'
 	@echo 'make test-stack        the tests with a broker, Redis, workers or a browser'
 	@echo 'make test-kafka        the tests on a real Apache Kafka (Java and Maven, or KAFKA_BOOTSTRAP)'

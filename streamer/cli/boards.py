@@ -73,6 +73,7 @@ def show_screens(
     *,
     shows: Callable[[str], bool] = lambda _: True,
     opens: Callable[[], str | None] = lambda: None,
+    line: Callable[[], str] = str,
 ) -> None:
     """Show the screens of `streamer watch` until the work is over, or the user quits them.
 
@@ -82,6 +83,7 @@ def show_screens(
         messages: what the work says meanwhile.
         shows: whether a run, by its id, belongs to the work.
         opens: the run whose screen is opened as soon as this names one.
+        line: stands below the title of every screen; "": nothing does.
 
     Raises:
         KeyboardInterrupt: the user pressed Ctrl-C.
@@ -90,7 +92,7 @@ def show_screens(
     from streamer.watch.context import Session
 
     with messages.held():
-        interrupted = run_watch(settings, None, Session(is_over, messages.new, shows, opens))
+        interrupted = run_watch(settings, None, Session(is_over, messages.new, shows, opens, line))
     if interrupted:
         raise KeyboardInterrupt
 

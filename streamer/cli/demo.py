@@ -1,4 +1,4 @@
-"""`streamer demo`: everything at once, on this machine, in under a minute."""
+"""`streamer demo`: everything at once, on this machine, in about a minute."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from typing import Any
 import click
 import orjson
 
+from streamer.cli.board_lines import board_lines
 from streamer.cli.boards import Messages
 from streamer.cli.convert import lines_of
-from streamer.cli.demo_harness import PACE_SECONDS, RUNS, follow_simulated, show
-from streamer.cli.demo_stack import demo_stack
+from streamer.cli.demo_benchmark import RUN
+from streamer.cli.demo_harness import run_benchmark
+from streamer.cli.demo_stack import DemoStack, demo_stack
+from streamer.cli.demo_view import COLUMNS, show
 from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.options import with_settings
 from streamer.cli.printing import print_board, print_line, say
 from streamer.cli.tables import print_run
-from streamer.cli.tail import summary_of
 from streamer.cli.verify import exit_code, verdicts_of
 from streamer.cli.verify import show as show_verdict
 from streamer.client.reader import StateReader
@@ -36,7 +38,8 @@ from streamer.schemas.decode import Reason, decode
 from streamer.settings import Settings
 from streamer.sources.base import ConvertOptions
 from streamer.sources.convert import ConvertReport, convert
-from streamer.views.tables import leaders_table, runs_table
+from streamer.views.outlook import places_of
+from streamer.views.tables import agents_table, leaders_table, runs_table
 
 VISIBLE_SECONDS = 33.0
 """How long the events of real results take to stream, so that one can watch."""
@@ -54,38 +57,39 @@ Summary = dict[str, Any]
     help="Stream this directory of real results instead.",
 )
 @click.option("--fast", is_flag=True, help="Stream as fast as it goes.")
+@click.option("--browser/--no-browser", default=True, show_default=True, help="Open the page, on a terminal.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("demo-out"),
     show_default=True,
-    help="Where the simulated run directories, the events and the final summaries are written.",
+    help="Where the simulated run directory, the events and the final summaries are written.",
 )
 @with_settings
-def command(data: Path | None, fast: bool, out: Path, settings: Settings) -> None:
-    """Start broker, Redis and worker, follow a simulated benchmark, watch the boards, verify, stop.
+def command(data: Path | None, fast: bool, browser: bool, out: Path, settings: Settings) -> None:
+    """Start broker, Redis, worker and page, follow a simulated benchmark for a minute, verify, stop.
 
-    Simulated harnesses write run directories trial by trial, and `streamer tail` follows them. The stack
-    is the demo's own and ends with it; a running one is not touched, and the settings of your own servers
-    are not used.
+    A simulated harness writes a run directory, `streamer tail` follows it, and a judge scores the trials. On
+    a terminal the boards stay until you press `q`. The stack is the demo's own and ends with it; a running
+    one is not touched, and the settings of your own servers are not used.
     """
     lines = _real_events(data) if data else []
     out.mkdir(parents=True, exist_ok=True)
-    print_line("Starting broker, Redis and worker (some seconds) ...")
+    print_line("Starting broker, Redis, worker and page (some seconds) ...")
     sys.stdout.flush()
-    with demo_stack() as stack, StateReader(stack) as reader:
+    with demo_stack() as stack, StateReader(stack.settings) as reader:
         if data:
-            print_line(f"Streaming {len(lines):,} events ...")
-            print_line()
-            _stream(stack, reader, lines, 0.0 if fast else VISIBLE_SECONDS)
+            _stream(stack, reader, lines, 0.0 if fast else VISIBLE_SECONDS, browser=browser)
         else:
-            _follow(stack, reader, out / "simulated", 0.0 if fast else PACE_SECONDS)
-        print_line()
-        verdicts = verdicts_of(stack, None, IN_FLIGHT_SECONDS)
+            _follow(stack, reader, out / "simulated", fast=fast, browser=browser)
+        verdicts = verdicts_of(stack.settings, None, IN_FLIGHT_SECONDS)
         summaries = list(_summaries(reader))
-        _print_boards(reader, summaries)
-        _print_rejections(stack)
-        lines = lines or _sent(stack)
+        if data:
+            _print_boards(reader, summaries)
+        else:
+            _print_board(reader)
+        _print_rejections(stack.settings)
+        lines = lines or _sent(stack.settings)
     _print_verdicts(verdicts)
     _write(out, lines, summaries)
     raise click.exceptions.Exit(exit_code(verdicts))
@@ -101,15 +105,19 @@ def _real_events(data: Path) -> list[bytes]:
     return lines
 
 
-def _follow(settings: Settings, reader: StateReader, root: Path, pace_seconds: float) -> None:
+def _follow(stack: DemoStack, reader: StateReader, root: Path, *, fast: bool, browser: bool) -> None:
     """The simulated benchmark, from its first file to the last acknowledgement."""
-    writing = " and ".join(f"{harness} writes {root / run_id}" for run_id, (harness, _) in RUNS.items())
-    print_line(f"Simulated harnesses: {writing}; streamer tail follows ...")
-    print_line()
-    outcome = follow_simulated(settings, reader, root, pace_seconds)
-    print_line(f"Followed: {summary_of(outcome)}")
-    if outcome.pending:
-        raise click.exceptions.Exit(FOUND_WRONG)
+    print_line(f"A simulated harbor writes {root / RUN}. Page: {stack.page}")
+    sys.stdout.flush()
+    stop, messages = threading.Event(), Messages()
+    with ThreadPoolExecutor(1) as thread:
+        running = thread.submit(run_benchmark, stack.settings, root, stop, messages.say, fast=fast)
+        try:
+            show(stack.settings, reader, RUN, stack.page, running, messages, browser=browser)
+        finally:
+            stop.set()
+        if running.result().pending:
+            raise click.exceptions.Exit(FOUND_WRONG)
 
 
 def _sent(settings: Settings) -> list[bytes]:
@@ -118,12 +126,15 @@ def _sent(settings: Settings) -> list[bytes]:
     return [record.value for record in sorted(records, key=lambda record: record.timestamp)]
 
 
-def _stream(settings: Settings, reader: StateReader, lines: Sequence[bytes], seconds: float) -> None:
+def _stream(
+    stack: DemoStack, reader: StateReader, lines: Sequence[bytes], seconds: float, *, browser: bool
+) -> None:
     """Publish the lines over so many seconds, and show the boards meanwhile."""
+    print_line(f"Streaming {len(lines):,} events. Page: {stack.page}")
     stop = threading.Event()
 
     def publish() -> None:
-        with ThreadedPublisher(settings) as publisher:
+        with ThreadedPublisher(stack.settings) as publisher:
             start = time.monotonic()
             for number, line in enumerate(lines, start=1):
                 event = decode(line)
@@ -135,7 +146,7 @@ def _stream(settings: Settings, reader: StateReader, lines: Sequence[bytes], sec
     with ThreadPoolExecutor(1) as thread:
         publishing = thread.submit(publish)
         try:
-            show(settings, reader, publishing.done, Messages())
+            show(stack.settings, reader, None, stack.page, publishing, Messages(), browser=browser)
         finally:
             stop.set()
         publishing.result()
@@ -147,6 +158,8 @@ def _summaries(reader: StateReader) -> Iterator[Summary]:
         found = reader.snapshot(run.run_id)
         for summary in (found.run, *found.agents, *found.tiers):
             yield summary.model_dump(mode="json")
+        if (comparison := reader.comparison(run.run_id).comparison) is not None:
+            yield comparison.model_dump(mode="json")
 
 
 def _print_boards(reader: StateReader, summaries: list[Summary]) -> None:
@@ -162,6 +175,15 @@ def _print_boards(reader: StateReader, summaries: list[Summary]) -> None:
     print_board(leaders_table("pass_rate", reader.leaderboard("pass_rate")))
 
 
+def _print_board(reader: StateReader) -> None:
+    """The agents of the simulated benchmark, best first, in as many columns as fit."""
+    found, compared = reader.snapshot(RUN), reader.comparison(RUN)
+    places = places_of(compared.comparison)
+    table = agents_table([agent.model_dump(mode="json") for agent in found.agents], places=places)
+    for line in board_lines(table, COLUMNS):
+        print_line(line)
+
+
 def _print_rejections(settings: Settings) -> None:
     """Bad events are data: each one is published with the reason."""
     topic = Names(settings.namespace).trial_rejections
@@ -175,7 +197,6 @@ def _print_verdicts(verdicts: Sequence[Verdict]) -> None:
     print_line("Verified: the event topic, folded again, against Redis")
     for verdict in verdicts:
         show_verdict(verdict)
-    print_line()
 
 
 def _write(out: Path, lines: Sequence[bytes], summaries: Sequence[Summary]) -> None:
@@ -183,14 +204,4 @@ def _write(out: Path, lines: Sequence[bytes], summaries: Sequence[Summary]) -> N
     events.write_bytes(b"".join(line + b"\n" for line in lines))
     results.write_bytes(canonical_json(summaries) + b"\n")
     print_line(f"Written: {events} ({len(lines):,} events), {results} ({len(summaries):,} summaries)")
-    print_line()
-    print_line("Where to look further:")
-    further = {
-        f"streamer fold {events}": "the same numbers, without a broker",
-        "streamer up": "a stack that stays and keeps its events; in another terminal then",
-        f"streamer publish {events}": "stream the events into it, and",
-        "streamer query leaderboard": "ask for what came out",
-    }
-    width = max(map(len, further))
-    for call, what in further.items():
-        print_line(f"  {call:{width}}  {what}")
+    print_line(f"Next: streamer up (in another terminal), then streamer publish {events}")

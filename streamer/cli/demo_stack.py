@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
@@ -15,11 +16,25 @@ from streamer.cli.up import PROGRAM, READY_SECONDS, STOP_SECONDS
 from streamer.client.reader import StateReader
 from streamer.embedded.processes import Child
 from streamer.settings import Settings
+from streamer.web.listening import DEFAULT_HOST, available_port
+
+
+@dataclass(frozen=True, slots=True)
+class DemoStack:
+    """A running stack.
+
+    Attributes:
+        settings: where its servers are.
+        page: address of its page, which may take a moment to answer.
+    """
+
+    settings: Settings
+    page: str
 
 
 @contextmanager
-def demo_stack() -> Iterator[Settings]:
-    """Settings of a running stack, which ends with the block; what it held is gone then.
+def demo_stack() -> Iterator[DemoStack]:
+    """A running stack, which ends with the block; what it held is gone then.
 
     Settings of the user (STREAMER_* variables, streamer.toml) do not reach it.
 
@@ -28,9 +43,10 @@ def demo_stack() -> Iterator[Settings]:
     """
     with tempfile.TemporaryDirectory(prefix="streamer-demo-") as folder:
         discovery = Path(folder) / "running.json"
+        port = available_port()
         up = Child(
             "The embedded stack",
-            [sys.executable, "-c", PROGRAM, "up", "--ephemeral", "--no-web"],
+            [sys.executable, "-c", PROGRAM, "up", "--ephemeral", "--web-port", str(port)],
             log=Path(folder) / "up.log",
             env=_environment(discovery),
         )
@@ -40,7 +56,7 @@ def demo_stack() -> Iterator[Settings]:
             settings = _settings(discovery)
             with StateReader(settings) as reader:
                 up.wait_ready(lambda: _at_work(reader), READY_SECONDS)
-            yield settings
+            yield DemoStack(settings, f"http://{DEFAULT_HOST}:{port}/")
         finally:
             up.stop(STOP_SECONDS)
 

@@ -25,6 +25,8 @@ class Disk:
         pace_seconds: how long a trial takes on average.
         sleep: waits.
         written: called with each file when it is complete.
+        piece_seconds: between two writes of one file; None: the usual share of a trial's time. It is part
+            of the time that goes by, not beside it.
     """
 
     def __init__(
@@ -34,12 +36,15 @@ class Disk:
         pace_seconds: float,
         sleep: Callable[[float], None],
         written: Callable[[Path], None],
+        piece_seconds: float | None = None,
     ) -> None:
         self.root = root
         self._random = Random(f"{seed} cuts")
         self._pace = pace_seconds
         self._sleep = sleep
         self._written = written
+        self._piece_seconds = pace_seconds * SHARE_OF_WRITING if piece_seconds is None else piece_seconds
+        self._spent = 0.0
 
     @property
     def name(self) -> str:
@@ -49,12 +54,15 @@ class Disk:
     def pause_writing(self) -> None:
         """Wait as a harness does between two writes of one file."""
         if self._pace:
-            self._sleep(self._pace * SHARE_OF_WRITING)
+            self._sleep(self._piece_seconds)
+            self._spent += self._piece_seconds
 
     def pass_time(self, seconds: float) -> None:
         """Let simulated time go by, at the pace at which a trial takes so long on average."""
-        if self._pace and seconds > 0:
-            self._sleep(self._pace * seconds / MEAN_SECONDS)
+        left = self._pace * seconds / MEAN_SECONDS - self._spent
+        self._spent = max(0.0, -left)
+        if left > 0:
+            self._sleep(left)
 
     def make(self, *names: str) -> Path:
         """A directory below the run's."""

@@ -13,7 +13,8 @@ TEST_TIMEOUT = "test_timeout"
 UNSET = "unset"
 
 _KINDS = {UNSET: 0.84, AGENT_TIMEOUT: 0.07, TEST_TIMEOUT: 0.03, CRASH: 0.06}
-_SKILL = 0.6
+SKILL = 0.6
+"""How likely an agent passes a trial by default."""
 
 FAILURES_TAKE = 2.0
 """A trial that does not pass takes so many times as long: an agent that is stuck goes on."""
@@ -59,24 +60,26 @@ class Fate:
     Args:
         seed: of everything.
         start: when the first one starts.
+        speed: agents are so many times as fast as usual, and use so many times fewer tokens; > 0.
 
     Attributes:
         now: when the next one starts.
     """
 
-    def __init__(self, seed: int, start: datetime) -> None:
+    def __init__(self, seed: int, start: datetime, speed: float = 1.0) -> None:
+        self._speed = speed
         self.random = Random(f"{seed} outcomes")
         self.now = start
 
-    def trial(self, task: str, attempt: int, *, crashes: bool = True) -> SimulatedTrial:
-        """A trial that starts now; `crashes`: whether it may."""
+    def trial(self, task: str, attempt: int, *, crashes: bool = True, skill: float = SKILL) -> SimulatedTrial:
+        """A trial that starts now. `crashes`: whether it may. `skill`: how likely it passes, 0 to 1."""
         random = self.random
         (failure,) = random.choices(list(_KINDS), list(_KINDS.values()))
         if failure == CRASH and not crashes:
             failure = UNSET
-        verdict = random.random() < _SKILL
+        verdict = random.random() < skill
         resolved = None if failure in (CRASH, TEST_TIMEOUT) else verdict
-        seconds = random.lognormvariate(3.5, 0.5) * (1 if resolved else FAILURES_TAKE)
+        seconds = random.lognormvariate(3.5, 0.5) * (1 if resolved else FAILURES_TAKE) / self._speed
         return SimulatedTrial(
             task,
             attempt,
@@ -84,9 +87,13 @@ class Fate:
             resolved,
             self.now,
             self.now + timedelta(seconds=round(seconds, 3)),
-            (int(random.lognormvariate(10, 0.6)), int(random.lognormvariate(7.5, 0.6))),
+            (self._tokens(10), self._tokens(7.5)),
             self.new_id(),
         )
+
+    def _tokens(self, usual: float) -> int:
+        """Tokens around e to the power of `usual`."""
+        return int(self.random.lognormvariate(usual, 0.6) / self._speed)
 
     def new_id(self) -> str:
         """A UUID."""

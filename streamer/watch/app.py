@@ -84,6 +84,7 @@ class WatchApp(App[None]):
         self.interrupted = False
         self._run_id = run_id
         self._session = session
+        self._line = ""
         self._heartbeats: list[WorkerStatus] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.set_class(plain, "-plain")
@@ -97,6 +98,10 @@ class WatchApp(App[None]):
     def shows(self, run_id: str) -> bool:
         """True if the list of runs shows this one: all runs, or the session's own."""
         return self._session is None or self._session.shows(run_id)
+
+    def session_line(self) -> str:
+        """What the session says all the time."""
+        return self._line
 
     def action_interrupt(self) -> None:
         """End, as Ctrl-C ends other commands."""
@@ -153,6 +158,9 @@ class WatchApp(App[None]):
             return
         for line in self._session.messages():
             self.notify(visible(line), markup=False, timeout=NOTE_SECONDS)
+        if (line := self._session.line()) != self._line:
+            self._line = line
+            self._changed()
         if self._run_id is None and (opened := self._session.opens()) is not None:
             self._run_id = opened
             self.push_screen(RunScreen(self, opened))

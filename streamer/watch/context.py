@@ -22,12 +22,14 @@ class Session:
         messages: the lines for the user since the last call.
         shows: whether a run, by its id, belongs to the work.
         opens: the run whose screen is opened as soon as this names one.
+        line: stands below the title of every screen; "": nothing does.
     """
 
     is_over: Callable[[], bool]
     messages: Callable[[], Sequence[str]]
     shows: Callable[[str], bool]
     opens: Callable[[], str | None]
+    line: Callable[[], str] = str
 
 
 class WatchContext(Protocol):
@@ -58,6 +60,9 @@ class WatchContext(Protocol):
 
     def crew(self) -> list[str]:
         """How many workers run, as a list of no or one text."""
+
+    def session_line(self) -> str:
+        """What the command that shows the screens says all the time; "" if it says nothing."""
 
     def spawn(self, work: Coroutine[Any, Any, None], tell: Tell) -> asyncio.Task[None]:
         """Run it until it is cancelled; a mistake of ours in it is passed to `tell`."""

@@ -119,7 +119,8 @@ class LiveScreen(Screen[None]):
         line.display = bool(text)
 
     def put_problems(self) -> None:
-        """The present problem, if any."""
+        """The present problem, if any, and what the command says that shows the screens."""
+        self.put("#session", visible(self.watching.session_line()))
         found = dict.fromkeys([*self.watching.problems.values(), *self.problems.values()])
         self.put("#problem", visible(" ".join(found)) if found else "", "bold red")
 

@@ -62,6 +62,7 @@ class RunScreen(LiveScreen):
     def compose(self) -> ComposeResult:
         """From the run as a whole to single trials."""
         yield Static(id="title", markup=False)
+        yield Static(id="session", markup=False)
         yield Static(id="problem", markup=False)
         yield Static(id="missing", markup=False)
         yield Static(id="progress", markup=False)

@@ -46,6 +46,7 @@ class RunsScreen(LiveScreen):
     def compose(self) -> ComposeResult:
         """Title, runs, and what was rejected."""
         yield Static(id="title", markup=False)
+        yield Static(id="session", markup=False)
         yield Static(id="problem", markup=False)
         yield RunsTable("main", sort=Sort("last", True), opens=True)
         yield Static(id="note", markup=False)

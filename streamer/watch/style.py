@@ -3,11 +3,12 @@
 CSS = """\
 Screen { layout: vertical; }
 #title { text-style: bold; }
-#title, #problem, #missing, #progress, #outcome, #end, #cost, #budget, #said, #note {
+#title, #session, #problem, #missing, #progress, #outcome, #end, #cost, #budget, #said, #note {
     height: auto; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis;
 }
 #problem, #missing { text-wrap: wrap; max-height: 6; }
 #progress { color: $success; }
+#session { color: $accent; }
 #note, #said { color: $text-muted; }
 #filter { dock: bottom; margin-bottom: 1; }
 

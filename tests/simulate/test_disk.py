@@ -31,3 +31,13 @@ def test_simulated_time_goes_by_at_the_pace(tmp_path: Path, pace: float, slept: 
     disk.pass_time(0.0)
     disk.pause_writing()
     assert waited == slept
+
+
+def test_writing_is_part_of_the_time_that_goes_by(tmp_path: Path) -> None:
+    waited: list[float] = []
+    disk = Disk(tmp_path, 1, MEAN_SECONDS, waited.append, lambda _: None, piece_seconds=2.0)
+    for _ in range(3):
+        disk.pause_writing()
+    for seconds in (1.0, 6.0, 10.0):
+        disk.pass_time(seconds)
+    assert waited == [2.0, 2.0, 2.0, 1.0, 10.0]

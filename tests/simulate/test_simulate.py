@@ -53,7 +53,7 @@ def test_the_seed_decides_the_files_and_the_pace_does_not(layout: str, tmp_path:
         )
     fast, slow, other = (contents(tmp_path / str(number) / "run") for number in range(3))
     assert fast == slow != other
-    assert sum(waited) > 21 * 2.0
+    assert sum(waited) > 21 * 1.5  # writing is part of it
 
 
 def times_of(event: Event) -> tuple[datetime, datetime]:

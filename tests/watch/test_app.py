@@ -30,6 +30,21 @@ async def test_the_screens_of_a_session_show_its_runs_and_messages_and_end_with_
         assert not driver.app.interrupted
 
 
+async def test_the_line_of_a_session_stands_on_every_screen_and_changes_with_it(
+    settings: Settings, feed: Feed
+) -> None:
+    await feed.take([a_trial(run_id="ours", finished_at=AT)])
+    said = ["the page is \x1b[31mhere"]
+    session = Session(lambda: False, list, lambda _: True, lambda: None, lambda: said[0])
+    async with watching(settings, session=session) as driver:
+        await driver.shows("1 run", "the page is")
+        assert "\x1b" not in driver.text
+        await driver.press("enter")
+        await driver.shows("agents (1)", "the page is")
+        said[0] = "it is over"
+        await driver.shows("it is over")
+
+
 async def test_a_session_opens_its_run_once_it_is_known(settings: Settings, feed: Feed) -> None:
     await feed.take([a_trial(run_id="ours", finished_at=AT)])
     known: list[str] = []

@@ -116,19 +116,6 @@ def test_live_shows_the_screen_of_the_run_that_it_follows_and_q_ends_it(here: Pa
         terminal.shows("all acknowledged")
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_the_demo_shows_the_same_screens_and_goes_on_in_lines_after_q() -> None:
-    tmux()
-    with tempfile.TemporaryDirectory(prefix="watch-") as folder:
-        out = ("--out", f"{folder}/out")
-        with Terminal(Path(folder), "demo", *out, environment={}, size=LARGE) as terminal:
-            terminal.shows("demo-tiers", "demo-speedups", "2 runs", "q Quit")
-            terminal.press("q")
-            terminal.shows("demo-tiers: ", "ahead: ")
-            wait_for(lambda: terminal.exit_code == 0, "it ends well", 120)
-
-
 def test_without_a_terminal_one_line_names_what_else_there_is() -> None:
     done = streamer("watch")
     assert done.returncode == 2
