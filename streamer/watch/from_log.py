@@ -13,7 +13,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from streamer.client.feeds import follow
-from streamer.kafka.errors import KafkaError, TopicMissing
+from streamer.kafka.errors import KafkaError, TopicMissing, no_broker_at
 from streamer.ops.rejections import LogPosition, StoredRejection
 from streamer.schemas.news import Rejection
 from streamer.settings import Settings
@@ -67,5 +67,5 @@ async def _follow(
         except TopicMissing:
             tell("the log has no topics yet: a worker makes them")
         except (KafkaError, OSError):
-            tell(f"no Kafka broker answers at {settings.bootstrap}")
+            tell(no_broker_at(settings.bootstrap))
         await asyncio.sleep(RETRY_SECONDS)
