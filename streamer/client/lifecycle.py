@@ -52,7 +52,7 @@ def state_of(run: RunSummary | Mapping[str, Any], now: datetime) -> State:
 
 
 def plan_words(run: RunSummary | Mapping[str, Any]) -> str:
-    """Why nobody knows how many trials are planned; "" where it is known.
+    """Why the number of planned trials is not known; "" where it is.
 
     >>> progress = {"done": 12, "planned": None, "plan_complete": False}
     >>> [plan_words({"progress": progress | more}) for more in ({}, {"plan_complete": True}, {"planned": 80})]

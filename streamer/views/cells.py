@@ -75,7 +75,7 @@ def _pass_at_most(pass_at_k: Any, _: Any, __: Any) -> str:
 
 
 def _progress(done: int, planned: int | None, run: Any) -> str:
-    """The trials, of so many; without a word where nobody said of how many."""
+    """The trials, of so many if that is known; a plan that is not complete is named."""
     words = plan_words(run)
     return f"{done:,} ({words})" if words == PLAN_INCOMPLETE else of_planned(done, planned)
 

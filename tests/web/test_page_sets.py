@@ -191,14 +191,9 @@ def test_a_plan_that_is_still_read_shows_counts_and_no_share_and_no_end(
     page: Page, web: WebProcess, stack: Settings
 ) -> None:
     now = datetime.now(UTC)
-    plan = a_plan(
-        run_id="reading",
-        tasks=10,
-        attempts=1,
-        agent_models=["terminus:gpt-5"],
-        plan_complete=False,
-        started_at=(now - timedelta(hours=1)).isoformat(),
-    )
+    whole = {"tasks": 10, "attempts": 1, "agent_models": ["terminus:gpt-5"]}
+    began = (now - timedelta(hours=1)).isoformat()
+    plan = a_plan(run_id="reading", **whole, plan_complete=False, started_at=began)
     trial = a_trial(run_id="reading", finished_at=now.isoformat(), duration_seconds=60.0)
     publish(stack, [json.dumps(event).encode() for event in (plan, trial)])
     opened(page, web, "#/run/reading")
@@ -211,12 +206,12 @@ def test_a_plan_that_is_still_read_shows_counts_and_no_share_and_no_end(
     expect(page.locator(".tiles")).to_contain_text("forecast: ends about")
     bare = a_trial(run_id="no-plan", finished_at=now.isoformat())
     publish(stack, [json.dumps(event).encode() for event in (bare, plan | {"run_id": "read-on"})])
-    opened(page, web, "#/run/no-plan")
-    expect(progress).to_have_text("Progress1no plan known: counts only")
     opened(page, web, "")
     runs = page.get_by_role("region", name="Runs")
     expect(runs.locator("tbody tr").filter(has_text="read-on")).to_contain_text("0 (plan not complete yet)")
     expect(runs.locator("tbody tr").filter(has_text="no-plan")).not_to_contain_text("plan not complete yet")
+    opened(page, web, "#/run/no-plan")
+    expect(progress).to_have_text("Progress1no plan known: counts only")
 
 
 def test_an_event_time_ahead_of_the_clock_is_called_event_time(
