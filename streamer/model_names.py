@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from streamer.schemas.identity import UNKNOWN, agent_model_label
+
 PRICING_PREFIXES = frozenset({"openai", "anthropic", "google", "fireworks"})
 """Providers whose prefix is dropped for pricing (E9). Others (`gemini/`, `openrouter/`) stay."""
 
@@ -23,6 +25,15 @@ def model_for_reporting(name: str) -> str:
     """
     name = name.lstrip("@")
     return f"fireworks/{name}" if name.startswith(FIREWORKS_PATH) else name
+
+
+def label_for_reporting(agent: str, model: str | None) -> str:
+    """The label `agent:model` as plans name it: the model as in reports, None as "unknown" (D4).
+
+    >>> label_for_reporting("terminus", "@openai/gpt-5"), label_for_reporting("a:b", None)
+    ('terminus:openai/gpt-5', 'a%3Ab:unknown')
+    """
+    return agent_model_label(agent, model_for_reporting(model or UNKNOWN))
 
 
 def model_of_agent(agent: str, model: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -141,10 +141,15 @@ class ComparisonTable:
 
     def _at_prefixes(self, a: int, b: int) -> list[tuple[int, int, int]]:
         """Pairs, wins of `a`, and possible ones in the prefixes that a final difference looks at."""
-        wanted = set(prefixes(self.planned or 1, DIFFERENCE_PREFIXES))
-        won, can_win = self._counts.won[a, b].tolist(), self._counts.can_win[a, b].tolist()
-        counts = zip(self._sizes, won, can_win, strict=True)
-        return [(size, sure, possible - sure) for size, sure, possible in counts if size in wanted]
+        sizes, won, unknown = self._looks
+        return list(zip(sizes, won[a][b], unknown[a][b], strict=True))
+
+    @cached_property
+    def _looks(self) -> tuple[tuple[int, ...], list[list[list[int]]], list[list[list[int]]]]:
+        """The prefixes that a final difference looks at, with wins and unknown pairs of every two agents."""
+        sizes = prefixes(self.planned or 1, DIFFERENCE_PREFIXES)
+        won, can_win = (part[:, :, np.isin(self._sizes, sizes)] for part in self._counts)
+        return sizes, won.tolist(), (can_win - won).tolist()
 
 
 def ranks_of(labels: Sequence[str], counts: PairCounts, tasks: int, *, ended: bool) -> dict[str, Place]:

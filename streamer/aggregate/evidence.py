@@ -6,6 +6,7 @@ from collections import Counter
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamer.aggregate.group import GroupState
 from streamer.aggregate.missing import MissingTrials
@@ -106,10 +107,14 @@ class Evidence:
 
     def outcomes(self) -> list[bool | None]:
         """Whether the trial of each row passed; None without a final value."""
-        final = self.lineup.states & (HELD | self._open) == HELD
-        passed = self.lineup.states & PASSED != 0
+        final, passed = self.final_and_passed()
         pairs = zip(final.tolist(), passed.tolist(), strict=True)
         return [outcome if known else None for known, outcome in pairs]
+
+    def final_and_passed(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Marks of the rows with a final value, and of the final rows that passed."""
+        final = self.lineup.states & (HELD | self._open) == HELD
+        return final, final & (self.lineup.states & PASSED != 0)
 
     def _counts(self, bits: int, passed: int, *, without: int = 0) -> list[tuple[int, int, int]]:
         """How many rows of each task have these bits, and how many of these passed."""

@@ -79,9 +79,12 @@ def common_pairs(trials: Trials) -> Numbers:
 
 
 def _together(cells: NDArray[np.bool_]) -> Numbers:
-    """In how many columns both of two agents have a mark; products of floats are fast, and exact here."""
+    """In how many columns both of two agents have a mark; products of floats are fast, and exact here.
+
+    `marks @ marks.T` would spread over all cores, and its threads spin while others need them.
+    """
     marks = cells.astype(np.float64)
-    found: Numbers = (marks @ marks.T).astype(np.int64)
+    found: Numbers = np.einsum("ac,bc->ab", marks, marks).astype(np.int64)
     return found
 
 

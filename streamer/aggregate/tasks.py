@@ -85,11 +85,10 @@ class TaskTable:
         self._task_of = np.array([numbers[one.task] for one in self.pairings], np.intp)
         shape = (len(agents), len(self.pairings))
         self._present, self._known, self._passed = (np.zeros(shape, np.bool_) for _ in range(3))
-        for number, row in enumerate(rows):
-            for column, outcome in row:
-                self._present[number, column] = True
-                self._known[number, column] = outcome is not None
-                self._passed[number, column] = outcome is True
+        for number, (columns, known, passed) in enumerate(rows):
+            self._present[number, columns] = True
+            self._known[number, columns] = known
+            self._passed[number, columns] = passed
 
     def by_pair(self) -> Trials:
         """One trial of each agent in each column."""
@@ -134,12 +133,13 @@ class TaskTable:
             found[task_key(*task)] = canonical_json(held).decode()
         return found
 
-    def _row(self, group: GroupId) -> list[tuple[int, bool | None]]:
-        """Column and outcome of each trial of an agent of which anything is known."""
+    def _row(self, group: GroupId) -> tuple[list[int], NDArray[np.bool_], NDArray[np.bool_]]:
+        """The columns of an agent's trials of which anything is known; which are final, and which passed."""
         lineup = self._run.scores.roster.lineup(group)
         finished = self._run.plan.finished is not None
-        outcomes = Evidence(_NOTHING_COUNTED, lineup, finished=finished).outcomes()
-        rows = np.flatnonzero(lineup.states).tolist()
+        final, passed = Evidence(_NOTHING_COUNTED, lineup, finished=finished).final_and_passed()
+        seen = np.flatnonzero(lineup.states)
+        rows = seen.tolist()
         keys = lineup.keys()
         positions = lineup.positions() if self._run.queue.places is None else {}
         pairings = pairings_of([keys[row] for row in rows])
@@ -150,7 +150,7 @@ class TaskTable:
         ]
         self.positions.append(placed if len(placed) == len(rows) else None)
         self.others.append(lineup.others() if placed else set())
-        return [(column, outcomes[row]) for column, row in zip(columns, rows, strict=True)]
+        return columns, final[seen], passed[seen]
 
     def _summed(self, cells: NDArray[np.bool_]) -> NDArray[np.int32]:
         """The cells of each task's pairs together."""

@@ -18,6 +18,8 @@ from streamer.artifacts.steps import (
     count_of,
     left_out,
     numbered,
+    object_of,
+    objects_of,
     says_error,
     trimmed,
 )
@@ -43,7 +45,7 @@ def steps_of(content: Any) -> tuple[list[Step], int]:
 
 def _fields(step: Mapping[str, Any]) -> dict[str, Any]:
     source = step.get("source")
-    metrics = _object(step.get("metrics"))
+    metrics = object_of(step.get("metrics"))
     calls, rest = _calls(step)
     said = _text(step.get("message"))
     return {
@@ -62,10 +64,8 @@ def _calls(step: Mapping[str, Any]) -> tuple[list[ToolCall], str]:
 
     Of several calls with one id, the first has the outputs.
     """
-    given = step.get("tool_calls")
-    calls = [call for call in given if isinstance(call, dict)] if isinstance(given, list) else []
-    results = _object(step.get("observation")).get("results")
-    found = [one for one in results if isinstance(one, dict)] if isinstance(results, list) else []
+    calls = objects_of(step.get("tool_calls"))
+    found = objects_of(object_of(step.get("observation")).get("results"))
     outputs: dict[Any, list[Mapping[str, Any]]] = {}
     known = {str(call.get("tool_call_id")) for call in calls}
     rest = []
@@ -84,7 +84,7 @@ def _calls(step: Mapping[str, Any]) -> tuple[list[ToolCall], str]:
 
 def _call(call: Mapping[str, Any], results: list[Mapping[str, Any]]) -> ToolCall:
     output = "\n".join(filter(None, (_text(result.get("content")) for result in results)))
-    flags = (_object(result.get("extra")).get("is_error") for result in results)
+    flags = (object_of(result.get("extra")).get("is_error") for result in results)
     return ToolCall(
         name=trimmed(call.get("function_name")) or "tool",
         arguments=trimmed(call.get("arguments")),
@@ -106,7 +106,3 @@ def _part(part: Any) -> str:
         return trimmed(part.get("text"))
     kind = part.get("type") if isinstance(part, dict) else None
     return f"[{kind or 'part'} not shown]"
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -11,6 +11,7 @@ from streamer.artifacts.steps import (
     Step,
     ToolCall,
     numbered,
+    object_of,
     says_error,
     trimmed,
 )
@@ -61,7 +62,7 @@ def _calls(event: Mapping[str, Any]) -> bool:
 
 
 def _fields(event: Mapping[str, Any]) -> dict[str, Any]:
-    arguments = _object(event.get("args"))
+    arguments = object_of(event.get("args"))
     action = event.get("action")
     source = event.get("source")
     words = next((text for name in _WORDS if (text := _said(arguments, name))), "")
@@ -85,8 +86,8 @@ def _fields(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_output(call: ToolCall, event: Mapping[str, Any]) -> ToolCall:
-    extras = _object(event.get("extras"))
-    code = _object(extras.get("metadata")).get("exit_code", extras.get("exit_code"))
+    extras = object_of(event.get("extras"))
+    code = object_of(extras.get("metadata")).get("exit_code", extras.get("exit_code"))
     output = trimmed(event.get("content") or event.get("message"))
     failed = event.get("observation") == "error" or (isinstance(code, int) and code != 0)
     return call.model_copy(update={"output": output, "error": failed or says_error(output)})
@@ -95,7 +96,3 @@ def _with_output(call: ToolCall, event: Mapping[str, Any]) -> ToolCall:
 def _said(fields: Mapping[str, Any], name: str) -> str:
     found = fields.get(name)
     return found if isinstance(found, str) else ""
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

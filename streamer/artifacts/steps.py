@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from pydantic import Field
@@ -113,6 +113,16 @@ def left_out(number: int, what: str) -> str:
     ('[3 more calls not shown]', '')
     """
     return f"[{number:,} more {what} not shown]" if number > 0 else ""
+
+
+def object_of(value: Any) -> Mapping[str, Any]:
+    """An object in a log; any other value becomes an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def objects_of(value: Any) -> list[dict[str, Any]]:
+    """The objects of a list in a log; any other value becomes an empty list."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def count_of(value: Any) -> int | None:

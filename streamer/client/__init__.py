@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streamer.client.async_reader import AsyncStateReader, StateUpdate
-    from streamer.client.feeds import Update
+    from streamer.client.feeds import Update, subscribe
     from streamer.client.reader import StateReader
     from streamer.client.results import (
         HistoryEntry,
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         RedisUnavailable,
         UnknownRun,
     )
-    from streamer.client.subscription import subscribe
     from streamer.client.wait import NotReached, finished
     from streamer.publish.invalid_events import InvalidEvent, InvalidEvents
     from streamer.publish.results import Counts, EventsLost, NotAccepted
@@ -61,8 +60,7 @@ _HOMES = {
         "RedisUnavailable",
         "UnknownRun",
     ],
-    "streamer.client.feeds": ["Update"],
-    "streamer.client.subscription": ["subscribe"],
+    "streamer.client.feeds": ["Update", "subscribe"],
     "streamer.publish.trial_publisher": ["AsyncTrialPublisher", "TrialPublisher"],
     "streamer.client.wait": ["NotReached", "finished"],
     "streamer.settings": ["Settings"],

@@ -7,8 +7,9 @@ older than the last one of the same key, so a reader's values only move forward.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
@@ -29,6 +30,8 @@ FEEDS = {
     "trials": "scored-trials",
 }
 """What can be followed -> its topic."""
+
+Feed = Literal["agent-model", "tier", "run", "comparison", "grades", "rejections", "trials"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,34 @@ async def follow(
                 update = _update(record)
                 if not versioned or guard.is_news(update.key, update.version):
                     yield update
+
+
+async def subscribe(
+    feed: Feed,
+    settings: Settings | None = None,
+    *,
+    run_id: str | None = None,
+    from_beginning: bool = False,
+) -> AsyncIterator[Update]:
+    """The messages of a feed, as they are published, without end; needs the broker, not Redis.
+
+    Break out of it under `contextlib.aclosing`, so that it disconnects at once.
+
+    Args:
+        feed: which topic; `FEEDS` says which is which.
+        settings: where the broker is; None: as every command finds it.
+        run_id: only what is about this run; None: all.
+        from_beginning: start with everything the topic holds; else with what comes from now on.
+
+    Raises:
+        TopicMissing: no worker has created the topics.
+        aiokafka.errors.KafkaError: the broker cannot be reached, or refuses.
+    """
+    updates = follow(settings or Settings(), feed, from_beginning=from_beginning)
+    async with aclosing(updates) as following:  # type: ignore[type-var]
+        async for update in following:
+            if run_id is None or update.run_id == run_id:
+                yield update
 
 
 def _update(record: Any) -> Update:

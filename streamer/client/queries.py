@@ -11,7 +11,6 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias, TypeVar
 
-from streamer.client.board_runs import board_run, kinds_of
 from streamer.client.comparison import KINDS, compared_run
 from streamer.client.lifecycle import state_of
 from streamer.client.ranking import ranked
@@ -26,7 +25,7 @@ from streamer.client.results import (
     UnknownRun,
     WorkerStatus,
 )
-from streamer.client.snapshots import parsed, snapshot_of
+from streamer.client.snapshots import board_run, kinds_of, parsed, snapshot_of
 from streamer.redis.entry import IN_FLIGHT
 from streamer.redis.keys import Keys
 from streamer.redis.script import read_run
@@ -141,7 +140,7 @@ class Queries:
         commands = [read_run(self._keys, one.run_id, kinds_of(one)) for one in latest]
         replies = yield from in_round_trips(commands, RUNS_PER_ROUND_TRIP)
         read = (
-            board_run(self._keys, one.run_id, stored_in(reply), parsed)
+            board_run(self._keys, one.run_id, stored_in(reply))
             for one, reply in zip(latest, replies, strict=True)
         )
         return [found for found in read if found is not None]

@@ -1,4 +1,4 @@
-"""A run with its groups and its trials in flight, from the values of its keys."""
+"""A run as readers get it, with its groups and its trials in flight, from the values of its keys."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from streamer.client.results import RunSnapshot, UnreadableSummary
-from streamer.redis.entry import IN_FLIGHT
+from streamer.client.comparison import tasks_in
+from streamer.client.lifecycle import is_over
+from streamer.client.results import BoardRun, RunSnapshot, UnreadableSummary
+from streamer.redis.entry import IN_FLIGHT, TASKS
 from streamer.redis.keys import Keys
 from streamer.schemas.base import Message
 from streamer.schemas.in_flight import TrialInFlight
@@ -42,6 +44,23 @@ def snapshot_of(keys: Keys, run_id: str, stored: Mapping[str, Any]) -> RunSnapsh
     tiers = sorted(found["tier"], key=lambda tier: (tier.tier, tier.agent_model or ""))
     in_flight = _in_flight(keys.in_flight(run_id), stored.get(IN_FLIGHT) or [])
     return RunSnapshot(found["run"][0], agents, tiers, in_flight)
+
+
+def kinds_of(run: RunSummary) -> tuple[str, ...]:
+    """The kinds of keys that leaderboards read of a run; tasks are pooled once it is over."""
+    return ("run", "agent_model", TASKS) if is_over(run) else ("run", "agent_model")
+
+
+def board_run(keys: Keys, run_id: str, stored: Mapping[str, Any]) -> BoardRun | None:
+    """The run as leaderboards read it, from the values by key suffix; None: it was deleted in the meantime.
+
+    Raises:
+        UnreadableSummary: a value is not what this version understands.
+    """
+    found = snapshot_of(keys, run_id, stored)
+    if found is None:
+        return None
+    return BoardRun(found.run, found.agents, tasks_in(keys.tasks(run_id), stored.get(TASKS) or []))
 
 
 def parsed(kind: type[Stored], key: str, value: bytes) -> Stored:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import platformdirs
+from filelock import FileLock, Timeout
 
 from streamer.embedded.errors import EmbeddedError
 from streamer.embedded.probe import free_port, port_is_free
@@ -19,7 +22,7 @@ class DataDir:
         self.path = path
         self.journal = path / "journal"
         self.logs = path / "logs"
-        self.lock = path / "lock"
+        self._lock = path / "lock"
         self._state = path / "state.json"
         self._ports = path / "ports.json"
         try:
@@ -30,6 +33,25 @@ class DataDir:
                 f"Cannot create the data directory {path}: {error.strerror}. Choose another one with --data "
                 "(or STREAMER_DATA_DIR), or use --ephemeral to keep nothing."
             ) from error
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the directory; the system releases it when the process ends, however it ends.
+
+        Raises:
+            EmbeddedError: another process holds it.
+        """
+        try:
+            lock = FileLock(self._lock, blocking=False, fallback_to_soft=False).acquire()
+        except Timeout:
+            raise EmbeddedError(
+                f"The data directory {self.path} is in use by process "
+                f"{self._lock.read_text().strip() or 'unknown'}. "
+                "End that one (Ctrl-C or SIGTERM), or choose another directory with --data."
+            ) from None
+        with lock:
+            self._lock.write_text(f"{os.getpid()}\n")
+            yield
 
     def next_epoch(self) -> int:
         """The epoch of this start: one more than the last; on the disk when this returns.

@@ -6,10 +6,9 @@ import socket
 import struct
 
 from streamer.embedded.errors import EmbeddedError
+from streamer.kafka.wire import metadata_request, names_a_controller
 
 TIMEOUT_SECONDS = 1.0
-METADATA = 3
-NO_CONTROLLER = -1
 
 
 def free_port() -> int:
@@ -52,16 +51,14 @@ def claimed_port(port: int) -> socket.socket:
 
 def kafka_answers(port: int) -> bool:
     """True if the broker on this loopback port answers a Metadata request with itself and a controller."""
-    client = b"streamer-probe"
-    header = struct.pack(">hhih", METADATA, 1, 1, len(client)) + client
-    request = header + struct.pack(">i", 0)  # no topics
+    request = metadata_request()
     try:
         with socket.create_connection(("127.0.0.1", port), TIMEOUT_SECONDS) as connection:
             connection.settimeout(TIMEOUT_SECONDS)
             connection.sendall(struct.pack(">i", len(request)) + request)
             (size,) = struct.unpack(">i", _read(connection, 4))
-            return _names_a_controller(_read(connection, size))
-    except (OSError, struct.error):
+            return names_a_controller(_read(connection, size))
+    except (OSError, ValueError, struct.error):
         return False
 
 
@@ -84,19 +81,3 @@ def _read(connection: socket.socket, size: int) -> bytes:
             raise ConnectionError("the server closed the connection")
         data += part
     return data
-
-
-def _names_a_controller(response: bytes) -> bool:
-    """Metadata response version 1: correlation id, brokers [id, host, port, rack], controller id, topics."""
-    (brokers,) = struct.unpack_from(">i", response, 4)
-    at = 8
-    for _ in range(brokers):
-        at = _after_string(response, at + 4) + 4  # id, host, port
-        at = _after_string(response, at)  # rack, length -1 for null
-    (controller,) = struct.unpack_from(">i", response, at)
-    return bool(brokers > 0 and controller != NO_CONTROLLER)
-
-
-def _after_string(data: bytes, at: int) -> int:
-    (length,) = struct.unpack_from(">h", data, at)
-    return at + 2 + max(int(length), 0)

@@ -25,7 +25,6 @@ from streamer.embedded.data_dir import DataDir, default_data_dir
 from streamer.embedded.durable import DurableBroker
 from streamer.embedded.environment import child_environment
 from streamer.embedded.errors import EmbeddedError, ServerFailed
-from streamer.embedded.locks import locked
 from streamer.embedded.memory import MemoryWatch, default_limit_bytes, resident_bytes
 from streamer.embedded.probe import claimed_port
 from streamer.embedded.processes import Child
@@ -86,7 +85,7 @@ def run_up(
             else:
                 path = data_dir or settings.data_dir or default_data_dir()
             directory = DataDir(path.absolute())
-            stack.enter_context(locked(directory.lock, "The data directory"))
+            stack.enter_context(directory.locked())
             for chosen in (port, redis_port, web_port):
                 if chosen is not None:
                     claimed_port(chosen).close()

@@ -244,22 +244,6 @@ def repeats(counts: Counts) -> Repeats | None:
     return Repeats(error, tasks, quotient(flips, tasks), quotient(pairs.numerator, pairs.denominator * tasks))
 
 
-def task_error(counts: Counts) -> float | None:
-    """The standard error without the noise of repeats: how much the tasks differ.
-
-    sqrt(max(0, clustered^2 - repeat^2)); None with fewer than two tasks, or where a task has one attempt
-    only.
-
-    >>> task_error([(2, 2, 2), (2, 0, 2)]), task_error([(2, 1, 4)]), task_error([(2, 1, 1), (1, 1, 1)])
-    (0.28867513459481287, 0.0, None)
-    """
-    held = [(n, c, tasks) for n, c, tasks in counts if n]
-    variance = Clusters.of_counts(held).variance()
-    if variance is None or any(n < 2 for n, _, _ in held):
-        return None
-    return _root(max(Fraction(), variance - _repeat_variance(held)))
-
-
 def _repeat_variance(covered: Counts) -> Fraction:
     trials, spread = 0, Fraction()
     for n, c, tasks in covered:

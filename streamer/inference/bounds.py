@@ -102,16 +102,6 @@ def median(ascending: Sequence[float], planned: int) -> Reach:
     return Reach(_median_with(ascending, 0.0, missing), _median_with(ascending, 1.0, missing))
 
 
-def lowest_mean_cost(total: Fraction | float, planned: int) -> float:
-    """The mean cost of all planned trials is at least this: no trial costs less than nothing.
-
-    >>> lowest_mean_cost(6.0, planned=40)
-    0.15
-    """
-    numerator, denominator = total.as_integer_ratio()
-    return quotient(numerator, denominator * planned)
-
-
 def decided(reach: Reach, label: Callable[[float], _Label]) -> bool:
     """Whether both ends are the same to a reader, as `grading_profile("specified").grade` reads them.
 

@@ -202,13 +202,3 @@ def e_value(wins: int, losses: int) -> float:
     tosses = wins + losses
     below = sum(comb(tosses + 1, fell) for fell in range(losses + 1))
     return quotient(below, (tosses + 1) * comb(tosses, losses))
-
-
-def e_value_either(wins: int, losses: int) -> float:
-    """Two-sided evidence that the coin is not fair: 2^n / ((n+1) C(n, wins)).
-
-    >>> e_value_either(0, 8)
-    28.444444444444443
-    """
-    tosses = wins + losses
-    return quotient(2**tosses, (tosses + 1) * comb(tosses, wins))

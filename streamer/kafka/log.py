@@ -11,15 +11,12 @@ from streamer.kafka.reader import ConsumerRecord, PartitionId, PartitionReader
 from streamer.settings import Settings
 
 
-def read_topic(
-    settings: Settings, topic: str, partitions: Collection[int] | None = None, *, run_id: str | None = None
-) -> Iterator[ConsumerRecord]:
+def read_topic(settings: Settings, topic: str, *, run_id: str | None = None) -> Iterator[ConsumerRecord]:
     """Every record of a topic up to its present end; in offset order within a partition.
 
     Args:
         settings: where the broker is.
         topic: full name, namespace included (`streamer.kafka.names.Names`).
-        partitions: only these; all if None.
         run_id: only the partition that this run lives in.
 
     Raises:
@@ -27,7 +24,7 @@ def read_topic(
         TopicUnreadable: the broker fell silent before the end.
         KafkaError: the broker cannot be reached, or refuses.
     """
-    batches = read_batches(settings, topic, partitions, run_id=run_id)
+    batches = read_batches(settings, topic, run_id=run_id)
 
     async def following() -> list[ConsumerRecord]:
         return await anext(batches, [])
@@ -48,7 +45,12 @@ async def read_batches(
     run_id: str | None = None,
     start: int = 0,
 ) -> AsyncIterator[list[ConsumerRecord]]:
-    """As :func:`read_topic`, in batches as fetched, none of them empty; `start`: from this offset on."""
+    """As :func:`read_topic`, in batches as fetched, none of them empty.
+
+    Args:
+        partitions: only these; all if None.
+        start: from this offset on.
+    """
     numbers = await partitions_of(settings, topic)
     wanted = numbers if partitions is None else numbers & set(partitions)
     if run_id is not None:

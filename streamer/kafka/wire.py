@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 
 from aiokafka.protocol import produce
 from aiokafka.protocol.admin import CreateTopicsRequest_v0
+from aiokafka.protocol.metadata import MetadataRequest_v1
 from aiokafka.protocol.types import Int32, String
 
-PRODUCE, CREATE_TOPICS, API_VERSIONS = 0, 19, 18
+PRODUCE, METADATA, API_VERSIONS, CREATE_TOPICS = 0, 3, 18, 19
+NO_CONTROLLER = -1
 OLDEST, NEWEST = 3, 7
 MAX_FRAME_BYTES = 100 * 1024 * 1024
 """As Apache Kafka's `socket.request.max.bytes`."""
@@ -115,6 +117,17 @@ def only_offered_versions(response: bytes, version: int) -> bytes:
         if _RANGE.unpack_from(response, place)[0] == PRODUCE:
             _RANGE.pack_into(changed, place, PRODUCE, OLDEST, NEWEST)
     return bytes(changed)
+
+
+def metadata_request() -> bytes:
+    """A request for the brokers and their controller, and for no topics."""
+    return bytes(_HEAD.pack(METADATA, 1, 1) + String().encode(CLIENT) + MetadataRequest_v1([]).encode())
+
+
+def names_a_controller(response: bytes) -> bool:
+    """Whether the response to it names a broker and a controller; ValueError if it cannot be read."""
+    read = MetadataRequest_v1.RESPONSE_TYPE.decode(response[4:])
+    return bool(read.brokers) and read.controller_id != NO_CONTROLLER
 
 
 class Connection:

@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import Any
 
 from streamer.kafka.errors import TOO_LARGE, KafkaConnectionError
-from streamer.kafka.partitioner import partition_of_key
 from streamer.publish.publisher import Outgoing, Publisher
 
 STOP_SECONDS = 3.0
@@ -77,13 +76,6 @@ class BrokerConnection(Publisher):
                 accumulator.fail_all(KafkaConnectionError("dropped"))
                 await self._producer.client.close()
                 await self._producer.stop()
-
-    async def _hand_over(self, record: Outgoing) -> asyncio.Future[Any]:
-        place = partition_of_key(record.key or record.value, self._partitions)
-        ack: asyncio.Future[Any] = await self._producer.send(
-            self._topic, key=record.key, value=record.value, partition=place
-        )
-        return ack
 
 
 def too_large(error: Exception | None) -> bool:

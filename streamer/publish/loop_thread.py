@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any, TypeVar
-
-from streamer.publish.log_filter import quiet_thread
 
 T = TypeVar("T")
 JOIN_SECONDS = 1.0
+
+LOGGERS = (
+    "aiokafka",
+    "aiokafka.cluster",
+    "aiokafka.conn",
+    "aiokafka.producer.producer",
+    "aiokafka.producer.sender",
+)
+"""The loggers that a producer writes to; a filter does not reach the loggers below its own."""
+
+_quiet: set[int] = set()
 
 
 class LoopThread:
@@ -37,6 +48,26 @@ class LoopThread:
         self.loop.stop()
 
     def _run(self) -> None:
-        with quiet_thread():
+        with _quiet_thread():
             self.loop.run_forever()
             self.loop.close()
+
+
+@contextmanager
+def _quiet_thread() -> Iterator[None]:
+    """Nothing is heard of aiokafka from this thread meanwhile: it must not write on the caller's terminal.
+
+    It logs every failed attempt, dozens a second while the broker is away. The logger `streamer.client`
+    reports once what matters of it; set that to DEBUG to see all of it.
+    """
+    for name in LOGGERS:
+        logging.getLogger(name).addFilter(_is_heard)
+    _quiet.add(threading.get_ident())
+    try:
+        yield
+    finally:
+        _quiet.discard(threading.get_ident())
+
+
+def _is_heard(record: logging.LogRecord) -> bool:
+    return record.thread not in _quiet or logging.getLogger("streamer.client").isEnabledFor(logging.DEBUG)

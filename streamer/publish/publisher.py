@@ -110,11 +110,8 @@ class Publisher:
         """Hand over a record; waits only while too many are on their way. `flush` tells what arrived."""
         while len(self._in_flight) >= MAX_IN_FLIGHT:
             await asyncio.wait(self._in_flight, return_when=asyncio.FIRST_COMPLETED)
-        partition = partition_of_key(record.key or record.value, self._partitions)
         try:
-            future = await self._producer.send(
-                self._topic, key=record.key, value=record.value, partition=partition
-            )
+            future = await self._hand_over(record)
         except KafkaError as error:  # too large for the broker, or no room for 30 s
             self._note_failure(error)
             return
@@ -150,6 +147,14 @@ class Publisher:
                 await self.flush()
         finally:
             await self.stop()
+
+    async def _hand_over(self, record: Outgoing) -> asyncio.Future[Any]:
+        """Hand a record to aiokafka, for the partition of its run; the future is its acknowledgement."""
+        place = partition_of_key(record.key or record.value, self._partitions)
+        ack: asyncio.Future[Any] = await self._producer.send(
+            self._topic, key=record.key, value=record.value, partition=place
+        )
+        return ack
 
     async def _count_partitions(self) -> int:
         """Asks for all topics: asking for one by name may create it, with another partition count."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
@@ -78,6 +79,7 @@ TaskOutcomes = dict[str, tuple[Trials, Trials, Trials]]
 TASK_OUTCOMES: TypeAdapter[TaskOutcomes] = TypeAdapter(TaskOutcomes)
 
 
+@lru_cache(maxsize=16_384)
 def task_key(tier: str | None, subtest: str | None, task_id: str) -> str:
     """How a task is named: TASK, or TIER|SUBTEST|TASK where there is a tier; percent-encoded.
 

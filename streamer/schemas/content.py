@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
 from pydantic_core import from_json
 
 from streamer.schemas.base import Message
-from streamer.schemas.canonical import canonical_json
 from streamer.schemas.events import EVENT_TYPES, Event, RunStarted
 
 _TIMES = ("started_at", "finished_at")
@@ -46,17 +44,6 @@ def known_content(event: Event) -> dict[str, Any]:
 def _stated(part: Message) -> dict[str, Any]:
     """The fields of a part of an event that are not null."""
     return {name: value for name, value in part if value is not None}
-
-
-def event_content(event: Event) -> dict[str, Any]:
-    """:func:`known_content` as JSON has it: times as text.
-
-    >>> from streamer.schemas.events import EVENT
-    >>> event_content(EVENT.validate_json(b'{"type": "run_finished", "run_id": "r", "revision": 7, "x": 1}'))
-    {'run_id': 'r', 'type': 'run_finished'}
-    """
-    content: dict[str, Any] = orjson.loads(canonical_json(known_content(event)))
-    return content
 
 
 def missing_times(event: Event, raw: bytes) -> int:

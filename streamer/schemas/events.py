@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import ConfigDict, Discriminator, Field, StringConstraints, TypeAdapter
 
@@ -287,11 +287,4 @@ AnyEvent = TrialResult | TrialStarted | RunStarted | RunFinished | TrialRetracte
 EVENT: TypeAdapter[AnyEvent] = TypeAdapter(Annotated[AnyEvent, Discriminator("type")])
 """Validator of one event; `EVENT.validate_json(record.value)`."""
 
-EVENT_TYPES: tuple[type[Event], ...] = (
-    TrialResult,
-    TrialStarted,
-    RunStarted,
-    RunFinished,
-    TrialRetracted,
-    RunDeleted,
-)
+EVENT_TYPES: tuple[type[Event], ...] = get_args(AnyEvent)

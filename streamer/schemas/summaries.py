@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, TypeAdapter
 
@@ -222,13 +222,4 @@ AnySummary = (
     | Rejection
 )
 SUMMARY: TypeAdapter[AnySummary] = TypeAdapter(Annotated[AnySummary, Field(discriminator="type")])
-SUMMARY_TYPES: tuple[type[Message], ...] = (
-    AgentModelSummary,
-    TierSummary,
-    RunSummary,
-    RunComparison,
-    ScoredTrial,
-    GradeChange,
-    Rescored,
-    Rejection,
-)
+SUMMARY_TYPES: tuple[type[Message], ...] = get_args(AnySummary)

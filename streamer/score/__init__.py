@@ -1,8 +1,8 @@
 """One trial group to scored trials. Pure: no clock, no environment, no event loop."""
 
-from streamer.model_names import BASELINE_LABELS, model_for_pricing, model_for_reporting, model_of_agent
+from streamer.model_names import model_for_pricing, model_for_reporting, model_of_agent
 from streamer.score.formulacode.payload import task_payload
-from streamer.score.formulacode.score import FormulaCodeScore, is_formulacode, missing_score
+from streamer.score.formulacode.score import FormulaCodeScore, missing_score
 from streamer.score.infrastructure import INFRASTRUCTURE_FAILURES
 from streamer.score.made_with import made_with
 from streamer.score.prices import Price, PriceTable, PriceTableError
@@ -24,7 +24,6 @@ from streamer.score.trial import (
 )
 
 __all__ = [
-    "BASELINE_LABELS",
     "INFRASTRUCTURE_FAILURES",
     "NOP",
     "ORACLE",
@@ -40,7 +39,6 @@ __all__ = [
     "deciding_sub_trial",
     "fields_of",
     "grading_profile",
-    "is_formulacode",
     "made_with",
     "missing_score",
     "model_for_pricing",

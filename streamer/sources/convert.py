@@ -161,14 +161,8 @@ class _Conversion:
         trials: list[dict[str, Any]] = []
         begun: list[Found] = []
         copies = 0
-        for item in run.source.trials(run.path, run.plan, self._options):
-            if not item.path.is_relative_to(run.only):
-                continue
-            if isinstance(item, Remark):
-                self._note_remark(run, item)
-            elif isinstance(item, Unreadable):
-                _note_unreadable(self._report, [item])
-            elif item.event.get("type") == STARTED:
+        for item in self._found(run):
+            if item.event.get("type") == STARTED:
                 begun.append(item)
             elif item.other_run is not None:
                 doubtful.append((run, item))
@@ -199,16 +193,24 @@ class _Conversion:
     def part_events(self, run: FoundRun, part: Path) -> Iterator[dict[str, Any]]:
         """Trials of a part that are no copies, whatever lies elsewhere."""
         begun: list[Found] = []
-        for item in run.source.trials(run.path, run.plan, self._options, part):
-            if isinstance(item, Remark):
-                self._note_remark(run, item)
-            elif isinstance(item, Unreadable):
-                _note_unreadable(self._report, [item])
-            elif item.event.get("type") == STARTED:
+        for item in self._found(run, part):
+            if item.event.get("type") == STARTED:
                 begun.append(item)
             elif item.other_run is None and not item.nested and (sent := self._trial_event(run, item)):
                 yield sent
         yield from self._start_events(run, begun)
+
+    def _found(self, run: FoundRun, part: Path | None = None) -> Iterator[Found]:
+        """The trials of a run, or of a part of it, as far as the user named them; all else is noted."""
+        for item in run.source.trials(run.path, run.plan, self._options, part):
+            if not item.path.is_relative_to(run.only):
+                continue
+            if isinstance(item, Remark):
+                self._note_remark(run, item)
+            elif isinstance(item, Unreadable):
+                _note_unreadable(self._report, [item])
+            else:
+                yield item
 
     def _start_events(self, run: FoundRun, begun: Sequence[Found]) -> Iterator[dict[str, Any]]:
         """The starts in slots without a result."""

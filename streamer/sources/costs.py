@@ -8,6 +8,15 @@ from typing import Any
 from streamer.model_names import BASELINE_LABELS
 
 
+def known_cost(cost: Any, *tokens: Any) -> Any:
+    """The cost that a harness writes, None where it is unknown (R2): 0 beside tokens has no price behind it.
+
+    >>> known_cost(0.0, None, 9), known_cost(0.0, 0), known_cost(0.5, 9)
+    (None, 0.0, 0.5)
+    """
+    return None if cost == 0 and any(isinstance(count, int) and count > 0 for count in tokens) else cost
+
+
 def reported_cost(result: Mapping[str, Any], agent: str) -> Any:
     """The `total_cost` of a result, None where it is unknown (R2).
 
@@ -19,7 +28,6 @@ def reported_cost(result: Mapping[str, Any], agent: str) -> Any:
     >>> reported_cost({"total_cost": 0.0}, "nop"), reported_cost({"total_cost": 0.5}, "terminus-2")
     (0.0, 0.5)
     """
-    cost = result.get("total_cost")
     tokens = (result.get("total_input_tokens"), result.get("total_output_tokens"))
-    counted = any(isinstance(count, int) and count > 0 for count in tokens)
-    return None if cost == 0 and (counted or agent not in BASELINE_LABELS) else cost
+    cost = known_cost(result.get("total_cost"), *tokens)
+    return None if cost == 0 and agent not in BASELINE_LABELS else cost

@@ -21,8 +21,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from streamer.model_names import model_for_reporting
-from streamer.schemas.identity import UNKNOWN, agent_model_label
+from streamer.model_names import label_for_reporting
+from streamer.schemas.identity import UNKNOWN
 from streamer.schemas.limits import (
     MAX_ID_CHARACTERS,
     MAX_TRIAL_LABEL_KEY_CHARACTERS,
@@ -38,6 +38,7 @@ from streamer.sources.files import (
     is_file,
     known,
     mtime_ns,
+    objects,
     part,
     read_optional,
     text,
@@ -45,6 +46,7 @@ from streamer.sources.files import (
 from streamer.sources.names import metric_name
 
 SCORE = "score"
+RESULTS = "evaluation_results"
 NUMBERS = {
     "num_turns": ("evaluation", "num_turns"),
     "tool_calls": ("evaluation", "tool_calls_count"),
@@ -79,14 +81,14 @@ class EveryEvalEver:
         file = path.with_name(path.name.removesuffix(ENDING) + ".json")
         whole = read_optional(file, plan.problems)
         revision = max(mtime_ns(path), mtime_ns(file))
-        model = model_for_reporting(text(row.get("model_id")) or UNKNOWN)
+        label = label_for_reporting(options.agent or UNKNOWN, text(row.get("model_id")))
         plan.started = known(
             {
                 "type": "run_started",
                 "harness": self.name,
                 "revision": revision,
                 "started_at": _time(whole.get("evaluation_timestamp")),
-                "agent_models": [agent_model_label(options.agent or UNKNOWN, model)],
+                "agent_models": [label],
                 "benchmark": _benchmark(whole),
                 "metrics": _planned_metrics(whole) or None,
             }
@@ -193,15 +195,10 @@ def _labels(row: Row) -> dict[str, str] | None:
     return {key: fitting[key] for key in sorted(fitting)[:MAX_TRIAL_LABELS]} or None
 
 
-def _results(whole: Mapping[str, Any]) -> list[dict[str, Any]]:
-    results = whole.get("evaluation_results")
-    return [result for result in results if isinstance(result, dict)] if isinstance(results, list) else []
-
-
 def _planned_metrics(whole: Mapping[str, Any]) -> dict[str, Any]:
     """Which way each score is better, its unit and its heading."""
     scores = {}
-    for result in _results(whole):
+    for result in objects(whole, RESULTS):
         config = part(result, "metric_config")
         scores[_score_name(result.get("evaluation_result_id"))] = known(
             {
@@ -215,7 +212,7 @@ def _planned_metrics(whole: Mapping[str, Any]) -> dict[str, Any]:
 
 def _benchmark(whole: Mapping[str, Any]) -> str | None:
     """The one dataset of all results."""
-    names = {text(part(result, "source_data").get("dataset_name")) for result in _results(whole)}
+    names = {text(part(result, "source_data").get("dataset_name")) for result in objects(whole, RESULTS)}
     return names.pop() if len(names) == 1 else None
 
 

@@ -16,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from streamer.model_names import BASELINE_LABELS, model_for_reporting
-from streamer.schemas.identity import UNKNOWN, agent_model_label
+from streamer.model_names import BASELINE_LABELS, label_for_reporting
 from streamer.sources.base import ConvertOptions, Item, RunPlan
 from streamer.sources.fc_eval_layout import (
     configured_agents,
@@ -52,7 +51,7 @@ class FcEval:
         multi, agents = configured_agents(path, plan)
         if multi:
             plan.agent = plan.model = None
-        labels = [agent_model_label(a.label, model_for_reporting(a.model or UNKNOWN)) for a in agents]
+        labels = [label_for_reporting(a.label, a.model) for a in agents]
         started = {name: value for name, value in (plan.started or {}).items() if name != "agent_models"}
         plan.started = {
             "benchmark": BENCHMARK,

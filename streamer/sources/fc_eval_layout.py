@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,24 +17,22 @@ from streamer.schemas.identity import UNKNOWN
 from streamer.sources.agent_keys import ConfiguredAgent, model_of, spelled_for_files
 from streamer.sources.base import RunPlan
 from streamer.sources.files import (
-    FileError,
     is_directory,
     is_file,
+    objects,
     part,
-    read_object,
+    peek,
     text,
-    walk,
 )
 from streamer.sources.terminal_bench_layout import (
     FC_EVAL_LOCK,
     LOCK,
-    LOG_DIRECTORIES,
     METADATA,
     RESULTS,
     attempt_and_run,
-    is_run_directory,
     is_run_file,
     is_run_place,
+    result_files,
 )
 
 POST_TEST_PANE = Path("panes", "post-test.txt")
@@ -86,18 +84,6 @@ def place(task_id: str, name: str, own_names: Collection[str]) -> TrialName:
     return TrialName(name[: -len(match[0])], attempt, rest[: match.start()] or None, int(match[1]), match[2])
 
 
-def result_files(run: Path, within: Path | None = None) -> Iterator[Path]:
-    """Results of trials and of sub-trials at any depth below a run; nested runs' left out.
-
-    `within`: only those at and below this directory of the run.
-    """
-    if not is_directory(within or run):
-        return
-    for directory in walk(within or run, lambda path: path.name in LOG_DIRECTORIES or is_run_directory(path)):
-        if directory != run and is_file(directory / RESULTS):
-            yield directory / RESULTS
-
-
 def is_fc_eval(path: Path) -> bool:
     """Whether a directory or a run-level file is a run of fc-eval rather than of Terminal-Bench."""
     if is_file(path):
@@ -106,24 +92,14 @@ def is_fc_eval(path: Path) -> bool:
         return True
     if not is_run_place(path):
         return False
-    if part(_read(path / LOCK), "harness").get("package") == PACKAGE:
+    if part(peek(path / LOCK), "harness").get("package") == PACKAGE:
         return True
-    results = filter(None, map(_read, result_files(path)))
+    results = filter(None, map(peek, result_files(path, None, sub_trials=True)))
     return METRICS in next(results, {}) or _entries_are_fc_evals(path / RESULTS)
 
 
 def _entries_are_fc_evals(run_file: Path) -> bool:
-    results = _read(run_file).get("results")
-    return isinstance(results, list) and any(
-        isinstance(entry, dict) and METRICS in entry for entry in results
-    )
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return read_object(path)
-    except FileError:
-        return {}
+    return any(METRICS in entry for entry in objects(peek(run_file), "results"))
 
 
 def named_so(agent: ConfiguredAgent, label: str) -> bool:
@@ -135,8 +111,8 @@ def configured_agents(run: Path, plan: RunPlan) -> tuple[bool, list[ConfiguredAg
     """Whether several agents share a trial, and the agents in their order (D4); [] if nothing says so."""
     home = run if is_directory(run) else run.parent
     has_lock = is_directory(run) or run.name == RESULTS
-    lock = (_read(home / FC_EVAL_LOCK) or _read(home / LOCK)) if has_lock else {}
-    names = (part(lock, "agent").get("name"), _read(home / METADATA).get("agent_name") if has_lock else None)
+    lock = (peek(home / FC_EVAL_LOCK) or peek(home / LOCK)) if has_lock else {}
+    names = (part(lock, "agent").get("name"), peek(home / METADATA).get("agent_name") if has_lock else None)
     multi = part(lock, "run_spec").get("agent_mode") == "multi" or MULTI_AGENT in names
     if not multi:
         return False, [ConfiguredAgent(plan.agent, plan.model)] if plan.agent else []

@@ -88,7 +88,7 @@ class Merged:
         entries = part(self._metrics, ENTRIES)
         self.entries = {key_for_reporting(key): entry for key, entry in entries.items()}
         improvements = self._metrics.get("improvements_dict")
-        self._written = read_result(improvements, []) if improvements is not None else ResultBlock()
+        self._written = read_result(improvements) if improvements is not None else ResultBlock()
         self._keys = self._keys_in(self._written.benchmarks_by_agent or {})
         self._claims_keys = self._keys_in(self._written.claims_by_agent)
         logged = part(part(self._metrics, "improvements_dict"), _BY_AGENT)
@@ -211,7 +211,7 @@ def _tests(summary: Mapping[str, Any]) -> Section:
     """The section of the tests; the harness drops the counts of a block that it takes for broken (B5)."""
     if not any(summary.get(name) for name in TEST_COUNTS):
         return {"status": "ok" if _passed(summary) else "failed"}
-    return read_tests({name: summary[name] for name in TEST_COUNTS if name in summary}, [])
+    return read_tests({name: summary[name] for name in TEST_COUNTS if name in summary})
 
 
 def _snapshot(summary: Mapping[str, Any]) -> Section:
@@ -219,7 +219,7 @@ def _snapshot(summary: Mapping[str, Any]) -> Section:
     if not _passed(summary) and not any(summary.get(name) for name in (*_SNAPSHOT_COUNTS, "pass_to_fail")):
         return {"status": "failed"}
     counts = {name: summary[name] for name in _SNAPSHOT_COUNTS if name in summary}
-    section = read_snapshot({"pass-to-fail": summary.get("pass_to_fail", 0), **counts}, [])
+    section = read_snapshot({"pass-to-fail": summary.get("pass_to_fail", 0), **counts})
     return section if _passed(summary) else section | {"status": "failed"}
 
 

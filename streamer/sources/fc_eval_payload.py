@@ -26,11 +26,11 @@ from streamer.sources.files import FileError, is_file, known, part, read_bytes
 from streamer.sources.formulacode_blocks import ResultBlock, Section, read_result, read_snapshot, read_tests
 from streamer.sources.formulacode_log import (
     ParsedLog,
-    agent_sections,
     benchmarks_of,
     is_last_agent,
     keys_of_others,
     parse_log,
+    sections_for,
 )
 from streamer.sources.remarks import Remark
 
@@ -88,9 +88,9 @@ def payload_of(result: Mapping[str, Any], directory: Path | None, subject: Subje
     metrics = part(result, METRICS)
     if "tests" not in metrics and "improvements_dict" not in metrics:
         log = _pane_log(directory, payload.problems) if result.get("failure_mode") == PARSE_ERROR else None
-        return _filled(payload, log.tests, log.snapshot, log.result, subject) if log else payload
+        return _filled(payload, log, subject) if log else payload
     improvements = metrics.get("improvements_dict")
-    written = read_result(improvements, []) if improvements is not None else None
+    written = read_result(improvements) if improvements is not None else None
     overwritten = written is not None and _is_overwritten(benchmarks_of(written, subject), metrics)
     whole = (
         written is not None and not overwritten and {"tests_dict", "snapshot_dict"} <= known(metrics).keys()
@@ -102,23 +102,19 @@ def payload_of(result: Mapping[str, Any], directory: Path | None, subject: Subje
         written = _as_before_the_fallback(written, log, subject, payload.problems)
     tests = _section(metrics.get("tests_dict"), read_tests, log.tests if log else None)
     snapshot = _section(metrics.get("snapshot_dict"), read_snapshot, log.snapshot if log else None)
-    return _filled(payload, tests, snapshot, written, subject)
+    return _filled(payload, ParsedLog(tests, snapshot, written), subject)
 
 
-def _filled(
-    payload: Payload, tests: Section, snapshot: Section, result: ResultBlock | None, subject: Subject
-) -> Payload:
-    sections = {"tests": tests, "snapshot": snapshot}
-    if result is not None:
-        sections |= agent_sections(result, subject)
-        payload.keys_of_others = keys_of_others(result, subject)
-    payload.fields = slim(known(sections))
+def _filled(payload: Payload, log: ParsedLog, subject: Subject) -> Payload:
+    if log.result is not None:
+        payload.keys_of_others = keys_of_others(log.result, subject)
+    payload.fields = slim(sections_for(log, subject))
     return payload
 
 
-def _section(block: Any, read: Callable[[Any, list[str]], Section], in_pane: Section | None) -> Section:
+def _section(block: Any, read: Callable[[Any], Section], in_pane: Section | None) -> Section:
     """A section from the block as the harness kept it, else from the pane, else missing."""
-    return read(block, []) if block is not None else in_pane or {"status": "missing"}
+    return read(block) if block is not None else in_pane or {"status": "missing"}
 
 
 def trajectory_length(metrics: Mapping[str, Any]) -> int | None:

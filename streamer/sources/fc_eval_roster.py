@@ -1,17 +1,18 @@
-"""The agents of a run of fc-eval, and the agent of each result (D3, D4, G2)."""
+"""The agents of a run of fc-eval, and the agent of each result and of each start (D3, D4, G2)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from streamer.schemas.identity import UNKNOWN
 from streamer.sources.agent_keys import ConfiguredAgent, Subject, agent_of_key
-from streamer.sources.base import ConvertOptions, RunPlan
+from streamer.sources.base import ConvertOptions, Found, RunPlan
 from streamer.sources.fc_eval_layout import METRICS, TrialName, configured_agents, named_so, place
-from streamer.sources.files import FileError, part, text
-from streamer.sources.terminal_bench_layout import run_file_results
+from streamer.sources.files import FileError, clean_name, part, text
+from streamer.sources.starts import start_of
+from streamer.sources.terminal_bench_layout import made_first, run_file_results
 
 
 class Roster:
@@ -56,7 +57,25 @@ class Roster:
         self.agents.setdefault(position, agent)
         return agent
 
-    def agent_at(self, where: TrialName) -> ConfiguredAgent | None:
+    def starts_of(self, trials: Iterable[Path], own_names: Collection[str]) -> Iterator[Found]:
+        """The starts of trials without a result; nothing of agents that no file names.
+
+        The agents of a trial run one after the other, each in its directory.
+
+        Args:
+            trials: their directories.
+            own_names: names of the run; trials of another run are left out.
+        """
+        for trial in trials:
+            task = clean_name(trial.parent)
+            where = place(task, clean_name(trial), own_names)
+            agent = self._agent_at(where)
+            if agent is not None and (where.run is None or where.run in own_names):
+                slot = {"task_id": task, "attempt": where.attempt, "agent": agent.label}
+                model = agent.model or self._options.model or UNKNOWN
+                yield start_of(trial, slot | {"model": model}, *made_first(trial))
+
+    def _agent_at(self, where: TrialName) -> ConfiguredAgent | None:
         """The agent of a trial without a result; None where no file names it, or several share the trial."""
         if where.agent_index is None:
             return None if self.is_multi else self.agents.get(1)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,10 @@ from streamer.sources.agent_keys import ConfiguredAgent
 from streamer.sources.agent_logs import AgentLogs, enriched, read_agent_logs
 from streamer.sources.base import ConvertOptions, Found, Item, RunPlan, Unreadable
 from streamer.sources.costs import reported_cost
-from streamer.sources.fc_eval_layout import METRICS, TrialName, place, result_files
+from streamer.sources.fc_eval_layout import METRICS, TrialName, place
 from streamer.sources.fc_eval_merged import Merged
 from streamer.sources.fc_eval_payload import left_open, payload_of, trajectory_length
 from streamer.sources.fc_eval_roster import Roster, last_position
-from streamer.sources.fc_eval_starts import starts_of
 from streamer.sources.files import (
     FileError,
     clean_name,
@@ -39,6 +37,8 @@ from streamer.sources.terminal_bench_layout import (
     depth,
     failed_tests,
     has_own_file,
+    own_names,
+    result_files,
     run_file_results,
     trial_artifacts,
     trials_begun,
@@ -71,7 +71,7 @@ class RunReading:
 
     def __init__(self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None) -> None:
         self._path = path
-        self._own_names = {plan.run_id, *plan.aliases}
+        self._own_names: Collection[str] = {plan.run_id, *plan.aliases}
         self._roster = Roster(path, self._run_file, plan, options)
         # Without a configuration, one trial says who the agents of another are.
         self._within = within if self._roster.is_configured else None
@@ -82,12 +82,11 @@ class RunReading:
         """Results of the run's trials, sub-trials in the agents' order before their trial as a whole."""
         places = {
             file: place(clean_name(file.parent.parent), clean_name(file.parent), self._own_names)
-            for file in result_files(self._path, self._within)
+            for file in result_files(self._path, self._within, sub_trials=True)
         }
         self._roster.is_multi |= any(where.agent_index for where in places.values())
-        claims = Counter(at.run for file, at in places.items() if depth(self._path, file) == TRIAL_DEPTH)
-        if not self._own_names & claims.keys():
-            self._own_names.update(run for run, _ in claims.most_common(1) if run)
+        claims = ((file, where.run) for file, where in places.items())
+        self._own_names = own_names(self._own_names, self._path, claims)
 
         def order(item: tuple[Path, TrialName]) -> tuple[Any, ...]:
             file, where = item
@@ -166,7 +165,7 @@ class RunReading:
     def starts(self) -> Iterator[Item]:
         """Agents that have begun and have no result of their own."""
         begun = trials_begun(self._path, self._within)
-        return starts_of(begun, self._own_names, self._roster, self._options)
+        return self._roster.starts_of(begun, self._own_names)
 
     @property
     def _run_file(self) -> Path:

@@ -84,6 +84,14 @@ def read_object(path: Path) -> dict[str, Any]:
     return value
 
 
+def peek(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; empty if there is none that can be read."""
+    try:
+        return read_object(path)
+    except FileError:
+        return {}
+
+
 def read_optional(path: Path, problems: list[Unreadable]) -> dict[str, Any]:
     """Content of a file that may be missing: empty then, and (noted as a problem) if it cannot be read."""
     if not exists(path):
@@ -99,6 +107,17 @@ def part(value: Mapping[str, Any], key: str) -> dict[str, Any]:
     """The object under a key, empty if there is none."""
     found = value.get(key)
     return found if isinstance(found, dict) else {}
+
+
+def listed(value: Mapping[str, Any], key: str) -> list[Any]:
+    """The list under a key, empty if there is none."""
+    found = value.get(key)
+    return found if isinstance(found, list) else []
+
+
+def objects(value: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """The objects of the list under a key; whatever else stands there is left out."""
+    return [item for item in listed(value, key) if isinstance(item, dict)]
 
 
 def text(value: Any) -> str | None:
@@ -131,6 +150,11 @@ def time_of(value: Any) -> datetime | None:
     except (TypeError, ValueError):
         return None
     return time if time.tzinfo else None
+
+
+def is_plain(name: str) -> bool:
+    """Whether a name stays in its directory."""
+    return Path(name).name == name and "\0" not in name
 
 
 def clean_name(path: Path) -> str:

@@ -1,14 +1,13 @@
 """FormulaCode's log text -> the sections of a trial's event (B1-B11, R3, R5-R7).
 
 The text holds up to three blocks of JSON, each between `FORMULACODE_<X>_START` and `_END`. Whatever it
-holds, nothing raises: what is missing or malformed fails and is named in the reasons. The time it
-takes is linear in the length of the text.
+holds, nothing raises: what is missing or malformed fails. The time it takes is linear in the length of the
+text.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,23 +32,11 @@ class ParsedLog:
         tests: the `tests` field of the event.
         snapshot: its `snapshot` field.
         result: speedups and claims, by agent; None if there is no readable RESULT block.
-        reasons: what is missing or malformed, a phrase each.
     """
 
     tests: Section
     snapshot: Section
     result: ResultBlock | None
-    reasons: tuple[str, ...]
-
-    @property
-    def pytest_failed(self) -> bool:
-        """Whether the test suite failed, without regard to the oracle (B7)."""
-        return bool(self.tests["status"] != "ok")
-
-    @property
-    def snapshot_failed(self) -> bool:
-        """Whether the snapshot comparison failed (B7)."""
-        return bool(self.snapshot["status"] != "passed")
 
 
 def parse_log(text: str) -> ParsedLog:
@@ -61,49 +48,33 @@ def parse_log(text: str) -> ParsedLog:
     >>> log.snapshot
     {'status': 'missing'}
     """
-    reasons: list[str] = []
-    result_block = _block(text, "RESULT", reasons)
-    tests_block = _block(text, "TESTS", reasons)
-    snapshot_block = _block(text, "SNAPSHOT", reasons)
+    tests, snapshot, result = (_block(text, name) for name in ("TESTS", "SNAPSHOT", "RESULT"))
     return ParsedLog(
-        tests=_failed(tests_block) or read_tests(tests_block, reasons),
-        snapshot=_failed(snapshot_block) or read_snapshot(snapshot_block, reasons),
-        result=None if isinstance(result_block, _NoBlock) else read_result(result_block, reasons),
-        reasons=tuple(reasons),
+        tests=_failed(tests) or read_tests(tests),
+        snapshot=_failed(snapshot) or read_snapshot(snapshot),
+        result=None if isinstance(result, _NoBlock) else read_result(result),
     )
 
 
-def sections_for(
-    parsed: ParsedLog, agent_label: str, position: int = 1, others: Collection[str] = ()
-) -> dict[str, Any]:
-    """The fields of a `trial_result` that the log gives for one agent: what it does not say is left out.
+def sections_for(log: ParsedLog, subject: Subject) -> dict[str, Any]:
+    """The fields of a `trial_result` that a log gives for one agent: what it does not say is left out.
 
     `benchmarks` are those under the agent's own key (R7), never another agent's. `claimed` is there only
     beside no benchmarks (R3).
-
-    Args:
-        parsed: the log.
-        agent_label: `agent:model` as the harness writes it (D4).
-        position: place of the agent in its trial, from 1.
-        others: keys of the other agents of the run's configuration.
     """
-    fields = {"tests": parsed.tests, "snapshot": parsed.snapshot}
-    subject = Subject(agent_label, position, others)
-    return known(fields | (agent_sections(parsed.result, subject) if parsed.result else {}))
-
-
-def agent_sections(result: ResultBlock, subject: Subject) -> dict[str, Any]:
-    """The part of :func:`sections_for` that comes from RESULT; None for what it does not say."""
-    benchmarks = benchmarks_of(result, subject)
-    key = own_key(result.claims_by_agent, subject, result.last_agent)
-    claims = result.claims_by_agent[key] if key is not None else None
-    if claims is None and is_last_agent(result, subject):
-        claims = result.claims
-    return {
-        "benchmarks": benchmarks,
-        "claimed": None if benchmarks else claims or None,
-        "speedup_percentage": result.speedup_percentage,
-    }
+    sections: dict[str, Any] = {"tests": log.tests, "snapshot": log.snapshot}
+    if (result := log.result) is not None:
+        benchmarks = benchmarks_of(result, subject)
+        key = own_key(result.claims_by_agent, subject, result.last_agent)
+        claims = result.claims_by_agent[key] if key is not None else None
+        if claims is None and is_last_agent(result, subject):
+            claims = result.claims
+        sections |= {
+            "benchmarks": benchmarks,
+            "claimed": None if benchmarks else claims or None,
+            "speedup_percentage": result.speedup_percentage,
+        }
+    return known(sections)
 
 
 def benchmarks_of(result: ResultBlock, subject: Subject) -> dict[str, JsonValue] | None:
@@ -137,16 +108,14 @@ def _failed(block: Any) -> Section | None:
     return {"status": block.status} if isinstance(block, _NoBlock) else None
 
 
-def _block(text: str, name: str, reasons: list[str]) -> Any:
+def _block(text: str, name: str) -> Any:
     """JSON between the first START and the first END of a block, lines joined without a break (B1, B2)."""
     opening = f"FORMULACODE_{name}_START"
     start, end = text.find(opening), text.find(f"FORMULACODE_{name}_END")
     if start < 0 or end <= start:
-        reasons.append(f"{name}: no {opening} with its _END after it")
         return _NoBlock("missing")
     inner = "".join(text[start + len(opening) : end].strip().splitlines())
     try:
         return json.loads(inner)
-    except (ValueError, RecursionError) as error:
-        reasons.append(f"{name}: not JSON: {error}")
+    except (ValueError, RecursionError):
         return _NoBlock("unparsable")

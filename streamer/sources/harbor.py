@@ -16,6 +16,7 @@ from typing import Any
 
 from streamer.sources.artifacts import artifacts_of
 from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable
+from streamer.sources.costs import known_cost
 from streamer.sources.files import (
     FileError,
     clean_name,
@@ -23,29 +24,32 @@ from streamer.sources.files import (
     is_file,
     known,
     mtime_ns,
+    objects,
     part,
     read_object,
     read_optional,
     subdirectories,
     text,
 )
-from streamer.sources.harbor_artifacts import OWN_FILES, folders_of
 from streamer.sources.harbor_layout import (
     CONFIG,
     LOCK,
     NO_RESULTS,
+    OWN_FILES,
     RESULT,
     attempts,
     configured_agents,
+    folders_of,
     is_job,
     labels,
     planned_trials,
     queue_of_each,
+    steps_of,
     with_zone,
 )
 from streamer.sources.harbor_outcome import MAIN_REWARD, failure_mode, message, metrics, verdict
 from streamer.sources.harbor_starts import slot_of, start_in
-from streamer.sources.harbor_trajectory import TRAJECTORY, steps_of, trajectory_length
+from streamer.sources.harbor_trajectory import TRAJECTORY, trajectory_length
 
 _TOKENS = ("n_input_tokens", "n_cache_tokens", "n_output_tokens", "cost_usd")
 
@@ -153,7 +157,7 @@ class Harbor:
             "input_tokens": _fresh(totals),
             "output_tokens": totals["n_output_tokens"],
             "cache_read_tokens": totals["n_cache_tokens"],
-            "cost_usd": _cost(totals),
+            "cost_usd": known_cost(totals["cost_usd"], totals["n_input_tokens"], totals["n_output_tokens"]),
             "trajectory_length": length,
             "started_at": result.get("started_at"),
             "finished_at": result.get("finished_at"),
@@ -191,17 +195,9 @@ def _fresh(totals: Mapping[str, Any]) -> Any:
     return max(0, every - cached) if isinstance(every, int) and isinstance(cached, int) else every
 
 
-def _cost(totals: Mapping[str, Any]) -> Any:
-    """The reported cost; 0.0 beside tokens is what some agents of harbor say when they do not know (R2)."""
-    cost = totals["cost_usd"]
-    counts = (totals["n_input_tokens"], totals["n_output_tokens"])
-    return None if cost == 0 and any(isinstance(count, int) and count > 0 for count in counts) else cost
-
-
 def _benchmark(config: Mapping[str, Any]) -> tuple[str | None, str | None]:
     """Name and version of the one dataset that all tasks are from."""
-    named = config.get("datasets")
-    datasets = [d for d in named if isinstance(d, dict)] if isinstance(named, list) else []
+    datasets = objects(config, "datasets")
     if len(datasets) != 1:
         return None, None
     name = text(datasets[0].get("name")) or Path(text(datasets[0].get("path")) or "").name

@@ -16,22 +16,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from streamer.model_names import model_for_reporting
-from streamer.schemas.identity import UNKNOWN, agent_model_label
+from streamer.model_names import label_for_reporting
+from streamer.schemas.identity import UNKNOWN
+from streamer.schemas.limits import MAX_ARTIFACTS
+from streamer.sources.artifacts import TRIAL
 from streamer.sources.files import (
-    FileError,
     is_directory,
     is_file,
+    is_plain,
+    objects,
     part,
-    read_object,
+    peek,
     subdirectories,
     text,
     time_of,
+    walk,
 )
 
 CONFIG = "config.json"
@@ -39,6 +44,15 @@ LOCK = "lock.json"
 RESULT = "result.json"
 JOB_LOG = "job.log"
 TRIAL_LOG = "trial.log"
+OWN_FILES = (CONFIG, LOCK, RESULT)
+"""Files of a trial that its event is made from."""
+
+WRITTEN_TO = ("agent", "user-agent", "verifier")
+"""Directories of a trial, and of each of its steps, that agents and the verifier write to."""
+
+COLLECTED = "artifacts"
+"""The directory of what harbor collects from the environment, at any depth."""
+
 NO_RESULTS = frozenset({"agent", "user-agent", "verifier", "artifacts", "steps", ".sources"})
 """Directories inside a job that hold no results of it; `.sources` holds trials of other jobs."""
 
@@ -77,27 +91,38 @@ def _is_of_a_job(file: Path) -> bool:
     return _JOB_KEYS[file.name] <= peek(file).keys()
 
 
-def peek(file: Path) -> dict[str, Any]:
-    """The object in a file; empty if there is none that can be read."""
-    try:
-        return read_object(file)
-    except FileError:
-        return {}
+def steps_of(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Results of the steps of a trial whose task has steps; empty otherwise."""
+    return objects(result, "step_results")
+
+
+def step_homes(trial: Path, result: Mapping[str, Any]) -> list[Path]:
+    """The directories of these steps, in order."""
+    names = (text(step.get("step_name")) for step in steps_of(result))
+    return [trial / "steps" / name for name in names if name and is_plain(name)]
+
+
+def folders_of(trial: Path, result: Mapping[str, Any]) -> Iterator[str]:
+    """The directories of a trial whose files are its artifacts, relative to it."""
+    homes = [trial, *step_homes(trial, result)]
+    yield TRIAL
+    yield from ((home / name).relative_to(trial).as_posix() for home in homes for name in WRITTEN_TO)
+    for home in homes:
+        for directory in islice(walk(home / COLLECTED, lambda _: False), MAX_ARTIFACTS):
+            yield directory.relative_to(trial).as_posix()
 
 
 def planned_trials(lock: Mapping[str, Any]) -> list[Planned]:
     """Every trial that the lock names, in its order."""
-    trials = lock.get("trials")
-    entries = [entry for entry in trials if isinstance(entry, dict)] if isinstance(trials, list) else []
     return [
-        (*agent_of(part(entry, "agent")), text(part(entry, "task").get("name")) or "") for entry in entries
+        (*agent_of(part(entry, "agent")), text(part(entry, "task").get("name")) or "")
+        for entry in objects(lock, "trials")
     ]
 
 
 def configured_agents(config: Mapping[str, Any]) -> list[tuple[str | None, str | None]]:
     """Agent and model of each agent that the job's config names."""
-    agents = config.get("agents")
-    return [agent_of(a) for a in agents if isinstance(a, dict)] if isinstance(agents, list) else []
+    return [agent_of(agent) for agent in objects(config, "agents")]
 
 
 def agent_of(agent: Mapping[str, Any]) -> tuple[str | None, str | None]:
@@ -110,10 +135,7 @@ def labels(agents: list[tuple[str | None, str | None]]) -> list[str] | None:
     """Labels of the agents, each once; None unless all have a name before they run."""
     if not agents or not all(name for name, _ in agents):
         return None
-    found = (
-        agent_model_label(name or UNKNOWN, model_for_reporting(model or UNKNOWN)) for name, model in agents
-    )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(label_for_reporting(name or UNKNOWN, model) for name, model in agents))
 
 
 def attempts(planned: list[Planned]) -> int | None:

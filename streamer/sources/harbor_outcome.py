@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streamer.sources.files import part, text
-from streamer.sources.harbor_trajectory import steps_of
+from streamer.sources.harbor_layout import steps_of
 from streamer.sources.names import metric_name
 
 PASSED = 1

@@ -16,8 +16,8 @@ from typing import Any
 
 from streamer.schemas.identity import UNKNOWN
 from streamer.sources.base import ConvertOptions, Found
-from streamer.sources.files import clean_name, is_file, mtime_ns, part, subdirectories, text
-from streamer.sources.harbor_layout import CONFIG, LOCK, RESULT, agent_of, peek
+from streamer.sources.files import clean_name, is_file, mtime_ns, part, peek, subdirectories, text
+from streamer.sources.harbor_layout import CONFIG, LOCK, RESULT, agent_of
 from streamer.sources.starts import start_of
 
 _RANDOM_PART = "__"

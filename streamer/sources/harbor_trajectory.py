@@ -6,18 +6,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from streamer.sources.files import FileError, is_file, part, read_object, text
+from streamer.sources.files import FileError, is_file, is_plain, part, read_object, text
+from streamer.sources.harbor_layout import step_homes, steps_of
 
 TRAJECTORY = "trajectory.json"
 
 MAX_BYTES = 64 * 2**20
 """Longer files (they may hold every token) are not read: they would hold up the results behind them."""
-
-
-def steps_of(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Results of the steps of a trial whose task has steps; empty otherwise."""
-    steps = result.get("step_results")
-    return [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
 
 
 def trajectory_length(trial: Path, result: Mapping[str, Any]) -> tuple[int | None, str | None]:
@@ -42,8 +37,7 @@ def trajectory_length(trial: Path, result: Mapping[str, Any]) -> tuple[int | Non
 def _files(trial: Path, result: Mapping[str, Any]) -> list[Path]:
     if not isinstance(result.get("step_results"), list):
         return [trial / "agent" / TRAJECTORY]
-    names = (text(step.get("step_name")) for step in steps_of(result))
-    return [trial / "steps" / name / "agent" / TRAJECTORY for name in names if name and is_plain(name)]
+    return [home / "agent" / TRAJECTORY for home in step_homes(trial, result)]
 
 
 def _length(file: Path) -> int:
@@ -79,8 +73,3 @@ def _read(file: Path) -> dict[str, Any]:
         raise FileError(f"{file.name} cannot be read: {error.strerror or error}") from error
     except FileError as error:
         raise FileError(f"{file.name}: {error}") from error
-
-
-def is_plain(name: str) -> bool:
-    """Whether a name stays in its directory."""
-    return Path(name).name == name and "\0" not in name

@@ -16,10 +16,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from streamer.model_names import model_for_reporting
-from streamer.schemas.identity import UNKNOWN, agent_model_label
+from streamer.model_names import label_for_reporting
+from streamer.schemas.identity import UNKNOWN
 from streamer.schemas.limits import MAX_MESSAGE_CHARACTERS, MAX_METRICS, MAX_NAME_CHARACTERS
-from streamer.sources.files import known, part, text, time_of
+from streamer.sources.costs import known_cost
+from streamer.sources.files import known, listed, objects, part, text, time_of
 from streamer.sources.inspect_scores import read_scores
 from streamer.sources.names import metric_name
 
@@ -51,7 +52,7 @@ def agent_of(spec: Record, plan: Record) -> str | None:
     >>> agent_of({}, {"steps": [{"solver": "system_message"}, {"solver": "generate"}]})
     'system_message+generate'
     """
-    names = [text(step.get("solver")) for step in _list(plan.get("steps")) if isinstance(step, dict)]
+    names = [text(step.get("solver")) for step in objects(plan, "steps")]
     return text(spec.get("solver")) or "+".join(filter(None, names)) or None
 
 
@@ -64,7 +65,7 @@ def started_event(spec: Record, plan: Record, agent: str | None = None) -> dict[
         agent: its name where the two say none.
     """
     dataset, config = part(spec, "dataset"), part(spec, "config")
-    ids = [str(found) for found in _list(dataset.get("sample_ids")) if isinstance(found, str | int)]
+    ids = [str(found) for found in listed(dataset, "sample_ids") if isinstance(found, str | int)]
     tasks = list(dict.fromkeys(ids)) or None
     epochs = config.get("epochs") or 1
     repeats = epochs if isinstance(epochs, int) and 0 < epochs <= MAX_QUEUE // max(1, len(ids)) else 0
@@ -81,7 +82,7 @@ def started_event(spec: Record, plan: Record, agent: str | None = None) -> dict[
             "order": tasks * repeats if tasks and repeats else None,
             "order_kind": "shuffled" if dataset.get("shuffled") is True else None,
             "concurrency": config.get("max_samples"),
-            "agent_models": [_label(agent, model)] if agent and model else None,
+            "agent_models": [label_for_reporting(agent, model)] if agent and model else None,
             "benchmark": text(spec.get("task")),
             "benchmark_version": str(spec["task_version"]) if spec.get("task_version") else None,
             "metrics": {name: {} for name in planned_metrics(spec)} or None,
@@ -104,8 +105,8 @@ def planned_metrics(spec: Record) -> list[str]:
     """
     found: list[str] = []
     used: list[str] = []
-    for scorer in _list(spec.get("scorers")):
-        base = (text(part({"_": scorer}, "_").get("name")) or "").rpartition("/")[2]
+    for scorer in objects(spec, "scorers"):
+        base = (text(scorer.get("name")) or "").rpartition("/")[2]
         if not base:
             continue
         numbered = (base, *(f"{base}{count}" for count in range(1, len(used) + 2)))
@@ -141,7 +142,6 @@ def slot_of_sample(spec: Record, plan: Record, sample: Record, defaults: Record 
         defaults: `agent` and `model` where the records name none.
     """
     return {
-        "harness": HARNESS,
         "task_id": str(sample.get("id", "")),
         "attempt": sample.get("epoch", 1),
         "agent": agent_of(spec, plan) or defaults.get("agent") or UNKNOWN,
@@ -166,8 +166,8 @@ def trial_event(
     error = _error_of(sample)
     event = {
         "type": "trial_result",
-        **{name: value for name, value in slot.items() if name != "harness"},
-        "harness": slot["harness"],
+        **slot,
+        "harness": HARNESS,
         "revision": nanoseconds(sample.get("completed_at")) or written_ns,
         "trial_id": text(sample.get("uuid")),
         "resolved": scores.resolved,
@@ -178,7 +178,7 @@ def trial_event(
         "output_tokens": usage.get("output_tokens"),
         "cache_read_tokens": usage.get("input_tokens_cache_read"),
         "cache_write_tokens": usage.get("input_tokens_cache_write"),
-        "cost_usd": _cost(usage),
+        "cost_usd": known_cost(usage.get("total_cost"), usage.get("total_tokens")),
         "duration_seconds": sample.get("total_time"),
         "started_at": sample.get("started_at"),
         "finished_at": sample.get("completed_at"),
@@ -196,7 +196,7 @@ def start_event(spec: Record, plan: Record, sample: Record, now_ns: int) -> dict
     """
     began = nanoseconds(sample.get("started_at")) or now_ns
     started_at = (_EPOCH + timedelta(microseconds=began // 1000)).isoformat()
-    slot = {k: v for k, v in slot_of_sample(spec, plan, sample).items() if k != "harness"}
+    slot = slot_of_sample(spec, plan, sample)
     return {"type": "trial_started", **slot, "revision": began, "started_at": started_at}
 
 
@@ -208,14 +208,6 @@ def nanoseconds(value: Any) -> int | None:
     """
     time = time_of(value)
     return None if time is None else (time - _EPOCH) // timedelta(microseconds=1) * 1000
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _label(agent: str, model: str) -> str:
-    return agent_model_label(agent, model_for_reporting(model))
 
 
 def _error_of(sample: Record) -> str | None:
@@ -237,9 +229,3 @@ def _failure_mode(error: str | None, limit: Any) -> str:
         return named[1][:MAX_NAME_CHARACTERS] if named else "error"
     kind = text(limit.get("type")) if isinstance(limit, dict) else text(limit)
     return f"{kind}_limit" if kind else NO_FAILURE
-
-
-def _cost(usage: Record) -> Any:
-    """The cost that inspect_ai worked out from the user's prices; 0.0 beside tokens is unknown (R2)."""
-    cost = usage.get("total_cost")
-    return None if cost == 0 and usage.get("total_tokens") else cost

@@ -29,6 +29,7 @@ from streamer.sources.files import (
     check_size,
     exists,
     is_file,
+    listed,
     part,
     read_object,
 )
@@ -87,8 +88,7 @@ def read_samples(path: Path) -> Iterator[Any]:
         FileError: as :func:`read_header`.
     """
     if path.suffix != ARCHIVE:
-        samples = read_object(path).get("samples")
-        yield from samples if isinstance(samples, list) else ()
+        yield from listed(read_object(path), "samples")
         return
     with _opened(path) as archive:
         lists = [archive.json_of(name) for name in archive.summary_names()]

@@ -13,8 +13,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from streamer.model_names import model_for_reporting
-from streamer.schemas.identity import UNKNOWN, agent_model_label
+from streamer.model_names import label_for_reporting
+from streamer.schemas.identity import UNKNOWN
 from streamer.sources.artifacts import TRIAL, artifacts_of
 from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable
 from streamer.sources.files import (
@@ -24,6 +24,7 @@ from streamer.sources.files import (
     is_directory,
     is_file,
     known,
+    listed,
     mtime_ns,
     part,
     read_bytes,
@@ -75,11 +76,11 @@ class Scylla:
         plan = RunPlan(run_id=clean_name(path))
         config = read_optional(path / CONFIG, plan.problems)
         checkpoint = read_optional(path / CHECKPOINT, plan.problems)
-        models = [model for model in _list(config, "models") if text(model)]
+        models = [model for model in listed(config, "models") if text(model)]
         plan.agent = options.agent or DEFAULT_AGENT
         plan.model = models[0] if len(models) == 1 else None
-        labels = [agent_model_label(plan.agent, model_for_reporting(model)) for model in models]
-        tiers = [tier for tier in _list(config, "tiers_to_run") if text(tier)]
+        labels = [label_for_reporting(plan.agent, model) for model in models]
+        tiers = [tier for tier in listed(config, "tiers_to_run") if text(tier)]
         has_one_subtest = bool(tiers) and config.get("max_subtests") == 1
         plan.started = known(
             {
@@ -278,8 +279,3 @@ def _has_tiers(path: Path) -> bool:
         for subtest in subdirectories(tier)
         for run in subdirectories(subtest)
     )
-
-
-def _list(value: dict[str, Any], key: str) -> list[Any]:
-    found = value.get(key)
-    return found if isinstance(found, list) else []

@@ -29,6 +29,7 @@ from streamer.sources.files import (
     is_directory,
     is_file,
     known,
+    listed,
     mtime_ns,
     part,
     read_bytes,
@@ -237,13 +238,9 @@ def _tests(result: dict[str, Any]) -> Iterator[tuple[str, dict[str, list[Any]]]]
     status = part(result, "tests_status")
     for kind in ("FAIL_TO_PASS", "PASS_TO_PASS"):
         tests = part(status, kind)
-        yield kind.lower(), {name: _list(tests.get(name)) for name in ("success", "failure")}
+        yield kind.lower(), {name: listed(tests, name) for name in ("success", "failure")}
 
 
 def _ids(report: Mapping[str, Any], *names: str) -> list[str]:
     """The instances that lists of a report name, in order, each once."""
-    return list(dict.fromkeys(i for name in names for i in _list(report.get(name)) if text(i)))
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+    return list(dict.fromkeys(i for name in names for i in listed(report, name) if text(i)))

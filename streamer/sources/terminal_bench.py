@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from streamer.model_names import model_for_reporting
-from streamer.schemas.identity import UNKNOWN, agent_model_label
+from streamer.model_names import label_for_reporting
+from streamer.schemas.identity import UNKNOWN
 from streamer.sources.agent_keys import model_of
 from streamer.sources.agent_logs import enriched, read_agent_logs
 from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable
@@ -42,13 +41,14 @@ from streamer.sources.terminal_bench_layout import (
     is_run_file,
     is_run_place,
     made_first,
+    own_names,
     part_of_run,
+    result_files,
     run_file_results,
     run_name,
     sorts_by_duration,
     task_by_task,
     trial_artifacts,
-    trial_files,
     trials_begun,
 )
 
@@ -123,14 +123,10 @@ class TerminalBench:
 
     def _trials_of_files(self, run: Path, plan: RunPlan, within: Path | None) -> Iterator[Found | Unreadable]:
         """Trials with a file of their own, those in their proper place first."""
-        files = sorted(trial_files(run, within), key=lambda file: (depth(run, file), file))
+        files = sorted(result_files(run, within, sub_trials=False), key=lambda file: (depth(run, file), file))
         read = [(file, self._read_trial(file, plan)) for file in files]
-        claims = Counter(
-            trial.run for file, trial in read if isinstance(trial, _Trial) and depth(run, file) == TRIAL_DEPTH
-        )
-        own_names = {plan.run_id, *plan.aliases}
-        if not own_names & claims.keys():
-            own_names.update(name for name, _ in claims.most_common(1) if name)
+        claims = ((file, trial.run) for file, trial in read if isinstance(trial, _Trial))
+        own = own_names({plan.run_id, *plan.aliases}, run, claims)
         for file, trial in read:
             if isinstance(trial, Unreadable):
                 yield trial
@@ -140,7 +136,7 @@ class TerminalBench:
             yield Found(
                 file,
                 told.event,
-                other_run=None if trial.run in own_names else trial.run,
+                other_run=None if trial.run in own else trial.run,
                 nested=depth(run, file) != TRIAL_DEPTH,
                 origins=told.sources,
                 own=told.own,
@@ -149,7 +145,7 @@ class TerminalBench:
         for directory in trials_begun(run, within):
             task_id = clean_name(directory.parent)
             attempt, named = attempt_and_run(task_id, clean_name(directory))
-            if named is None or named in own_names:
+            if named is None or named in own:
                 agent, model = plan.agent or UNKNOWN, plan.model or UNKNOWN
                 slot = {"task_id": task_id, "attempt": attempt, "agent": agent, "model": model}
                 yield start_of(directory, slot, *made_first(directory))
@@ -240,7 +236,7 @@ def _run_started(
     dataset, config = part(lock, "dataset"), part(lock, "run_config")
     tasks = dataset.get("task_ids") or metadata.get("task_ids") or metadata.get("dataset_size")
     attempts = config.get("n_attempts") or metadata.get("n_attempts")
-    label = agent_model_label(plan.agent, model_for_reporting(plan.model or UNKNOWN)) if plan.agent else None
+    label = label_for_reporting(plan.agent, plan.model) if plan.agent else None
     return known(
         {
             "type": "run_started",

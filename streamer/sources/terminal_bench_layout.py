@@ -9,7 +9,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from streamer.sources.files import (
     exists,
     is_directory,
     is_file,
+    is_plain,
     part,
     read_json,
     read_object,
@@ -131,17 +133,21 @@ def is_run_place(path: Path) -> bool:
     )
 
 
-def trial_files(run: Path, within: Path | None = None) -> Iterator[Path]:
-    """Results of trials at any depth below a run; neither nested runs' nor sub-trials' (G2).
+def result_files(run: Path, within: Path | None, *, sub_trials: bool) -> Iterator[Path]:
+    """Results of trials at any depth below a run; nested runs' left out.
 
-    `within`: only those at and below this directory of the run.
+    Args:
+        run: its directory; a run-level file has none.
+        within: only those at and below this directory of the run.
+        sub_trials: also results of single agents of a trial (G2).
     """
     if not is_directory(within or run):
         return
 
     def skip(directory: Path) -> bool:
         name = directory.name
-        return name in LOG_DIRECTORIES or bool(_SUB_TRIAL.search(name)) or is_run_directory(directory)
+        left_out = name in LOG_DIRECTORIES or (not sub_trials and _SUB_TRIAL.search(name) is not None)
+        return left_out or is_run_directory(directory)
 
     for directory in walk(within or run, skip):
         if directory != run and is_file(directory / RESULTS):
@@ -182,7 +188,7 @@ def has_own_file(run: Path, task_id: str, trial_name: str | None) -> bool:
 
 def directory_of(run: Path, task_id: str, trial_name: str | None) -> Path | None:
     """Where a trial lies that the run-level file names; None if its names lead elsewhere."""
-    plain = trial_name and all(Path(name).name == name and "\0" not in name for name in (task_id, trial_name))
+    plain = trial_name and all(map(is_plain, (task_id, trial_name)))
     return run / task_id / trial_name if trial_name and plain and is_directory(run) else None
 
 
@@ -233,6 +239,22 @@ def sorts_by_duration(lock: Mapping[str, Any]) -> bool:
     numbers = re.match(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})", text(harness.get("version")) or "")
     is_known = numbers is not None and tuple(map(int, numbers.groups())) >= SORTS_SINCE
     return harness.get("package") == "terminal-bench" and is_known
+
+
+def own_names(
+    names: Collection[str], run: Path, claims: Iterable[tuple[Path, str | None]]
+) -> Collection[str]:
+    """The names of a run: these, and where no trial in its place claims one, what most of them claim (H4).
+
+    Args:
+        names: what the files of the run say.
+        run: its directory, or its run-level file.
+        claims: result of a trial, and the run that the trial's name ends with.
+    """
+    claimed = Counter(name for file, name in claims if depth(run, file) == TRIAL_DEPTH)
+    if claimed.keys() & names:
+        return names
+    return {*names, *(name for name, _ in claimed.most_common(1) if name)}
 
 
 def depth(run: Path, file: Path) -> int:

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from streamer.client import AsyncStateReader, StateReader
-from streamer.client.board_runs import board_run, kinds_of
-from streamer.client.queries import parsed
 from streamer.client.results import UnknownBenchmark, UnknownRun, UnreadableSummary
+from streamer.client.snapshots import board_run, kinds_of
 from streamer.redis.entry import TASKS
 from streamer.redis.keys import Keys
 from streamer.redis.sink import RedisSink
@@ -48,9 +47,9 @@ async def test_the_runs_come_as_a_fold_has_them_with_tasks_once_they_are_over(
 
 
 def test_a_run_that_is_gone_is_none_and_what_cannot_be_read_is_named() -> None:
-    assert board_run(Keys(), "r", {}, parsed) is None
+    assert board_run(Keys(), "r", {}) is None
     [night, *_] = board_runs(EVENTS)
     assert TASKS in kinds_of(night.run)
     stored = {"run": night.run.model_dump_json().encode(), TASKS: [b"t", b"{"]}
     with pytest.raises(UnreadableSummary, match=r"streamer:\{r\}:tasks"):
-        board_run(Keys(), "r", stored, parsed)
+        board_run(Keys(), "r", stored)

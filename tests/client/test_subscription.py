@@ -7,7 +7,7 @@ from contextlib import aclosing
 
 import pytest
 
-from streamer.client.subscription import subscribe
+from streamer.client.feeds import subscribe
 from streamer.kafka.errors import TopicMissing
 from streamer.kafka.names import Names
 from streamer.settings import Settings

@@ -10,7 +10,7 @@ from typing import Any
 
 from streamer.schemas.identity import agent_model_label
 from streamer.score import model_for_reporting
-from streamer.score.formulacode.benchmark_names import benchmark_name
+from streamer.score.formulacode.advantages import benchmark_name
 from streamer.score.formulacode.speedups import Speedup, speedups
 from streamer.score.formulacode.task_metrics import TaskMetrics, task_metrics
 from tests.conformance.formulacode_rules import fallen_back

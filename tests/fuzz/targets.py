@@ -19,6 +19,7 @@ from streamer.schemas.events import Event
 from streamer.schemas.news import Rejection
 from streamer.schemas.plain import PlainTrial, plain_event
 from streamer.simulate import LAYOUTS
+from streamer.sources.agent_keys import Subject
 from streamer.sources.agent_logs import enriched, read_agent_logs
 from streamer.sources.base import ConvertOptions
 from streamer.sources.cast import cast_length
@@ -221,11 +222,12 @@ class FormulaCodeLog(Target):
         parsed = parse_log(document.decode("utf-8", "replace"))
         labels = {"nop:nop", "a:m"} | set((parsed.result and parsed.result.benchmarks_by_agent) or {})
         for label in sorted(labels)[:3]:
-            event = {"type": "trial_result", "run_id": "r", "task_id": "t", **sections_for(parsed, label)}
+            sections = sections_for(parsed, Subject(label))
+            event = {"type": "trial_result", "run_id": "r", "task_id": "t", **sections}
             fitted, _ = fit_event(event)
             assert fitted is not None
             assert not isinstance(decode(canonical_json(fitted)), Reason)
-        return not parsed.reasons
+        return parsed.result is not None
 
 
 TARGETS: dict[str, tuple[type[Target], float]] = {

@@ -19,7 +19,6 @@ from streamer.inference.ability import (
     mean_interval,
     rate_interval,
     repeats,
-    task_error,
 )
 from streamer.inference.quantiles import student_t
 from streamer.stats.errors import StatsError
@@ -87,7 +86,6 @@ def test_with_fewer_than_two_tasks_there_is_no_error_and_no_interval(
     assert found.standard_error() is None
     assert rate_interval(found) is None
     assert mean_interval(found) is None
-    assert task_error(counts) is None
 
 
 def test_the_mean_of_nothing_is_unknown() -> None:
@@ -186,13 +184,6 @@ def test_repeats_are_counted_pair_by_pair(tasks: list[list[bool]]) -> None:
         assert found is None
     else:
         assert found == pytest.approx(expected, rel=1e-12)
-
-
-def test_what_is_left_without_the_noise_of_repeats() -> None:
-    """Tasks 3/3, 1/3, 0/3, 0/3: p = 1/3, clustered^2 = 4/3 (4+0+1+1) / 144, repeat^2 = (2/2) / 144."""
-    error = task_error([(3, 3, 1), (3, 1, 1), (3, 0, 2)])
-    assert error == pytest.approx(math.sqrt((8 - 1) / 144), rel=1e-15)
-    assert task_error([(3, 3, 1), (3, 1, 1), (3, 0, 1), (1, 0, 1)]) is None
 
 
 @pytest.mark.parametrize(

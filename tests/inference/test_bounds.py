@@ -17,7 +17,6 @@ from streamer.inference.bounds import (
     Reach,
     cannot_be_overtaken,
     decided,
-    lowest_mean_cost,
     mean,
     median,
     pass_rate,
@@ -98,10 +97,6 @@ def test_tasks_that_are_alike_are_counted_together() -> None:
     assert reachable_pass_at_k(2, apart) == reachable_pass_at_k(
         2, [Attempted(1, 1, 1, tasks=2), Attempted(0, 0, 2)]
     )
-
-
-def test_the_mean_cost_is_bounded_from_below_only() -> None:
-    assert lowest_mean_cost(Fraction(6), 40) == 0.15
 
 
 def test_a_plan_that_is_smaller_than_what_is_known_is_refused() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from streamer.kafka.errors import TopicMissing
-from streamer.kafka.log import read_topic
+from streamer.kafka.log import read_batches, read_topic
 from streamer.settings import Settings
 from tests.kafka.filling import fill
 
@@ -24,7 +26,12 @@ def test_an_empty_topic_ends_at_once(settings: Settings, namespace: str) -> None
 
 def test_only_the_named_partitions_are_read(settings: Settings, namespace: str) -> None:
     fill(settings, namespace, [(0, 3), (2, 4)])
-    assert {r.partition for r in read_topic(settings, namespace, [2])} == {2}
+
+    async def read() -> set[int]:
+        batches = read_batches(settings, namespace, [2])
+        return {record.partition async for batch in batches for record in batch}
+
+    assert asyncio.run(read()) == {2}
 
 
 def test_a_reader_may_stop_early(settings: Settings, namespace: str) -> None:

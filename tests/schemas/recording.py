@@ -20,7 +20,7 @@ from streamer.pipeline import Pipeline
 from streamer.records import Record, records_of_lines
 from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.canonical import canonical_json, sha256_hex
-from streamer.schemas.content import event_content
+from streamer.schemas.content import known_content
 from streamer.schemas.decode import Reason, decode
 from tests.schemas.examples import FULL_PLAN, FULL_START, FULL_TRIAL, GOOD_EVENTS, published
 
@@ -48,6 +48,12 @@ ODD_LINES = (
     b'{"type":"trial_result","run_id":"bytes","task_id":"deep","tomorrow":[[[{"a":[1,2.5,null,true]}]]]}',
     b'{"type":"run_started","run_id":"bytes","tasks":0,"labels":{},"tiers":[]}',
 )
+
+
+def event_content(event: Event) -> dict[str, Any]:
+    """The content of an event as JSON has it: times as text."""
+    content: dict[str, Any] = json.loads(canonical_json(known_content(event)))
+    return content
 
 
 def lines() -> list[bytes]:

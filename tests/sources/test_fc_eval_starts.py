@@ -7,7 +7,6 @@ from pathlib import Path
 from streamer.sources.agent_keys import ConfiguredAgent
 from streamer.sources.base import ConvertOptions, RunPlan
 from streamer.sources.fc_eval_roster import Roster
-from streamer.sources.fc_eval_starts import starts_of
 
 OPTIONS = ConvertOptions(model="asked-for")
 
@@ -22,7 +21,7 @@ def starts(run: Path, names: list[str], roster: Roster) -> list[dict[str, object
     trials = [run / "t" / name for name in names]
     for trial in trials:
         (trial / "sessions").mkdir(parents=True)
-    return [found.event for found in starts_of(trials, {"run1"}, roster, OPTIONS)]
+    return [found.event for found in roster.starts_of(trials, {"run1"})]
 
 
 def test_a_trial_of_one_agent_starts_with_its_directories(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The advantages of an agent at the four levels of FormulaCode.
+"""The advantages of an agent at the four levels of FormulaCode: benchmarks by module, class and function.
 
 The names of a task's benchmarks repeat from trial to trial, so how they group is worked out once.
 """
@@ -11,10 +11,17 @@ from functools import lru_cache
 from operator import itemgetter, sub
 from typing import NamedTuple
 
-from streamer.score.formulacode.benchmark_names import benchmark_name
-
+_KEPT_NAMES = 100_000
 _MOST_REMEMBERED = 2_000
 """Groupings of more benchmarks than that are not kept."""
+
+
+class BenchmarkName(NamedTuple):
+    """Parts of a benchmark's name; None where the name has no such part."""
+
+    module: str | None
+    class_: str | None
+    function: str | None
 
 
 class Grouping(NamedTuple):
@@ -67,6 +74,29 @@ def _mean_of(differences: list[float]) -> float:
 def _gmeans(grouping: Grouping, logs: list[float]) -> list[float]:
     means = [math.exp(logs[place]) for place in grouping.singles]
     return means + [gmean(take(logs)) for take in grouping.larger]
+
+
+@lru_cache(maxsize=_KEPT_NAMES)
+def benchmark_name(name: str) -> BenchmarkName:
+    """Split a benchmark's name. Names repeat across trials: each is parsed once.
+
+    >>> benchmark_name("pkg.sub.Class.time_x(10, 'a')")
+    BenchmarkName(module='pkg.sub', class_='Class', function='time_x')
+    >>> benchmark_name("Class.time_m")
+    BenchmarkName(module='Class', class_=None, function='time_m')
+    >>> benchmark_name("...")
+    BenchmarkName(module=None, class_=None, function=None)
+    """
+    text = name.strip()
+    if "(" in text and text.endswith(")"):
+        text = text[: text.index("(")].strip()
+    parts = [part for part in text.split(".") if part]
+    if not parts:
+        return BenchmarkName(None, None, None)
+    *before, function = parts
+    if len(before) >= 2 and before[-1][0].isupper():
+        return BenchmarkName(".".join(before[:-1]), before[-1], function)
+    return BenchmarkName(".".join(before) if before else None, None, function)
 
 
 def _groupings(names: Sequence[str]) -> tuple[Grouping, ...]:

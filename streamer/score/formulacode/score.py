@@ -12,7 +12,7 @@ from streamer.schemas.formulacode import ADVANTAGES
 from streamer.schemas.limits import MAX_BENCHMARKS_PER_TRIAL
 from streamer.schemas.plain import AnyTrial
 from streamer.score.formulacode.reverted import Entries, known_benchmarks
-from streamer.score.formulacode.task_metrics import task_metrics
+from streamer.score.formulacode.task_metrics import TaskMetrics, task_metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,32 +57,25 @@ def formulacode_score(
     """
     if reverted_to is not None:
         return _reverted(reverted_to, pytest_failed, snapshot_failed, event.speedup_percentage)
-    benchmarks = event.benchmarks
-    claims = _claims(event.claimed) if not benchmarks else None
-    percentage = event.speedup_percentage
-    if benchmarks is None:
-        return FormulaCodeScore(
-            pytest_failed,
-            snapshot_failed,
-            False,
-            None,
-            claims,
-            claims is not None,
-            *_claimed_counts(event.claimed),
-            percentage,
-        )
-    metrics = task_metrics(benchmarks, fallback=False)
-    measured = metrics.advantages and (metrics.advantages[-1], *metrics.advantages)
-    counts = (metrics.num_benchmarks, metrics.num_valid_benchmarks)
+    benchmarks, percentage = event.benchmarks, event.speedup_percentage
+    claims = None if benchmarks else _claims(event.claimed)
+    metrics = None if benchmarks is None else task_metrics(benchmarks, fallback=False)
+    if metrics is not None and claims is None:
+        counts = metrics.num_benchmarks, metrics.num_valid_benchmarks
+    else:
+        counts = _claimed_counts(event.claimed)
+    if metrics is not None and (benchmarks or percentage is None):
+        percentage = _percentage(metrics.task_speedup)
     return FormulaCodeScore(
-        pytest_failed,
-        snapshot_failed,
-        False,
-        metrics.task_speedup,
-        claims or measured,
-        claims is not None,
-        *(_claimed_counts(event.claimed) if claims else counts),
-        _percentage(metrics.task_speedup) if benchmarks or percentage is None else percentage,
+        pytest_failed=pytest_failed,
+        snapshot_failed=snapshot_failed,
+        fallback=False,
+        task_speedup=None if metrics is None else metrics.task_speedup,
+        advantages=claims or (None if metrics is None else _measured(metrics)),
+        claimed=claims is not None,
+        num_benchmarks=counts[0],
+        num_valid_benchmarks=counts[1],
+        speedup_percentage=percentage,
     )
 
 
@@ -99,21 +92,24 @@ def _reverted(
     Args:
         percentage: what the old result format says; it stands where no benchmark is known (F8).
     """
-    if not known:
-        percentage = 0.0 if percentage is None else percentage
-        return FormulaCodeScore(pytest_failed, snapshot_failed, False, 1.0, None, False, 0, 0, percentage)
     metrics = task_metrics(known, fallback=True)
+    is_old = not known and percentage is not None
     return FormulaCodeScore(
-        pytest_failed,
-        snapshot_failed,
-        True,
-        metrics.task_speedup,
-        metrics.advantages and (metrics.advantages[-1], *metrics.advantages),
-        False,
-        metrics.num_benchmarks,
-        metrics.num_valid_benchmarks,
-        _percentage(metrics.task_speedup),
+        pytest_failed=pytest_failed,
+        snapshot_failed=snapshot_failed,
+        fallback=bool(known),
+        task_speedup=metrics.task_speedup,
+        advantages=_measured(metrics),
+        claimed=False,
+        num_benchmarks=metrics.num_benchmarks,
+        num_valid_benchmarks=metrics.num_valid_benchmarks,
+        speedup_percentage=percentage if is_old else _percentage(metrics.task_speedup),
     )
+
+
+def _measured(metrics: TaskMetrics) -> tuple[float, ...] | None:
+    """The advantages in the order of :data:`ADVANTAGES`: the overall one is level 4, and comes first."""
+    return metrics.advantages and (metrics.advantages[-1], *metrics.advantages)
 
 
 def is_formulacode(event: AnyTrial) -> bool:
