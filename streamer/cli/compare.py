@@ -27,7 +27,7 @@ from streamer.views.compare_sides import ComparedSide, compare_sides
 from streamer.views.comparison_document import column_of, comparison_document, interval_of, written
 from streamer.views.documents import Document
 from streamer.views.models import Comparison
-from streamer.views.ordered_words import ordered_words
+from streamer.views.ordered_words import with_order
 from streamer.web.one_file import one_file
 
 SHOWN = 20
@@ -112,12 +112,14 @@ def command(
     try:
         first, second = _both(a, b, (a_run, b_run), files, settings)
         found = compare_sides(_side(first, a_agent), _side(second, b_agent), 0, limit)
-        found = _in_order(found, first, second)
+        found = with_order(found, first.folded, second.folded)
         _write(found, form, out)
     except (click.UsageError, click.exceptions.Exit, BrokenPipeError):
         raise
     except Exception as error:
         text = error.format_message() if isinstance(error, click.ClickException) else explain(error, settings)
+        if not files and any(Path(side).is_file() for side in (a, b)):
+            text += " There is a file of that name: --files reads files of events"
         say(f"streamer: {text}")
         raise click.exceptions.Exit(UNVERIFIABLE) from error
     raise click.exceptions.Exit(_verdict(found, metric, tolerance, significance))
@@ -128,14 +130,6 @@ def _format_of(out: Path | None) -> str:
         return "text"
     ending = out.suffix.lower().removeprefix(".")
     return ending if ending in FORMATS else "md"
-
-
-def _in_order(found: Comparison, first: RunData, second: RunData) -> Comparison:
-    """The same, and where both logs are at hand what the order of the trials allows to say across runs."""
-    if first.folded is None or second.folded is None or first.run_id == second.run_id:
-        return found
-    said = ordered_words(first.folded, second.folded, found.a.agent_model, found.b.agent_model)
-    return found.model_copy(update={"words": [*said, *found.words]})
 
 
 def _side(data: RunData, agent_model: str | None) -> ComparedSide:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
-from streamer.cli.options import json_option, wide_option, with_settings
+from streamer.cli.options import json_option, position_option, wide_option, with_settings
 from streamer.cli.out import write
 from streamer.cli.printing import print_board, print_json, say
+from streamer.client.past_runs import PastRuns
 from streamer.client.queries import MOST_BOARD_RUNS
 from streamer.client.reader import StateReader
 from streamer.client.results import UnknownMetric
+from streamer.records import Position
 from streamer.schemas.canonical import canonical_json, json_number
 from streamer.schemas.metrics import BOARD_METRICS, PRIMARY_METRIC, can_have_board
 from streamer.settings import Settings
@@ -40,6 +43,10 @@ from streamer.web.one_file import one_file
 @click.option(
     "--html", type=click.Path(dir_okay=False, path_type=Path), help="Write the boards as one HTML file."
 )
+@position_option(
+    "--as-of",
+    "Count only events up to this time, or with --run up to this offset; folds the log again.",
+)
 @json_option
 @wide_option
 @with_settings
@@ -52,6 +59,7 @@ def leaderboard(
     by_run: bool,
     limit: int | None,
     html: Path | None,
+    as_of: Position | None,
     as_json: bool,
     settings: Settings,
 ) -> None:
@@ -63,9 +71,9 @@ def leaderboard(
     wanted = dict(map(_label, labels))
     if by_run and (html or together):
         raise click.UsageError("--by-run pools nothing: leave --html and --all-benchmarks out")
-    with StateReader(settings) as reader:
-        if metric is not None and not can_have_board(metric):
-            raise click.UsageError(str(UnknownMetric(metric)))
+    if metric is not None and not can_have_board(metric):
+        raise click.UsageError(str(UnknownMetric(metric)))
+    with _standing(settings, as_of, run_id) as (reader, now):
         metric = metric or (reader.run(run_id).primary_metric if run_id else PRIMARY_METRIC)
         if by_run:
             _print_by_run(reader, metric, run_id, benchmark, wanted, limit, as_json)
@@ -73,9 +81,9 @@ def leaderboard(
         runs = reader.board_runs(run=run_id, benchmark=benchmark, labels=wanted)
     if len(runs) == MOST_BOARD_RUNS:
         say(f"the latest {MOST_BOARD_RUNS} runs are pooled; narrow them with --benchmark or --label")
-    boards = boards_of(runs, metric, datetime.now(UTC), together=together or run_id is not None)
+    boards = boards_of(runs, metric, now, together=together or run_id is not None)
     if html is not None:
-        write(one_file(leaderboard_document(boards, _facts(run_id, benchmark, labels), limit)), html)
+        write(one_file(leaderboard_document(boards, _facts(run_id, benchmark, labels, as_of), limit)), html)
     elif as_json:
         for board in with_words(boards):
             print_json(canonical_json(_limited(board, limit).model_dump(mode="json")))
@@ -83,8 +91,23 @@ def leaderboard(
         print_board(*leaderboard_tables(boards, limit), empty=f"No agent is on the board of {shown(metric)}.")
 
 
+@contextmanager
+def _standing(
+    settings: Settings, as_of: Position | None, run_id: str | None
+) -> Iterator[tuple[StateReader | PastRuns, datetime]]:
+    """The runs in Redis, or in the log as of a position; and the time at which states are determined."""
+    if as_of is None:
+        with StateReader(settings) as reader:
+            yield reader, datetime.now(UTC)
+        return
+    from streamer.cli.as_of import runs_as_of  # only this folds
+
+    past = runs_as_of(settings, as_of, run_id)
+    yield past, past.moment
+
+
 def _print_by_run(
-    reader: StateReader,
+    reader: StateReader | PastRuns,
     metric: str,
     run_id: str | None,
     benchmark: str | None,
@@ -108,8 +131,11 @@ def _limited(board: BenchmarkBoard, limit: int | None) -> BenchmarkBoard:
     return board.model_copy(update={"rows": board.rows[:limit], "below": board.below[:left]})
 
 
-def _facts(run_id: str | None, benchmark: str | None, labels: tuple[str, ...]) -> list[str]:
-    return [fact for fact in (run_id, benchmark, *labels) if fact]
+def _facts(
+    run_id: str | None, benchmark: str | None, labels: tuple[str, ...], as_of: Position | None
+) -> list[str]:
+    past = None if as_of is None else f"as of {as_of}"
+    return [fact for fact in (run_id, benchmark, *labels, past) if fact]
 
 
 def _label(text: str) -> tuple[str, str]:

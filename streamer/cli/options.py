@@ -53,6 +53,12 @@ as_of_option = position_option(
 )
 """Gives the command `as_of: Position | None`."""
 
+as_of_time_option = position_option(
+    "--as-of",
+    "Count only events up to this time; folds the whole log again. OFFSET is of one run, so not of all.",
+)
+"""The same for a command that is about several runs; it refuses an offset."""
+
 
 def _remember_wide(context: click.Context, _: click.Parameter, wide: bool) -> None:
     context.meta[WIDE] = wide

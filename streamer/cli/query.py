@@ -11,11 +11,12 @@ import orjson
 
 from streamer.cli.labels import label_option, labels_of
 from streamer.cli.leaderboard import leaderboard
-from streamer.cli.options import as_of_option, json_option, wide_option, with_settings
+from streamer.cli.options import as_of_option, as_of_time_option, json_option, wide_option, with_settings
 from streamer.cli.printing import print_board, print_json, say, visible
 from streamer.cli.tables import print_run
 from streamer.cli.tables_formulacode import print_payload
 from streamer.client.lifecycle import with_state
+from streamer.client.past_runs import PastRuns
 from streamer.client.reader import StateReader
 from streamer.client.results import ComparedRun, RunSnapshot
 from streamer.records import Position
@@ -48,14 +49,19 @@ def command() -> None:
 
 
 @command.command()
+@as_of_time_option
 @json_option
 @wide_option
 @with_settings
-def runs(as_json: bool, settings: Settings) -> None:
+def runs(as_of: Position | None, as_json: bool, settings: Settings) -> None:
     """All runs, the latest first."""
-    with StateReader(settings) as reader:
-        found = reader.runs()
     now = datetime.now(UTC)
+    if as_of is not None:
+        past = _runs_as_of(settings, as_of)
+        found, now = past.runs(), past.moment
+    else:
+        with StateReader(settings) as reader:
+            found = reader.runs()
     if as_json:
         _print_json(with_state(run, now) for run in found)
     else:
@@ -232,6 +238,12 @@ def _folded(settings: Settings, run_id: str, as_of: Position) -> FoldedRun:
     from streamer.cli.as_of import run_as_of  # only this folds
 
     return run_as_of(settings, run_id, as_of)
+
+
+def _runs_as_of(settings: Settings, as_of: Position) -> PastRuns:
+    from streamer.cli.as_of import runs_as_of  # only this folds
+
+    return runs_as_of(settings, as_of)
 
 
 def _by_subtest(settings: Settings, run_id: str, as_of: Position | None) -> list[Summary]:

@@ -12,9 +12,9 @@ from typing import Any
 from streamer.aggregate.changes import SummaryChange
 from streamer.aggregate.run import Run
 from streamer.client.comparison import compared_run
-from streamer.client.results import ComparedRun, RunSnapshot
+from streamer.client.results import BoardRun, ComparedRun, RunSnapshot
 from streamer.client.run_log import RunLog
-from streamer.client.snapshots import parsed, snapshot_of
+from streamer.client.snapshots import board_run, kinds_of, parsed, snapshot_of
 from streamer.client.trials import NotInLog
 from streamer.decoding import event_in
 from streamer.fold import BATCH, After, CannotBeFolded, fold_records
@@ -22,6 +22,7 @@ from streamer.records import LogRecord, Position, time_of
 from streamer.redis.entry import IN_FLIGHT, TASKS
 from streamer.redis.keys import Keys
 from streamer.schemas.decode import Reason
+from streamer.schemas.summaries import RunSummary
 from streamer.score import PriceTable
 from streamer.settings import Settings
 
@@ -57,13 +58,13 @@ class FoldedRun:
 
     def snapshot(self) -> RunSnapshot:
         """The run with its agents, tiers and trials in flight."""
-        found = snapshot_of(Keys(), self.run_id, self._stored())
+        found = snapshot_of(Keys(), self.run_id, stored_of(self.run))
         assert found is not None, "the run exists"
         return found
 
     def comparison(self) -> ComparedRun:
         """The agents of the run compared, with their ranks, and its tasks."""
-        found = compared_run(Keys(), self.run_id, self._stored(), parsed)
+        found = compared_run(Keys(), self.run_id, stored_of(self.run), parsed)
         assert found is not None, "the run exists"
         return found
 
@@ -72,10 +73,25 @@ class FoldedRun:
         changes = sorted(self.run.take_scored(), key=lambda change: change.key)
         return [change.value for change in changes if change.value is not None]
 
-    def _stored(self) -> dict[str, Any]:
-        """Key suffix to value, as Redis holds them."""
-        changes = self.run.summaries()
-        return stored(changes, {TASKS: self.run.comparisons.tasks(), IN_FLIGHT: self.run.in_flight_by_slot()})
+    def board_run(self) -> BoardRun:
+        """The run as leaderboards read it."""
+        return board_run_of(self.run)
+
+
+def board_run_of(run: Run) -> BoardRun:
+    """A folded run that exists, as `StateReader.board_runs` would give it."""
+    run_id, held = run.state.run_id, stored_of(run)
+    kinds = kinds_of(parsed(RunSummary, Keys().run(run_id), held["run"]))
+    wanted = {suffix: value for suffix, value in held.items() if suffix.partition(":")[0] in kinds}
+    found = board_run(Keys(), run_id, wanted)
+    assert found is not None, "the run exists"
+    return found
+
+
+def stored_of(run: Run) -> dict[str, Any]:
+    """Key suffix to value, as Redis holds them of a folded run."""
+    changes = run.summaries()
+    return stored(changes, {TASKS: run.comparisons.tasks(), IN_FLIGHT: run.in_flight_by_slot()})
 
 
 def stored(changes: list[SummaryChange], hashes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -185,17 +185,10 @@ class Queries:
     ) -> Exchange[list[RunSummary]]:
         """The runs that a board is narrowed to, the latest first."""
         runs = [(yield from self.run(run))] if run is not None else (yield from self.runs())
-        return [
-            found
-            for found in runs
-            if benchmark in (None, found.benchmark) and labels.items() <= found.labels.items()
-        ]
+        return [found for found in runs if is_chosen(found, benchmark, labels)]
 
     def _require_benchmark(self, benchmark: str) -> Exchange[None]:
-        runs = yield from self.runs()
-        known = {run.benchmark for run in runs if run.benchmark}
-        if benchmark not in known:
-            raise UnknownBenchmark(benchmark, known)
+        require_benchmark(benchmark, (yield from self.runs()))
 
     def _board(self, key: str) -> Exchange[list[str]]:
         [members] = yield [("ZRANGE", key, 0, -1)]
@@ -206,6 +199,18 @@ class Queries:
         every = list(keys)
         values = yield from in_round_trips([("GET", key) for key in every])
         return [parsed(kind, key, value) if value else None for key, value in zip(every, values, strict=True)]
+
+
+def is_chosen(run: RunSummary, benchmark: str | None, labels: Mapping[str, str]) -> bool:
+    """Whether a board that is narrowed to a benchmark (None: to none) and to labels has this run."""
+    return benchmark in (None, run.benchmark) and labels.items() <= run.labels.items()
+
+
+def require_benchmark(benchmark: str, runs: Iterable[RunSummary]) -> None:
+    """Raises UnknownBenchmark if no run names this benchmark."""
+    known = {run.benchmark for run in runs if run.benchmark}
+    if benchmark not in known:
+        raise UnknownBenchmark(benchmark, known)
 
 
 def stored_in(reply: Sequence[Any]) -> dict[str, Any]:

@@ -13,6 +13,12 @@ from streamer.records import BadPosition, LogRecord, Position, may_name, time_of
 from streamer.settings import Settings
 
 
+def refuse_future(as_of: Position) -> None:
+    """Raises BadPosition for a time that has not come yet."""
+    if as_of.at is not None and as_of.at > datetime.now(UTC):
+        raise BadPosition(f"{as_of} is in the future, so nothing is known as of it")
+
+
 class RunLog:
     """The partition of the event topic that a run lives in.
 
@@ -62,5 +68,4 @@ class RunLog:
                 f"the log of run {self._run_id!r} begins at offset {self.begins_at}, because earlier events "
                 f"were deleted. So it cannot be folded as of {as_of}"
             )
-        if as_of.at is not None and as_of.at > datetime.now(UTC):
-            raise BadPosition(f"{as_of} is in the future, so nothing is known as of it")
+        refuse_future(as_of)

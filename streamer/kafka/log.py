@@ -11,12 +11,15 @@ from streamer.kafka.reader import ConsumerRecord, PartitionId, PartitionReader
 from streamer.settings import Settings
 
 
-def read_topic(settings: Settings, topic: str, *, run_id: str | None = None) -> Iterator[ConsumerRecord]:
+def read_topic(
+    settings: Settings, topic: str, partitions: Collection[int] | None = None, *, run_id: str | None = None
+) -> Iterator[ConsumerRecord]:
     """Every record of a topic up to its present end; in offset order within a partition.
 
     Args:
         settings: where the broker is.
         topic: full name, namespace included (`streamer.kafka.names.Names`).
+        partitions: only these; all if None.
         run_id: only the partition that this run lives in.
 
     Raises:
@@ -24,7 +27,7 @@ def read_topic(settings: Settings, topic: str, *, run_id: str | None = None) -> 
         TopicUnreadable: the broker fell silent before the end.
         KafkaError: the broker cannot be reached, or refuses.
     """
-    batches = read_batches(settings, topic, run_id=run_id)
+    batches = read_batches(settings, topic, partitions, run_id=run_id)
 
     async def following() -> list[ConsumerRecord]:
         return await anext(batches, [])
@@ -92,9 +95,15 @@ async def beginning_of(settings: Settings, topic: str, run_id: str) -> int:
         TopicMissing: there is no such topic.
         KafkaError: the broker cannot be reached, or refuses.
     """
-    place = (topic, partition_of(run_id, len(await partitions_of(settings, topic))))
-    async with PartitionReader(settings, [place]) as reader:
-        return (await reader.beginnings())[place]
+    beginnings = await beginnings_of(settings, topic)
+    return beginnings[partition_of(run_id, len(beginnings))]
+
+
+async def beginnings_of(settings: Settings, topic: str) -> dict[int, int]:
+    """Offset of the first record that is still there, by partition; raises as :func:`beginning_of`."""
+    places = [(topic, number) for number in sorted(await partitions_of(settings, topic))]
+    async with PartitionReader(settings, places) as reader:
+        return {number: offset for (_, number), offset in (await reader.beginnings()).items()}
 
 
 async def ends_of(settings: Settings, places: Collection[PartitionId]) -> dict[PartitionId, int]:

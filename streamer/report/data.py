@@ -60,7 +60,8 @@ class RunData:
         curves: what `curves` gives; []: the trials are not asked for.
         by_label: what `by_label` gives; []: not asked for.
         compared: the agents compared, and the tasks.
-        folded: the run as it was folded here; None: it was read from Redis.
+        folded: the run as it was folded from its events; None: the trials are not asked for, or the run's log
+            has lost its beginning.
     """
 
     run: Json
@@ -103,11 +104,13 @@ def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool =
         snapshot = reader.snapshot(run_id)
         history = reader.history(run_id)
         compared = reader.comparison(run_id)
-    listed, drawn = None, []
+    listed, drawn, folded = None, [], None
     if trials:
         filled = snapshot.run.progress.done > 0
         listed = [orjson.loads(value) for value in scored_trials(settings, run_id)] if filled else []
-        drawn = curves(fold_run(settings, run_id, prices_of(settings)).run.state) if filled else []
+        again = fold_run(settings, run_id, prices_of(settings))
+        drawn = curves(again.run.state) if filled else []
+        folded = None if again.log.begins_at else again.run.state
     return RunData(
         run=snapshot.run.model_dump(mode="json"),
         state=state_of(snapshot.run, now),
@@ -117,6 +120,7 @@ def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool =
         history=_points(history),
         curves=drawn,
         compared=compared,
+        folded=folded,
     )
 
 

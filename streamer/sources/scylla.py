@@ -3,6 +3,7 @@
 <timestamp>-<test>/                      the run's name is that of its directory
   config/experiment.json  checkpoint.json
   [in_progress/ or completed/]T<k>/<subtest>/run_<n>/run_result.json, agent/, judge/
+  .../T<k>/<subtest>/.failed/              tries that the harness repeats: left out, as it does itself
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ CONFIG = Path("config", "experiment.json")
 CHECKPOINT = "checkpoint.json"
 IN_PROGRESS = "in_progress"
 COMPLETED = "completed"
+FAILED = ".failed"
 KEPT = (TRIAL, "agent", "judge")
 """The directories of a trial that the harness keeps logs in."""
 
@@ -70,7 +72,7 @@ class Scylla:
         return _has_tiers(path) and not any(is_file(parent / CONFIG) for parent in path.parents[:4])
 
     def skip(self, directory: Path) -> bool:
-        return bool(_RUN.fullmatch(directory.parent.name)) or directory.name == "repo"
+        return bool(_RUN.fullmatch(directory.parent.name)) or directory.name in (FAILED, "repo")
 
     def plan(self, path: Path, options: ConvertOptions) -> RunPlan:
         plan = RunPlan(run_id=clean_name(path))
@@ -137,7 +139,7 @@ class Scylla:
     def part(self, run: Path, changed: Path) -> Path | None:
         """The directory of the trial; for a path above it the whole run."""
         for place in (changed, *changed.parents):
-            if place == run:
+            if place == run or FAILED in changed.relative_to(run).parts:
                 return None
             if _RUN.fullmatch(place.name) and is_directory(place):
                 return place

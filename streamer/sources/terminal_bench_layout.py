@@ -136,6 +136,8 @@ def is_run_place(path: Path) -> bool:
 def result_files(run: Path, within: Path | None, *, sub_trials: bool) -> Iterator[Path]:
     """Results of trials at any depth below a run; nested runs' left out.
 
+    A directory right below the run is a task's, whatever its name.
+
     Args:
         run: its directory; a run-level file has none.
         within: only those at and below this directory of the run.
@@ -145,13 +147,18 @@ def result_files(run: Path, within: Path | None, *, sub_trials: bool) -> Iterato
         return
 
     def skip(directory: Path) -> bool:
-        name = directory.name
-        left_out = name in LOG_DIRECTORIES or (not sub_trials and _SUB_TRIAL.search(name) is not None)
-        return left_out or is_run_directory(directory)
+        left_out = directory.name in LOG_DIRECTORIES or (not sub_trials and _is_sub_trial(run, directory))
+        return (left_out and directory.parent != run) or is_run_directory(directory)
 
     for directory in walk(within or run, skip):
         if directory != run and is_file(directory / RESULTS):
             yield directory / RESULTS
+
+
+def _is_sub_trial(run: Path, directory: Path) -> bool:
+    """Whether a directory is named as one agent's part of a trial; the run's own name may look like it."""
+    _, rest = attempt_and_run(directory.parent.name, directory.name)
+    return bool(_SUB_TRIAL.search(f".{(rest or '').removeprefix(run.name)}"))
 
 
 def trials_begun(run: Path, within: Path | None = None) -> Iterator[Path]:

@@ -113,7 +113,9 @@ def _ability(answer: AbilityAnswer, metric: str, level: str) -> str:
         told.append(
             f"e-value that the candidate is worse {_evidence(answer.worse)}, {answer.needed:g} needed"
         )
-    return f"{answer.verdict}, on tasks like these: {'; '.join(told) or 'nothing before the end'}"
+    return (
+        f"{answer.verdict}, on tasks like these: {'; '.join(told) or 'nothing before all trials are final'}"
+    )
 
 
 def _target(answer: TargetAnswer) -> str:

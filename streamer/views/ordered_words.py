@@ -8,6 +8,25 @@ from streamer.aggregate.run_state import RunState
 from streamer.views.entrants import NoSuchSide, entrant
 from streamer.views.gate import Entrant, Terms, judge
 from streamer.views.gate_verdict import FinalAnswer, GateEnds, GateSide
+from streamer.views.models import Comparison
+
+
+def with_order(found: Comparison, a: RunState | None, b: RunState | None) -> Comparison:
+    """A comparison, and what the order of the trials allows to say across two runs.
+
+    Args:
+        found: the two sides compared.
+        a, b: their runs, folded; None: its log is not at hand, so nothing is added.
+    """
+    if a is None or b is None or not needs_order(found):
+        return found
+    said = ordered_words(a, b, found.a.agent_model, found.b.agent_model)
+    return found.model_copy(update={"words": [*said, *found.words]})
+
+
+def needs_order(found: Comparison) -> bool:
+    """Whether there may be something to say: two runs, and results are missing."""
+    return not found.ended and found.a.run != found.b.run
 
 
 def ordered_words(a: RunState, b: RunState, a_agent: str | None, b_agent: str | None) -> list[str]:

@@ -18,7 +18,7 @@ from streamer.views.leaderboard import BenchmarkBoard
 from streamer.views.models import Comparison, HistoryPoint, RunNow
 from streamer.views.outlook import Outlook
 from streamer.views.why import MetricMoves
-from streamer.web.folded import comparison_as_of, moves_of, snapshot_as_of
+from streamer.web.folded import comparison_as_of, in_order, moves_of, snapshot_as_of
 from streamer.web.models import (
     AsOfQuery,
     ComparedAgents,
@@ -31,6 +31,7 @@ from streamer.web.models import (
     LeaderboardsQuery,
     NoQuery,
     RunSnapshot,
+    RunsQuery,
     TiersQuery,
     WhyQuery,
 )
@@ -42,7 +43,10 @@ from streamer.web.run_views import curves_of, labels, outlook
 from streamer.web.trial_answers import TRIAL_OPERATIONS
 
 
-async def _runs(web: Web, query: NoQuery) -> list[RunNow]:
+async def _runs(web: Web, query: RunsQuery) -> list[RunNow]:
+    if query.as_of is not None:
+        past = await web.runs_as_of.at(query.as_of)
+        return [RunNow.of(run, past.moment) for run in past.runs()]
     found = await web.reader.runs()
     now = datetime.now(UTC)
     return [RunNow.of(run, now) for run in found]
@@ -94,13 +98,18 @@ async def _history(web: Web, query: HistoryQuery, run: str) -> list[HistoryPoint
 
 
 async def _leaderboard(web: Web, query: LeaderboardQuery) -> list[LeaderboardRow]:
-    rows = await web.reader.leaderboard(
-        query.metric,
-        run=query.run,
-        benchmark=query.benchmark,
-        labels=dict(map(_label, query.label)),
-        limit=query.limit,
-    )
+    labels = dict(map(_label, query.label))
+    narrowed: dict[str, Any] = {
+        "run": query.run,
+        "benchmark": query.benchmark,
+        "labels": labels,
+        "limit": query.limit,
+    }
+    if query.as_of is not None:
+        past = await web.runs_as_of.at(query.as_of, query.run)
+        rows = past.leaderboard(query.metric, **narrowed)
+    else:
+        rows = await web.reader.leaderboard(query.metric, **narrowed)
     return [
         LeaderboardRow(**asdict(row) | {"metric": query.metric, "value": json_number(row.value)})
         for row in rows
@@ -120,7 +129,7 @@ async def _leaderboards_file(web: Web, query: LeaderboardsQuery) -> bytes:
 async def _compare(web: Web, query: CompareQuery) -> Comparison:
     a = await _side(web, query.a, query.a_agent)
     b = await _side(web, query.b, query.b_agent)
-    return compare_sides(a, b, query.offset, query.limit)
+    return await in_order(web, compare_sides(a, b, query.offset, query.limit))
 
 
 async def _health(web: Web, query: NoQuery) -> Health:
@@ -142,7 +151,7 @@ def _label(text: str) -> tuple[str, str]:
 
 
 OPERATIONS = (
-    Operation("/api/runs", "All runs, the latest first.", NoQuery, RunNow, True, _runs),
+    Operation("/api/runs", "All runs, the latest first.", RunsQuery, RunNow, True, _runs),
     Operation("/api/runs/{run}", "One run.", AsOfQuery, RunNow, False, _run),
     Operation(
         "/api/runs/{run}/snapshot",
@@ -180,7 +189,7 @@ OPERATIONS = (
     Operation(
         "/api/runs/{run}/labels/{label}",
         "The trials of a run by the values of one of their labels; folds the log of the run again.",
-        NoQuery,
+        AsOfQuery,
         LabelGroup,
         True,
         labels,
@@ -196,7 +205,7 @@ OPERATIONS = (
     Operation(
         "/api/runs/{run}/curves",
         "The learning curves of a run, by the trials' own times; folds the log of the run again.",
-        NoQuery,
+        AsOfQuery,
         RunCurves,
         False,
         curves_of,
@@ -204,7 +213,7 @@ OPERATIONS = (
     Operation(
         "/api/runs/{run}/outlook",
         "What a run still has before it: forecasts, running trials, places.",
-        NoQuery,
+        AsOfQuery,
         Outlook,
         False,
         outlook,

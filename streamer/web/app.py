@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any, get_origin
+from typing import Any, TypeVar, get_origin
 from urllib.parse import unquote
 
 from pydantic import ValidationError
@@ -37,9 +37,9 @@ from streamer.web import STATIC
 from streamer.web.answers import OPERATIONS, values_of
 from streamer.web.boards_module import boards_module
 from streamer.web.downloads import DOWNLOADS, download
-from streamer.web.folded import LogTruncated
+from streamer.web.folds import LogTruncated
 from streamer.web.hub import TooManyViewers
-from streamer.web.models import Query
+from streamer.web.models import AsOfQuery, Query
 from streamer.web.openapi import STREAMS, openapi
 from streamer.web.operation import BadQuery, NoSuchTrial, Operation
 from streamer.web.player import player
@@ -53,6 +53,8 @@ from streamer.web.trial_answers import recorded
 from streamer.web.trial_log import TrialMoved
 
 log = logging.getLogger("streamer.web")
+
+Q = TypeVar("Q", bound=Query)
 
 PLAYER_PATH = "/api/runs/{run}/trials/{trial}/artifacts/{artifact}/player"
 
@@ -116,6 +118,7 @@ def create_app(
     async def updates(request: Request) -> Response:
         run_id = request.path_params.get("run")
         try:
+            _refuse_as_of(request)
             room = await web.hub.enter(None if run_id is None else unquote(run_id))
         except Exception as error:
             return _explained(web, error)
@@ -131,7 +134,8 @@ def create_app(
     def download_of(ending: str) -> Any:
         async def answer(request: Request) -> Response:
             try:
-                return await download(web, unquote(request.path_params["run"]), ending)
+                query = _query(AsOfQuery, request)
+                return await download(web, query, unquote(request.path_params["run"]), ending)
             except Exception as error:
                 return _explained(web, error)
 
@@ -170,8 +174,10 @@ def _endpoint(web: Web, operation: Operation) -> Any:
     return answer
 
 
-def _query(model: type[Query], request: Request) -> Query:
+def _query(model: type[Q], request: Request) -> Q:
     """The part after the question mark; BadQuery says what is wrong with it."""
+    if "as_of" not in model.model_fields:
+        _refuse_as_of(request)
     given: dict[str, Any] = {}
     for name, value in request.query_params.multi_items():
         field = model.model_fields.get(name)
@@ -185,6 +191,15 @@ def _query(model: type[Query], request: Request) -> Query:
         first = error.errors(include_url=False, include_input=False)[0]
         allowed = ", ".join(model.model_fields) or "nothing"
         raise BadQuery(f"{'.'.join(map(str, first['loc']))}: {first['msg']}. Allowed: {allowed}") from error
+
+
+def _refuse_as_of(request: Request) -> None:
+    if "as_of" in request.query_params:
+        paths = [one.path for one in OPERATIONS if "as_of" in one.query.model_fields]
+        raise BadQuery(
+            "as_of: this path says how things stand now. The single trials of an earlier time are in "
+            f"trials.csv. These paths take as_of: {', '.join([*paths, *DOWNLOADS])}"
+        )
 
 
 def _explained(web: Web, error: Exception) -> Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from datetime import datetime
 from functools import partial
 from typing import TypeVar
@@ -11,33 +11,29 @@ from streamer.client.folded_run import FoldedRun, fold_run
 from streamer.client.moves import Question
 from streamer.client.results import ComparedRun, RunSnapshot
 from streamer.client.run_log import RunLog
+from streamer.client.trials import NotInLog
 from streamer.client.why import metric_of, why
+from streamer.fold import CannotBeFolded
+from streamer.kafka.errors import TopicAuthorizationFailedError, TopicMissing
 from streamer.records import Position
+from streamer.views.models import Comparison
+from streamer.views.ordered_words import needs_order, with_order
 from streamer.views.why import MetricMoves
+from streamer.web.folds import LogTruncated
 from streamer.web.models import WhyQuery
 from streamer.web.resources import Web
 
 T = TypeVar("T")
 
 
-class LogTruncated(Exception):
-    """The log of a run has lost its beginning, so it cannot be folded as of an earlier position."""
-
-    def __init__(self, run_id: str, begins_at: int) -> None:
-        super().__init__(
-            f"The log of run {run_id!r} begins at offset {begins_at}, because earlier events were deleted. "
-            "Events of the run may be among them: leave as_of out, or ask `streamer query --as-of`"
-        )
-
-
 async def snapshot_as_of(web: Web, run_id: str, as_of: str) -> tuple[RunSnapshot, datetime | None]:
     """The run as of a position, and the time of that; None: not known."""
-    return await _folded(web, run_id, as_of, _snapshot)
+    return await answer_as_of(web, "snapshot", run_id, as_of, _snapshot)
 
 
 async def comparison_as_of(web: Web, run_id: str, as_of: str) -> ComparedRun:
     """The agents of the run compared, as of a position."""
-    return await _folded(web, run_id, as_of, FoldedRun.comparison)
+    return await answer_as_of(web, "comparison", run_id, as_of, FoldedRun.comparison)
 
 
 async def moves_of(web: Web, run_id: str, query: WhyQuery) -> MetricMoves:
@@ -49,16 +45,54 @@ async def moves_of(web: Web, run_id: str, query: WhyQuery) -> MetricMoves:
     return MetricMoves.of(await web.folds.answer(("why", run_id, version, query.model_dump_json()), work))
 
 
-async def _folded(web: Web, run_id: str, as_of: str, answer: Callable[[FoldedRun], T]) -> T:
+async def answer_as_of(
+    web: Web, question: Hashable, run_id: str, as_of: str, answer: Callable[[FoldedRun], T]
+) -> T:
+    """What a run folded as of a position says.
+
+    Args:
+        web: the server's resources.
+        question: what is asked, besides the run and the position.
+        run_id: the run.
+        as_of: the position, as a user writes it.
+        answer: called in a thread with the run.
+
+    Raises:
+        UnknownRun, RedisUnavailable: see `StateReader`.
+        BadPosition, NothingYet, NotInLog, CannotBeFolded and others: see `fold_run`.
+        LogTruncated: the run's log has lost its beginning.
+        TooManyFolds: too many questions wait already.
+    """
     position = Position.of(as_of)
     version = (await web.reader.run(run_id)).state_version
 
     def folded() -> T:
         if begins_at := RunLog(web.settings, run_id, position).begins_at:
-            raise LogTruncated(run_id, begins_at)
+            raise LogTruncated(f"run {run_id!r}", begins_at)
         return answer(fold_run(web.settings, run_id, web.prices, position))
 
-    return await web.folds.answer((answer, run_id, version, position), folded)
+    return await web.folds.answer(("as of", question, run_id, version, position), folded)
+
+
+async def in_order(web: Web, found: Comparison) -> Comparison:
+    """A comparison of two runs, and what the order of their trials allows to say; see `with_order`.
+
+    The same comparison where the log does not hold all events of both, or this server may not read them.
+    """
+    if not needs_order(found):
+        return found
+    runs = found.a.run, found.b.run
+    versions = [(await web.reader.run(run_id)).state_version for run_id in runs]
+
+    def folded() -> Comparison:
+        a, b = (fold_run(web.settings, run_id, web.prices) for run_id in runs)
+        return found if a.log.begins_at or b.log.begins_at else with_order(found, a.run.state, b.run.state)
+
+    question = "order", *runs, *versions, found.model_dump_json()
+    try:
+        return await web.folds.answer(question, folded)
+    except (NotInLog, CannotBeFolded, TopicMissing, TopicAuthorizationFailedError):
+        return found
 
 
 def _snapshot(found: FoldedRun) -> tuple[RunSnapshot, datetime | None]:

@@ -28,6 +28,21 @@ class TooManyFolds(Refused):
         )
 
 
+class LogTruncated(Exception):
+    """A log has lost its beginning, so nothing can be folded as of an earlier position.
+
+    Args:
+        whose: what the log is of: `run 'r'`, or `partition 3`.
+        begins_at: offset at which it begins now.
+    """
+
+    def __init__(self, whose: str, begins_at: int) -> None:
+        super().__init__(
+            f"The log of {whose} begins at offset {begins_at}, because earlier events were deleted. Events "
+            "that count may be among them: leave as_of out, or ask `streamer query` with --as-of"
+        )
+
+
 class Folds:
     """One per process: questions are worked out in the order in which they came, each in a thread."""
 

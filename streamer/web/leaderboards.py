@@ -8,11 +8,13 @@ from datetime import UTC, datetime
 
 from streamer.client.async_reader import AsyncStateReader
 from streamer.client.results import UnknownMetric
+from streamer.records import Position
 from streamer.schemas.metrics import can_have_board
 from streamer.views.documents import Document
 from streamer.views.leaderboard import BenchmarkBoard, boards_of
 from streamer.views.leaderboard_document import leaderboard_document, with_words
 from streamer.web.models import LeaderboardsQuery
+from streamer.web.runs_as_of import RunsAsOf
 
 FRESH_SECONDS = 4.0
 """Boards that were read so recently are not read again."""
@@ -25,11 +27,12 @@ class Leaderboards:
 
     Args:
         reader: of the state in Redis.
+        past: of the state as of an earlier time.
         clock: seconds that only grow.
     """
 
-    def __init__(self, reader: AsyncStateReader, clock: Callable[[], float]) -> None:
-        self._reader, self._clock = reader, clock
+    def __init__(self, reader: AsyncStateReader, past: RunsAsOf, clock: Callable[[], float]) -> None:
+        self._reader, self._past, self._clock = reader, past, clock
         self._held: dict[str, tuple[float, asyncio.Task[list[BenchmarkBoard]]]] = {}
 
     async def boards(self, query: LeaderboardsQuery, labels: Mapping[str, str]) -> list[BenchmarkBoard]:
@@ -41,6 +44,7 @@ class Leaderboards:
 
         Raises:
             UnknownMetric, UnknownRun, UnknownBenchmark, RedisUnavailable: see `StateReader.board_runs`.
+            others: as `RunsAsOf.at`, where the boards of an earlier time are asked for.
         """
         if not can_have_board(query.metric):
             raise UnknownMetric(query.metric)
@@ -56,11 +60,18 @@ class Leaderboards:
 
     async def document(self, query: LeaderboardsQuery, labels: Mapping[str, str]) -> Document:
         """The same boards as a document, for one HTML file."""
-        facts = [fact for fact in (query.run, query.benchmark, *query.label) if fact]
+        past = query.as_of and f"as of {Position.of(query.as_of)}"
+        facts = [fact for fact in (query.run, query.benchmark, *query.label, past) if fact]
         return leaderboard_document(await self.boards(query, labels), facts)
 
     async def _read(self, query: LeaderboardsQuery, labels: Mapping[str, str]) -> list[BenchmarkBoard]:
-        runs = await self._reader.board_runs(run=query.run, benchmark=query.benchmark, labels=labels)
+        if query.as_of is None:
+            now = datetime.now(UTC)
+            runs = await self._reader.board_runs(run=query.run, benchmark=query.benchmark, labels=labels)
+        else:
+            past = await self._past.at(query.as_of, query.run)
+            now = past.moment
+            runs = past.board_runs(run=query.run, benchmark=query.benchmark, labels=labels)
         together = query.all_benchmarks or query.run is not None
-        boards = await asyncio.to_thread(boards_of, runs, query.metric, datetime.now(UTC), together=together)
+        boards = await asyncio.to_thread(boards_of, runs, query.metric, now, together=together)
         return with_words(boards)

@@ -187,6 +187,16 @@ class AsOfQuery(Query):
     )
 
 
+class RunsQuery(Query):
+    """The query of all runs."""
+
+    as_of: str | None = Field(
+        default=None,
+        max_length=64,
+        description="Count only events up to this time (with zone); folds the whole log again.",
+    )
+
+
 class WhyQuery(AsOfQuery):
     """The query of what moved a number."""
 
@@ -208,23 +218,30 @@ class TiersQuery(AsOfQuery):
     within: bool = Field(default=False, description="Also each agent:model within each tier.")
 
 
-class LeaderboardQuery(Query):
-    """The query of a leaderboard."""
+class BoardsQuery(Query):
+    """What narrows a leaderboard."""
 
     metric: MetricName = Field(default="pass_rate", description="METRIC of docs/redis.md, or metrics/NAME.")
     run: str | None = Field(default=None, description="Only this run.")
     benchmark: str | None = Field(default=None, description="Only runs of this benchmark.")
     label: list[str] = Field(default=[], description="Only runs with this label, KEY=VALUE; repeatable.")
+    as_of: str | None = Field(
+        default=None,
+        max_length=64,
+        description="Count only events up to this time (with zone), or with `run` up to this offset; folds "
+        "the log again.",
+    )
+
+
+class LeaderboardQuery(BoardsQuery):
+    """The query of a leaderboard with a row for each run."""
+
     limit: int | None = Field(default=None, ge=1, description="At most so many rows.")
 
 
-class LeaderboardsQuery(Query):
+class LeaderboardsQuery(BoardsQuery):
     """The query of the leaderboards of benchmarks."""
 
-    metric: MetricName = Field(default="pass_rate", description="METRIC of docs/redis.md, or metrics/NAME.")
-    run: str | None = Field(default=None, description="Only this run.")
-    benchmark: str | None = Field(default=None, description="Only runs of this benchmark.")
-    label: list[str] = Field(default=[], description="Only runs with this label, KEY=VALUE; repeatable.")
     all_benchmarks: bool = Field(default=False, description="One board of all benchmarks, mixed.")
 
 
@@ -257,7 +274,7 @@ class TrialsQuery(Query):
     limit: int = Field(default=100, ge=1, le=MAX_PAGE, description="At most so many.")
 
 
-class MatrixQuery(Query):
+class MatrixQuery(AsOfQuery):
     """The query of the matrix of agents and tasks."""
 
     metric: MatrixMetric = Field(default="outcome", description="Averaged in each cell; outcome: none.")

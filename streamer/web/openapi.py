@@ -13,7 +13,7 @@ from streamer.schemas.export import VERSION, definitions
 from streamer.web.answers import OPERATIONS
 from streamer.web.downloads import DOWNLOADS, WRITERS
 from streamer.web.event_bodies import MAX_BODY_BYTES, MAX_EVENT_BYTES, MAX_EVENTS, BodyKind
-from streamer.web.models import Problem, PublishedEvents
+from streamer.web.models import AsOfQuery, Problem, PublishedEvents, Query
 from streamer.web.operation import Operation
 from streamer.web.request_checks import EVENTS_PATH
 
@@ -95,7 +95,7 @@ def _get(operation: Operation, reference: dict[str, Any]) -> dict[str, Any]:
     return {
         "operationId": _id(operation.path),
         "summary": operation.summary,
-        "parameters": [*_path_parameters(operation.path), *_query_parameters(operation)],
+        "parameters": [*_path_parameters(operation.path), *_query_parameters(operation.query)],
         "responses": {
             "200": {"description": "The answer.", "content": {operation.media: {"schema": schema}}},
             "default": _PROBLEM,
@@ -160,7 +160,7 @@ def _file(path: str, ending: str) -> dict[str, Any]:
     return {
         "operationId": _id(path),
         "summary": f"All scored trials of a run as {ending}, as `streamer report` writes them.",
-        "parameters": _path_parameters(path),
+        "parameters": [*_path_parameters(path), *_query_parameters(AsOfQuery)],
         "responses": {
             "200": {"description": "A file to keep.", "content": {media_type: {}}},
             "default": _PROBLEM,
@@ -179,8 +179,8 @@ def _path_parameters(path: str) -> list[dict[str, Any]]:
     return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
 
 
-def _query_parameters(operation: Operation) -> list[dict[str, Any]]:
-    schema = operation.query.model_json_schema()
+def _query_parameters(query: type[Query]) -> list[dict[str, Any]]:
+    schema = query.model_json_schema()
     required = schema.get("required", ())
     parameters = []
     for name, field in schema.get("properties", {}).items():

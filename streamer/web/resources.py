@@ -17,6 +17,7 @@ from streamer.web.hub import Hub
 from streamer.web.leaderboards import Leaderboards
 from streamer.web.run_curves import CurveCache
 from streamer.web.run_directories import RunDirectories
+from streamer.web.runs_as_of import RunsAsOf
 from streamer.web.trial_events import TrialEvents
 from streamer.web.trial_log import TrialLog
 
@@ -35,6 +36,7 @@ class Web:
         folds: answers that need a whole run in memory.
         reading: held while a file of a trial is read, since that takes the memory of the file.
         curves: the learning curves of the runs that people look at.
+        runs_as_of: all runs as of an earlier time.
     """
 
     def __init__(self, settings: Settings, artifacts: Sequence[Path] = ()) -> None:
@@ -46,7 +48,8 @@ class Web:
         self.reader = AsyncStateReader(settings)
         self.hub = Hub(self.reader)
         self.intake = EventIntake(settings)
-        self.leaderboards = Leaderboards(self.reader, time.monotonic)
+        self.runs_as_of = RunsAsOf(settings, self.prices, self.folds)
+        self.leaderboards = Leaderboards(self.reader, self.runs_as_of, time.monotonic)
         self.trials = TrialLog(settings, time.monotonic)
         self.events = TrialEvents(settings, time.monotonic)
         self.directories = RunDirectories(settings, artifacts, time.monotonic)

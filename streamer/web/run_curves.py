@@ -10,6 +10,7 @@ from typing import NamedTuple
 from pydantic import Field
 
 from streamer.aggregate.curves import POINTS, curves
+from streamer.aggregate.run_state import RunState
 from streamer.client.folded_run import fold_run
 from streamer.schemas.base import Instant, Message, Number
 from streamer.schemas.uncertainty import ShareRange
@@ -59,6 +60,16 @@ class RunCurves(Message):
     curves: list[Curve] = Field(description="Of each agent:model, and of each tier pooled over agents.")
 
 
+def run_curves(run: RunState, state_version: int) -> RunCurves:
+    """The learning curves of a folded run.
+
+    Args:
+        run: its state.
+        state_version: what the answer says of it.
+    """
+    return RunCurves.model_validate({"state_version": state_version, "curves": curves(run, POINTS)})
+
+
 class _Held(NamedTuple):
     """The curves of a run as they were worked out for this version, and until when they are not again."""
 
@@ -106,7 +117,6 @@ class CurveCache:
 
     def _work_out(self, run_id: str, version: tuple[int, int]) -> _Held:
         began = self._clock()
-        found = curves(fold_run(self._settings, run_id, self._prices).run.state, POINTS)
-        held = RunCurves.model_validate({"state_version": version[1], "curves": found})
+        held = run_curves(fold_run(self._settings, run_id, self._prices).run.state, version[1])
         now = self._clock()
         return _Held(held, version, now + REST * (now - began))

@@ -5,15 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+
+import orjson
 
 from streamer.artifacts.opening import CannotBeOpened
 from streamer.artifacts.shown import ArtifactView, recording, view_of
+from streamer.client.folded_run import FoldedRun
 from streamer.schemas.details import Artifact
 from streamer.schemas.events import TrialResult
 from streamer.schemas.scored_trial import ScoredTrial
 from streamer.views.failures import FailedTrial, FailureGroup, failure_groups, stated_mode
 from streamer.views.matrix import Matrix, matrix_of
+from streamer.views.trial_rows import row_of
+from streamer.web.folded import answer_as_of
 from streamer.web.models import (
     ListedTrial,
     MatrixQuery,
@@ -89,10 +95,19 @@ async def _failures(web: Web, query: NoQuery, run: str) -> list[FailureGroup]:
 
 
 async def _matrix(web: Web, query: MatrixQuery, run: str) -> Matrix:
+    if query.as_of is not None:
+        question = "matrix", query.metric, query.sort
+        return await answer_as_of(web, question, run, query.as_of, partial(_matrix_as_of, query))
     snapshot = await web.reader.snapshot(run)
     held = await web.trials.trials(run)
     rows = [trial.row for trial in held.values()]
     return await asyncio.to_thread(matrix_of, rows, snapshot.in_flight, query.metric, query.sort)
+
+
+def _matrix_as_of(query: MatrixQuery, found: FoldedRun) -> Matrix:
+    trials = enumerate(map(orjson.loads, found.scored_trials()))
+    rows = [row_of(str(number), trial) for number, trial in trials]
+    return matrix_of(rows, found.snapshot().in_flight, query.metric, query.sort)
 
 
 async def _trial(web: Web, query: NoQuery, run: str, trial: str) -> bytes:

@@ -70,12 +70,32 @@ def test_two_agents_of_one_run_are_compared_and_baselines_left_out(tmp_path: Pat
     assert everybody["a"]["trials"] == 2 * TASKS
 
 
-async def test_runs_are_compared_as_the_page_does_it(
-    feed: Feed, settings: Settings, environment: dict[str, str]
+def whole_and_begun() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """A run that is over, and one that began later and has eight of ten results."""
+    order = [f"t{n:02}" for n in range(TASKS)]
+    plan = {"type": "run_started", "tasks": order, "attempts": 1, "order": order, "order_kind": "shuffled"}
+    whole = [plan | {"run_id": "r", "started_at": "2026-01-01T00:00:00Z"}, *events("r", 10, cost_usd=0.3)]
+    begun = [plan | {"run_id": "s", "started_at": "2026-01-02T00:00:00Z"}, *events("s", 0, cost_usd=0.1)[:8]]
+    return whole, begun
+
+
+AHEAD = "terminus:gpt-5 of r ahead of terminus:gpt-5 of s in the final pass rate: ["
+
+
+async def test_runs_are_compared_as_the_page_and_the_files_of_their_events_are(
+    feed: Feed, settings: Settings, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    await feed.take(events("r", 8, cost_usd=0.3) + events("s", 6, cost_usd=0.1))
+    whole, begun = whole_and_begun()
+    await feed.take(whole + begun)
+    files = written(tmp_path, "a", whole), written(tmp_path, "b", begun), "--files"
+    for form in ("text", "json"):
+        options = ("--format", form, "--limit", 100)
+        done = await run_command("compare", "r", "s", *options, environment=environment)
+        assert done.returncode == 1, done.stderr
+        of_files = await run_command("compare", *files, *options)
+        assert (done.stdout, done.stderr) == (of_files.stdout, of_files.stderr)
+        assert AHEAD.encode() in done.stdout
     done = await run_command("compare", "r", "s", "--json", "--limit", 100, environment=environment)
-    assert done.returncode == 1, done.stderr
     with Serving(settings) as serving:
         answer = await asyncio.to_thread(serving.get, "/api/compare?a=r&b=s")
     assert json.loads(done.stdout) == answer.json()
@@ -89,6 +109,7 @@ async def test_runs_are_compared_as_the_page_does_it(
         (["a", "a", "--files", "--a-agent", "termnus:gpt-5"], 3, "Did you mean terminus:gpt-5?"),
         (["a", "a", "--files", "--b-run", "x"], 3, "no run 'x'"),
         (["r", "s", "--redis", "redis://127.0.0.1:1"], 3, "does not answer"),
+        (["a", "s", "--redis", "redis://127.0.0.1:1"], 3, "--files reads files of events"),
         (["a", "other", "--files"], 3, "no task where both sides know pass_rate"),
     ],
 )
@@ -207,11 +228,8 @@ def test_text_is_not_written_to_a_file(tmp_path: Path) -> None:
 
 
 def test_two_files_tell_the_final_difference_in_the_order_of_the_later_run(tmp_path: Path) -> None:
-    order = [f"t{n:02}" for n in range(TASKS)]
-    plan = {"type": "run_started", "tasks": order, "attempts": 1, "order": order, "order_kind": "shuffled"}
-    whole = [plan | {"run_id": "r", "started_at": "2026-01-01T00:00:00Z"}, *events("r", 10)]
-    begun = [plan | {"run_id": "s", "started_at": "2026-01-02T00:00:00Z"}, *events("s", 0)[:8]]
+    whole, begun = whole_and_begun()
     a, b = written(tmp_path, "a", whole), written(tmp_path, "b", begun)
     text = streamer("compare", a, b, "--files").stdout.decode()
-    assert "terminus:gpt-5 of r ahead of terminus:gpt-5 of s in the final pass rate: [" in text
+    assert AHEAD in text
     assert "points in the end; 95 %, however often you look" in text

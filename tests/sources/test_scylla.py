@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from streamer.sources.scylla import Scylla
 from tests.sources.builders import Event, converted, copy_tree, plan_of, trials_of, write_json
 from tests.support.data import shared_data
 from tests.support.rows import read_rows, scylla_row_to_event
@@ -200,6 +201,21 @@ def test_broken_files_are_named_and_cost_only_what_they_would_have_told(tmp_path
     assert (trial["attempt"], "score" in trial) == (1, False)
     assert {p.name for p, _ in report.unreadable} == {"checkpoint.json", "timing.json", "run_result.json"}
     assert [(name, p.parent.name) for p, name, _ in report.left_out] == [("score", "run_01")]
+
+
+@pytest.mark.parametrize("place", ["run_01", "run_01_attempt_01"])
+def test_s12_failed_tries_that_the_harness_repeats_are_no_results(tmp_path: Path, place: str) -> None:
+    """The harness moves a try that its infrastructure failed below `.failed`, and counts it nowhere."""
+    failed = f"completed/T0/00/.failed/{place}"
+    path = an_experiment(
+        tmp_path / EXPERIMENT,
+        {"completed/T0/00/run_01": a_run_result(), failed: a_run_result(exit_code=-1, judge_score=0.0)},
+        experiment_id="t",
+    )
+    events, report = converted(path)
+    assert [trial["score"] for trial in trials_of(events)] == [0.75]
+    assert not report.unreadable
+    assert Scylla().part(path, path / failed / "run_result.json") is None
 
 
 def test_a_workspace_is_not_searched(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Terminal-Bench's lock: the queue that it tells, and what it leaves open."""
+"""Terminal-Bench's layout: the names of directories, and the queue that the lock tells."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.sources.builders import a_result, a_run, converted, plan_of, write_json
+from tests.sources.builders import a_result, a_run, converted, plan_of, slots_of, trials_of, write_json
 from tests.support.data import shared_data
 
 
@@ -50,3 +50,23 @@ def test_a_plan_without_tasks_or_with_an_unreadable_lock_is_not_complete(
     run = a_run(tmp_path / "run1", [a_result()], metadata={"n_attempts": 1})
     write_json(run / "tb.lock", lock)
     assert plan_of(converted(run)[0])["plan_complete"] is complete
+
+
+@pytest.mark.parametrize("lock", ["tb.lock", "fc.lock"])
+@pytest.mark.parametrize("task", ["sessions", "panes", "agent-logs", "fix.agent-1-bug"])
+def test_g2_a_directory_below_the_run_is_a_tasks_whatever_its_name(
+    tmp_path: Path, task: str, lock: str
+) -> None:
+    run = a_run(tmp_path / "run1", [a_result(task), a_result("b")])
+    write_json(run / lock, {"agent": {"name": "terminus"}})
+    events, report = converted(run)
+    assert slots_of(events) == sorted([("run1", "", task, 1), ("run1", "", "b", 1)])
+    assert not report.unreadable
+
+
+def test_g2_a_run_may_be_called_like_an_agents_part_of_a_trial(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "my.agent-1-run", [a_result(run="my.agent-1-run")])
+    write_json(run / "oom" / "oom.1-of-1.my.agent-1-run.agent-2-nop" / "results.json", a_result(id="sub"))
+    assert [trial["trial_id"] for trial in trials_of(converted(run, harness="terminal-bench")[0])] == [
+        "id of oom.1-of-1.my.agent-1-run"
+    ]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from streamer.aggregate.run_state import RunState
-from streamer.views.ordered_words import ordered_words
+from streamer.views.compare import compare
+from streamer.views.models import Comparison
+from streamer.views.ordered_words import ordered_words, with_order
 from tests.support.events import a_plan, a_trial, folded
 
 TASKS = [f"t{number:02}" for number in range(20)]
@@ -48,3 +50,25 @@ def test_at_the_end_and_of_several_agents_there_is_nothing_to_add() -> None:
     assert words("+-" * 10) == []
     several = [a_plan(run_id="two"), *(a_trial(run_id="two", agent=agent) for agent in ("x", "y"))]
     assert ordered_words(folded(several)[0].run("two").state, a_run("base", "+"), None, None) == []
+
+
+def compared(a: str = "base", b: str = "new", *, ended: bool = False) -> Comparison:
+    found = compare([], [], ((a, None), (b, None)), 0, 0, ended=ended)
+    return found.model_copy(update={"words": ["what stood before"]})
+
+
+def test_a_comparison_of_two_runs_begins_with_what_their_order_says() -> None:
+    base, new = a_run("base", "+" * 20), a_run("new", "-" * 12)
+    first, second = with_order(compared(), base, new).words
+    assert (first, second) == (ordered_words(base, new, None, None)[0], "what stood before")
+
+
+def test_nothing_is_added_at_the_end_within_a_run_and_where_a_log_is_not_at_hand() -> None:
+    base, new = a_run("base", "+" * 20), a_run("new", "-" * 12)
+    for found, a, b in (
+        (compared(ended=True), base, new),
+        (compared(b="base"), base, base),
+        (compared(), base, None),
+        (compared(), None, new),
+    ):
+        assert with_order(found, a, b) is found

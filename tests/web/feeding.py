@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,7 +15,7 @@ from streamer.aggregate.changes import RunUpdate
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
 from streamer.pipeline import Pipeline
-from streamer.records import Record
+from streamer.records import NO_TIMESTAMP, Record
 from streamer.redis.sink import RedisSink
 from streamer.schemas.decode import Reason, decode
 from streamer.settings import Settings
@@ -31,15 +32,26 @@ class Feed:
         log: whether there is a log.
         events: whether the log has a topic of events.
         epoch: of the fold.
+        start: time of the first portion's records; each portion is a minute after the one before. None: the
+            folded records have no time, and those of the log the time of writing.
     """
 
-    def __init__(self, settings: Settings, *, log: bool = False, events: bool = True, epoch: int = 1) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        log: bool = False,
+        events: bool = True,
+        epoch: int = 1,
+        start: datetime | None = None,
+    ) -> None:
         self.settings = settings
         self.pipeline = Pipeline(epoch=epoch)
         self._topic = Names(settings.namespace).scored_trials
         self._events = Names(settings.namespace).trial_events if events else None
         self._log = log
         self._offset = 0
+        self._milliseconds = None if start is None else int(start.timestamp() * 1000)
         self._producer: AIOKafkaProducer | None = None
 
     async def __aenter__(self) -> Self:
@@ -64,7 +76,8 @@ class Feed:
     async def take(self, events: Iterable[Event | bytes]) -> None:
         """Fold some events as one batch; on return Redis and the log have what follows from them."""
         values = [event if isinstance(event, bytes) else json.dumps(event).encode() for event in events]
-        records = [Record(value, self._offset + number) for number, value in enumerate(values)]
+        at = NO_TIMESTAMP if self._milliseconds is None else self._milliseconds
+        records = [Record(value, self._offset + number, timestamp=at) for number, value in enumerate(values)]
         self._offset += len(records)
         touched = self.pipeline.fold(records).touched
         updates = [self.pipeline.run(run_id).take_changes() for run_id in sorted(touched)]
@@ -78,11 +91,15 @@ class Feed:
                 for scored in update.scored:
                     await self._send(self._topic, update.run_id, scored.key, scored.value)
             await self._producer.flush()
+        if self._milliseconds is not None:
+            self._milliseconds += 60_000
 
     async def _send(self, topic: str, run_id: str, key: str, value: bytes | None) -> None:
         assert self._producer is not None
         partition = partition_of(run_id, PARTITIONS)
-        await self._producer.send(topic, value, key=key.encode(), partition=partition)
+        await self._producer.send(
+            topic, value, key=key.encode(), partition=partition, timestamp_ms=self._milliseconds
+        )
 
     def digests(self, run_id: str) -> dict[tuple[str, str, str], str]:
         """(type, tier or "", agent:model or "") to digest, of all that streams tell of a run.

@@ -39,7 +39,7 @@ def serving(logged: Settings) -> Iterator[Serving]:
         ("/api/leaderboard?label=x", 400, "KEY=VALUE"),
         ("/api/leaderboard?metrik=accuracy", 400, "Allowed: metric, run"),
         ("/api/runs/run-1/trials?limit=501", 400, "less than or equal to 500"),
-        ("/api/runs?x=1", 400, "Allowed: nothing"),
+        ("/api/health?x=1", 400, "Allowed: nothing"),
         ("/api/compare?a=run-1", 400, "Field required"),
         ("/api/nothing", 404, "/api/openapi.json"),
     ],

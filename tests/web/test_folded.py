@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from io import BytesIO, StringIO
 from threading import Event
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from pyarrow import parquet
 
 from streamer.settings import Settings
 from streamer.web.downloads import download
-from streamer.web.folded import LogTruncated, comparison_as_of, moves_of, snapshot_as_of
-from streamer.web.models import NoQuery, WhyQuery
+from streamer.web.folded import comparison_as_of, moves_of, snapshot_as_of
+from streamer.web.folds import LogTruncated
+from streamer.web.models import AsOfQuery, WhyQuery
 from streamer.web.resources import Web
 from streamer.web.run_views import labels
 from tests.support.events import a_plan, a_start, a_trial
@@ -21,10 +26,14 @@ from tests.support.eventually import eventually
 from tests.web.feeding import Feed
 from tests.web.serving import Serving
 
+START = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=5)
+"""So the runs are heard of lately both now and then, and their states are the same."""
+
+RED = {"team": "red"}
 PORTIONS = [
-    [a_plan(tasks=4), a_trial(resolved=False), a_trial(agent="b", tier="T0", cost_usd=0.5)],
+    [a_plan(tasks=4), a_trial(resolved=False, labels=RED), a_trial(agent="b", tier="T0", cost_usd=0.5)],
     [a_start(task_id="task-2"), a_trial(task_id="task-3")],
-    [a_trial(revision=1), a_trial(task_id="task-2")],
+    [a_trial(revision=1, labels=RED), a_trial(task_id="task-2")],
 ]
 ENDS = (2, 4, 6)
 """Offset of the last event of each portion."""
@@ -37,30 +46,45 @@ def serving(logged: Settings) -> Iterator[Serving]:
 
 
 async def test_as_of_each_version_the_answers_are_those_of_then(logged: Settings, serving: Serving) -> None:
-    paths = ["", "/snapshot", "/agents", "/tiers", "/tiers?within=true", "/comparison"]
-    async with Feed(logged, log=True) as feed:
-        then = {}
+    paths = ["", "/snapshot", "/agents", "/tiers", "/tiers?within=true", "/comparison", "/labels/team"]
+    paths += ["/outlook", "/curves", "/matrix", "/matrix?metric=cost_usd&sort=task"]
+    async with Feed(logged, log=True, start=START) as feed:
+        then, files = {}, {}
         for end, portion in zip(ENDS, PORTIONS, strict=True):
             await feed.take(portion)
+            serving.web.trials._log.read_again("run-1")
             for path in paths:
                 then[end, path] = serving.get(f"/api/runs/run-1{path}").json()
+            for path in ("/trials.csv", "/trials.parquet"):
+                files[end, path] = serving.get(f"/api/runs/run-1{path}").body
         for (end, path), answer in then.items():
             again = serving.get(f"/api/runs/run-1{path}{'&' if '?' in path else '?'}as_of={end}")
             assert again.status == 200
-            assert without_way(again.json()) == without_way(answer), (end, path)
+            now, before = without_way(again.json()), without_way(answer)
+            if path == "/outlook":  # at the time of the last record, not of asking
+                moment = START + timedelta(minutes=ENDS.index(end))
+                assert (datetime.fromisoformat(now.pop("at")), before.pop("at") > "2026") == (moment, True)
+            assert now == before, (end, path)
+        for (end, path), body in files.items():
+            again = serving.get(f"/api/runs/run-1{path}?as_of={end}")
+            assert rows_in(again.body) == rows_in(body) != [], (end, path)
+
+
+def rows_in(file: bytes) -> list[Any]:
+    """The trials of a CSV or Parquet file."""
+    if file.startswith(b"PAR1"):
+        return without_way(parquet.read_table(BytesIO(file)).to_pylist())  # type: ignore[no-any-return]
+    return without_way(list(csv.DictReader(StringIO(file.decode()))))  # type: ignore[no-any-return]
 
 
 def without_way(answer: Any) -> Any:
-    """The answer without what depends on the broker's time, and on when a summary was built last."""
+    """The answer without what depends on when a summary was built last."""
     if isinstance(answer, list):
         return [without_way(one) for one in answer]
     if not isinstance(answer, dict):
         return answer
-    return {
-        name: without_way(value)
-        for name, value in answer.items()
-        if name not in ("last_event_at", "state", "state_version")
-    }
+    left_out = ("last_event_at", "state_version")
+    return {name: without_way(value) for name, value in answer.items() if name not in left_out}
 
 
 async def test_what_moved_a_number_ends_with_the_published_one(logged: Settings, serving: Serving) -> None:
@@ -116,8 +140,8 @@ async def test_one_run_is_folded_at_a_time(logged: Settings) -> None:
                 moves_of(web, "run-1", WhyQuery()),
                 snapshot_as_of(web, "run-1", "2"),
                 comparison_as_of(web, "run-1", "2"),
-                labels(web, NoQuery(), "run-1", "team"),
-                download(web, "run-1", "csv"),
+                labels(web, AsOfQuery(), "run-1", "team"),
+                download(web, AsOfQuery(), "run-1", "csv"),
             )
         ]
         await eventually(lambda: len(web.folds._under_way) == 1 + len(asked), "all of them wait")
@@ -145,7 +169,20 @@ async def test_a_log_that_lost_its_beginning_is_not_read(
     await web.reader.close()
 
 
-def test_a_log_that_lost_its_beginning_says_where_it_begins_and_what_to_do() -> None:
-    text = str(LogTruncated("r", 7))
-    assert "begins at offset 7" in text
-    assert "leave as_of out" in text
+@pytest.mark.parametrize("events", [True, False])
+async def test_two_runs_are_compared_in_order_only_where_the_log_has_all_their_events(
+    logged: Settings, serving: Serving, monkeypatch: pytest.MonkeyPatch, *, events: bool
+) -> None:
+    async def begins_later(*_: object) -> int:
+        return 7
+
+    path = "/api/compare?a=run-1&b=run-2"
+    plan = {"tasks": ["task-1", "task-2"], "order": ["task-1", "task-2"], "order_kind": "shuffled"}
+    async with Feed(logged, log=True, events=events) as feed:
+        for run in ("run-1", "run-2"):
+            await feed.take([a_plan(run_id=run, attempts=1, **plan), a_trial(run_id=run)])
+        told = serving.get(path).json()["words"]
+        assert any("in the end" in words for words in told) is events
+        monkeypatch.setattr("streamer.client.run_log.beginning_of", begins_later)
+        left = serving.get(path).json()["words"]
+        assert left == [words for words in told if "in the end" not in words]

@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 
-from streamer.web.folds import MAX_WAITING, Folds, TooManyFolds
+from streamer.web.folds import MAX_WAITING, Folds, LogTruncated, TooManyFolds
 from streamer.web.problems import RETRY_SECONDS, problem, status_of
 
 PATIENCE = 30.0
@@ -99,3 +99,9 @@ async def test_a_failure_reaches_all_who_asked_and_the_next_question_is_worked_o
     found = await asyncio.gather(*(folds.answer("a", fails) for _ in range(2)), return_exceptions=True)
     assert [str(error) for error in found] == ["broken", "broken"]
     assert await folds.answer("a", lambda: 1) == 1
+
+
+def test_a_log_that_lost_its_beginning_says_where_it_begins_and_what_to_do() -> None:
+    text = str(LogTruncated("run 'r'", 7))
+    assert "log of run 'r' begins at offset 7" in text
+    assert "leave as_of out" in text

@@ -8,9 +8,12 @@ import pytest
 
 from streamer.client.async_reader import AsyncStateReader
 from streamer.client.results import UnknownMetric, UnknownRun
+from streamer.score import PriceTable
 from streamer.settings import Settings
+from streamer.web.folds import Folds
 from streamer.web.leaderboards import FRESH_SECONDS, MAX_BOARDS, Leaderboards
 from streamer.web.models import LeaderboardsQuery
+from streamer.web.runs_as_of import RunsAsOf
 from tests.support.board_runs import a_night
 from tests.web.feeding import Feed
 
@@ -20,12 +23,16 @@ def times() -> list[float]:
     return [0.0]
 
 
+def leaderboards(settings: Settings, reader: AsyncStateReader, times: list[float]) -> Leaderboards:
+    return Leaderboards(reader, RunsAsOf(settings, PriceTable.default(), Folds()), lambda: times[0])
+
+
 async def test_boards_are_the_same_for_some_seconds_and_then_read_again(
     feed: Feed, settings: Settings, times: list[float]
 ) -> None:
     await feed.take(a_night("n1", 1, {"a": "+" * 6}))
     async with AsyncStateReader(settings) as reader:
-        boards = Leaderboards(reader, lambda: times[0])
+        boards = leaderboards(settings, reader, times)
         query = LeaderboardsQuery()
         first, same = await asyncio.gather(boards.boards(query, {}), boards.boards(query, {}))
         assert first is same
@@ -39,7 +46,7 @@ async def test_boards_are_the_same_for_some_seconds_and_then_read_again(
 
 async def test_an_error_is_told_and_does_not_stay(feed: Feed, settings: Settings, times: list[float]) -> None:
     async with AsyncStateReader(settings) as reader:
-        boards = Leaderboards(reader, lambda: times[0])
+        boards = leaderboards(settings, reader, times)
         with pytest.raises(UnknownMetric):
             await boards.boards(LeaderboardsQuery(metric="luck"), {})
         with pytest.raises(UnknownRun):
@@ -51,7 +58,7 @@ async def test_an_error_is_told_and_does_not_stay(feed: Feed, settings: Settings
 
 async def test_only_some_questions_are_kept(settings: Settings, times: list[float]) -> None:
     async with AsyncStateReader(settings) as reader:
-        boards = Leaderboards(reader, lambda: times[0])
+        boards = leaderboards(settings, reader, times)
         for number in range(2 * MAX_BOARDS):
             await boards.boards(LeaderboardsQuery(label=[f"k={number}"]), {"k": str(number)})
         assert len(boards._held) == MAX_BOARDS
