@@ -12,6 +12,7 @@ from benchmarks.common import Scale, quotients
 from benchmarks.comparisons import comparisons
 from benchmarks.growth import growth
 from benchmarks.latency import latency
+from benchmarks.page import page
 from benchmarks.peers import FLOOR, OURS, TARGETS, compare
 from benchmarks.rows import Family, Measured, Row, Sites
 from benchmarks.scale_out import two_workers
@@ -77,4 +78,5 @@ def families(find_peers: Callable[[], Path]) -> dict[str, Family]:
         "big-run": big_run,
         "startup": startup,
         "commands": commands,
+        "page": page,
     }

@@ -77,7 +77,8 @@ def _cells(results: Results) -> Iterator[tuple[str, ...]]:
         for row in family["rows"]:
             asked = "" if row["target"] is None else f"{row['sense']} {_figure(row['target'])} {row['unit']}"
             met = {None: "", True: "yes", False: "no"}[row["met"]]
-            numbers = [f"{_figure(row[name])} {row['unit']}" for name in ("median", "min", "max")]
+            figures = [row[name] for name in ("median", "min", "max")]
+            numbers = ["" if one is None else f"{_figure(one)} {row['unit']}" for one in figures]
             yield (row["what"], *numbers, str(row["turns"]), asked, met)
 
 

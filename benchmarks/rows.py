@@ -17,7 +17,7 @@ class Row:
 
     Attributes:
         what: what was measured, with the numbers that it depends on.
-        values: one for each turn that counts, at least one.
+        values: one for each turn that counts; (): not measured, and `what` says why.
         unit: of the values and of the target.
         sense, target: `>=` or `<=` so much; None where nothing is asked.
     """
@@ -29,10 +29,10 @@ class Row:
     target: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """For the JSON file; `met` is null where nothing is asked."""
-        found = spread(self.values)
+        """For the JSON file; `met` is null where nothing is asked, figures where nothing is measured."""
+        found = spread(self.values) if self.values else dict.fromkeys(("median", "min", "max"))
         met = None
-        if self.target is not None:
+        if self.target is not None and self.values:
             met = found["median"] >= self.target if self.sense == ">=" else found["median"] <= self.target
         asked = {"sense": self.sense, "target": self.target, "met": met}
         return {"what": self.what, **found, "turns": len(self.values), "unit": self.unit, **asked}

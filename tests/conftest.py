@@ -76,10 +76,7 @@ def session_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisSer
 @pytest.fixture
 def redis_server(session_redis: RedisServer) -> RedisServer:
     """A running, empty Redis; a test may stop, kill or flush it."""
-    if session_redis.child.alive:
-        session_redis.flush()
-    else:
-        session_redis.start()
+    session_redis.start_empty()
     return session_redis
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 import tomllib
 from collections.abc import Callable
@@ -58,6 +59,22 @@ as_of_time_option = position_option(
     "Count only events up to this time; folds the whole log again. OFFSET is of one run, so not of all.",
 )
 """The same for a command that is about several runs; it refuses an offset."""
+
+
+def _finite_usd(_: click.Context, __: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):
+        raise click.BadParameter(f"{value} is no amount. Give a number of USD from 0 on, as 40")
+    return value
+
+
+budget_option = click.option(
+    "--budget",
+    type=click.FloatRange(min=0),
+    callback=_finite_usd,
+    metavar="USD",
+    help="Say whether the run will cost more than this, as a forecast.",
+)
+"""Gives the command `budget: float | None`."""
 
 
 def _remember_wide(context: click.Context, _: click.Parameter, wide: bool) -> None:

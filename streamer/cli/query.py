@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
+from streamer.cli.budget import budget_forecast, budget_outlook
 from streamer.cli.labels import label_option, labels_of
 from streamer.cli.leaderboard import leaderboard
-from streamer.cli.options import as_of_option, as_of_time_option, json_option, wide_option, with_settings
-from streamer.cli.printing import print_board, print_json, say, visible
+from streamer.cli.options import (
+    as_of_option,
+    as_of_time_option,
+    budget_option,
+    json_option,
+    wide_option,
+    with_settings,
+)
+from streamer.cli.printing import print_board, print_json, print_line, say, visible
 from streamer.cli.tables import print_run
 from streamer.cli.tables_formulacode import print_payload
 from streamer.client.lifecycle import with_state
@@ -71,27 +79,44 @@ def runs(as_of: Position | None, as_json: bool, settings: Settings) -> None:
 @command.command()
 @run_argument
 @label_option
+@budget_option
 @as_of_option
 @json_option
 @wide_option
 @with_settings
-def run(run_id: str, label: str | None, as_of: Position | None, as_json: bool, settings: Settings) -> None:
+def run(
+    run_id: str,
+    label: str | None,
+    budget: float | None,
+    as_of: Position | None,
+    as_json: bool,
+    settings: Settings,
+) -> None:
     """One run: its summary; as tables also its agents and tiers.
 
     With --by it is broken down by a label of its trials. Both --by and --as-of fold the run's log again.
     """
+    if label is not None and budget is not None:
+        raise click.UsageError("--budget is about the whole run: leave --by out")
     if label is not None:
         groups = labels_of(settings, run_id, label, as_of)
         _print_json(groups) if as_json else print_board(labels_table(groups))
         return
-    if as_json:
+    if as_json and budget is None:
         summary, now = _summary(settings, run_id, as_of)
         _print_json([with_state(summary, now)])
+    elif as_json:
+        found, now = _snapshot(settings, run_id, as_of)
+        summary = found.run
+        told = budget_outlook(found, now, budget).budget
+        _print_json([with_state(summary, now) | {"budget": told and told.model_dump()}])
     else:
         found, compared, now = _standing(settings, run_id, as_of)
         summary = found.run
         rows = _dumped([summary, *found.agents, *found.tiers])
         print_run(rows, now, places=places_of(compared.comparison))
+        if budget is not None:
+            print_line(budget_forecast(budget_outlook(found, now, budget)))
     if summary.degraded:
         say(
             f"streamer: this run is in quarantine ({visible(summary.degraded)}): these are its last good "

@@ -7,14 +7,15 @@ import sys
 
 import click
 
-from streamer.cli.options import with_settings
+from streamer.cli.options import budget_option, with_settings
 from streamer.settings import Settings
 
 
 @click.command()
 @click.argument("run_id", metavar="[RUN]", required=False)
+@budget_option
 @with_settings
-def command(run_id: str | None, settings: Settings) -> None:
+def command(run_id: str | None, budget: float | None, settings: Settings) -> None:
     """Show live boards in this terminal: all runs, or RUN, which need not exist yet; `?` tells the keys.
 
     State comes from Redis as it changes; newest trials and rejections from the broker. It only reads.
@@ -28,4 +29,4 @@ def command(run_id: str | None, settings: Settings) -> None:
     from streamer.watch.app import run_watch
 
     asyncio.run(check_protocol(settings.redis, settings.redis_options()))
-    run_watch(settings, run_id)
+    run_watch(settings, run_id, budget_usd=budget)

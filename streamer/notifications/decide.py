@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from streamer.client.lifecycle import is_over, state_and_status, state_of
+from streamer.notifications.budget_ahead import budget_ahead
 from streamer.notifications.notification import (
     Json,
     Notification,
@@ -174,6 +175,9 @@ class Decider:
         if self._is_over_budget(run):
             what = f"is over its budget of {dollars(self._rules.budget_usd)}"
             found.append(memory.once(self._budget_key(), about, what, standing(run), run_id))
+        elif (usd := self._rules.budget_usd) is not None and (forecast := budget_ahead(run, usd)):
+            what, body = f"will pass its budget of {dollars(usd)}", f"{forecast}\n{standing(run)}"
+            found.append(memory.once(f"budget-ahead:{usd!r}", about, what, body, run_id))
         return [notice for notice in found if notice]
 
     def _settled(self, memory: RunMemory) -> list[Notification]:

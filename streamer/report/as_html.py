@@ -16,9 +16,9 @@ from streamer.report.bundle import OURS, script
 from streamer.report.data import Json, RunData
 from streamer.schemas.canonical import canonical_json
 from streamer.schemas.summaries import RunSummary
-from streamer.text import dollars, percent, shown, visible
+from streamer.text import dollars, percent, shown
 from streamer.views.eta import eta_of
-from streamer.views.matrix import TooManyCells, matrix_of
+from streamer.views.matrix import TooManyCells, whole_matrix
 from streamer.views.tables import (
     about,
     agents_table,
@@ -31,39 +31,33 @@ from streamer.views.tables import (
 )
 from streamer.views.trial_rows import row_of
 from streamer.views.wording import accuracy, accuracy_name, primary_of
-from streamer.web.one_file import card, hash_of, name, policy_of, static_file, style_sheet
+from streamer.web.one_file import card, filled, static_file
 from streamer.web.one_file import text as escaped
 
 MAX_TRIALS = 1000
 """So many trials are listed; CSV and Parquet have all of them."""
 
+MAX_OPENED = 20_000
+"""Up to so many trials can be opened from the cells of the matrix; each takes about 300 bytes of the file."""
+
 
 def as_html(data: RunData) -> bytes:
     """The run as one self-contained file."""
     run = data.run
-    style, plot = style_sheet(), _plot()
-    theme = static_file("js/theme.js")
-    drawing = script(OURS / "report.js")
-    scripts, styles = [hash_of(text) for text in (theme, plot, drawing)], [hash_of(style)]
-    template = Template((OURS / "report.html").read_text(encoding="utf-8"))
-    title = run["display_name"] or run["run_id"]
-    page = template.substitute(
-        policy=policy_of(scripts, styles),
-        title=escape(visible(title)),
-        style=style,
-        theme=theme,
-        heading=name(title),
-        facts="".join(f"<span>{name(fact)}</span>" for fact in _facts(run, data.state)),
-        tiles="".join(_tiles(run)),
+    body = Template((OURS / "report.html").read_text(encoding="utf-8")).substitute(
         agents=card(agents_table(data.agents, primary_of(run), data.places)),
         tiers="".join(map(card, tiers_tables(data.tiers) if data.tiers else ())),
         more="".join(_more(data)),
-        foot=escape(f"As of event {run['last_event_at'] or 'unknown'}. Digest {run['digest']}."),
-        data=_embedded(data),
-        plot=plot,
-        script=drawing,
     )
-    return page.encode()
+    return filled(
+        run["display_name"] or run["run_id"],
+        _facts(run, data.state),
+        body,
+        f"As of event {run['last_event_at'] or 'unknown'}. Digest {run['digest']}.",
+        tiles=f'<dl class="tiles">{"".join(_tiles(run))}</dl>',
+        data=_embedded(data),
+        scripts=[_plot(), script(OURS / "report.js")],
+    )
 
 
 def _facts(run: Json, state: State) -> list[str]:
@@ -115,11 +109,13 @@ def _embedded(data: RunData) -> str:
     drawn = {"run": data.run, "agents": data.agents, "tiers": data.tiers, "curves": data.curves}
     drawn |= {"places": data.places}
     if data.trials:
-        rows = (row_of("", trial) for trial in data.trials)
+        rows = [row_of("", trial) for trial in data.trials]
         try:
-            drawn["matrix"] = matrix_of(rows, ()).model_dump(mode="json")
+            drawn["matrix"] = whole_matrix(rows).model_dump(mode="json")
         except TooManyCells as error:
             drawn["no_matrix"] = str(error)
+        if len(rows) <= MAX_OPENED:
+            drawn["trials"] = [row.model_dump(mode="json", exclude_none=True) for row in rows]
     return canonical_json(drawn).decode().replace("<", "\\u003c")
 
 

@@ -44,4 +44,13 @@ def compare_sides(a: ComparedSide, b: ComparedSide, offset: int, limit: int) -> 
         ended=all(has_ended(side.run, side.agents, side.agent_model) for side in (a, b)),
         readings={**b.run.run.metrics, **a.run.run.metrics},
     )
-    return found.model_copy(update={"words": between(a.run, b.run, a.agent_model, b.agent_model)})
+    words = between(a.run, b.run, a.agent_model, b.agent_model)
+    return found.model_copy(update={"words": words, "in_common": _in_common(found)})
+
+
+def _in_common(found: Comparison) -> str:
+    return (
+        f"{found.tasks:,} tasks in common: passed by both {found.both_passed:,}, by A alone "
+        f"{found.only_a:,}, by B alone {found.only_b:,}, by neither {found.neither:,}; "
+        f"only in A {found.a.only_here:,}, only in B {found.b.only_here:,}"
+    )

@@ -70,15 +70,10 @@ METHODS = (
 
 def comparison_document(found: Comparison) -> Document:
     """The whole comparison; of tasks those that it lists."""
-    common = (
-        f"{found.tasks:,} tasks in common: passed by both {found.both_passed:,}, by A alone "
-        f"{found.only_a:,}, by B alone {found.only_b:,}, by neither {found.neither:,}; "
-        f"only in A {found.a.only_here:,}, only in B {found.b.only_here:,}"
-    )
     return Document(
         title="Two sides on their common tasks",
         facts=[f"A  {_side(found.a)}", f"B  {_side(found.b)}"],
-        lines=[common, *found.words],
+        lines=[found.in_common, *found.words],
         tables=[_metrics(found), _flips(found), _pairs(found), _not_common(found)],
     )
 

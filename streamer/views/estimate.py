@@ -51,9 +51,20 @@ def end_words(at: datetime, left: Estimate) -> str:
     'forecast: ends about 4 Feb 09:20 UTC, 3 Feb 05:33 to 6 Feb 16:53'
     """
     ends = [at + timedelta(seconds=seconds) for seconds in left]
-    far = ends[2] - at >= timedelta(days=1)
-    low, likely, high = (f"{end.day} {end:%b %H:%M}" if far else f"{end:%H:%M}" for end in ends)
+    low, likely, high = (clock(end, at, ends[2]) for end in ends)
     return f"forecast: ends about {likely} {at:%Z}, {low} to {high}"
+
+
+def clock(end: datetime, at: datetime, last: datetime | None = None) -> str:
+    """A time as a clock shows it, with the day where it may be another one.
+
+    Args:
+        end: the time.
+        at: now.
+        last: the latest of the times that stand beside it; None: `end` itself.
+    """
+    far = (last or end) - at >= timedelta(days=1)
+    return f"{end.day} {end:%b %H:%M}" if far else f"{end:%H:%M}"
 
 
 def usd_words(total: Estimate) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import Field
 
@@ -54,6 +54,24 @@ class Matrix(Message):
     tasks: list[MatrixTask] = Field(description="As `sort` says, ties by name.")
     low: float | None = Field(description="Least mean of the metric in a cell; null: none is known.")
     high: float | None = Field(description="Greatest mean, likewise.")
+
+
+class MetricMeans(Message):
+    """The last numbers of all cells for one metric."""
+
+    low: float = Field(description="Least mean in a cell.")
+    high: float = Field(description="Greatest mean in a cell.")
+    cells: list[list[float | None]] = Field(
+        description="By task and agent, as in the matrix; null: no trial knows the metric."
+    )
+
+
+class WholeMatrix(Message):
+    """A matrix in every colour and order, for a file that cannot ask for another."""
+
+    matrix: Matrix = Field(description="Of outcomes, the hardest task first.")
+    orders: dict[MatrixSort, list[int]] = Field(description="Order to the places of its tasks in `matrix`.")
+    means: dict[MatrixMetric, MetricMeans] = Field(description="Of each metric that some trial knows.")
 
 
 @dataclass(slots=True)
@@ -117,6 +135,31 @@ def matrix_of(
         low=min(means, default=None),
         high=max(means, default=None),
     )
+
+
+def whole_matrix(rows: Iterable[TrialRow]) -> WholeMatrix:
+    """The matrix of a run that nothing is added to, in every colour and order.
+
+    Args:
+        rows: its trials.
+
+    Raises:
+        TooManyCells: as `matrix_of`.
+    """
+    held = list(rows)
+    matrix = matrix_of(held, ())
+    means = {}
+    for metric in get_args(MatrixMetric):
+        of = matrix_of(held, (), metric)
+        if of.low is not None and of.high is not None:
+            cells = [[cell and cell[4] for cell in task.cells] for task in of.tasks]
+            means[metric] = MetricMeans(low=of.low, high=of.high, cells=cells)
+    orders = {sort: _ordered(matrix.tasks, order) for sort, order in _ORDERS.items()}
+    return WholeMatrix(matrix=matrix, orders=orders, means=means)
+
+
+def _ordered(tasks: Sequence[MatrixTask], order: Callable[[MatrixTask], Any]) -> list[int]:
+    return sorted(range(len(tasks)), key=lambda at: order(tasks[at]))
 
 
 def _agents(lines: Mapping[TaskKey, _Line]) -> list[str]:

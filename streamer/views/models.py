@@ -223,6 +223,8 @@ class Comparison(Message):
     )
     not_in_a: list[str] = Field(default=[], description="Tasks that only the second side has done; a page.")
     not_in_b: list[str] = Field(default=[], description="Tasks that only the first side has done; a page.")
+    in_common: str = Field(default="", description="The counts of the common tasks as a sentence.")
     words: list[str] = Field(
-        default=[], description="What may be said of two agents, one sentence each (inference 8)."
+        default=[],
+        description="What may be said of two agents, one sentence each (inference 8). Names are not escaped.",
     )

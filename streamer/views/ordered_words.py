@@ -21,7 +21,7 @@ def with_order(found: Comparison, a: RunState | None, b: RunState | None) -> Com
     if a is None or b is None or not needs_order(found):
         return found
     said = ordered_words(a, b, found.a.agent_model, found.b.agent_model)
-    return found.model_copy(update={"words": [*said, *found.words]})
+    return found.model_copy(update={"words": list(dict.fromkeys([*said, *found.words]))})
 
 
 def needs_order(found: Comparison) -> bool:
@@ -33,9 +33,11 @@ def ordered_words(a: RunState, b: RunState, a_agent: str | None, b_agent: str | 
     """The sentences about the final pass rates (inference 8); [] once all is in, and of several agents.
 
     Args:
-        a, b: two folded runs.
+        a, b: two folded runs; of one and the same there is nothing to add, `between` has its words.
         a_agent, b_agent: agent:model of each; None: the only one that is no baseline.
     """
+    if a.run_id == b.run_id:
+        return []
     try:
         ours, theirs = _side(a, a_agent), _side(b, b_agent)
     except NoSuchSide:

@@ -14,9 +14,10 @@ from streamer.schemas.comparison import RunComparison
 from streamer.schemas.identity import agent_model_label
 from streamer.schemas.in_flight import TrialInFlight
 from streamer.schemas.summaries import AgentModelSummary, RunSummary
+from streamer.views.budget import BudgetOutlook, budget_of
 from streamer.views.comparisons import MISSING, pair_standing
 from streamer.views.estimate import Estimate
-from streamer.views.eta import eta_of
+from streamer.views.eta import Eta, eta_of, finite
 from streamer.views.formatting import AHEAD
 from streamer.views.models import Label
 from streamer.views.wording import best_first, primary_of
@@ -71,6 +72,7 @@ class Outlook(Message):
     first_two: list[str] = Field(
         description="What may be said of the first two agents of the board, one sentence each."
     )
+    budget: BudgetOutlook | None = Field(default=None, description="Of the budget asked for; null: of none.")
 
 
 def outlook_of(
@@ -79,6 +81,7 @@ def outlook_of(
     in_flight: Sequence[TrialInFlight],
     compared: ComparedRun | None,
     now: datetime,
+    budget_usd: float | None = None,
 ) -> Outlook:
     """The outlook of a run as it stands.
 
@@ -88,15 +91,17 @@ def outlook_of(
         in_flight: its running trials.
         compared: its agents compared; None: not known.
         now: the time of asking.
+        budget_usd: known cost that the run should not pass, USD; None: no budget.
     """
     at = moment_of(run.last_event_at, now)
     pace = eta_of(run, None, agents, in_flight)
+    left = _since(pace.seconds_left, run.last_event_at, at)
     running = [] if run.status is not None else list(in_flight)
     comparison = compared.comparison if compared else None
     return Outlook(
         at=at,
         event_time=event_time_note(run.last_event_at, now),
-        seconds_left=_forecast(_since(pace.seconds_left, run.last_event_at, at)),
+        seconds_left=_forecast(left),
         usd_per_hour=pace.usd_per_hour,
         total_usd=_forecast(pace.projected_usd),
         in_flight=len(running),
@@ -104,6 +109,7 @@ def outlook_of(
         places=places_of(comparison),
         places_missing=MISSING[comparison.rank_missing] if comparison and comparison.rank_missing else None,
         first_two=_first_two(run, agents, compared),
+        budget=None if budget_usd is None else _budget(budget_usd, run, pace, at),
     )
 
 
@@ -159,6 +165,15 @@ def _first_two(
             found = pair_standing(compared.comparison, pair, held[pair.a], held[pair.b], compared.tasks)
             return found.words
     return []
+
+
+def _budget(usd: float, run: RunSummary, pace: Eta, at: datetime | None) -> BudgetOutlook:
+    """The outlook of a budget; its time counts from `at`, too."""
+    found = budget_of(usd, finite(run.total_cost), pace)
+    if found.seconds_until is None or run.last_event_at is None or at is None:
+        return found
+    passed = (at - run.last_event_at).total_seconds()
+    return found.model_copy(update={"seconds_until": max(0.0, found.seconds_until - passed)})
 
 
 def _since(left: Estimate | None, last: datetime | None, at: datetime | None) -> Estimate | None:

@@ -7,9 +7,10 @@ from typing import Any
 
 from streamer.client.lifecycle import NO_PLAN, PLAN_INCOMPLETE
 from streamer.schemas.metrics import BOARD_METRICS
-from streamer.views import named_columns
+from streamer.views import budget, named_columns
 from streamer.views.boards import AGENTS, COMPARED, RUNS, TIERS, TRIALS
 from streamer.views.columns import Board
+from streamer.views.comparison_document import FLIPS, METHODS, STILL_OPEN
 from streamer.views.leaderboard_columns import POOLED
 from streamer.views.uncertainty import EXPLAINED, PLACES, REASONS, SO_FAR
 from streamer.views.wording import BASES, GRADE_MARKS, GRADES, OUTCOMES
@@ -24,9 +25,13 @@ def for_page() -> dict[str, Any]:
         "trials": TRIALS,
         "leaders": POOLED,
         "compared": COMPARED,
+        "flips": FLIPS,
     }
     words = {
         "bases": BASES,
+        "budget": budget.WORDS,
+        "compared": METHODS,
+        "compared_open": STILL_OPEN,
         "explained": EXPLAINED,
         "grades": GRADES,
         "marks": GRADE_MARKS,

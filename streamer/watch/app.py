@@ -47,6 +47,7 @@ class WatchApp(App[None]):
         run_id: the run to open at once; None: the list of runs.
         now: the time.
         session: the command that works meanwhile; None: there is only a viewer.
+        budget_usd: what a run should not cost more than, USD; None: no budget.
 
     Attributes:
         interrupted: it ended by Ctrl-C.
@@ -67,6 +68,7 @@ class WatchApp(App[None]):
         run_id: str | None = None,
         now: Clock = utc_now,
         session: Session | None = None,
+        budget_usd: float | None = None,
     ) -> None:
         if not os.environ.get("NO_COLOR", "x"):
             del os.environ["NO_COLOR"]  # an empty one means nothing (no-color.org)
@@ -75,6 +77,7 @@ class WatchApp(App[None]):
         self.settings = settings
         self.reader = AsyncStateReader(settings)
         self.now = now
+        self.budget_usd = budget_usd
         self.rejections = Rejections()
         self.problems: dict[str, str] = {}
         self.failure: Exception | None = None
@@ -193,7 +196,12 @@ async def _kept(work: Coroutine[Any, Any, None], tell: Tell) -> None:
         tell(f"internal error, {type(error).__name__}: {error}. Please report it")
 
 
-def run_watch(settings: Settings, run_id: str | None, session: Session | None = None) -> bool:
+def run_watch(
+    settings: Settings,
+    run_id: str | None,
+    session: Session | None = None,
+    budget_usd: float | None = None,
+) -> bool:
     """Show it until the user quits, or the session is over; True if Ctrl-C ended it.
 
     Raises:
@@ -201,7 +209,7 @@ def run_watch(settings: Settings, run_id: str | None, session: Session | None = 
         Exception: a mistake of ours; the terminal is as it was before.
     """
     logging.getLogger("streamer").addHandler(logging.NullHandler())  # a line of a log would tear the screen
-    app = WatchApp(settings, run_id, session=session)
+    app = WatchApp(settings, run_id, session=session, budget_usd=budget_usd)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         app.run()

@@ -39,6 +39,7 @@ class WatchContext(Protocol):
         now: gives the time of the person who watches.
         rejections: rejected events of all runs.
         problems: what is wrong for all screens at the moment, by where.
+        budget_usd: what a run should not cost more than, USD; None: no budget.
     """
 
     settings: Settings
@@ -46,6 +47,7 @@ class WatchContext(Protocol):
     now: Callable[[], datetime]
     rejections: Rejections
     problems: dict[str, str]
+    budget_usd: float | None
 
     @property
     def where(self) -> str:

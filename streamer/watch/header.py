@@ -5,8 +5,9 @@ from __future__ import annotations
 from streamer.client.lifecycle import State, plan_words, state_and_status
 from streamer.schemas.summaries import RunSummary
 from streamer.text import dollars, percent, visible
+from streamer.views.budget import budget_of, budget_words
 from streamer.views.estimate import end_words, usd_words
-from streamer.views.eta import Eta
+from streamer.views.eta import Eta, finite
 from streamer.views.formatting import bar, largest_k, of_planned, share_of_pass
 from streamer.views.wording import accuracy, accuracy_name
 from streamer.watch.boards import name_of
@@ -56,6 +57,13 @@ def outcome_line(run: RunSummary, width: int) -> str:
     while len(parts) > 1 and len(" · ".join(parts)) > width:
         parts.pop()
     return " · ".join(parts)
+
+
+def budget_line(run: RunSummary, pace: Eta, budget_usd: float | None) -> str:
+    """What becomes of the budget; "" without one."""
+    if budget_usd is None:
+        return ""
+    return budget_words(budget_of(budget_usd, finite(run.total_cost), pace), run.last_event_at)
 
 
 def cost_line(run: RunSummary, pace: Eta) -> str:

@@ -25,7 +25,7 @@ from streamer.watch.boards import board_columns, counted, first_sort
 from streamer.watch.columns import Sort
 from streamer.watch.context import WatchContext
 from streamer.watch.following import follow_outlook, follow_state
-from streamer.watch.header import cost_line, end_line, outcome_line, progress_line, title_of
+from streamer.watch.header import budget_line, cost_line, end_line, outcome_line, progress_line, title_of
 from streamer.watch.live_screen import LiveScreen
 from streamer.watch.model import OneRun
 from streamer.watch.rejection_columns import rejection_columns
@@ -68,6 +68,7 @@ class RunScreen(LiveScreen):
         yield Static(id="outcome", markup=False)
         yield Static(id="end", markup=False)
         yield Static(id="cost", markup=False)
+        yield Static(id="budget", markup=False)
         yield BoardTable("agents", sort=Sort(PRIMARY_METRIC, True))
         yield Static(id="said", markup=False)
         yield BoardTable("running")
@@ -129,6 +130,7 @@ class RunScreen(LiveScreen):
         self.put("#outcome", outcome_line(run, width))
         self.put("#end", end_line(run, pace))
         self.put("#cost", cost_line(run, pace))
+        self.put("#budget", budget_line(run, pace, self.watching.budget_usd))
 
     def _draw_missing(self) -> None:
         if self.model.deleted:
@@ -143,6 +145,7 @@ class RunScreen(LiveScreen):
         self.put("#end", "")
         self.put("#outcome", "")
         self.put("#cost", "")
+        self.put("#budget", "")
 
     def _draw_outlook(self) -> None:
         """The first two agents compared, and the running trials."""

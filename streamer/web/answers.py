@@ -30,6 +30,7 @@ from streamer.web.models import (
     LeaderboardRow,
     LeaderboardsQuery,
     NoQuery,
+    OutlookQuery,
     RunSnapshot,
     RunsQuery,
     TiersQuery,
@@ -212,8 +213,8 @@ OPERATIONS = (
     ),
     Operation(
         "/api/runs/{run}/outlook",
-        "What a run still has before it: forecasts, running trials, places.",
-        AsOfQuery,
+        "What a run still has before it: forecasts, running trials, places, a budget.",
+        OutlookQuery,
         Outlook,
         False,
         outlook,

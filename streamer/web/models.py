@@ -212,6 +212,14 @@ class WhyQuery(AsOfQuery):
     limit: int = Field(default=100, ge=1, le=MAX_PAGE, description="At most so many moves.")
 
 
+class OutlookQuery(AsOfQuery):
+    """The query of an outlook."""
+
+    budget: float | None = Field(
+        default=None, ge=0, allow_inf_nan=False, description="USD that the run should not cost more than."
+    )
+
+
 class TiersQuery(AsOfQuery):
     """The query of tiers."""
 

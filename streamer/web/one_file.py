@@ -29,19 +29,45 @@ _DARK = re.compile(r':root\[data-theme="dark"\] \{(.*?)\n\}', re.DOTALL)
 
 def one_file(document: Document) -> bytes:
     """A document as one self-contained file; its only script keeps the choice of colours."""
-    style, theme = style_sheet(), static_file("js/theme.js")
     lines = "".join(f"<p>{text(line)}</p>" for line in document.lines)
     words = f'<section class="card" aria-label="In words"><div class="body">{lines}</div></section>'
     cards = [f"<section>{card(table)}</section>" for table in document.tables if table.rows]
+    body = "".join([words if lines else "", *cards])
+    return filled(document.title, document.facts, body, document.foot)
+
+
+def filled(
+    title: str,
+    facts: Iterable[str],
+    body: str,
+    foot: str,
+    *,
+    tiles: str = "",
+    data: str = "",
+    scripts: Sequence[str] = (),
+) -> bytes:
+    """A self-contained file with this body: head, brand, colours and policy are the same in every file.
+
+    Args:
+        title, facts, foot: texts, escaped here; `facts` stand below the title.
+        body: HTML, made of `card` and the like.
+        tiles: HTML that stands above the body.
+        data: JSON for the scripts, with `<` escaped; "": none.
+        scripts: run at the end, in this order; the policy allows them.
+    """
+    style, theme = style_sheet(), static_file("js/theme.js")
+    held = [f'<script type="application/json" id="data">{data}</script>'] if data else []
     page = Template((TEMPLATES / "one_file.html").read_text(encoding="utf-8")).substitute(
-        policy=policy_of([hash_of(theme)], [hash_of(style)]),
-        title=text(document.title),
+        policy=policy_of([*map(hash_of, (theme, *scripts))], [hash_of(style)]),
+        title=text(title),
         style=style,
         theme=theme,
-        heading=text(document.title),
-        facts="".join(f"<span>{name(fact)}</span>" for fact in document.facts),
-        body="".join([words if lines else "", *cards]),
-        foot=text(document.foot),
+        heading=name(title),
+        facts="".join(f"<span>{name(fact)}</span>" for fact in facts),
+        tiles=tiles,
+        body=body,
+        foot=text(foot),
+        scripts="".join([*held, *(f"<script>{script}</script>" for script in scripts)]),
     )
     return page.encode()
 

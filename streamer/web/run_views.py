@@ -10,7 +10,7 @@ from streamer.client.breakdowns import labelled
 from streamer.client.folded_run import FoldedRun
 from streamer.views.outlook import Outlook, outlook_of
 from streamer.web.folded import answer_as_of
-from streamer.web.models import AsOfQuery, LabelGroup
+from streamer.web.models import AsOfQuery, LabelGroup, OutlookQuery
 from streamer.web.resources import Web
 from streamer.web.run_curves import RunCurves, run_curves
 
@@ -23,13 +23,14 @@ async def curves_of(web: Web, query: AsOfQuery, run: str) -> RunCurves:
     return await web.curves.curves(run, (summary.epoch, summary.state_version))
 
 
-async def outlook(web: Web, query: AsOfQuery, run: str) -> Outlook:
+async def outlook(web: Web, query: OutlookQuery, run: str) -> Outlook:
     """What a run still has before it."""
     if query.as_of is not None:
-        return await answer_as_of(web, "outlook", run, query.as_of, _outlook)
+        question = "outlook", query.budget
+        return await answer_as_of(web, question, run, query.as_of, partial(_outlook, query.budget))
     found = await web.reader.snapshot(run)
     compared = await web.reader.comparison(run)
-    return outlook_of(found.run, found.agents, found.in_flight, compared, datetime.now(UTC))
+    return outlook_of(found.run, found.agents, found.in_flight, compared, datetime.now(UTC), query.budget)
 
 
 async def labels(web: Web, query: AsOfQuery, run: str, label: str) -> list[LabelGroup]:
@@ -48,6 +49,6 @@ def _curves(found: FoldedRun) -> RunCurves:
     return run_curves(found.run.state, found.snapshot().run.state_version)
 
 
-def _outlook(found: FoldedRun) -> Outlook:
+def _outlook(budget: float | None, found: FoldedRun) -> Outlook:
     at, now = found.snapshot(), found.log.moment or datetime.now(UTC)
-    return outlook_of(at.run, at.agents, at.in_flight, found.comparison(), now)
+    return outlook_of(at.run, at.agents, at.in_flight, found.comparison(), now, budget)

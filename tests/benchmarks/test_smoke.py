@@ -24,6 +24,7 @@ from benchmarks.families import drained, folded
 from benchmarks.growth import growth
 from benchmarks.latency import measure as trickle
 from benchmarks.machine import cores, cpu_seconds, move
+from benchmarks.page import page
 from benchmarks.report import as_text, chart, read, write
 from benchmarks.rows import Measured, Row, Sites
 from benchmarks.scale_out import two_workers
@@ -119,6 +120,25 @@ def test_the_bytes_of_a_trickle_are_worked_out_by_topic() -> None:
 @pytest.mark.stack
 def test_the_start_of_a_stack_runs(sites: Sites) -> None:
     check(startup(TINY, sites))
+
+
+@pytest.mark.browser
+def test_the_page_is_measured(sites: Sites) -> None:
+    measured = page(TINY, sites)
+    check(measured)
+    assert all(row.values for row in measured.rows), [row.what for row in measured.rows]
+
+
+def test_without_a_browser_the_rows_say_so(sites: Sites, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHROMIUM", "")
+    monkeypatch.setenv("PATH", "")
+    rows = [row.as_dict() for row in page(TINY, sites).rows]
+    assert all(
+        row["what"].endswith("not measured: there is no Chromium on PATH or in CHROMIUM") for row in rows
+    )
+    assert {(row["median"], row["met"], row["turns"]) for row in rows} == {(None, None, 0)}
+    found = {"families": {"page": {"rows": rows}}}
+    assert "not measured" in as_text(found)
 
 
 @pytest.mark.stack

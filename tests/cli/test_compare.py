@@ -13,7 +13,7 @@ import pytest
 
 from streamer.settings import Settings
 from tests.support.cli import streamer
-from tests.support.events import a_trial
+from tests.support.events import a_plan, a_trial
 from tests.web.feeding import Feed
 from tests.web.serving import Serving
 
@@ -99,6 +99,23 @@ async def test_runs_are_compared_as_the_page_and_the_files_of_their_events_are(
     with Serving(settings) as serving:
         answer = await asyncio.to_thread(serving.get, "/api/compare?a=r&b=s")
     assert json.loads(done.stdout) == answer.json()
+
+
+async def test_while_one_run_goes_on_page_and_command_say_the_same_of_its_order(
+    feed: Feed, settings: Settings, environment: dict[str, str]
+) -> None:
+    tasks = [f"t{n:02}" for n in range(TASKS)]
+    plan = {"tasks": tasks, "attempts": 1, "order": tasks, "order_kind": "shuffled"}
+    first = [a_plan(run_id="r", started_at="2026-01-01T00:00:00Z", **plan), *events("r", TASKS)]
+    second = [a_plan(run_id="s", started_at="2026-01-02T00:00:00Z", **plan), *events("s", 0)[:8]]
+    await feed.take(first + second)
+    done = await run_command("compare", "r", "s", "--json", "--limit", 100, environment=environment)
+    with Serving(settings) as serving:
+        answer = await asyncio.to_thread(serving.get, "/api/compare?a=r&b=s")
+    told = answer.json()
+    assert json.loads(done.stdout) == told
+    r, s = (f"terminus:gpt-5 of {run}" for run in "rs")
+    assert told["words"][0].startswith(f"{r} ahead of {s} in the final pass rate: [")
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ import pytest
 
 from streamer.aggregate.run_state import RunState
 from streamer.cli import gate_sides
+from streamer.client.reader import StateReader
 from streamer.inference.comparisons import GateVerdict
 from streamer.score import PriceTable
 from streamer.settings import Settings
@@ -139,7 +140,9 @@ def test_a_killed_publisher_leaves_a_gate_undecided_after_the_timeout(stack: Onl
     assert publisher.stdin is not None
     publisher.stdin.write(ndjson(run_of(new, "a", 3, 3)))
     publisher.stdin.flush()
-    with gate(stack, new, "--against", old, "--timeout", 20) as process:
+    with StateReader(stack.settings) as reader:  # so the gate's time is for reading alone
+        reader.wait_for(new, lambda run: run.progress.done == 3, timeout_seconds=SECONDS)
+    with gate(stack, new, "--against", old, "--timeout", 8) as process:
         assert process.stdout is not None
         for line in process.stdout:
             if b"3 of 20 pairs" in line:
@@ -148,7 +151,7 @@ def test_a_killed_publisher_leaves_a_gate_undecided_after_the_timeout(stack: Onl
         publisher.communicate()
         out, _ = process.communicate(timeout=SECONDS)
     assert process.returncode == 3
-    assert out.startswith(b"no verdict within 20 s\nUNDECIDED: ")
+    assert out.startswith(b"no verdict within 8 s\nUNDECIDED: ")
 
 
 def test_a_live_verdict_at_the_end_is_the_one_of_the_files(stack: Online, tmp_path: Path) -> None:

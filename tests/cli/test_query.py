@@ -125,6 +125,19 @@ def test_json_is_what_was_published(query: Query, folding: Folding, command: str
     assert objects(query(command, DONE, "--json")) == expected
 
 
+def test_a_budget_is_judged_by_the_known_cost_and_its_forecast(query: Query) -> None:
+    assert query("run", DONE, "--budget", "2").output.endswith("\nover the budget of $2.00\n")
+    [told] = objects(query("run", DONE, "--budget", "100", "--json"))
+    assert told["budget"] == {"usd": 100.0, "standing": "within", "seconds_until": None}
+    said = query("run", OPEN, "--budget", "9").output.splitlines()[-1]  # 324 trials of half a dollar
+    assert said.startswith("forecast: about $162.00 in all, $")
+    assert said.endswith("; forecast: the budget of $9.00 is passed")
+    assert query("run", OPEN, "--budget", "9", "--by", "label:team").exit_code == 2
+    for wrong, said in (("-1", "x>=0"), ("nan", "no amount")):
+        refused = query("run", DONE, "--budget", wrong)
+        assert (refused.exit_code, said in refused.output) == (2, True)
+
+
 def test_agents_and_runs_say_what_may_be_concluded(query: Query) -> None:
     [agent] = objects(query("agents", OPEN, "--json"))
     assert (agent["in_flight"], agent["uncertainty"]["final_missing"]) == (0, "plan_undeclared_tiers")

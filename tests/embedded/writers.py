@@ -17,6 +17,8 @@ from tests.support.worker_process import wait_for
 
 TOPIC = "trial-events"
 IN_FLIGHT = 40
+GIVE_UP_SECONDS = 0.2
+"""Given to a producer to end in good order: without a broker it would wait for all of it."""
 
 Place = tuple[int, int]
 """Partition and offset."""
@@ -74,7 +76,7 @@ class Writers:
                 await asyncio.sleep(0.1)
             finally:
                 with contextlib.suppress(Exception):
-                    await asyncio.wait_for(producer.stop(), 1.0)
+                    await asyncio.wait_for(producer.stop(), GIVE_UP_SECONDS)
 
     async def _send(self, producer: AIOKafkaProducer, name: str, numbers: Iterator[int]) -> None:
         while True:

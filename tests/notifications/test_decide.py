@@ -115,6 +115,15 @@ def test_the_budget_is_told_once_and_another_budget_anew() -> None:
     assert watching.take(run(5, total_cost="Infinity")) == []
 
 
+def test_a_budget_that_will_be_passed_is_told_once_before_it_is() -> None:
+    watching = Watching()
+    plan = {"done": 50, "planned": 200}
+    assert watching.take(run(1, total_cost=1.0, progress=plan)) == ["started"]
+    assert watching.take(run(2, total_cost=9.0, progress=plan)) == ["budget-ahead:10.0"]
+    assert watching.take(run(3, total_cost=9.5, progress=plan)) == []
+    assert watching.take(run(4, total_cost=10.5, progress=plan)) == ["budget:10.0"]
+
+
 def test_what_was_done_before_anybody_watched_is_not_told_but_a_budget_that_is_passed_is() -> None:
     finished = Watching(new=False)
     assert finished.take(agent("B"), run(5, status="completed", total_cost=99.0)) == []

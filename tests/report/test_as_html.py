@@ -46,14 +46,71 @@ def test_the_pages_own_charts_are_drawn_from_the_file_alone(browser: Browser, fi
         expect(page.locator("svg.spread")).to_have_count(7)
         expect(page.locator(".matrix")).to_have_attribute("data-cells", "105")
         page.get_by_label("Order").select_option("disagreement")
+        page.get_by_role("combobox", name="Colour").select_option("cost_usd")
+        assert page.url.endswith("#tasks?metric=cost_usd&sort=disagreement")
         page.locator(".matrix").focus()
-        expect(page.locator("#matrix-cell")).to_contain_text(re.compile("^claude-code.+ of 2 passed"))
+        expect(page.locator("#matrix-cell")).to_contain_text(
+            re.compile(r"^claude-code.+ of 2 passed, cost \$\d")
+        )
         agents = page.get_by_role("region", name="Agents of this run")
         heading = agents.get_by_role("columnheader", name="Cost", exact=True)
         heading.get_by_role("button").click()
         expect(heading).to_have_attribute("aria-sort", "ascending")
     assert (said, asked) == ([], [file.as_uri()])
     context.close()
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_a_cell_of_the_matrix_leads_to_its_trials_also_by_its_address(
+    browser: Browser, file: Path, width: int
+) -> None:
+    hostile = "<img src=x onerror=alert(1)>"
+    events = [
+        a_trial(
+            agent=hostile, task_id="hard", resolved=False, attempt=attempt, failure_mode=f"mode-{attempt}"
+        )
+        for attempt in (1, 2)
+    ]
+    events += [a_trial(agent=hostile, task_id="easy"), a_trial(agent="z", task_id="easy", cost_usd=2.0)]
+    file.write_bytes(as_html(folded([*events, a_trial(agent="z", task_id="hard", tier="T0")])))
+    context = browser.new_context(viewport={"width": width, "height": 740})
+    page = context.new_page()
+    with watched(page) as said:
+        page.goto(file.as_uri())
+        opened = page.get_by_role("region", name="Trials of the cell").last
+        assert opened.count() == 0
+        colours = page.get_by_role("combobox", name="Colour").locator("option")
+        expect(colours).to_have_text(["Outcome", "Cost"])
+        page.locator(".matrix").focus()
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("Enter")
+        expect(opened.locator("tbody tr")).to_have_count(2)
+        expect(opened).to_contain_text("mode-1")
+        expect(opened).to_contain_text("mode-2")
+        address = page.url
+        page.go_back()
+        expect(opened).to_have_count(0)
+        page.goto("about:blank")
+        page.goto(address)
+        expect(opened.locator("tbody tr")).to_have_count(2)
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+    assert said == []
+    assert page.locator("img").count() == 0
+    context.close()
+
+
+def test_a_cell_opens_nothing_where_the_file_cannot_have_all_trials(
+    browser: Browser, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamer.report.as_html.MAX_OPENED", 1)
+    file.write_bytes(as_html(folded([a_trial(), a_trial(task_id="other")])))
+    page = browser.new_page()
+    page.goto(file.as_uri())
+    expect(page.locator("#matrix")).to_contain_text("Too many trials to open them here; CSV has all.")
+    page.locator(".matrix").focus()
+    page.keyboard.press("Enter")
+    assert page.url == file.as_uri()
+    page.close()
 
 
 def test_speedup_can_be_chosen_where_somebody_measured_it(browser: Browser, file: Path) -> None:

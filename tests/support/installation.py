@@ -41,7 +41,8 @@ def install(folder: Path, wheel: Path, extra: str | None = None) -> Installation
     made = Installation(folder)
     wanted = f"{wheel}[{extra}]" if extra else str(wheel)
     pins = str(ROOT / "constraints.txt")
-    run_pip("--python", str(made.program("python")), "install", "--constraint", pins, wanted)
+    options = ("--no-compile", "--constraint", pins)  # what is imported is compiled then; the rest never
+    run_pip("--python", str(made.program("python")), "install", *options, wanted)
     return made
 
 

@@ -182,6 +182,13 @@ class RedisServer:
         """Start and return when it answers; it is empty."""
         self._server.start()
 
+    def start_empty(self) -> None:
+        """See that it runs and holds nothing, whatever was done to it before."""
+        if self.child.alive:
+            self.flush()
+        else:
+            self.start()
+
     def stop(self) -> None:
         """End it in good order; what it held is gone."""
         self._server.stop()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from streamer.schemas.in_flight import TrialInFlight
 from streamer.views import matrix
-from streamer.views.matrix import TooManyCells, matrix_of
+from streamer.views.matrix import Matrix, TooManyCells, WholeMatrix, matrix_of, whole_matrix
 from streamer.views.models import TrialRow
 from tests.support.builders import a_row
 
@@ -85,3 +85,31 @@ def test_the_cells_add_up_to_the_trials(trials: list[tuple[str, str, bool]]) -> 
     assert sum(cell[1] for cell in cells) == sum(passed for *_, passed in trials)
     assert all(len(task.cells) == len(found.agents) for task in found.tasks)
     assert all(0 <= task.disagreement <= 0.5 for task in found.tasks)
+
+
+def shown(whole: WholeMatrix, metric: str, sort: str) -> Matrix:
+    """What a file shows: the means of a metric put into the cells, the tasks in an order."""
+    means = whole.means.get(metric)
+    tasks = [
+        task.model_copy(
+            update={
+                "cells": [
+                    cell and (*cell[:4], None if means is None else means.cells[at][agent])
+                    for agent, cell in enumerate(task.cells)
+                ]
+            }
+        )
+        for at, task in enumerate(whole.matrix.tasks)
+    ]
+    ends = {"low": means and means.low, "high": means and means.high, "metric": metric}
+    return whole.matrix.model_copy(update={"tasks": [tasks[at] for at in whole.orders[sort]], **ends})
+
+
+@pytest.mark.parametrize("sort", ["difficulty", "disagreement", "task"])
+@pytest.mark.parametrize("metric", ["outcome", "cost_usd", "duration_seconds", "task_speedup"])
+def test_a_file_has_each_matrix_that_the_page_may_ask_for(metric: str, sort: str) -> None:
+    rows = [row("a", "x", True, cost_usd=1.0), row("a", "y", False, cost_usd=3.0, tier="T0")]
+    rows += [row("b", "y", False, duration_seconds=0.0), row("c", "x", False), row("c", "y", True)]
+    whole = whole_matrix(rows)
+    assert shown(whole, metric, sort) == matrix_of(rows, (), metric, sort)
+    assert set(whole.means) == {"cost_usd", "duration_seconds"}

@@ -48,6 +48,8 @@ def test_an_order_that_nobody_declared_shuffled_claims_nothing_but_bounds() -> N
 
 def test_at_the_end_and_of_several_agents_there_is_nothing_to_add() -> None:
     assert words("+-" * 10) == []
+    run = a_run("new", "-" * 12)
+    assert ordered_words(run, run, None, None) == []
     several = [a_plan(run_id="two"), *(a_trial(run_id="two", agent=agent) for agent in ("x", "y"))]
     assert ordered_words(folded(several)[0].run("two").state, a_run("base", "+"), None, None) == []
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from streamer.schemas.in_flight import TrialInFlight
 from streamer.schemas.summaries import AgentModelSummary, RunSummary
 from streamer.views.outlook import EVENT_TIME, Outlook, outlook_of
@@ -17,7 +19,7 @@ def at(minutes: float) -> str:
     return (START + timedelta(minutes=minutes)).isoformat()
 
 
-def an_outlook(now: datetime, **finished: object) -> Outlook:
+def an_outlook(now: datetime, budget_usd: float | None = None, **finished: object) -> Outlook:
     """Four of ten trials in after 40 minutes, two running since minute 30 and 38."""
     events = [a_plan(tasks=10, attempts=1, agent_models=["terminus:gpt-5"], started_at=at(0))]
     events += [
@@ -44,7 +46,7 @@ def an_outlook(now: datetime, **finished: object) -> Outlook:
         for task, start in (("t5", 38), ("t6", 30), ("t7", None))
         if start is not None
     ]
-    return outlook_of(run, agents, flight, None, now)
+    return outlook_of(run, agents, flight, None, now, budget_usd)
 
 
 def test_running_trials_are_listed_by_age_the_longest_first() -> None:
@@ -81,3 +83,16 @@ def test_a_run_that_has_ended_has_nothing_before_it() -> None:
 def test_one_agent_has_no_places_and_no_comparison() -> None:
     found = an_outlook(LAST)
     assert (found.places, found.places_missing, found.first_two) == ({}, None, [])
+
+
+def test_a_budgets_time_counts_from_the_time_of_asking_while_the_run_lives() -> None:
+    assert an_outlook(LAST).budget is None
+    then, later = (an_outlook(LAST + timedelta(minutes=m), 2.5).budget for m in (0, 3))
+    assert then is not None
+    assert later is not None
+    assert then.standing == later.standing == "will_pass"
+    assert then.seconds_until is not None
+    assert later.seconds_until == pytest.approx(then.seconds_until - 180)
+    ended = an_outlook(LAST, 2.5, status="completed").budget
+    assert ended is not None
+    assert ended.standing == "within"

@@ -95,9 +95,10 @@ async def watching(
     size: tuple[int, int] = SMALL,
     now: Callable[[], datetime] = lambda: NOW,
     session: Session | None = None,
+    budget_usd: float | None = None,
 ) -> AsyncIterator[Driver]:
     """A running application."""
-    app = WatchApp(settings, run_id, now, session)
+    app = WatchApp(settings, run_id, now, session, budget_usd)
     async with app.run_test(size=size, notifications=True) as pilot:
         yield Driver(app, pilot)
 

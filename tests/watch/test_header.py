@@ -9,7 +9,7 @@ import pytest
 from streamer.schemas.summaries import RunSummary
 from streamer.views.estimate import Estimate
 from streamer.views.eta import Eta
-from streamer.watch.header import cost_line, end_line, outcome_line, progress_line, title_of
+from streamer.watch.header import budget_line, cost_line, end_line, outcome_line, progress_line, title_of
 from tests.support.builders import a_run_change
 
 UNKNOWN = Eta(None, None, None, None)
@@ -90,3 +90,11 @@ def test_a_run_of_several_agents_sends_the_reader_to_them_for_pass_at_k() -> Non
 )
 def test_the_cost_says_as_much_as_is_known(cost: float | None, pace: Eta, line: str) -> None:
     assert cost_line(a_run(total_cost=cost), pace) == line
+
+
+def test_a_budget_has_a_line_of_its_own_that_fits_80_columns() -> None:
+    run = a_run(last_event_at="2026-01-02T03:00:00Z", total_cost=20.0)
+    pace = Eta(0.5, Estimate(600.0, 2400.0, 5400.0), None, Estimate(41.0, 44.0, 47.0))
+    said = budget_line(run, pace, 32.0)
+    assert said == "forecast: the budget of $32.00 is passed about 03:20 UTC"
+    assert budget_line(run, pace, None) == ""

@@ -45,6 +45,15 @@ async def test_named_metrics_have_columns_and_the_primary_one_sorts(settings: Se
         assert "\x1b" not in driver.text
 
 
+async def test_a_budget_has_a_line_and_without_one_there_is_none(settings: Settings, feed: Feed) -> None:
+    await feed.take([a_plan(tasks=4, attempts=1), a_trial(cost_usd=3.0, finished_at=AT)])
+    async with watching(settings, "run-1", budget_usd=2.0) as driver:
+        await driver.shows("cost $3.0000", "over the budget of $2.00")
+    async with watching(settings, "run-1") as driver:
+        await driver.shows("cost $3.0000")
+        assert "budget" not in driver.text
+
+
 async def test_tiers_show_grade_and_uplift(settings: Settings, feed: Feed) -> None:
     tiers = [a_trial(tier="T0", score=0.5), a_trial(tier="T1", score=1.0)]
     await feed.take(tiers)

@@ -41,9 +41,14 @@ FLAGS = (
 expect.set_options(timeout=1000 * LOOK_SECONDS)
 
 
+def find_chromium() -> str | None:
+    """Path of Chromium: CHROMIUM, or from PATH; None: there is none."""
+    return os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+
+
 def chromium() -> str:
-    """Path of Chromium: CHROMIUM, or from PATH; without one the test is skipped, loudly."""
-    found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    """Path of Chromium; without one the test is skipped, loudly."""
+    found = find_chromium()
     if not found:
         pytest.skip(
             "SKIPPED LOUDLY: there is no Chromium, so the page was not looked at. Install it "

@@ -17,6 +17,9 @@ TIERS = tuple(f"T{number}" for number in range(7))
 HOURS = 17
 """How long the large run took."""
 
+TRIALS_OF_THIRTY = 10_080
+MATRIX_AGENTS, MATRIX_TASKS = 60, 500
+
 NAMES = (
     "<script>document.title='owned'</script>",
     "<img src=x onerror=alert(1)>",
@@ -97,6 +100,25 @@ def thirty_agents(now: datetime, tasks: int = 48) -> Iterator[Event]:
                     finished_at=ended.isoformat(),
                     failure_mode="unset",
                 )
+
+
+def large_matrix() -> dict[str, Any]:
+    """An answer of `/api/runs/{run}/matrix` with 60 agents and 500 tasks, two trials a cell, some running."""
+    agents = [f"agent-{number}:model" for number in range(MATRIX_AGENTS)]
+    tasks = [
+        {
+            "task_id": f"t{task}",
+            "tier": None,
+            "pass_rate": 0.5,
+            "disagreement": 0,
+            "cells": [
+                [2, (7 * task + agent) % 3, 0, int((task + agent) % 11 == 0), None]
+                for agent in range(MATRIX_AGENTS)
+            ],
+        }
+        for task in range(MATRIX_TASKS)
+    ]
+    return {"metric": "outcome", "agents": agents, "tasks": tasks, "low": None, "high": None}
 
 
 def hostile_names(now: datetime) -> Iterator[Event]:

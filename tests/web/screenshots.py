@@ -35,7 +35,7 @@ LAST_HOUR = "2026-01-31T12:00"
 """Later results are left out: the run is still going."""
 
 BATCH = 4
-"""Events between two looks of the worker, so that the chart has steps to show."""
+"""Events between two looks of the worker, so that the charts in the documents have steps to show."""
 
 VIEWS = {
     "runs": "",
@@ -57,16 +57,16 @@ FOR_DOCS = (
 )
 
 
-def feed(settings: Settings) -> None:
-    """Publish most of a simulated benchmark, a few events at a time."""
+def feed(settings: Settings, batch: int = BATCH) -> None:
+    """Publish most of a simulated benchmark, so many events at a time; each time the worker counts them."""
     lines = [line for line in simulate(seed=5, start=START) if _is_in_time(line)]
     with ThreadedPublisher(settings) as publisher, StateReader(settings) as reader:
-        for start in range(0, len(lines), BATCH):
-            for line in lines[start : start + BATCH]:
+        for start in range(0, len(lines), batch):
+            for line in lines[start : start + batch]:
                 event = decode(line)
                 publisher.send(Outgoing(None if isinstance(event, Reason) else event.run_id.encode(), line))
             publisher.flush()
-            counted = _counted(lines[: start + BATCH])
+            counted = _counted(lines[: start + batch])
             for run_id, trials in counted.items():
                 reader.wait_for(run_id, lambda run, n=trials: run.progress.done >= n, timeout_seconds=30)  # type: ignore[misc]
 

@@ -188,5 +188,5 @@ def test_two_agents_are_compared_on_what_both_have_done(page: Page, web: WebProc
     page.goto(f"{web.url}/#/compare?a={TIERED_RUN}&b={TIERED_RUN}")
     expect(page.locator("main")).to_contain_text("35 tasks in common")
     expect(page.get_by_role("region", name="Totals").locator("tbody tr")).to_have_count(4)
-    page.get_by_label("Second run").select_option(PLAIN_RUN)
+    page.get_by_role("combobox", name="Run B").select_option(PLAIN_RUN)
     expect(page.locator("main")).to_contain_text("They have no task in common.")

@@ -24,6 +24,7 @@ from tests.web.page_sets import (
     HOURS,
     SIX,
     THIRTY,
+    TRIALS_OF_THIRTY,
     hostile_names,
     lines_of,
     one_running,
@@ -46,6 +47,8 @@ SCREENS = {
 }
 PHONE = {"width": 360, "height": 740}
 HEAP_BYTES = 60_000_000
+MOST_ELEMENTS = 5_000
+"""The board of the large run has 30 rows; its trials have no elements."""
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +58,7 @@ def sets(stack: Settings) -> None:
     for events in (one_running, six_half_done, hostile_names, thirty_agents):
         publish(stack, lines_of(events(now)))
     with StateReader(stack) as reader:
-        reader.wait_for(THIRTY, lambda run: run.progress.done == 10_080, timeout_seconds=120)
+        reader.wait_for(THIRTY, lambda run: run.progress.done == TRIALS_OF_THIRTY, timeout_seconds=120)
 
 
 def drawn(page: Page) -> None:
@@ -284,15 +287,14 @@ def tabbed_to(page: Page, wanted: str | re.Pattern[str]) -> None:
     raise AssertionError(f"Tab never comes to {wanted}")
 
 
-def test_ten_thousand_trials_paint_within_a_second_and_take_less_than_60_mb(
+def test_ten_thousand_trials_take_few_elements_and_less_than_60_mb(
     page: Page, web: WebProcess, sets: None
 ) -> None:
+    """How soon they paint is a figure of `python -m benchmarks --only page`."""
     opened(page, web, SCREENS["thirty"])
     drawn(page)
-    painted = page.evaluate("() => performance.getEntriesByName('first-contentful-paint')[0].startTime")
     session = page.context.new_cdp_session(page)
     session.send("HeapProfiler.enable")
     session.send("HeapProfiler.collectGarbage")
-    heap = session.send("Runtime.getHeapUsage")["usedSize"]
-    assert painted < 1000
-    assert heap < HEAP_BYTES
+    assert session.send("Runtime.getHeapUsage")["usedSize"] < HEAP_BYTES
+    assert page.evaluate("() => document.querySelectorAll('*').length") < MOST_ELEMENTS

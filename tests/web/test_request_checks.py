@@ -8,6 +8,7 @@ import pytest
 
 from streamer.settings import Settings
 from streamer.web.listening import AddressInUse, listening
+from tests.support.servers import RedisServer
 from tests.web.serving import Serving
 from tests.web.viewer import Viewer
 
@@ -16,7 +17,20 @@ PUBLISH_TOKEN = "staple-correct-horse"
 UPDATES = "/api/updates"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def settings(session_redis: RedisServer) -> Settings:
+    """An empty Redis and no broker: these tests write nothing, so they share their servers."""
+    session_redis.start_empty()
+    return Settings(redis=session_redis.url, namespace="checks", bootstrap="127.0.0.1:1")
+
+
+@pytest.fixture(scope="module")
+def serving(settings: Settings) -> Iterator[Serving]:
+    with Serving(settings) as serving:
+        yield serving
+
+
+@pytest.fixture(scope="module")
 def closed(settings: Settings) -> Iterator[Serving]:
     with Serving(settings, token=TOKEN, host_names=["boards.example"]) as serving:
         yield serving
@@ -118,7 +132,7 @@ def test_nothing_but_events_can_be_written(serving: Serving, method: str) -> Non
         assert serving.get(path, method=method).status == 405
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def for_both(settings: Settings) -> Iterator[Serving]:
     with Serving(
         settings, token=TOKEN, publish_token=PUBLISH_TOKEN, host_names=["boards.example"]

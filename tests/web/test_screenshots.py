@@ -10,6 +10,9 @@ from tests.house.repository import ROOT
 from tests.web import screenshots
 from tests.web.browsing import SCREENSHOTS, WebProcess, a_browser, a_stack
 
+BATCH = 20
+"""Events between two looks of the worker: enough steps for a chart, and not minutes of waiting."""
+
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -17,7 +20,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 @pytest.mark.slow
 def test_every_view_can_be_pictured_light_dark_and_on_a_phone(tmp_path: Path) -> None:
     with a_browser() as browser, a_stack(tmp_path) as settings, WebProcess(settings, tmp_path) as web:
-        screenshots.feed(settings)
+        screenshots.feed(settings, BATCH)
         screenshots.feed_sets(settings)
         written = screenshots.take(browser, web.url, ROOT / SCREENSHOTS)
     assert len(written) == 3 * (len(screenshots.VIEWS) + 1)

@@ -4,7 +4,7 @@ import { Board } from "./board.js";
 import { WORDS } from "./boards.js";
 import { Charts } from "./charts.js";
 import { card, h } from "./dom.js";
-import { MatrixGrid, matrixCard, matrixShare, sortChoice } from "./matrix.js";
+import { ReportMatrix } from "./report_matrix.js";
 import { Tiers } from "./tiers.js";
 
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -21,19 +21,8 @@ const drawBoard = () => board.update(data.agents, (label) => charts.indexOf(labe
 charts.told = drawBoard;
 drawBoard();
 
-const ORDERS = {
-  difficulty: (task) => task.pass_rate ?? 2,
-  disagreement: (task) => -task.disagreement,
-  task: () => 0,
-};
-
-if (data.matrix) {
-  const grid = new MatrixGrid(null);
-  const byName = (one, other) => (one.task_id < other.task_id ? -1 : one.task_id > other.task_id ? 1 : 0);
-  const draw = ({ sort }) => grid.update({ ...data.matrix, tasks: [...data.matrix.tasks].sort((one, other) => ORDERS[sort](one) - ORDERS[sort](other) || byName(one, other)) });
-  place("matrix", matrixCard(grid, [sortChoice("difficulty", draw)], h("p", { class: "body note" }, matrixShare(data.matrix))));
-  draw({ sort: "difficulty" });
-} else if (data.no_matrix) place("matrix", h("p", { class: "note" }, data.no_matrix));
+if (data.matrix) place("matrix", new ReportMatrix(data.matrix, data.trials ?? null, data.agents).element);
+else if (data.no_matrix) place("matrix", h("p", { class: "note" }, data.no_matrix));
 
 if (data.tiers.length) {
   const tiers = new Tiers();

@@ -1,12 +1,10 @@
 // Two runs, or two agents, on the tasks that both have done.
 
 import { get, runPath } from "./api.js";
-import { BOARDS } from "./boards.js";
-import { WRITERS } from "./cells.js";
-import { card, h, name } from "./dom.js";
+import { comparison, pairs } from "./compared.js";
+import { card, h } from "./dom.js";
 import { offer, select } from "./controls.js";
-import { count, number, percent, ratio, signed, usd } from "./format.js";
-import { Table } from "./table.js";
+import { count } from "./format.js";
 
 const PAGE = 50;
 
@@ -18,9 +16,9 @@ export class Compare {
     this.offset = 0;
     this.choices = {};
     for (const side of ["a", "b"]) {
-      const title = side === "a" ? "First" : "Second";
-      this.choices[side] = select(`${title} run`, [], "", (value) => this.set({ [side]: value, [`${side}_agent`]: "" }));
-      this.choices[`${side}_agent`] = select("Agent", [["", "all agents"]], "", (value) => this.set({ [`${side}_agent`]: value }));
+      const title = side.toUpperCase();
+      this.choices[side] = select(`Run ${title}`, [], "", (value) => this.set({ [side]: value, [`${side}_agent`]: "" }));
+      this.choices[`${side}_agent`] = select(`Agent of ${title}`, [["", "all agents"]], "", (value) => this.set({ [`${side}_agent`]: value }));
     }
     this.result = h("div", { "aria-live": "polite" });
     const controls = (side) => h("div", { class: "controls" }, this.choices[side].element, this.choices[`${side}_agent`].element);
@@ -76,38 +74,24 @@ export class Compare {
 
   async ask() {
     if (!this.chosen.a) return this.result.replaceChildren(h("p", { class: "empty" }, "There are no runs yet."));
-    const found = await get("/api/compare", { ...this.chosen, offset: this.offset, limit: PAGE });
+    this.pending?.abort();
+    this.pending = new AbortController();
+    const found = await get("/api/compare", { ...this.chosen, offset: this.offset, limit: PAGE }, this.pending.signal);
     return this.result.replaceChildren(...this.shown(found));
   }
 
+  close() {
+    this.pending?.abort();
+  }
+
   fail(error) {
+    if (error.name === "AbortError") return;
     this.result.replaceChildren(h("div", { class: "body" }, h("p", { class: "error", role: "alert" }, error.message)));
   }
 
   shown(found) {
     if (!found.tasks) return [h("p", { class: "empty" }, "They have no task in common.")];
-    const verdict = `${count(found.tasks)} tasks in common: the first is better on ${count(found.a_better)}, the second on ${count(found.b_better)}, equal on ${count(found.equal)}. Not in common: ${count(found.a.only_here)} of the first, ${count(found.b.only_here)} of the second.`;
-    const passes = `Passed by both ${count(found.both_passed)}, by the first alone ${count(found.only_a)}, by the second alone ${count(found.only_b)}, by neither ${count(found.neither)}.`;
-    return [h("p", { class: "body note" }, verdict, " ", passes), totals(found).element, this.pairs(found).element, this.pager(found)];
-  }
-
-  pairs(found) {
-    const side = (which, title) => ({ id: which, title, number: true, high: true, value: (p) => p[which].pass_rate, cell: (p) => `${percent(p[which].pass_rate)} of ${count(p[which].trials)}` });
-    const cost = (which, title) => ({ id: `${which}_cost`, title, number: true, value: (p) => number(p[which].cost_usd), cell: (p) => usd(p[which].cost_usd) });
-    const table = new Table(
-      [
-        { id: "task", title: "Task", value: (p) => p.task_id, cell: (p) => name(p.task_id) },
-        { id: "tier", title: "Tier", value: (p) => p.tier, cell: (p) => (p.tier === null ? "–" : name(p.tier)) },
-        side("a", "First"),
-        side("b", "Second"),
-        { id: "difference", title: "Difference", number: true, high: true, value: (p) => p.b.pass_rate - p.a.pass_rate, cell: (p) => difference(p.a.pass_rate, p.b.pass_rate, percent, true) },
-        cost("a", "Cost, first"),
-        cost("b", "Cost, second"),
-      ],
-      { caption: "Tasks that both have done", key: (p) => `${p.task_id}\n${p.tier}` },
-    );
-    table.update(found.pairs);
-    return table;
+    return [...comparison(found), h("h3", { class: "part" }, "Task by task"), pairs(found).element, this.pager(found)];
   }
 
   pager(found) {
@@ -125,36 +109,3 @@ export class Compare {
     );
   }
 }
-
-function totals(found) {
-  const title = (side) => (side.agent_model === null ? [name(side.run)] : [name(side.agent_model)]);
-  const of = (column) => found.differences[column.name];
-  const write = (column) => WRITERS[column.format];
-  const table = new Table(
-    [
-      { id: "what", title: "Mean over tasks", cell: (column) => column.title },
-      { id: "a", title: "First", number: true, cell: (column) => write(column)(found.a[column.name]) },
-      { id: "b", title: "Second", number: true, cell: (column) => write(column)(found.b[column.name]) },
-      { id: "difference", title: "Second − first", number: true, cell: (column) => moved(of(column).mean, write(column), of(column).higher_is_better) },
-      { id: "tasks", title: "Tasks", hint: "Tasks where both know it", number: true, cell: (column) => count(of(column).tasks) },
-      { id: "p", title: "p", hint: "Two-sided exact sign test over the tasks that differ", number: true, cell: (column) => chance(of(column).p_value) },
-    ],
-    { caption: "Totals", key: (column) => column.name },
-  );
-  table.head.children[1].replaceChildren(...title(found.a));
-  table.head.children[2].replaceChildren(...title(found.b));
-  table.update(BOARDS.compared.filter((column) => of(column).tasks > 0));
-  return table;
-}
-
-function difference(a, b, write, high) {
-  return a === null || b === null ? "–" : moved(b - a, write, high);
-}
-
-function moved(by, write, high) {
-  if (by === null) return "–";
-  const mood = by === 0 ? null : by > 0 === high ? "better" : "worse";
-  return h("span", { class: mood }, signed(by, write));
-}
-
-const chance = (p) => (p < 0.001 ? "< 0.001" : ratio(p));

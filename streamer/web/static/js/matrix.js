@@ -230,11 +230,10 @@ function legend() {
   return h("p", { class: "note key" }, entry("good", WORDS.outcomes.passed), entry("bad", `${WORDS.outcomes.failed} ×`), entry("warn", `${WORDS.outcomes.no_verdict} ?`), entry("going", "running …"), h("span", {}, "2/3: passed of trials. Arrow keys move."));
 }
 
-export const sortChoice = (chosen, change) => select("Order", Object.entries(SORTS), chosen, (sort) => change({ sort })).element;
-
-export const matrixChoices = (chosen, change) => [
-  select("Colour", Object.entries(METRICS), chosen.metric ?? "outcome", (metric) => change({ metric })).element,
-  sortChoice(chosen.sort ?? "difficulty", change),
+// metrics: what a cell may be coloured by
+export const matrixChoices = (chosen, change, metrics = Object.keys(METRICS)) => [
+  select("Colour", metrics.map((metric) => [metric, METRICS[metric]]), chosen.metric ?? "outcome", (metric) => change({ metric })).element,
+  select("Order", Object.entries(SORTS), chosen.sort ?? "difficulty", (sort) => change({ sort })).element,
 ];
 
 export const matrixCard = (grid, controls, note) => card("Agents by tasks", controls, grid.element, note);

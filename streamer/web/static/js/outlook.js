@@ -1,6 +1,7 @@
 // What a run still has before it: forecasts, running trials, places. Asked for again when the run has changed.
 
 import { get, runPath } from "./api.js";
+import { WORDS } from "./boards.js";
 import { card, h, name } from "./dom.js";
 import { UNKNOWN, clock, count, duration, usdRough } from "./format.js";
 import { Table } from "./table.js";
@@ -9,8 +10,9 @@ const REST_MS = 2000;
 const SHOWN = 8;
 
 export class Outlook {
-  constructor(run, changed) {
-    [this.run, this.changed] = [run, changed];
+  // budget: USD that the run should not cost more than, as text; "": none
+  constructor(run, changed, budget = "") {
+    [this.run, this.changed, this.budget] = [run, changed, budget];
     this.found = null;
     this.asked = "";
     this.timer = 0;
@@ -30,7 +32,10 @@ export class Outlook {
   async load() {
     this.asked = this.wanted;
     try {
-      if (!document.hidden) this.found = await get(runPath(this.run, "/outlook"));
+      const { budget } = this;
+      const found = document.hidden ? this.found : await get(runPath(this.run, "/outlook"), { budget });
+      if (budget !== this.budget) return; // the change of the budget asks again
+      this.found = found;
     } catch {
       // The stream of updates says what is wrong; the last outlook stays.
     }
@@ -39,6 +44,13 @@ export class Outlook {
     this.draw();
     this.changed();
     this.want(this.wanted);
+  }
+
+  setBudget(budget) {
+    this.budget = budget;
+    this.asked = "";
+    clearTimeout(this.timer);
+    this.load();
   }
 
   unfold() {
@@ -88,4 +100,13 @@ export function costWords(outlook) {
   const total = outlook?.total_usd ?? null;
   if (!total || total.high === total.low) return null;
   return `forecast: about ${usdRough(total.likely)} in all, ${usdRough(total.low)} to ${usdRough(total.high)}`;
+}
+
+// "forecast: the budget of $40.00 is passed about 03:10"; null: no budget.
+export function budgetWords(outlook) {
+  const budget = outlook?.budget ?? null;
+  if (!budget) return null;
+  const end = new Date(new Date(outlook.at).getTime() + 1000 * budget.seconds_until);
+  const about = budget.seconds_until === null || !outlook.at ? "" : ` about ${clock(end, 1000 * budget.seconds_until >= 86_400_000)}`;
+  return WORDS.budget[budget.standing].replace("{usd}", usdRough(budget.usd)).replace("{about}", about);
 }

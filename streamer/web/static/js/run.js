@@ -6,10 +6,10 @@ import { progress, stateBadge } from "./cells.js";
 import { Charts } from "./charts.js";
 import { Compare } from "./compare.js";
 import { closeDrawer, openTrial } from "./drawer.js";
-import { card, h, name, visible } from "./dom.js";
+import { card, field, h, name, visible } from "./dom.js";
 import { UNKNOWN, ago, count, percent, usd, withoutInfrastructure } from "./format.js";
 import { Live } from "./live.js";
-import { Outlook, costWords, endWords } from "./outlook.js";
+import { Outlook, budgetWords, costWords, endWords } from "./outlook.js";
 import { runLink } from "./runs.js";
 import { get, runPath } from "./api.js";
 import { Tasks } from "./tasks.js";
@@ -23,7 +23,9 @@ const MOST_ATTEMPTS = 5;
 export class Run {
   // options: of the address; follow(tab)(options, push): so that the address can follow
   constructor(run, tab, options, follow, state) {
-    this.options = options;
+    const { budget = "", ...rest } = options;
+    this.budget = budget;
+    this.options = rest;
     this.follow = follow;
     this.id = run;
     this.tab = TABS[tab] ? tab : "board";
@@ -32,9 +34,11 @@ export class Run {
     this.summary = null;
     this.head = h("div", { class: "head" }, h("h1", {}, name(run)));
     this.tiles = h("dl", { class: "tiles" });
-    this.outlook = new Outlook(run, () => this.foretold());
+    this.outlook = new Outlook(run, () => this.foretold(), this.budget);
     this.element = h("div", { class: "run" });
-    this.rest = [this.tiles, this.tabs(), ...this.body()];
+    this.nav = h("nav", { class: "tabs", "aria-label": "Parts of the run" });
+    this.drawTabs();
+    this.rest = [this.tiles, this.nav, ...this.body()];
     this.parts = [this.head, ...this.rest];
     this.live = new Live(runPath(run, "/updates"), {
       reset: () => this.reset(),
@@ -46,9 +50,19 @@ export class Run {
     });
   }
 
-  tabs() {
-    const links = Object.entries(TABS).map(([id, title]) => h("a", { href: runLink(this.id, id === "board" ? "" : `/${id}`), "aria-current": id === this.tab ? "page" : null }, title));
-    return h("nav", { class: "tabs", "aria-label": "Parts of the run" }, ...links);
+  // The budget goes along from part to part.
+  drawTabs() {
+    const budget = this.budget ? `?${new URLSearchParams({ budget: this.budget })}` : "";
+    const links = Object.entries(TABS).map(([id, title]) => h("a", { href: runLink(this.id, `${id === "board" ? "" : `/${id}`}${budget}`), "aria-current": id === this.tab ? "page" : null }, title));
+    this.nav.replaceChildren(...links);
+  }
+
+  setBudget(input) {
+    if (!input.reportValidity()) return;
+    this.budget = input.value;
+    this.drawTabs();
+    this.address(this.options);
+    this.outlook.setBudget(this.budget);
   }
 
   body() {
@@ -84,14 +98,15 @@ export class Run {
 
   address(chosen, push = false) {
     this.options = Object.fromEntries(Object.entries(chosen).filter(([, value]) => value !== undefined && value !== null));
-    this.follow(this.tab)(this.options, push);
+    this.follow(this.tab)({ ...this.options, budget: this.budget }, push);
   }
 
   boardBody() {
     this.board = new Board((agent) => runLink(this.id, `/trials?${new URLSearchParams({ agent })}`));
     this.charts = new Charts(this.id);
     this.charts.told = () => this.drawBoard();
-    return [card("Board", [h("span", { class: "note" }, WORDS.marks)], this.board.element), this.charts.element, this.outlook.element];
+    const budget = h("input", { type: "number", min: "0", step: "any", size: "8", value: this.budget, onchange: () => this.setBudget(budget) });
+    return [card("Board", [h("span", { class: "note" }, WORDS.marks), field("Budget, $", budget)], this.board.element), this.charts.element, this.outlook.element];
   }
 
   // A snapshot begins: what it does not name is gone. The chart asks what happened meanwhile.
@@ -181,6 +196,7 @@ export class Run {
     this.charts?.close();
     this.trialView?.close();
     this.taskView?.close();
+    this.compareView?.close();
     closeDrawer();
   }
 }
@@ -195,7 +211,7 @@ function tiles(run, outlook) {
   return [
     tile("Progress", progress(run.progress), [counts, running, endWords(outlook)]),
     tile(run.agent_models > 1 ? "All trials" : "Accuracy", percent(run.accuracy), [`${count(run.resolved)} resolved of ${count(run.trials)}`, withoutInfrastructure(run)]),
-    tile("Cost", usd(run.total_cost), [rate, costWords(outlook)]),
+    tile("Cost", usd(run.total_cost), [rate, costWords(outlook), budgetWords(outlook)]),
     run.pass_at_k === null ? tile("pass@k", UNKNOWN, ["each agent has its own: these trials are of several"]) : tile(pass ? `pass@${pass[0]}` : "pass@k", pass ? percent(pass[1].value) : UNKNOWN, [pass ? `${count(pass[1].tasks_covered)} tasks${pass[1].partial ? ", not all yet" : ""}` : null]),
     tile("Tokens", count(run.tokens.output), [`out; ${count(run.tokens.input)} in`]),
   ];
