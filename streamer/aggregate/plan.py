@@ -53,7 +53,7 @@ class Plan:
             if value is not None and name in RunStarted.model_fields:
                 changed |= _join(self._fields, name, standing, value)
                 if name in _GROWING and event.plan_complete is not False:
-                    changed |= _join_first(self._first, name, standing, value)
+                    changed |= _join(self._first, name, standing, value, first=True)
         for label, text in (event.labels or {}).items():
             changed |= _join(self._labels, label, standing, text)
         return changed
@@ -89,6 +89,11 @@ class Plan:
     @property
     def finished(self) -> RunFinished | None:
         return self._finished[1] if self._finished else None
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether more of the plan is to come: it says so itself, and the run has not finished."""
+        return self.get("plan_complete") is False and self._finished is None
 
     @property
     def task_count(self) -> int | None:
@@ -151,6 +156,7 @@ class GroupPlan:
         tasks: planned tasks; None: not planned.
         judged: whether trials get a judge's score; None: as seen (R13).
         finished: the run has ended, so nothing is awaited any more.
+        incomplete: more of the plan is to come, so how many trials are missing is not known.
     """
 
     trials: int | None
@@ -160,6 +166,7 @@ class GroupPlan:
     tasks: int | None
     judged: bool | None
     finished: bool
+    incomplete: bool
 
     @property
     def attempts_per_task(self) -> int | None:
@@ -171,8 +178,8 @@ class Denominators:
     """Planned trials of each group of a run, from its plan and, where that is silent, from what was seen.
 
     A tiered run whose plan says nothing is held to the specification's 10 runs per tier (R26); an
-    untiered one has no denominator (None). A plan beyond 2**53 trials is held to 2**53: the tiers and
-    agents that were seen are factors, too, and have no limit.
+    untiered one has no denominator (None). While a plan is not complete, nothing has one. A plan beyond
+    2**53 trials is held to 2**53: the tiers and agents that were seen are factors, and have no limit.
 
     It answers for the run as it stands when it is made. What the answers share is worked out once: a plan
     may name thousands of agents, and each of the run's groups asks.
@@ -190,6 +197,7 @@ class Denominators:
         self._each = plan.trials_per_subtest()
         self._complete = self._each is not None and plan.get("plan_complete") is not False
         self._task_count = plan.task_count
+        self.incomplete = plan.is_incomplete
         seen_tiers = {group.tier for group in groups if group.tier is not None}
         self._tiers = set(plan.get("tiers") or seen_tiers)
         self.labels = set(plan.get("agent_models") or ())
@@ -201,8 +209,9 @@ class Denominators:
         self, trials: int | None, declared: int | None = None, *, undeclared: bool = False
     ) -> GroupPlan:
         """What the plan says of a group with so many planned trials."""
-        plan, finished = self._plan, self._plan.finished is not None
-        return GroupPlan(trials, declared, undeclared, plan.attempts, self._task_count, plan.judged, finished)
+        plan, known = self._plan, None if self.incomplete else trials
+        facts = (plan.attempts, self._task_count, plan.judged, plan.finished is not None, self.incomplete)
+        return GroupPlan(known, declared, undeclared, *facts)
 
     def group(self, group: GroupId) -> int | None:
         """Any group but the run itself."""
@@ -247,8 +256,8 @@ class Denominators:
         return RUNS_PER_TIER * self._tiers_of[agent, model] or None
 
     def run(self) -> int | None:
-        """All slots of the run, with its baselines; None where the plan does not say."""
-        if self._each is None or not self._planned:
+        """All slots of the run, with its baselines; None where the plan does not say, or is not complete."""
+        if self._each is None or not self._planned or self.incomplete:
             return None
         return _product(self._each, self._places, len(self._planned))
 
@@ -279,17 +288,9 @@ class Denominators:
         return len(pooled.subtests) if pooled else 0
 
 
-def _join(fields: dict[str, Any], name: str, standing: Standing, value: Any) -> bool:
+def _join(fields: dict[str, Any], name: str, standing: Standing, value: Any, first: bool = False) -> bool:
     held = fields.get(name)
-    if held and held[0] >= standing:
-        return False
-    fields[name] = (standing, value)
-    return True
-
-
-def _join_first(fields: dict[str, Any], name: str, standing: Standing, value: Any) -> bool:
-    held = fields.get(name)
-    if held and held[0] <= standing:
+    if held and (held[0] <= standing if first else held[0] >= standing):
         return False
     fields[name] = (standing, value)
     return True

@@ -68,9 +68,9 @@ def run_body(run: RunState, planned: Denominators) -> dict[str, Any]:
         "agent_models": len(agents),
         "tiers": len(tiers),
         "cross_tier": cross_tier(tiers, plan.baseline_tier, run.rules.profile.ddof, plan.judged),
-        "progress": {"done": run.totals.slots, "planned": total},
+        "progress": {"done": run.totals.slots, "planned": total, "plan_complete": not planned.incomplete},
         "in_flight": 0 if finished else run.scores.roster.lineup(RUN).count(STARTED, STARTED | HELD),
-        "provisional": run.totals.slots < total if total is not None else any(missing),
+        "provisional": planned.incomplete or (any(missing) if total is None else run.totals.slots < total),
     }
     totals = run.totals.body(plan.attempts, plan.task_count)
     return totals | body | {"failure_modes": most_frequent(totals["failure_modes"])}

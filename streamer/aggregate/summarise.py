@@ -230,7 +230,7 @@ def group_body(
         "unresolved": group.trials - group.resolved,
         "no_verdict": group.no_verdict,
         "runs_planned": plan.trials,
-        "provisional": plan.trials is not None and group.trials < plan.trials,
+        "provisional": plan.incomplete or (plan.trials is not None and group.trials < plan.trials),
         **headline(group),
         "pass_at_k": group.pass_at_k.summary(plan.attempts, plan.tasks) if len(group.owners) <= 1 else None,
         "tokens": _tokens(group),

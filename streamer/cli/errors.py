@@ -65,10 +65,7 @@ def explain(error: Exception, settings: object = None) -> str:
     """
     text = " ".join(str(error).split()) or type(error).__name__
     if _comes_from(error, "aiokafka", "kafka"):
-        if type(error).__name__ in {"KafkaConnectionError", "KafkaTimeoutError", "NodeNotReadyError"}:
-            where = getattr(settings, "bootstrap", "the address given")
-            return f"no Kafka broker answers at {where}. {_START}, or name one with --bootstrap"
-        return f"Kafka refused: {text}"
+        return _broker_problem(error, getattr(settings, "bootstrap", "the address given"))
     if _comes_from(error, "redis"):
         if wrong := _other_protocol(settings):
             return wrong
@@ -109,6 +106,13 @@ def without_password(url: str) -> str:
     if "@" in rest[len(place) :]:  # the end of a password, or a query: nobody can tell
         place = "..."
     return f"{scheme}://{place.rpartition('@')[2]}" if found else "..."
+
+
+def _broker_problem(error: Exception, bootstrap: str) -> str:
+    """The module is imported here only: other commands do not load Kafka's client."""
+    from streamer.kafka.errors import broker_problem, is_away
+
+    return broker_problem(error, bootstrap) + ", or name one with --bootstrap" * is_away(error)
 
 
 def _comes_from(error: BaseException, *packages: str) -> bool:

@@ -17,6 +17,10 @@ State = Literal["complete", "finished", "running", "stalled", "unfinished"]
 SILENT_AFTER = timedelta(minutes=10)
 """A run without an event for longer than this is silent."""
 
+PLAN_INCOMPLETE = "plan not complete yet"
+NO_PLAN = "no plan known"
+"""What stands in place of the number of planned trials, and why there is none."""
+
 UNNAMED = "finished"
 """Status of a run whose `run_finished` event names none."""
 
@@ -45,6 +49,22 @@ def state_of(run: RunSummary | Mapping[str, Any], now: datetime) -> State:
     if heard is not None and now - heard <= SILENT_AFTER:
         return "running"
     return "stalled" if found.progress.planned else "unfinished"
+
+
+def plan_words(run: RunSummary | Mapping[str, Any]) -> str:
+    """Why the number of planned trials is not known; "" where it is.
+
+    >>> progress = {"done": 12, "planned": None, "plan_complete": False}
+    >>> [plan_words({"progress": progress | more}) for more in ({}, {"plan_complete": True}, {"planned": 80})]
+    ['plan not complete yet', 'no plan known', '']
+    """
+    if isinstance(run, RunSummary):
+        planned, complete = run.progress.planned, run.progress.plan_complete
+    else:
+        planned, complete = run["progress"]["planned"], run["progress"].get("plan_complete", True)
+    if planned is not None:
+        return ""
+    return NO_PLAN if complete else PLAN_INCOMPLETE
 
 
 def is_fulfilled(run: RunSummary) -> bool:

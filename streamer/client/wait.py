@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from streamer.client.lifecycle import is_over, state_of
+from streamer.client.lifecycle import is_over, plan_words, state_of
 from streamer.client.results import ReaderError
 from streamer.schemas.summaries import RunSummary
 
@@ -36,4 +36,5 @@ def finished(run: RunSummary) -> bool:
 
 def _where(run: RunSummary) -> str:
     planned = "?" if run.progress.planned is None else f"{run.progress.planned:,}"
-    return f"{run.progress.done:,} of {planned} slots filled, {state_of(run, datetime.now(UTC))}"
+    words = (f"{run.progress.done:,} of {planned} slots filled", plan_words(run))
+    return ", ".join([*filter(None, words), state_of(run, datetime.now(UTC))])

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from aiokafka.errors import (
     KafkaConnectionError,
     KafkaError,
+    KafkaTimeoutError,
     MessageSizeTooLargeError,
+    NodeNotReadyError,
     RecordListTooLargeError,
     TopicAuthorizationFailedError,
 )
@@ -19,10 +21,43 @@ __all__ = [
     "TopicAuthorizationFailedError",
     "TopicMissing",
     "TopicUnreadable",
+    "broker_problem",
+    "is_away",
+    "no_broker_at",
 ]
 
 TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 """How a broker refuses a record batch for its size: no connection will change that."""
+
+
+_AWAY = (KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError)
+
+
+def no_broker_at(bootstrap: str) -> str:
+    """What is said where a broker is away.
+
+    >>> no_broker_at("127.0.0.1:9092")
+    'no Kafka broker answers at 127.0.0.1:9092'
+    """
+    return f"no Kafka broker answers at {bootstrap}"
+
+
+def is_away(error: Exception) -> bool:
+    """Whether no broker answers, so that the same request may succeed later."""
+    return isinstance(error, _AWAY)
+
+
+def broker_problem(error: Exception, bootstrap: str) -> str:
+    """An error of aiokafka as a sentence for people, with what to do where no broker answers.
+
+    >>> broker_problem(KafkaConnectionError("Unable to bootstrap from [...]"), "127.0.0.1:9092")
+    'no Kafka broker answers at 127.0.0.1:9092. Start one (streamer up, or docker compose up)'
+    >>> broker_problem(TopicAuthorizationFailedError("t"), "127.0.0.1:9092")
+    'Kafka refused: [Error 29] TopicAuthorizationFailedError: t'
+    """
+    if is_away(error):
+        return f"{no_broker_at(bootstrap)}. Start one (streamer up, or docker compose up)"
+    return f"Kafka refused: {' '.join(str(error).split()) or type(error).__name__}"
 
 
 class TopicMissing(Exception):

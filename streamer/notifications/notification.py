@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from streamer.client.lifecycle import PLAN_INCOMPLETE, plan_words
 from streamer.text import dollars, visible
 from streamer.views.wording import accuracy, accuracy_name, best_first, grade_with_basis
 
@@ -60,7 +61,8 @@ def run_name(run: Json) -> str:
 def standing(run: Json) -> str:
     """How a run stands, in a line."""
     done, planned = run["progress"]["done"], run["progress"]["planned"]
-    counted = f"{done:,} trials" if planned is None else f"{done:,} of {planned:,} planned trials"
+    counted = f"{done:,} of {planned:,} planned trials" if planned is not None else f"{done:,} trials"
+    counted += f" ({words})" if (words := plan_words(run)) == PLAN_INCOMPLETE else ""
     resolved = f"{run['resolved']:,} of {run['trials']:,} resolved"
     return f"{counted}, {resolved}, {accuracy_name(run)} {accuracy(run)}, cost {dollars(run['total_cost'])}"
 

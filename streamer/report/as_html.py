@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from html import escape
 from string import Template
 
-from streamer.client.lifecycle import State
+from streamer.client.lifecycle import State, plan_words
 from streamer.report.bundle import OURS, script
 from streamer.report.data import Json, RunData
 from streamer.schemas.canonical import canonical_json
@@ -70,7 +70,7 @@ def _tiles(run: Json) -> Iterable[str]:
     rate = "" if pace.usd_per_hour is None else f"{dollars(pace.usd_per_hour)} per hour"
     done, planned = run["progress"]["done"], run["progress"]["planned"]
     counted = shown(done) if planned is None else f"{shown(done)} / {shown(planned)}"
-    share = "no plan known" if pace.share is None else f"{percent(pace.share)} of the plan"
+    share = plan_words(run) if pace.share is None else f"{percent(pace.share)} of the plan"
     resolved = f"{shown(run['resolved'])} resolved of {shown(run['trials'])}"
     yield _tile("Progress", counted, share)
     excluded = "" if not run["infrastructure_failures"] else f"; {accuracy(run)}"

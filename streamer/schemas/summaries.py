@@ -46,8 +46,12 @@ class Group(Published):
     resolved: int = Field(ge=0, description="Trials that the harness calls resolved.")
     unresolved: int = Field(ge=0, description="All others, those without a verdict included (R19).")
     no_verdict: int = Field(ge=0, description="Trials without a verdict, counted apart (R19).")
-    runs_planned: int | None = Field(ge=0, description="Trials planned, null if nobody said (R26).")
-    provisional: bool = Field(description="True while planned trials are missing (R26).")
+    runs_planned: int | None = Field(
+        ge=0, description="Trials planned; null: nobody said, or the plan is not complete yet (R26)."
+    )
+    provisional: bool = Field(
+        description="True while planned trials are missing, or the plan is not complete yet (R26)."
+    )
     accuracy: float | None = Field(ge=0, le=1, description="resolved / trials; null: no trials.")
     accuracy_excluding_infrastructure: AccuracyExcludingInfrastructure
     infrastructure_failures: InfrastructureFailures
@@ -148,7 +152,14 @@ class Progress(Message):
     """How far the run is."""
 
     done: int = Field(ge=0, description="Slots filled.")
-    planned: int | None = Field(ge=0, description="Slots planned, null if nobody said.")
+    planned: int | None = Field(
+        ge=0, description="Slots planned; null: nobody said, or the plan is not complete yet."
+    )
+    plan_complete: bool = Field(
+        default=True,
+        description="False while the plan is still being read, or names only a part, and the run has not "
+        "finished; `planned` is then null. True also if nobody said anything of a plan.",
+    )
 
 
 class RunSummary(Published):
@@ -193,7 +204,9 @@ class RunSummary(Published):
     cross_tier: CrossTier | None = Field(description="Comparison of the tiers; null: no tiers.")
     progress: Progress = Field(description="Slots filled and planned.")
     in_flight: InFlight
-    provisional: bool = Field(description="True while planned trials are missing (R26).")
+    provisional: bool = Field(
+        description="True while planned trials are missing, or the plan is not complete yet (R26)."
+    )
     superseded: Superseded
     conflicts: Conflicts
 

@@ -29,7 +29,7 @@ def pooled_started(plans: Sequence[RunPlan]) -> dict[str, Any]:
             "agent_models": labels,
             "tiers": _union(started, "tiers"),
             "order_kind": "chosen" if any(one.get("order_kind") == "chosen" for one in started) else None,
-            "plan_complete": _complete([one.get("plan_complete") for one in started]),
+            "plan_complete": _complete(plans),
             **shared,
         }
     )
@@ -73,8 +73,9 @@ def _attempts(
     return totals[combinations[0]] if _agree([totals[c] for c in combinations]) else None
 
 
-def _complete(each: Sequence[bool | None]) -> bool | None:
-    """Whether all runs know their plan; None if none of them says it."""
+def _complete(plans: Sequence[RunPlan]) -> bool | None:
+    """Whether all runs know their plan; None if none of them says it. A run that cannot be read does not."""
+    each = [(plan.started or {}).get("plan_complete", False if plan.problems else None) for plan in plans]
     return None if all(one is None for one in each) else all(one is not False for one in each)
 
 

@@ -95,7 +95,9 @@ class Scylla:
                 "agent_models": labels or None,
                 "tiers": tiers or None,
                 "subtests": dict.fromkeys(tiers, 1) if has_one_subtest else None,
-                "plan_complete": (has_one_subtest or not tiers) and not plan.problems if config else None,
+                "plan_complete": (has_one_subtest or not tiers) and not plan.problems
+                if config or plan.problems
+                else None,
             }
         )
         if checkpoint.get("status") == COMPLETED:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
+from streamer.client.lifecycle import PLAN_INCOMPLETE, plan_words
 from streamer.text import UNSEEN, dollars, percent, ratio, shown, visible
 from streamer.views.columns import Column, found
 from streamer.views.eta import finite, share_of
@@ -73,6 +74,12 @@ def _pass_at_most(pass_at_k: Any, _: Any, __: Any) -> str:
     return f"{most}: {share_of_pass(pass_at_k, most)}" if most else UNSEEN
 
 
+def _progress(done: int, planned: int | None, run: Any) -> str:
+    """The trials, of so many if that is known; a plan that is not complete is named."""
+    words = plan_words(run)
+    return f"{done:,} ({words})" if words == PLAN_INCOMPLETE else of_planned(done, planned)
+
+
 def _verdict(resolved: bool | None, source: str | None, _: Any) -> str:
     """The verdict; a derived one says so (R27)."""
     return shown(resolved) + " (derived)" * (source == "derived")
@@ -107,7 +114,7 @@ FORMATS: dict[str, Callable[[Any, Any, Any], str]] = {
     "pass_at_most": _pass_at_most,
     "percent": _value(percent),
     "place": _value(shown),
-    "progress": lambda done, planned, _: of_planned(done, planned),
+    "progress": _progress,
     "ratio": _value(ratio),
     "run": lambda name, run_id, _: visible(name or run_id),
     "score": _value(shown),

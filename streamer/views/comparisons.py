@@ -39,7 +39,7 @@ PAIRS = Board(
     ),
 )
 MISSING: dict[ComparisonMissing, str] = {
-    "no_plan": "the run did not say how many trials it plans, and it has not finished",
+    "no_plan": "the run has not said how many trials it plans, and it has not finished",
     "plan_exceeded": "there are more trials than planned, and the run has not finished",
     "too_many_agents": "more than 60 agents",
     "too_many_trials": "too many trials to compare once a second",

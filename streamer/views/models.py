@@ -32,7 +32,7 @@ class RunNow(RunSummary):
     state: State = Field(
         description="As of the moment of asking: complete (all planned trials are in), finished (the harness "
         "ended it short of its plan or without one), running, or without an event for 10 minutes stalled "
-        "(a plan is open) or unfinished (there is no plan)."
+        "(a plan is open) or unfinished (there is no complete plan)."
     )
 
     @classmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from streamer.client.lifecycle import NO_PLAN, PLAN_INCOMPLETE
 from streamer.schemas.metrics import BOARD_METRICS
 from streamer.views import budget, named_columns
 from streamer.views.boards import AGENTS, COMPARED, RUNS, TIERS, TRIALS
@@ -34,8 +35,10 @@ def for_page() -> dict[str, Any]:
         "explained": EXPLAINED,
         "grades": GRADES,
         "marks": GRADE_MARKS,
+        "no_plan": NO_PLAN,
         "outcomes": OUTCOMES,
         "places": PLACES,
+        "plan_incomplete": PLAN_INCOMPLETE,
         "reasons": REASONS,
         "so_far": SO_FAR,
     }

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from streamer.client.lifecycle import State, state_and_status, state_of
+from streamer.client.lifecycle import State, plan_words, state_and_status, state_of
 from streamer.schemas.metrics import BOARD_METRICS, PRIMARY_METRIC
 from streamer.text import dollars, shown, visible
 from streamer.views import cells
@@ -164,9 +164,10 @@ def head_lines(run: Summary) -> list[str]:
 
 
 def progress(run: Summary) -> str:
-    """How far a run is: `12 of 80 planned trials in, 8 in flight, provisional`."""
+    """How far a run is: `12 of 80 planned trials in, 8 in flight, provisional`; without a number, why."""
     done, planned = run["progress"]["done"], run["progress"]["planned"]
-    text = f"{done} trials in, none planned" if planned is None else f"{done} of {planned} planned trials in"
+    text = f"{done} of {planned} planned trials in" if planned is not None else f"{done} trials in"
+    text += f", {words}" if (words := plan_words(run)) else ""
     text += f", {run['in_flight']:,} in flight" if run["in_flight"] else ""
     return f"{text}, provisional" if run["provisional"] else text
 

@@ -15,7 +15,7 @@ from streamer.views.wording import Summary, is_open
 SO_FAR = "so far"
 
 REASONS = {
-    "no_plan": "the run did not say how many trials it plans",
+    "no_plan": "the run has not said how many trials it plans",
     "plan_undeclared_tiers": "the plan leaves out tiers or subtests that have results",
     "plan_exceeded": "there are more trials than planned",
     "order_chosen": "the order was chosen",

@@ -13,7 +13,8 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from streamer.client.feeds import follow
-from streamer.kafka.errors import KafkaError, TopicMissing
+from streamer.kafka.clients import administering
+from streamer.kafka.errors import KafkaError, TopicMissing, no_broker_at
 from streamer.ops.rejections import LogPosition, StoredRejection
 from streamer.schemas.news import Rejection
 from streamer.settings import Settings
@@ -22,6 +23,9 @@ from streamer.watch.following import RETRY_SECONDS, Rejections, Tell
 from streamer.watch.newest import newest_trials
 
 T = TypeVar("T")
+
+BROKER_SECONDS = 5.0
+"""How often the broker is asked for a sign of life."""
 
 
 async def follow_rejections(settings: Settings, rejections: Rejections, tell: Tell) -> None:
@@ -60,12 +64,26 @@ async def _follow(
     """Begin again after each outage."""
     while True:
         try:
-            async with aclosing(begin()) as messages:  # type: ignore[type-var]
-                async for message in messages:
-                    take(message)
-                    tell(None)
-        except TopicMissing:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(_take_all(begin, take, tell))
+                tasks.create_task(_until_away(settings))
+        except* TopicMissing:
             tell("the log has no topics yet: a worker makes them")
-        except (KafkaError, OSError):
-            tell(f"no Kafka broker answers at {settings.bootstrap}")
+        except* (KafkaError, OSError):
+            tell(no_broker_at(settings.bootstrap))
         await asyncio.sleep(RETRY_SECONDS)
+
+
+async def _take_all(begin: Callable[[], AsyncIterator[T]], take: Callable[[T], None], tell: Tell) -> None:
+    async with aclosing(begin()) as messages:  # type: ignore[type-var]
+        async for message in messages:
+            take(message)
+            tell(None)
+
+
+async def _until_away(settings: Settings) -> None:
+    """Ends with an error once the broker does not answer. A consumer says nothing of that: it waits."""
+    while True:
+        await asyncio.sleep(BROKER_SECONDS)
+        async with administering(settings):
+            pass

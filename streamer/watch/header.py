@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamer.client.lifecycle import State, state_and_status
+from streamer.client.lifecycle import State, plan_words, state_and_status
 from streamer.schemas.summaries import RunSummary
 from streamer.text import dollars, percent, visible
 from streamer.views.budget import budget_of, budget_words
@@ -24,12 +24,12 @@ def title_of(run: RunSummary, state: State) -> str:
 
 
 def progress_line(run: RunSummary, pace: Eta, width: int) -> str:
-    """A bar and the counts; without a plan the counts alone."""
+    """A bar and the counts; without a plan the counts alone, and why."""
     done, planned = run.progress.done, run.progress.planned
     count = f"{of_planned(done, planned)} trial{'s' * ((planned or done) != 1)}"
     count += f", {run.in_flight:,} running" if run.in_flight and run.status is None else ""
     if pace.share is None:
-        return f"{count} in, none planned" if not run.in_flight else f"{count}, none planned"
+        return ", ".join(filter(None, [count if run.in_flight else f"{count} in", plan_words(run)]))
     text = f"{percent(pace.share)}  {count}"
     return f"{bar(pace.share, max(BAR_LEAST, min(BAR_MOST, width - len(text) - 2)))}  {text}"
 

@@ -119,10 +119,11 @@ class LiveScreen(Screen[None]):
         line.display = bool(text)
 
     def put_problems(self) -> None:
-        """The present problem, if any, and what the command says that shows the screens."""
+        """The present problem, if any; then what stands below it may be old, and goes grey."""
         self.put("#session", visible(self.watching.session_line()))
         found = dict.fromkeys([*self.watching.problems.values(), *self.problems.values()])
         self.put("#problem", visible(" ".join(found)) if found else "", "bold red")
+        self.set_class(bool(found), "-stale")
 
     def wanted(self, *texts: str | None) -> bool:
         """Whether one of the texts has what is filtered for."""

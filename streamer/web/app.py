@@ -28,6 +28,7 @@ from streamer.client.folded_run import NothingYet
 from streamer.client.moves import UnknownAgent
 from streamer.client.trials import NotInLog
 from streamer.fold import CannotBeFolded
+from streamer.kafka.errors import KafkaError, broker_problem
 from streamer.records import BadPosition
 from streamer.schemas.canonical import canonical_json
 from streamer.views.matrix import TooManyCells
@@ -111,7 +112,7 @@ def create_app(
         try:
             found = await publish_events(web.intake, request)
         except Exception as error:
-            return _explained(error)
+            return _explained(web, error)
         return _json(canonical_json(found.model_dump()))
 
     async def updates(request: Request) -> Response:
@@ -120,7 +121,7 @@ def create_app(
             _refuse_as_of(request)
             room = await web.hub.enter(None if run_id is None else unquote(run_id))
         except Exception as error:
-            return _explained(error)
+            return _explained(web, error)
         return _Stream(web, None if run_id is None else unquote(run_id), room, request)
 
     async def play(request: Request) -> Response:
@@ -128,7 +129,7 @@ def create_app(
         try:
             return player(await recorded(web, **names), names["trial"])
         except Exception as error:
-            return _explained(error)
+            return _explained(web, error)
 
     def download_of(ending: str) -> Any:
         async def answer(request: Request) -> Response:
@@ -136,7 +137,7 @@ def create_app(
                 query = _query(AsOfQuery, request)
                 return await download(web, query, unquote(request.path_params["run"]), ending)
             except Exception as error:
-                return _explained(error)
+                return _explained(web, error)
 
         return answer
 
@@ -165,7 +166,7 @@ def _endpoint(web: Web, operation: Operation) -> Any:
             found = await operation.answer(web, query, **parameters)
             body = found if isinstance(found, bytes) else canonical_json(values_of(found))
         except Exception as error:
-            return _explained(error)
+            return _explained(web, error)
         if operation.file_name is not None:
             return _file(body, operation.media, operation.file_name)
         return _json(body)
@@ -201,12 +202,15 @@ def _refuse_as_of(request: Request) -> None:
         )
 
 
-def _explained(error: Exception) -> Response:
+def _explained(web: Web, error: Exception) -> Response:
     status = status_of(error) or _STATUS.get(type(error))
     if status is None:
         log.exception("An answer failed")
         return problem(500, f"An error of this server's own, {type(error).__name__}; its log says more")
-    return problem(status, str(error), again=isinstance(error, Refused) and error.again)
+    said = str(error)
+    if isinstance(error, KafkaError):
+        said = f"This needs the broker, and {broker_problem(error, web.settings.bootstrap)}"
+    return problem(status, said, again=isinstance(error, Refused) and error.again)
 
 
 async def _http_problem(request: Request, error: Exception) -> Response:

@@ -201,7 +201,7 @@ def test_a_tiered_run_without_a_plan_is_held_to_ten_runs_per_tier() -> None:
 def test_an_untiered_run_without_a_plan_has_no_denominator() -> None:
     found = summarised([a_trial()])
     assert (found[AGENT]["runs_planned"], found[AGENT]["provisional"]) == (None, False)
-    assert found[RUN]["progress"] == {"done": 1, "planned": None}
+    assert found[RUN]["progress"] == {"done": 1, "planned": None, "plan_complete": True}
 
 
 def test_a_late_plan_gives_denominators() -> None:
@@ -209,7 +209,7 @@ def test_a_late_plan_gives_denominators() -> None:
         [a_trial(), a_plan(tasks=["task-1", "task-2"], attempts=3, agent_models=["terminus:gpt-5"])]
     )
     assert (found[AGENT]["runs_planned"], found[AGENT]["provisional"]) == (6, True)
-    assert found[RUN]["progress"] == {"done": 1, "planned": 6}
+    assert found[RUN]["progress"] == {"done": 1, "planned": 6, "plan_complete": True}
     assert found[AGENT]["pass_at_k"]["2"] == {"value": None, "tasks_covered": 0, "partial": True}
 
 

@@ -11,6 +11,8 @@ from streamer.schemas.events import RunFinished, RunStarted
 from streamer.schemas.limits import MAX_COUNT
 from tests.support.events import a_trial, summarised
 
+AGENT = "agent_model run-1|terminus:gpt-5"
+
 
 def a_plan(**fields: Any) -> RunStarted:
     return RunStarted.model_validate({"type": "run_started", "run_id": "r"} | fields)
@@ -86,6 +88,25 @@ def test_a_product_is_held_to_the_greatest_count() -> None:
     assert denominators(**greatest, **subtests, agent_models=many).tier("T0") == MAX_COUNT
 
 
+def test_while_the_plan_is_incomplete_nothing_has_a_denominator_and_all_of_it_is_provisional() -> None:
+    plan = {"type": "run_started", "run_id": "run-1", "tasks": ["task-1"], "attempts": 1}
+    reading = plan | {"agent_models": ["terminus:gpt-5"], "plan_complete": False}
+    found = summarised([reading, a_trial(tier="T0", subtest="s")])
+    run, agent, tier = (found[key] for key in ("run run-1", AGENT, "tier run-1|T0"))
+    assert run["progress"] == {"done": 1, "planned": None, "plan_complete": False}
+    assert (agent["runs_planned"], tier["runs_planned"]) == (None, None)
+    assert all(summary["provisional"] for summary in (run, agent, tier))
+    whole = summarised([reading, plan | {"plan_complete": True, "revision": 1}, a_trial()])
+    assert whole["run run-1"]["progress"] == {"done": 1, "planned": 1, "plan_complete": True}
+    assert (whole[AGENT]["runs_planned"], whole[AGENT]["provisional"]) == (1, False)
+
+
+def test_a_run_that_has_finished_awaits_no_more_of_its_plan() -> None:
+    plan = {"type": "run_started", "run_id": "run-1", "tasks": 2, "attempts": 1, "plan_complete": False}
+    run = summarised([plan, a_trial(), {"type": "run_finished", "run_id": "run-1"}])["run run-1"]
+    assert (run["progress"], run["provisional"]) == ({"done": 1, "planned": 2, "plan_complete": True}, True)
+
+
 @pytest.mark.parametrize(
     ("fields", "missing"),
     [
@@ -99,7 +120,7 @@ def test_a_product_is_held_to_the_greatest_count() -> None:
 def test_tiers_and_subtests_that_were_seen_and_not_declared_are_named(
     fields: dict[str, Any], missing: str
 ) -> None:
-    """inference 5: a board says "1 of 3" there, so that the run did not say would mislead."""
+    """inference 5: a board says "1 of 3" there, so that the run has not said would mislead."""
     plan = {"type": "run_started", "run_id": "run-1", "tasks": ["a", "b", "c"], "attempts": 1} | fields
     summaries = summarised([plan, a_trial(task_id="a", tier="T0", subtest="s")])
     found = summaries["agent_model run-1|terminus:gpt-5"]["uncertainty"]

@@ -32,6 +32,17 @@ def test_runs_are_lines_in_the_given_order_with_what_they_have_done(
     assert [row.split()[0] for row in rows] == ["b", "a"]
 
 
+def test_a_run_whose_plan_is_incomplete_has_its_trials_alone_and_says_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    reading, silent = {"done": 3, "planned": None, "plan_complete": False}, {"done": 4, "planned": None}
+    runs = [a_run_change(run, progress=of).summary or {} for run, of in (("a", reading), ("b", silent))]
+    print_board(runs_table(runs, NOW))
+    found = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.strip()}
+    assert "3 (plan not complete yet)" in found["a"]
+    assert "plan" not in found["b"]
+
+
 def test_nothing_to_show_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     print_board(runs_table([], NOW), empty="No runs yet.")
     assert capsys.readouterr().out == "No runs yet.\n"

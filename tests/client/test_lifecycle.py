@@ -12,6 +12,7 @@ from streamer.client.lifecycle import (
     SILENT_AFTER,
     State,
     is_over,
+    plan_words,
     state_and_status,
     state_of,
     with_state,
@@ -28,9 +29,12 @@ LONG_AGO = (NOW - SILENT_AFTER - timedelta(seconds=1)).isoformat()
 AHEAD = (NOW + timedelta(hours=3)).isoformat()
 
 
-def a_run(done: int = 3, planned: int | None = 12, **fields: Any) -> RunSummary:
+def a_run(
+    done: int = 3, planned: int | None = 12, *, plan_complete: bool = True, **fields: Any
+) -> RunSummary:
     given = {"last_event_at": JUST_NOW} | fields
-    summary = a_run_change(progress={"done": done, "planned": planned}, **given).summary
+    progress = {"done": done, "planned": planned, "plan_complete": plan_complete}
+    summary = a_run_change(progress=progress, **given).summary
     return RunSummary.model_validate(summary)
 
 
@@ -53,6 +57,8 @@ def a_run(done: int = 3, planned: int | None = 12, **fields: Any) -> RunSummary:
         (a_run(last_event_at=None), "stalled"),
         (a_run(planned=None, last_event_at=LONG_AGO), "unfinished"),
         (a_run(planned=None, last_event_at=None), "unfinished"),
+        (a_run(planned=None, plan_complete=False), "running"),
+        (a_run(planned=None, plan_complete=False, last_event_at=LONG_AGO), "unfinished"),
         (a_run(done=0, planned=0), "running"),
         (a_run(done=0, planned=0, status="completed"), "finished"),
         (a_run(done=0, planned=0, last_event_at=LONG_AGO), "unfinished"),
@@ -72,6 +78,18 @@ def test_a_run_is_waited_for_until_it_is_finished_or_complete(
     run = a_run(2, planned, status=status, last_event_at=last_event_at)
     over = state_of(run, NOW) in ("finished", "complete")
     assert is_over(run) == finished(run) == over
+
+
+def test_a_plan_that_is_incomplete_is_told_from_no_plan_in_model_and_json_also_of_older_summaries() -> None:
+    reading, silent, known = a_run(planned=None, plan_complete=False), a_run(planned=None), a_run()
+    for run in (reading, silent, known):
+        assert plan_words(run) == plan_words(run.model_dump(mode="json"))
+    assert [plan_words(run) for run in (reading, silent, known)] == [
+        "plan not complete yet",
+        "no plan known",
+        "",
+    ]
+    assert plan_words({"progress": {"done": 1, "planned": None}}) == "no plan known"
 
 
 def test_readers_add_the_state_and_the_digest_still_fits() -> None:

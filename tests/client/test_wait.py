@@ -40,6 +40,10 @@ async def test_waiting_in_vain_says_where_the_run_is(reader: AsyncStateReader, w
     with pytest.raises(NotReached, match=r"1 of 2,000 slots filled, stalled") as caught:
         await reader.wait_for("r1", timeout_seconds=1)
     assert isinstance(caught.value, TimeoutError)
+    reading = {"done": 1, "planned": None, "plan_complete": False}
+    await worker.write(a_run_change(version=2, progress=reading))
+    with pytest.raises(NotReached, match=r"1 of \? slots filled, plan not complete yet, unfinished"):
+        await reader.wait_for("r1", timeout_seconds=1)
     assert caught.value.last is not None
 
 

@@ -50,6 +50,14 @@ def test_the_end_brings_the_board_without_baselines() -> None:
     assert "nop" not in finished.body
 
 
+def test_a_notice_says_that_the_plan_is_incomplete() -> None:
+    reading = {"done": 1, "planned": None, "plan_complete": False}
+    decider = Decider(RULES)
+    decider.begin("r", {}, new=True)
+    [started] = decider.take(a_run_change("r", progress=reading).summary or {}, NOW)
+    assert "1 trials (plan not complete yet), 1 of 1 resolved" in started.body
+
+
 def test_a_change_of_grade_is_told_and_the_first_grade_is_none() -> None:
     watching = Watching()
     assert watching.take(agent(None, 1), agent("C", 2), agent("C", 3)) == []

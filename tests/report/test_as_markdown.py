@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from typing import Any
 
+import pytest
 from markdown_it import MarkdownIt
 
 from streamer.report.as_markdown import document_as_markdown
@@ -39,6 +41,17 @@ def test_markdown_has_the_interval_what_it_means_and_the_trials_in_flight() -> N
     assert any(re.fullmatch(r"[\d.]+ % so far \[\d+, \d+\]", cell) for cell in page.cells), page.cells
     assert EXPLAINED["interval"] in page.cells
     assert "10 of 20 planned trials in, 3 in flight, provisional" in rendered
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [({}, "no plan known"), ({"plan_complete": False}, "plan not complete yet, provisional")],
+)
+def test_markdown_says_whether_the_plan_is_incomplete_or_there_is_none(
+    plan: dict[str, Any], words: str
+) -> None:
+    rendered = FORMATS["md"](folded([a_plan(tasks=2, **plan), a_trial()])).decode()
+    assert f"1 trials in, {words}" in unescape(rendered)
 
 
 def test_nothing_in_markdown_is_a_link_or_a_mention() -> None:

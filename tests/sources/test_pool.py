@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from streamer.sources.base import RunPlan, Unreadable
+from streamer.sources.pool import pooled_started
 from tests.sources.builders import a_result, a_run, converted, plan_of, slots_of
 
 
@@ -61,3 +63,10 @@ def test_a_pool_has_a_chosen_order_and_an_incomplete_plan_as_soon_as_one_of_its_
     assert plan_of(converted(tmp_path, run_id="pool")[0])["plan_complete"] is True
     a_run(tmp_path / "c", metadata={"n_attempts": 1})
     assert plan_of(converted(tmp_path, run_id="pool")[0])["plan_complete"] is False
+
+
+def test_a_pool_with_a_run_that_cannot_be_read_has_an_incomplete_plan() -> None:
+    known = RunPlan("a", started={"tasks": ["oom"], "attempts": 1})
+    unread = RunPlan("b", problems=[Unreadable(Path("b.eval"), "half of it")])
+    assert pooled_started([known, unread])["plan_complete"] is False
+    assert "plan_complete" not in pooled_started([known, known])

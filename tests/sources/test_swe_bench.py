@@ -55,6 +55,13 @@ def test_the_counts_are_those_of_the_harness(home: Path) -> None:
     assert not said.unreadable + said.left_out
 
 
+def test_half_a_report_is_an_incomplete_plan(home: Path) -> None:
+    assert plan_of(converted(home / REPORT)[0])["plan_complete"] is True
+    whole = (home / REPORT).read_bytes()
+    (home / REPORT).write_bytes(whole[: len(whole) // 2])
+    assert plan_of(converted(home)[0])["plan_complete"] is False
+
+
 @pytest.mark.parametrize(
     ("task", "said"),
     [

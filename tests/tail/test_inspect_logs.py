@@ -35,6 +35,9 @@ def test_samples_are_published_as_the_log_grows(recorded: Path, tmp_path: Path) 
         put(the_log(recorded / "grown"), logs)
         following.wait_until_converted()
     assert len(following.trials) == 18
+    plan, *_ = following.events
+    assert plan["type"] == "run_started"
+    assert {"tasks", "attempts", "agent_models", "order"} <= plan.keys()
     assert [event["type"] for event in following.events].count("run_finished") == 1
 
 

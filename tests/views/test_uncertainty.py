@@ -74,7 +74,7 @@ def test_a_chosen_order_has_hard_bounds_and_the_reason() -> None:
 def test_without_a_plan_there_are_no_bounds_either() -> None:
     table = agents_table(agents(None, 36))
     assert cells(table, "pass rate") == ["75.0 % so far", "50.0 % so far"]
-    assert "No interval of the final pass rate: the run did not say how many trials it plans." in table.note
+    assert "No interval of the final pass rate: the run has not said how many trials it plans." in table.note
 
 
 def test_a_grade_that_can_no_longer_change_is_marked_while_results_are_missing() -> None:

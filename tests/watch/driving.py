@@ -43,6 +43,12 @@ class Driver:
         """The same, line by line."""
         return [strip.text.rstrip() for strip in self.app.screen._compositor.render_strips()]
 
+    def colors(self, word: str) -> set[str]:
+        """The colours of the line that has the word."""
+        strips = self.app.screen._compositor.render_strips()
+        segments = next((strip for strip in strips if word in strip.text), ())
+        return {str(segment.style.color) for segment in segments if segment.style and segment.text.strip()}
+
     def line(self, start: str) -> str:
         """The first line that begins so, "" if there is none."""
         return next((line for line in self.lines if line.strip().startswith(start)), "")

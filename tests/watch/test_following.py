@@ -41,13 +41,17 @@ async def test_an_outage_of_redis_is_said_and_what_comes_after_it_is_shown(
     monkeypatch.setattr(following, "PULSE_SECONDS", 0.1)
     await feed.take([PLAN, a_trial()])
     async with watching(settings, "run-1") as driver:
-        await driver.shows("1 of 3 trials")
+        await driver.shows("1 of 3 trials", "terminus:gpt-5")
+        current = driver.colors("1 of 3 trials"), driver.colors("terminus:gpt-5")
         redis_server.kill()
         await driver.shows("Trying again", "does not answer", "1 of 3 trials")
+        old = driver.colors("1 of 3 trials"), driver.colors("terminus:gpt-5")
+        assert old != current, "the last numbers are grey"
         redis_server.restart_empty()
         await feed.take([a_trial(task_id="task-2")])
         await driver.shows("2 of 3 trials")
         await driver.until(lambda: "does not answer" not in driver.text, "all is well again")
+        await driver.until(lambda: driver.colors("terminus:gpt-5") == current[1], "the numbers are current")
 
 
 async def test_a_redis_that_is_away_at_the_start_is_waited_for(

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
+from streamer.embedded.broker import Broker
 from streamer.settings import Settings
+from streamer.watch import from_log
 from tests.support.events import a_plan, a_trial
 from tests.watch.driving import LARGE, watching
 from tests.watch.rejecting import NOT_JSON, WRONG, reject
@@ -27,6 +31,28 @@ async def test_a_log_without_topics_is_said_to_have_none(logged: Settings, feed:
     async with watching(logged, "run-1") as driver:
         for head in ("newest trials", "rejections"):
             await driver.shows(f"{head}: the log has no topics yet", "terminus:gpt-5")
+
+
+async def test_a_broker_that_goes_away_leaves_the_boards_and_the_newest_trials_until_it_is_back(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(from_log, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(from_log, "BROKER_SECONDS", 0.5)
+    with Broker() as broker:
+        own = settings.model_copy(update={"bootstrap": broker.bootstrap, "embedded": True})
+        events = [a_plan(tasks=3, attempts=1), a_trial()]
+        async with Feed(own, log=True) as feed:
+            await feed.take(events)
+        async with watching(own, "run-1", LARGE) as driver:
+            await driver.shows("task-1", "1 of 3 trials")
+            broker.stop()
+            await driver.shows(f"newest trials: no Kafka broker answers at {own.bootstrap}")
+            await driver.shows("terminus:gpt-5", "1 of 3 trials", "task-1")
+            broker.start()
+            async with Feed(own, log=True, epoch=2) as feed:
+                await feed.take([*events, a_trial(task_id="task-2")])
+            await driver.shows("task-2", "2 of 3 trials")
+            await driver.until(lambda: "newest trials: no" not in driver.text, "the log is read again")
 
 
 async def test_a_broker_that_is_away_leaves_the_boards(settings: Settings, feed: Feed) -> None:

@@ -29,7 +29,12 @@ def test_nothing_in_a_title_acts_on_the_terminal() -> None:
 
 
 def test_without_a_plan_there_is_no_bar() -> None:
-    assert progress_line(a_run(), UNKNOWN, 80) == "1 trial in, none planned"
+    assert progress_line(a_run(), UNKNOWN, 80) == "1 trial in, no plan known"
+    reading = {"done": 1, "planned": None, "plan_complete": False}
+    assert progress_line(a_run(progress=reading), UNKNOWN, 80) == "1 trial in, plan not complete yet"
+    assert progress_line(a_run(progress=reading, in_flight=2), UNKNOWN, 80) == (
+        "1 trial, 2 running, plan not complete yet"
+    )
 
 
 def test_the_bar_shrinks_to_its_least_and_the_text_stays() -> None:

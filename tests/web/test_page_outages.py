@@ -2,17 +2,63 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from streamer.embedded.broker import Broker
 from streamer.settings import Settings
-from tests.support.events import a_trial
+from tests.support.events import a_plan, a_trial
+from tests.support.servers import RedisServer
 from tests.web.browsing import WebProcess, a_stack, opened, publish, trials
+from tests.web.feeding import Feed
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+RUN = "run-1"
+PLAN = a_plan(tasks=9, attempts=1, agent_models=["terminus:gpt-5"])
+SIX = [PLAN, *(a_trial(task_id=f"task-{number}", resolved=number > 2) for number in range(1, 7))]
+SEVENTH = a_trial(task_id="task-7")
+
+at_both_widths = pytest.mark.parametrize("width", [1280, 360])
+
+
+def fed(settings: Settings, run: list[dict[str, Any]], **options: Any) -> None:
+    """Write a run as a worker would; in a thread of its own, since Playwright has the loop of this one."""
+
+    async def write() -> None:
+        async with Feed(settings, **options) as feed:
+            await feed.take(run)
+
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(asyncio.run, write()).result()
+
+
+def opacity(page: Page, selector: str) -> float:
+    return float(page.locator(selector).first.evaluate("element => getComputedStyle(element).opacity"))
+
+
+def fits(page: Page, width: int) -> bool:
+    return bool(page.evaluate("() => document.documentElement.scrollWidth") <= width)
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    """A broker of the test's own, which may stop it."""
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def own(settings: Settings, broker: Broker) -> Settings:
+    return settings.model_copy(update={"bootstrap": broker.bootstrap, "embedded": True})
 
 
 @pytest.fixture(scope="module")
@@ -65,3 +111,87 @@ def test_an_empty_installation_gives_a_command_to_copy(browser: Browser, tmp_pat
         expect(page.get_by_text("Copied", exact=True).first).to_be_visible()
         assert page.evaluate("() => navigator.clipboard.readText()") == "streamer tail RUN_DIRECTORY"
         context.close()
+
+
+@at_both_widths
+def test_a_redis_that_is_away_leaves_the_last_numbers_in_grey_until_it_is_back(
+    browser: Browser, settings: Settings, redis_server: RedisServer, tmp_path: Path, width: int
+) -> None:
+    fed(settings, SIX)
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    with WebProcess(settings, tmp_path) as web:
+        opened(page, web, f"#/run/{RUN}")
+        progress, banner = page.locator(".tile").first, page.locator(".banner")
+        expect(progress).to_contain_text("6 / 9")
+        redis_server.kill()
+        expect(banner).to_contain_text("The server does not reach Redis")
+        expect(banner).to_contain_text(f"127.0.0.1:{redis_server.port}")
+        expect(banner).to_contain_text("Start Redis, or `streamer up`; this page goes on by itself.")
+        expect(banner).to_contain_text(re.compile(r"The numbers below are of \d\d:\d\d:\d\d"))
+        expect(page.locator("main")).to_have_class("stale")
+        expect(progress).to_contain_text("6 / 9")
+        expect(page.get_by_role("region", name="Agents of this run").locator("tbody tr")).to_have_count(1)
+        assert (opacity(page, ".tiles"), opacity(page, "main table")) == (0.62, 0.62)
+        assert fits(page, width)
+        redis_server.start()
+        fed(settings, [*SIX, SEVENTH])
+        expect(banner).not_to_be_visible()
+        expect(page.locator("main")).not_to_have_class("stale")
+        expect(progress).to_contain_text("7 / 9")
+        assert opacity(page, ".tiles") == 1
+    page.close()
+
+
+@at_both_widths
+def test_a_broker_that_is_away_leaves_the_trials_in_grey_and_the_board_current(
+    browser: Browser, own: Settings, broker: Broker, tmp_path: Path, width: int
+) -> None:
+    fed(own, SIX, log=True)
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    with WebProcess(own, tmp_path) as web:
+        opened(page, web, f"#/run/{RUN}/trials")
+        card = page.get_by_role("region", name="Trials", exact=True)
+        failed = page.get_by_role("region", name="Why trials failed").first
+        expect(card.locator("tbody tr")).to_have_count(6)
+        expect(failed.locator("tbody tr")).to_have_count(1)
+        broker.stop()
+        fed(own, [*SIX, SEVENTH])
+        expect(page.locator(".tile").first).to_contain_text("7 / 9")
+        for part, rows in ((card, 6), (failed, 1)):
+            expect(part.get_by_role("alert")).to_have_text(
+                f"This needs the broker, and no Kafka broker answers at {own.bootstrap}. "
+                "Start one (streamer up, or docker compose up)"
+            )
+            expect(part).to_have_class("card stale")
+            expect(part.locator("tbody tr")).to_have_count(rows)
+        assert opacity(page, ".card.stale table") == 0.62
+        assert fits(page, width)
+        expect(page.locator(".banner")).not_to_be_visible()
+        expect(page.locator("main")).not_to_have_class("stale")
+        broker.start()
+        fed(own, [*SIX, SEVENTH], log=True, epoch=2)
+        for part, rows in ((card, 7), (failed, 1)):
+            expect(part.get_by_role("alert")).not_to_be_visible()
+            expect(part).not_to_have_class("card stale")
+            expect(part.locator("tbody tr")).to_have_count(rows)
+    page.close()
+
+
+@at_both_widths
+def test_a_server_that_may_not_read_events_says_so_where_failures_would_stand(
+    browser: Browser, own: Settings, tmp_path: Path, width: int
+) -> None:
+    fed(own, SIX, log=True, events=False)
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    with WebProcess(own, tmp_path) as web:
+        opened(page, web, f"#/run/{RUN}/trials")
+        failed = page.get_by_role("region", name="Why trials failed").first
+        expect(failed.get_by_role("alert")).to_contain_text("Let its Kafka account read that topic")
+        expect(failed.locator("table")).not_to_be_visible()
+        card = page.get_by_role("region", name="Trials", exact=True)
+        expect(card.locator("tbody tr")).to_have_count(6)
+        expect(card.get_by_role("alert")).not_to_be_visible()
+        card.locator("tbody tr").first.get_by_role("button").first.click()
+        expect(page.get_by_role("dialog")).to_contain_text("Let its Kafka account read that topic")
+        assert fits(page, width)
+    page.close()

@@ -186,7 +186,7 @@ def test_running_trials_have_an_age_and_the_end_and_the_cost_are_forecasts(
 
 def test_a_run_without_an_interval_says_why(page: Page, web: WebProcess, sets: None) -> None:
     opened(page, web, SCREENS["hostile"])
-    expect(page.locator("main")).to_contain_text("No interval of the final pass rate: the run did not say")
+    expect(page.locator("main")).to_contain_text("No interval of the final pass rate: the run has not said")
     expect(page.locator("main")).to_contain_text("so far: results are still missing")
 
 
@@ -194,16 +194,27 @@ def test_a_plan_that_is_still_read_shows_counts_and_no_share_and_no_end(
     page: Page, web: WebProcess, stack: Settings
 ) -> None:
     now = datetime.now(UTC)
-    plan = a_plan(
-        run_id="reading", tasks=10, plan_complete=False, started_at=(now - timedelta(hours=1)).isoformat()
-    )
+    whole = {"tasks": 10, "attempts": 1, "agent_models": ["terminus:gpt-5"]}
+    began = (now - timedelta(hours=1)).isoformat()
+    plan = a_plan(run_id="reading", **whole, plan_complete=False, started_at=began)
     trial = a_trial(run_id="reading", finished_at=now.isoformat(), duration_seconds=60.0)
     publish(stack, [json.dumps(event).encode() for event in (plan, trial)])
     opened(page, web, "#/run/reading")
     progress = page.locator(".tile").first
-    expect(progress).to_contain_text("1")
+    expect(progress).to_have_text("Progress1plan not complete yet: counts only")
     expect(page.locator("tbody tr").first).to_be_visible()
     assert "forecast" not in (page.locator(".tiles").text_content() or "")
+    publish(stack, [json.dumps(plan | {"plan_complete": True, "revision": 1}).encode()])
+    expect(progress).to_contain_text("10.0 % of the plan")
+    expect(page.locator(".tiles")).to_contain_text("forecast: ends about")
+    bare = a_trial(run_id="no-plan", finished_at=now.isoformat())
+    publish(stack, [json.dumps(event).encode() for event in (bare, plan | {"run_id": "read-on"})])
+    opened(page, web, "")
+    runs = page.get_by_role("region", name="Runs")
+    expect(runs.locator("tbody tr").filter(has_text="read-on")).to_contain_text("0 (plan not complete yet)")
+    expect(runs.locator("tbody tr").filter(has_text="no-plan")).not_to_contain_text("plan not complete yet")
+    opened(page, web, "#/run/no-plan")
+    expect(progress).to_have_text("Progress1no plan known: counts only")
 
 
 def test_an_event_time_ahead_of_the_clock_is_called_event_time(

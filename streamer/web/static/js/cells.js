@@ -28,7 +28,7 @@ const CELLS = {
   place: (value) => value ?? UNKNOWN,
   pass_at_1: (found) => passAt(found?.["1"]),
   pass_at_most: (found) => mostPasses(found),
-  progress: (done, planned) => progress(done, planned),
+  progress: (_, __, run) => progress(run.progress, ` (${WORDS.plan_incomplete})`),
   run: (display, id) => named(display ?? id),
   some: (value) => (value ? count(value) : UNKNOWN),
   state: (word, _, row) => stateBadge(word, row.status ?? null),
@@ -85,8 +85,9 @@ export function stateBadge(word, status) {
   return h("span", { class: `badge state-${word}`, title }, word);
 }
 
-export function progress(done, planned) {
-  if (planned === null) return count(done);
+// why: what stands beside the count while the plan is not complete
+export function progress({ done, planned, plan_complete: complete }, why = "") {
+  if (planned === null) return `${count(done)}${complete === false ? why : ""}`;
   const bar = h("div", { class: "progress", "aria-hidden": "true" }, h("i", { "--share": planned ? Math.max(0, Math.min(1, done / planned)) : 0 }));
   return h("span", {}, `${count(done)} / ${count(planned)}`, bar);
 }

@@ -29,8 +29,8 @@ export class Curves {
     const began = performance.now();
     try {
       const found = document.hidden ? null : await get(runPath(this.run, "/curves"));
-      if (found) this.take(found);
       this.problem = null;
+      if (found) this.take(found);
     } catch (error) {
       this.problem = error.message;
       this.changed();

@@ -27,10 +27,11 @@ export async function openTrial(run, id, awaited, options) {
   dialog.replaceChildren(head("Trial"), h("div", { class: "content" }, h("p", { class: "note" }, "Loading…")));
   if (!dialog.open) dialog.showModal();
   try {
-    const [trial, event] = await Promise.all([get(runPath(run, `/trials/${id}`)), get(runPath(run, `/trials/${id}/event`)).catch(() => null)]);
+    const [trial, { problem = null, ...said }] = await Promise.all([get(runPath(run, `/trials/${id}`)), get(runPath(run, `/trials/${id}/event`)).catch((error) => ({ problem: error.message }))]);
     if (latest !== mine) return;
+    const event = problem === null ? said : null;
     const files = event && new Files(run, id, event.artifacts, (file) => options.change({ file }));
-    dialog.replaceChildren(head(trial.task_id, wordOf(trial)), contents(trial, awaited(trial.agent_model), event, files));
+    dialog.replaceChildren(head(trial.task_id, wordOf(trial)), contents(trial, awaited(trial.agent_model), event, files, problem));
     if (files && options.file) files.open(Number(options.file));
   } catch (error) {
     if (latest === mine) dialog.querySelector(".content").replaceChildren(h("p", { class: "error", role: "alert" }, error.message));
@@ -54,12 +55,14 @@ function wordOf(trial) {
   return trial.resolved === null && trial.formulacode === null ? "no_verdict" : "failed";
 }
 
-function contents(trial, awaited, event, files) {
+// problem: why nothing is known of the event; null: it is
+function contents(trial, awaited, event, files, problem) {
   const code = trial.formulacode;
   return h(
     "div",
     { class: "content" },
     why(trial, awaited, event),
+    problem === null ? null : h("p", { class: "error", role: "alert" }, visible(problem)),
     files?.element ?? null,
     facts("Where", [
       ["Agent : model", name(trial.agent_model)],

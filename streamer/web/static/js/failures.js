@@ -4,6 +4,7 @@ import { get, runPath } from "./api.js";
 import { card, h, name } from "./dom.js";
 import { count, percent } from "./format.js";
 import { Table } from "./table.js";
+import { Trouble } from "./trouble.js";
 
 const FIRST = 6;
 
@@ -17,6 +18,7 @@ export class Failures {
     this.table = new Table(this.columns(), { caption: "Why trials failed", key: (group) => `${group.failure_mode}\n${group.kind}`, empty: "No trial has failed." });
     this.element = card("Why trials failed", [this.all], this.table.element);
     this.element.hidden = true;
+    this.trouble = new Trouble(this.element, () => this.load());
   }
 
   columns() {
@@ -32,8 +34,15 @@ export class Failures {
   }
 
   async load() {
-    this.groups = await get(runPath(this.run, "/failures"));
-    this.draw();
+    try {
+      this.groups = await get(runPath(this.run, "/failures"));
+      this.trouble.over();
+      this.draw();
+    } catch (error) {
+      this.trouble.tell(error);
+      this.table.element.hidden = this.groups.length === 0;
+      this.element.hidden = false;
+    }
   }
 
   showAll() {
@@ -43,8 +52,13 @@ export class Failures {
 
   draw() {
     this.element.hidden = this.groups.length === 0;
+    this.table.element.hidden = false;
     this.all.hidden = this.groups.length <= FIRST;
     this.all.textContent = this.whole ? `The first ${FIRST}` : `All ${count(this.groups.length)}`;
     this.table.update(this.whole ? this.groups : this.groups.slice(0, FIRST));
+  }
+
+  close() {
+    this.trouble.close();
   }
 }

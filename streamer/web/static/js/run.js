@@ -203,13 +203,13 @@ export class Run {
 
 // Forecasts rest on event time, so that a replay tells the same.
 function tiles(run, outlook) {
-  const { done, planned } = run.progress;
-  const counts = planned === null ? "no plan known: counts only" : `${percent(planned ? Math.min(1, done / planned) : 1)} of the plan`;
+  const { done, planned, plan_complete: complete } = run.progress;
+  const counts = planned === null ? `${complete === false ? WORDS.plan_incomplete : WORDS.no_plan}: counts only` : `${percent(planned ? Math.min(1, done / planned) : 1)} of the plan`;
   const running = run.in_flight && run.status === null ? `${count(run.in_flight)} running` : null;
   const rate = outlook?.usd_per_hour == null ? null : `${usd(outlook.usd_per_hour)} per hour`;
   const pass = Object.entries(run.pass_at_k ?? {}).filter(([k, found]) => found.value !== null && Number(k) <= MOST_ATTEMPTS).at(-1);
   return [
-    tile("Progress", progress(done, planned), [counts, running, endWords(outlook)]),
+    tile("Progress", progress(run.progress), [counts, running, endWords(outlook)]),
     tile(run.agent_models > 1 ? "All trials" : "Accuracy", percent(run.accuracy), [`${count(run.resolved)} resolved of ${count(run.trials)}`, withoutInfrastructure(run)]),
     tile("Cost", usd(run.total_cost), [rate, costWords(outlook), budgetWords(outlook)]),
     run.pass_at_k === null ? tile("pass@k", UNKNOWN, ["each agent has its own: these trials are of several"]) : tile(pass ? `pass@${pass[0]}` : "pass@k", pass ? percent(pass[1].value) : UNKNOWN, [pass ? `${count(pass[1].tasks_covered)} tasks${pass[1].partial ? ", not all yet" : ""}` : null]),

@@ -4,6 +4,7 @@ import { get, runPath } from "./api.js";
 import { h } from "./dom.js";
 import { MatrixGrid, matrixCard, matrixChoices, matrixShare } from "./matrix.js";
 import { runLink } from "./runs.js";
+import { Trouble } from "./trouble.js";
 
 const REFRESH_MS = 3000;
 
@@ -22,6 +23,7 @@ export class Tasks {
       this.ask();
     };
     this.element = matrixCard(this.grid, matrixChoices(options, choose), this.note);
+    this.trouble = new Trouble(this.element, () => this.ask());
     this.ask();
   }
 
@@ -41,14 +43,19 @@ export class Tasks {
       const matrix = await get(runPath(this.run, "/matrix"), { metric, sort }, this.pending.signal);
       this.grid.update(matrix);
       this.note.textContent = matrix.tasks.length ? matrixShare(matrix) : "No trial yet.";
+      this.found = true;
+      this.trouble.over();
     } catch (error) {
-      if (error.name !== "AbortError") this.note.textContent = error.message;
+      if (error.name === "AbortError") return;
+      this.trouble.tell(error);
+      if (!this.found) this.note.textContent = "";
     }
   }
 
   close() {
     clearTimeout(this.refreshing);
     this.pending?.abort();
+    this.trouble.close();
     this.grid.close();
   }
 }

@@ -9,6 +9,7 @@ import { Failures } from "./failures.js";
 import { count, moment } from "./format.js";
 import { withValues } from "./named.js";
 import { Table } from "./table.js";
+import { Trouble } from "./trouble.js";
 
 const PAGE = 50;
 const REFRESH_MS = 3000;
@@ -47,11 +48,12 @@ export class Trials {
     const downloads = h("span", { class: "downloads", role: "group", "aria-label": "All trials as a file" }, ...files);
     const list = card("Trials", [controls, downloads], this.table.element, h("div", { class: "pager" }, this.status, this.back, this.next));
     this.failures = new Failures(run, (failure_mode, kind) => this.choose({ failure_mode, kind, offset: 0 }));
+    this.trouble = new Trouble(list, () => this.ask());
     this.element = h("div", { class: "stack" }, this.failures.element, list);
     this.offered = [[], []];
     this.offer();
     this.ask();
-    this.failures.load().catch(() => {});
+    this.failures.load();
   }
 
   columns(trials) {
@@ -75,7 +77,7 @@ export class Trials {
     this.refreshing = setTimeout(() => {
       this.refreshing = 0;
       this.ask();
-      this.failures.load().catch(() => {});
+      this.failures.load();
     }, REFRESH_MS);
   }
 
@@ -116,8 +118,11 @@ export class Trials {
     this.pending = new AbortController();
     try {
       this.show(await get(this.path(), {}, this.pending.signal));
+      this.trouble.over();
     } catch (error) {
-      if (error.name !== "AbortError") this.status.textContent = error.message;
+      if (error.name === "AbortError") return;
+      this.trouble.tell(error);
+      if (!this.page) this.status.textContent = "";
     }
   }
 
@@ -139,6 +144,8 @@ export class Trials {
     clearTimeout(this.refreshing);
     clearTimeout(this.typing);
     this.pending?.abort();
+    this.trouble.close();
+    this.failures.close();
   }
 }
 
