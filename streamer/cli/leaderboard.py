@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from streamer.cli.options import json_option, position_option, wide_option, with_settings
 from streamer.cli.out import write
 from streamer.cli.printing import print_board, print_json, say
-from streamer.client.past_runs import PastRuns
 from streamer.client.queries import MOST_BOARD_RUNS
 from streamer.client.reader import StateReader
 from streamer.client.results import UnknownMetric
@@ -26,6 +26,9 @@ from streamer.views.leaderboard import BenchmarkBoard, boards_of
 from streamer.views.leaderboard_document import leaderboard_document, leaderboard_tables, with_words
 from streamer.views.tables import leaders_table
 from streamer.web.one_file import one_file
+
+if TYPE_CHECKING:
+    from streamer.client.past_runs import PastRuns
 
 
 @click.command()

@@ -24,7 +24,6 @@ from streamer.cli.printing import print_board, print_json, print_line, say, visi
 from streamer.cli.tables import print_run
 from streamer.cli.tables_formulacode import print_payload
 from streamer.client.lifecycle import with_state
-from streamer.client.past_runs import PastRuns
 from streamer.client.reader import StateReader
 from streamer.client.results import ComparedRun, RunSnapshot
 from streamer.records import Position
@@ -45,6 +44,7 @@ from streamer.views.tables import (
 
 if TYPE_CHECKING:
     from streamer.client.folded_run import FoldedRun
+    from streamer.client.past_runs import PastRuns
 
 Summary = dict[str, Any]
 

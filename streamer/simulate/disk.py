@@ -59,10 +59,11 @@ class Disk:
 
     def pass_time(self, seconds: float) -> None:
         """Let simulated time go by, at the pace at which a trial takes so long on average."""
+        if not self._pace or seconds <= 0:
+            return
         left = self._pace * seconds / MEAN_SECONDS - self._spent
         self._spent = max(0.0, -left)
-        if left > 0:
-            self._sleep(left)
+        self._sleep(max(0.0, left))
 
     def make(self, *names: str) -> Path:
         """A directory below the run's."""

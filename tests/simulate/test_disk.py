@@ -40,4 +40,4 @@ def test_writing_is_part_of_the_time_that_goes_by(tmp_path: Path) -> None:
         disk.pause_writing()
     for seconds in (1.0, 6.0, 10.0):
         disk.pass_time(seconds)
-    assert waited == [2.0, 2.0, 2.0, 1.0, 10.0]
+    assert waited == [2.0, 2.0, 2.0, 0.0, 1.0, 10.0]
