@@ -126,7 +126,11 @@ async def test_while_one_run_goes_on_page_and_command_say_the_same_of_its_order(
         (["a", "a", "--files", "--a-agent", "termnus:gpt-5"], 3, "Did you mean terminus:gpt-5?"),
         (["a", "a", "--files", "--b-run", "x"], 3, "no run 'x'"),
         (["r", "s", "--redis", "redis://127.0.0.1:1"], 3, "does not answer"),
-        (["a", "s", "--redis", "redis://127.0.0.1:1"], 3, ". There is a file of that name: --files reads files of events"),
+        (
+            ["a", "s", "--redis", "redis://127.0.0.1:1"],
+            3,
+            ". There is a file of that name: --files reads",
+        ),
         (["a", "other", "--files"], 3, "no task where both sides know pass_rate"),
     ],
 )
