@@ -68,9 +68,7 @@ class FiniteRange(click.FloatRange):
         """The number; a usage error for NaN and the infinities."""
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
-            self.fail(
-                f"{value} is no amount. Give a finite number, as 40 or 0.5", param, ctx
-            )
+            self.fail(f"{value} is no amount. Give a finite number, as 40 or 0.5", param, ctx)
         return number
 
 

@@ -235,10 +235,11 @@ def test_without_equal_attempts_there_is_no_p_and_significance_gives_no_verdict(
     again = [one | {"attempt": 2} for one in events("s", 0)]
     a, b = written(tmp_path, "a", events("r", 10)), written(tmp_path, "b", [*events("s", 0), *again])
     done = streamer("compare", a, b, "--files")
-    [row] = [line for line in done.stdout.decode().splitlines() if line.startswith("pass_rate")]
-    assert row.split()[-1] == "–"
-    assert "A dash in place of p: no task that differs has equal attempts" in done.stdout.decode()
+    [heads] = [line for line in done.stdout.decode().splitlines() if line.startswith("mean over tasks")]
+    assert heads.split()[-1] == "equal", "there is no column p"
+    assert "Without p: no task that differs has equal attempts" in done.stdout.decode()
     assert (done.returncode, b"no p: no task that differs" in done.stderr) == (1, True)
+    assert "95 %, about" not in done.stdout.decode(), "without a plan or an end no sentence has an interval"
     tested = streamer("compare", a, b, "--files", "--significance", "0.05")
     assert (tested.returncode, b"cannot be tested" in tested.stderr) == (3, True)
 

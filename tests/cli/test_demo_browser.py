@@ -84,9 +84,7 @@ def test_what_a_browser_prints_does_not_reach_the_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     browser, asked = tmp_path / "browser", tmp_path / "asked"
-    browser.write_text(
-        f'#!/bin/sh\necho Opening.\necho warning >&2\necho "$1" > {asked}\n'
-    )
+    browser.write_text(f'#!/bin/sh\necho Opening.\necho warning >&2\necho "$1" > {asked}\n')
     browser.chmod(0o755)
     monkeypatch.setenv("BROWSER", f"{browser} %s")
     open_quietly("http://127.0.0.1:9/")
