@@ -103,8 +103,8 @@ def command(
 
     Exit codes, for CI: 0 B is not worse than A. 1 B is worse by more than --tolerance (and significantly, if
     --significance asks for that). 2 used wrongly. 3 they cannot be compared: no task where both know the
-    metric, none that --significance could test, no such run or agent, no server that answers, or a file that
-    cannot be read or written.
+    metric, or none that --significance could test. 3 also: no such run or agent, no server that answers, or
+    a file that cannot be read or written.
     """
     if (a_run or b_run) and not files:
         raise click.UsageError("--a-run and --b-run belong to --files: A and B name the runs themselves")
