@@ -63,8 +63,9 @@ def open_page(address: str, given_up: threading.Event, opens: Callable[[str], ob
 
 def open_quietly(address: str) -> None:
     """Open an address in the preferred browser, in a process whose output does not tear the screen."""
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    subprocess.run([sys.executable, "-m", "webbrowser", address], check=False, **quiet)  # noqa: S603 - ours
+    command = [sys.executable, "-m", "webbrowser", address]
+    nowhere = subprocess.DEVNULL
+    subprocess.run(command, check=False, stdin=nowhere, stdout=nowhere, stderr=nowhere)  # noqa: S603 - ours
 
 
 def _answers(address: str) -> bool:
