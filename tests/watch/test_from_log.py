@@ -53,11 +53,7 @@ async def test_a_broker_that_goes_away_leaves_the_boards_and_the_newest_trials_u
             async with Feed(own, log=True, epoch=2) as feed:
                 await feed.take([*events, a_trial(task_id="task-2")])
             await driver.shows("task-2", "2 of 3 trials")
-            problems = ("no Kafka broker", "no topics yet")
-            await driver.until(
-                lambda: not any(one in driver.text for one in problems),
-                "the log is read again, of no rejection",
-            )
+            await driver.until(lambda: "no Kafka broker" not in driver.text, "the log is read again")
 
 
 async def test_a_broker_that_is_away_leaves_the_boards(settings: Settings, feed: Feed) -> None:
