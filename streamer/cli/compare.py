@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 from streamer.cli.errors import FOUND_WRONG, UNVERIFIABLE, explain
-from streamer.cli.options import json_option, with_settings
+from streamer.cli.options import FiniteRange, json_option, with_settings
 from streamer.cli.out import write
 from streamer.cli.price_tables import price_table
 from streamer.cli.printing import print_board, print_json, print_line, say
@@ -61,14 +62,14 @@ def _metric(_: click.Context, __: click.Parameter, value: str) -> str:
 )
 @click.option(
     "--tolerance",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=0.0,
     show_default=True,
     help="B may be worse by so much, in the metric's unit: 0.02 of a pass rate are 2 points.",
 )
 @click.option(
     "--significance",
-    type=click.FloatRange(0, 1, min_open=True),
+    type=FiniteRange(0, 1, min_open=True),
     metavar="P",
     help="B counts as worse only if the exact sign test says so, too: p <= P.",
 )
@@ -102,7 +103,8 @@ def command(
 
     Exit codes, for CI: 0 B is not worse than A. 1 B is worse by more than --tolerance (and significantly, if
     --significance asks for that). 2 used wrongly. 3 they cannot be compared: no task where both know the
-    metric, no such run or agent, no server that answers, or a file that cannot be read or written.
+    metric, or none that --significance could test. 3 also: no such run or agent, no server that answers, or
+    a file that cannot be read or written.
     """
     if (a_run or b_run) and not files:
         raise click.UsageError("--a-run and --b-run belong to --files: A and B name the runs themselves")
@@ -118,11 +120,18 @@ def command(
         raise
     except Exception as error:
         text = error.format_message() if isinstance(error, click.ClickException) else explain(error, settings)
-        if not files and any(Path(side).is_file() for side in (a, b)):
-            text += " There is a file of that name: --files reads files of events"
+        if not files and any(map(_is_file, (a, b))):
+            text = f"{text.rstrip('.')}. There is a file of that name: --files reads files of events"
         say(f"streamer: {text}")
         raise click.exceptions.Exit(UNVERIFIABLE) from error
     raise click.exceptions.Exit(_verdict(found, metric, tolerance, significance))
+
+
+def _is_file(name: str) -> bool:
+    """False also for a run's id that no file can have, because it is too long."""
+    with suppress(OSError):
+        return Path(name).is_file()
+    return False
 
 
 def _format_of(out: Path | None) -> str:
@@ -152,7 +161,7 @@ def _both(
 
 def _folded(name: str, run_id: str | None, settings: Settings) -> RunData:
     file = Path(name)
-    if not file.is_file():
+    if not _is_file(name):
         raise click.UsageError(f"there is no file {name}; without --files A and B are runs")
     with open_lines(file) as lines:
         records = records_of_lines(lines, name)
@@ -171,11 +180,16 @@ def _verdict(found: Comparison, metric: str, tolerance: float, significance: flo
         return UNVERIFIABLE
     column = column_of(metric, difference)
     moved = f"{written(column, difference.mean)} {interval_of(column, difference)}".rstrip()
-    told = f"{metric} of B minus that of A: {moved}, p = {difference.p_value:.3g}"
+    p = difference.p_value
+    tested = "no p: no task that differs has equal attempts" if p is None else f"p = {p:.3g}"
+    told = f"{metric} of B minus that of A: {moved}, {tested}"
     if worse <= tolerance:
         say(f"B is not worse than A: {told}")
         return 0
-    if significance is not None and difference.p_value > significance:
+    if significance is not None and p is None:
+        say(f"cannot be tested: B is worse than A, but whether significantly is not known: {told}")
+        return UNVERIFIABLE
+    if significance is not None and p is not None and p > significance:
         say(f"B is worse than A, but not significantly: {told}")
         return 0
     say(f"B is worse than A: {told}")

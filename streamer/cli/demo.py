@@ -116,7 +116,8 @@ def _follow(stack: DemoStack, reader: StateReader, root: Path, *, fast: bool, br
             show(stack.settings, reader, RUN, stack.page, running, messages, browser=browser)
         finally:
             stop.set()
-        if running.result().pending:
+        if pending := running.result().pending:
+            say(f"streamer: the demo's broker has not acknowledged {pending:,} events: the numbers lack them")
             raise click.exceptions.Exit(FOUND_WRONG)
 
 

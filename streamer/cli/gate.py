@@ -13,7 +13,7 @@ import click
 
 from streamer.cli.errors import UNVERIFIABLE, explain, silence_stdout
 from streamer.cli.gate_sides import Gate
-from streamer.cli.options import json_option, with_settings
+from streamer.cli.options import FiniteRange, json_option, with_settings
 from streamer.cli.price_tables import price_table
 from streamer.cli.printing import print_json, print_line, say
 from streamer.inference.comparisons import GateVerdict
@@ -108,7 +108,7 @@ def _metric(ctx: click.Context, param: click.Parameter, value: str) -> str:
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     metavar="SECONDS",
     help="Give up after so long, undecided. A run that has not begun is waited for only with this.",
 )

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from streamer.cli.options import FiniteRange
 from streamer.notifications.decide import Rules
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -57,22 +58,22 @@ def notify_options(command: Command) -> Command:
         help=f"Tell this service, a URL as apprise reads it; repeatable. Better in {URLS}: others see the "
         "command line.",
     )
-    @click.option("--budget", type=click.FloatRange(min=0), metavar="USD", help="Tell when a run costs more.")
+    @click.option("--budget", type=FiniteRange(min=0), metavar="USD", help="Tell when a run costs more.")
     @click.option(
         "--stalled-after",
-        type=click.FloatRange(min=0, min_open=True),
+        type=FiniteRange(min=0, min_open=True),
         metavar="MINUTES",
         help="Tell when a run that has not ended has had no result for so long.",
     )
     @click.option(
         "--rejection-rate",
-        type=click.FloatRange(min=0),
+        type=FiniteRange(min=0),
         metavar="N",
         help="Tell when more than N records are rejected within a minute.",
     )
     @click.option(
         "--target",
-        type=click.FloatRange(min=0, max=1),
+        type=FiniteRange(min=0, max=1),
         metavar="SHARE",
         help="Tell when an agent is sure to end with this pass rate, 0 to 1, or can no longer reach it.",
     )

@@ -61,16 +61,20 @@ as_of_time_option = position_option(
 """The same for a command that is about several runs; it refuses an offset."""
 
 
-def _finite_usd(_: click.Context, __: click.Parameter, value: float | None) -> float | None:
-    if value is not None and not math.isfinite(value):
-        raise click.BadParameter(f"{value} is no amount. Give a number of USD from 0 on, as 40")
-    return value
+class FiniteRange(click.FloatRange):
+    """A number in a range. `FloatRange` takes NaN for any range, and infinity for one without an end."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number; a usage error for NaN and the infinities."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is no amount. Give a finite number, as 40 or 0.5", param, ctx)
+        return number
 
 
 budget_option = click.option(
     "--budget",
-    type=click.FloatRange(min=0),
-    callback=_finite_usd,
+    type=FiniteRange(min=0),
     metavar="USD",
     help="Say whether the run will cost more than this, as a forecast.",
 )

@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 
 from streamer.cli.errors import FOUND_WRONG, UNVERIFIABLE, explain
-from streamer.cli.options import json_option, with_settings
+from streamer.cli.options import FiniteRange, json_option, with_settings
 from streamer.cli.price_tables import price_table
 from streamer.cli.printing import print_json, print_line, say
 from streamer.cli.verify import CANNOT, exit_code, show
@@ -24,7 +24,7 @@ from streamer.settings import Settings
 )
 @click.option(
     "--wait",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=15.0,
     show_default=True,
     metavar="SECONDS",

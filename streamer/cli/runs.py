@@ -6,7 +6,7 @@ import time
 
 import click
 
-from streamer.cli.options import with_settings
+from streamer.cli.options import FiniteRange, with_settings
 from streamer.cli.printing import say
 from streamer.ops.repair import repair
 from streamer.publish.publisher import ThreadedPublisher, outgoing
@@ -39,7 +39,7 @@ def set_(run: str, name: str | None, labels: tuple[str, ...], settings: Settings
 @click.argument("run")
 @click.option(
     "--wait",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=60.0,
     show_default=True,
     metavar="SECONDS",

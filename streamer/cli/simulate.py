@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from streamer.cli.options import with_settings
+from streamer.cli.options import FiniteRange, with_settings
 from streamer.cli.printing import say
 from streamer.settings import Settings
 from streamer.simulate import LAYOUTS, SHUFFLES, simulate_run
@@ -25,7 +25,7 @@ from streamer.simulate import LAYOUTS, SHUFFLES, simulate_run
 @click.option("--seed", type=int, default=1, show_default=True, help="Of everything random.")
 @click.option(
     "--pace",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=0.0,
     show_default=True,
     help="Seconds that a trial takes on average; failures take twice as long as passes.",

@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 
 from streamer.cli.errors import FOUND_WRONG, UNVERIFIABLE, explain
-from streamer.cli.options import json_option, with_settings
+from streamer.cli.options import FiniteRange, json_option, with_settings
 from streamer.cli.price_tables import price_table
 from streamer.cli.printing import UNSEEN, print_json, print_line, print_table, say
 from streamer.client.results import ReaderError
@@ -37,7 +37,7 @@ CANNOT = (KafkaError, RedisError, ReaderError, TopicMissing, TopicUnreadable, Ti
 )
 @click.option(
     "--wait",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=10.0,
     show_default=True,
     metavar="SECONDS",

@@ -172,6 +172,8 @@ def _difference(metric: str, high: bool, pairs: Sequence[TaskPair], ended: bool)
     moved = [b - a for a, b in _known(metric, pairs)]
     even = [b - a for a, b in _known(metric, [pair for pair in pairs if pair.a.trials == pair.b.trials])]
     up, down = sum(one > 0 for one in moved), sum(one < 0 for one in moved)
+    tested_up, tested_down = sum(one > 0 for one in even), sum(one < 0 for one in even)
+    untested = up + down > 0 == tested_up + tested_down
     return Difference(
         tasks=len(moved),
         mean=_mean(moved),
@@ -180,7 +182,7 @@ def _difference(metric: str, high: bool, pairs: Sequence[TaskPair], ended: bool)
         a_better=down if high else up,
         b_better=up if high else down,
         equal=len(moved) - up - down,
-        p_value=sign_test(sum(one > 0 for one in even), sum(one < 0 for one in even)),
+        p_value=None if untested else sign_test(tested_up, tested_down),
     )
 
 

@@ -44,7 +44,7 @@ def compare_sides(a: ComparedSide, b: ComparedSide, offset: int, limit: int) -> 
         ended=all(has_ended(side.run, side.agents, side.agent_model) for side in (a, b)),
         readings={**b.run.run.metrics, **a.run.run.metrics},
     )
-    words = between(a.run, b.run, a.agent_model, b.agent_model)
+    words = between(a.run, b.run, a.agent_model, b.agent_model, ended=found.ended)
     return found.model_copy(update={"words": words, "in_common": _in_common(found)})
 
 

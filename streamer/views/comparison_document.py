@@ -61,10 +61,12 @@ NOT_COMMON = Board(
     ),
 )
 
-STILL_OPEN = "Results are still missing: there are no intervals yet, and p holds at the end only."
+UNTESTED = "Without p: no task that differs has equal attempts."
+STILL_OPEN = f"Results are missing: there are no intervals, and p holds only with all of them. {UNTESTED}"
 METHODS = (
-    "p: exact sign test over the tasks that differ. 95 %: interval of the mean difference on tasks like "
-    "these, clustered by task. Each row was asked for itself: of 20 equal metrics one looks different."
+    f"p: exact sign test over the tasks that differ and have equal attempts. {UNTESTED} "
+    "95 %: interval of the mean difference on tasks like these, clustered by task. "
+    "Each row was asked for itself: of 20 equal metrics one looks different."
 )
 
 
@@ -114,7 +116,7 @@ def _metric_rows(found: Comparison) -> Iterable[dict[str, Any]]:
                 "b": written(column, value_of(found.b, metric)),
                 "moved": written(column, difference.mean),
                 "interval": interval_of(column, difference) or None,
-                "p": f"{difference.p_value:.3g}",
+                "p": None if difference.p_value is None else f"{difference.p_value:.3g}",
             }
 
 

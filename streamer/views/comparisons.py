@@ -118,7 +118,9 @@ def pair_standing(
     return _standing(a, b, found, counts, final, shuffled=comparison.order_kind == "shuffled")
 
 
-def between(a: ComparedRun, b: ComparedRun, a_agent: str | None, b_agent: str | None) -> list[str]:
+def between(
+    a: ComparedRun, b: ComparedRun, a_agent: str | None, b_agent: str | None, *, ended: bool
+) -> list[str]:
     """What may be said of an agent of one run and an agent of the same or another run; [] of several agents.
 
     Two agents of one run have the words of their pair. Across runs there is no final difference: nothing but
@@ -127,6 +129,7 @@ def between(a: ComparedRun, b: ComparedRun, a_agent: str | None, b_agent: str | 
     Args:
         a, b: the runs, as `StateReader.comparison` gives them.
         a_agent, b_agent: agent:model of each; None: the only one that is no baseline.
+        ended: no trial of either side is missing, see `has_ended`.
     """
     ours, theirs = a_agent or _only_agent(a), b_agent or _only_agent(b)
     if ours is None or theirs is None:
@@ -136,7 +139,7 @@ def between(a: ComparedRun, b: ComparedRun, a_agent: str | None, b_agent: str | 
         return next((pair.words for pair in pair_standings(a) if {pair.a, pair.b} == labels), [])
     found = paired(
         task_pairs(a.tasks, b.tasks, ours, theirs, None),
-        complete=not a.run.provisional and not b.run.provisional,
+        complete=ended,
     )
     names = (f"{ours} of {a.run.run_id}", f"{theirs} of {b.run.run_id}")
     return list(_words(*names, found, None, shuffled=False))

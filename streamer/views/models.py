@@ -168,12 +168,12 @@ class Difference(Message):
     a_better: int = Field(ge=0, description="Tasks where the first side is better.")
     b_better: int = Field(ge=0, description="Tasks where the second side is better.")
     equal: int = Field(ge=0, description="Tasks where they are equal.")
-    p_value: float = Field(
+    p_value: float | None = Field(
         ge=0,
         le=1,
         description="Two-sided exact sign test over the tasks that differ, of those with equal attempts; of "
-        "pass rates with one trial per task and side: McNemar's exact test. 1: nothing differs. It holds at "
-        "the end only, asked once.",
+        "pass rates with one trial per task and side: McNemar's exact test. 1: nothing differs. Null: tasks "
+        "differ, and none of them has equal attempts. It holds at the end only, asked once.",
     )
 
 

@@ -57,6 +57,7 @@ def change_between(before: BoardRun, after: BoardRun, agent_model: str) -> Chang
     """
     found = paired(task_pairs(after.tasks, before.tasks, agent_model, agent_model, None))
     older, newer = (ComparedRun(run.run, None, run.tasks) for run in (before, after))
+    ended = not before.run.provisional and not after.run.provisional
     ends = found.interval
     certain = found.certain or (not found.ended and max(found.better, found.worse) >= EITHER)
     return Change(
@@ -67,7 +68,7 @@ def change_between(before: BoardRun, after: BoardRun, agent_model: str) -> Chang
         p_value=found.p_value,
         certain=certain,
         said=_said(found, certain=certain),
-        words=between(newer, older, agent_model, agent_model),
+        words=between(newer, older, agent_model, agent_model, ended=ended),
     )
 
 

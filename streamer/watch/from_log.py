@@ -33,7 +33,7 @@ async def follow_rejections(settings: Settings, rejections: Rejections, tell: Te
 
     def begin() -> AsyncIterator[StoredRejection]:
         rejections.restart()
-        return read_rejections(settings)
+        return read_rejections(settings, lambda: tell(None))
 
     await _follow(settings, begin, rejections.take, tell)
 
@@ -45,9 +45,14 @@ async def follow_newest(
     await _follow(settings, lambda: newest_trials(settings, run_id), take, tell)
 
 
-async def read_rejections(settings: Settings) -> AsyncIterator[StoredRejection]:
-    """From the beginning of the log, without end; what this version cannot read is left out."""
-    updates = follow(settings, "rejections", from_beginning=True)
+async def read_rejections(settings: Settings, on_ready: Callable[[], None]) -> AsyncIterator[StoredRejection]:
+    """From the beginning of the log, without end; what this version cannot read is left out.
+
+    Args:
+        settings: where the broker is.
+        on_ready: called once the log is read, also if it holds no rejection.
+    """
+    updates = follow(settings, "rejections", from_beginning=True, on_ready=on_ready)
     async with aclosing(updates) as following:  # type: ignore[type-var]
         async for update in following:
             try:

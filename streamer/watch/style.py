@@ -19,7 +19,9 @@ BoardTable > .datatable--cursor { text-style: none; }
 BoardTable:focus > .datatable--cursor { text-style: bold; }
 .-plain BoardTable:focus > .datatable--cursor { text-style: bold reverse; }
 
-.-stale BoardTable, .-stale #progress, .-stale #outcome, .-stale #end, .-stale #cost { text-opacity: 55%; }
+.-stale BoardTable, .-stale #progress, .-stale #outcome, .-stale #end, .-stale #cost, .-stale #budget {
+    text-opacity: 55%;
+}
 
 #main { height: 1fr; }
 #agents { height: auto; max-height: 40%; }

@@ -126,7 +126,11 @@ async def test_while_one_run_goes_on_page_and_command_say_the_same_of_its_order(
         (["a", "a", "--files", "--a-agent", "termnus:gpt-5"], 3, "Did you mean terminus:gpt-5?"),
         (["a", "a", "--files", "--b-run", "x"], 3, "no run 'x'"),
         (["r", "s", "--redis", "redis://127.0.0.1:1"], 3, "does not answer"),
-        (["a", "s", "--redis", "redis://127.0.0.1:1"], 3, "--files reads files of events"),
+        (
+            ["a", "s", "--redis", "redis://127.0.0.1:1"],
+            3,
+            ". There is a file of that name: --files reads",
+        ),
         (["a", "other", "--files"], 3, "no task where both sides know pass_rate"),
     ],
 )
@@ -227,12 +231,30 @@ def test_a_named_metric_decides(tmp_path: Path) -> None:
     assert (wrong.returncode, b"pass_rate" in wrong.stderr) == (2, True)
 
 
+def test_without_equal_attempts_there_is_no_p_and_significance_gives_no_verdict(tmp_path: Path) -> None:
+    again = [one | {"attempt": 2} for one in events("s", 0)]
+    a, b = written(tmp_path, "a", events("r", 10)), written(tmp_path, "b", [*events("s", 0), *again])
+    done = streamer("compare", a, b, "--files")
+    [heads] = [line for line in done.stdout.decode().splitlines() if line.startswith("mean over tasks")]
+    assert heads.split()[-1] == "equal", "there is no column p"
+    assert "Without p: no task that differs has equal attempts" in done.stdout.decode()
+    assert (done.returncode, b"no p: no task that differs" in done.stderr) == (1, True)
+    assert "95 %, about" not in done.stdout.decode(), "without a plan or an end no sentence has an interval"
+    tested = streamer("compare", a, b, "--files", "--significance", "0.05")
+    assert (tested.returncode, b"cannot be tested" in tested.stderr) == (3, True)
+
+
+def test_a_run_whose_id_no_file_can_have_is_no_verdict() -> None:
+    done = streamer("compare", "r" * 300, "s", "--redis", "redis://127.0.0.1:1")
+    assert (done.returncode, b"does not answer" in done.stderr) == (3, True)
+
+
 def test_while_results_are_missing_there_are_no_intervals(tmp_path: Path) -> None:
     plan = {"type": "run_started", "tasks": TASKS + 1, "attempts": 1}
     a = written(tmp_path, "a", [plan | {"run_id": "r"}, *events("r", 8)])
     b = written(tmp_path, "b", [plan | {"run_id": "s"}, *events("s", 2)])
     text = streamer("compare", a, b, "--files").stdout.decode()
-    assert "Results are still missing: there are no intervals yet" in text
+    assert "Results are missing: there are no intervals" in text
     assert "95 %" not in text
     found = json.loads(streamer("compare", a, b, "--files", "--json").stdout)
     assert (found["ended"], found["differences"]["pass_rate"]["interval"]) == (False, None)

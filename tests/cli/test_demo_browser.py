@@ -6,11 +6,12 @@ import threading
 import webbrowser
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 
 from streamer.cli import demo_browser
-from streamer.cli.demo_browser import open_page
+from streamer.cli.demo_browser import open_page, open_quietly
 
 
 @pytest.fixture
@@ -41,12 +42,8 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setenv("DISPLAY", ":0")
     addresses: list[str] = []
 
-    class Desktop(webbrowser.BackgroundBrowser):
-        def open(self, url: str, new: int = 0, autoraise: bool = True) -> bool:
-            addresses.append(url)
-            return True
-
-    monkeypatch.setattr(webbrowser, "get", lambda: Desktop("desktop"))
+    monkeypatch.setattr(webbrowser, "get", lambda: webbrowser.BackgroundBrowser("desktop"))
+    monkeypatch.setattr(demo_browser, "open_quietly", addresses.append)
     return addresses
 
 
@@ -69,9 +66,30 @@ def test_a_browser_that_needs_the_terminal_is_not_opened(
     page: str, opened: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(webbrowser, "get", lambda: webbrowser.GenericBrowser("false"))
-    monkeypatch.setattr(webbrowser.GenericBrowser, "open", lambda _, url: opened.append(url))
     open_page(page, threading.Event())
     assert opened == []
+
+
+def test_a_proxy_is_not_asked_for_the_page(
+    page: str, opened: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.setattr(demo_browser, "PAGE_SECONDS", 5.0)
+    open_page(page, threading.Event())
+    assert opened == [page]
+
+
+def test_what_a_browser_prints_does_not_reach_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    browser, asked = tmp_path / "browser", tmp_path / "asked"
+    browser.write_text(f'#!/bin/sh\necho Opening.\necho warning >&2\necho "$1" > {asked}\n')
+    browser.chmod(0o755)
+    monkeypatch.setenv("BROWSER", f"{browser} %s")
+    open_quietly("http://127.0.0.1:9/")
+    assert asked.read_text() == "http://127.0.0.1:9/\n"
+    assert capfd.readouterr() == ("", "")
 
 
 def test_no_browser_is_no_error(page: str, opened: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

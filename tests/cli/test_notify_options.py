@@ -31,6 +31,14 @@ def test_without_a_service_nothing_is_asked_for() -> None:
     assert asked() == (0, "", [None])
 
 
+@pytest.mark.parametrize("value", ["nan", "inf"])
+@pytest.mark.parametrize("option", ["--budget", "--stalled-after", "--rejection-rate", "--target"])
+def test_a_rule_that_is_no_finite_number_is_refused(option: str, value: str) -> None:
+    code, output, given = asked(option, value, "--notify", SECRET)
+    assert (code, given) == (2, [])
+    assert f"{value} is no" in output or "is not in the range" in output
+
+
 @pytest.mark.parametrize("option", ["--budget", "--stalled-after", "--rejection-rate", "--target"])
 def test_a_rule_without_a_service_is_wrong_use(option: str) -> None:
     code, output, given = asked(option, "1")

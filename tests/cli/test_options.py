@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
-from streamer.cli.options import read_settings
+from streamer.cli.options import FiniteRange, read_settings
 
 
 @pytest.mark.parametrize("bootstrap", ["localhost", "localhost:", "a:1 b:2", "a:1,,b:2", "a:123456"])
@@ -33,3 +33,9 @@ def test_a_configuration_file_that_is_no_toml_is_wrong_use(
     monkeypatch.setenv("STREAMER_CONFIG", str(file))
     with pytest.raises(click.UsageError, match="the configuration file is not TOML"):
         read_settings({})
+
+
+@pytest.mark.parametrize("wrong", ["nan", "inf", "1e999"])
+def test_an_amount_that_is_no_finite_number_is_refused_with_what_is_allowed(wrong: str) -> None:
+    with pytest.raises(click.BadParameter, match="is no amount"):
+        FiniteRange(min=0).convert(wrong, None, None)

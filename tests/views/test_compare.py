@@ -72,7 +72,9 @@ def test_the_sign_test_leaves_out_tasks_with_unequal_attempts() -> None:
     passes = compare(first, second, PAIR, 0, 10).differences["pass_rate"]
     assert (passes.tasks, passes.a_better, passes.mean, passes.p_value) == (14, 14, -1.0, 2 / 64)
     uneven = compare(first[6:], second[6:], PAIR, 0, 10).differences["pass_rate"]
-    assert (uneven.a_better, uneven.p_value) == (8, 1.0)
+    assert (uneven.a_better, uneven.p_value) == (8, None), "nothing could be tested, so there is no p"
+    alike = compare(second[6:], second[6:], PAIR, 0, 10).differences["pass_rate"]
+    assert (alike.equal, alike.p_value) == (8, 1.0), "nothing differs"
 
 
 def test_at_the_end_each_metric_has_the_t_interval_of_its_paired_differences() -> None:

@@ -40,13 +40,16 @@ async def test_an_outage_of_redis_is_said_and_what_comes_after_it_is_shown(
 ) -> None:
     monkeypatch.setattr(following, "PULSE_SECONDS", 0.1)
     await feed.take([PLAN, a_trial()])
-    async with watching(settings, "run-1") as driver:
-        await driver.shows("1 of 3 trials", "terminus:gpt-5")
+    async with watching(settings, "run-1", budget_usd=2.0) as driver:
+        await driver.shows("1 of 3 trials", "terminus:gpt-5", "budget of $2.00")
         current = driver.colors("1 of 3 trials"), driver.colors("terminus:gpt-5")
+        budget = driver.colors("budget of $2.00")
         redis_server.kill()
         await driver.shows("Trying again", "does not answer", "1 of 3 trials")
         old = driver.colors("1 of 3 trials"), driver.colors("terminus:gpt-5")
-        assert old != current, "the last numbers are grey"
+        assert old[0] != current[0], "the last numbers are grey"
+        assert old[1] != current[1], "so is the board"
+        assert driver.colors("budget of $2.00") != budget, "so is the forecast"
         redis_server.restart_empty()
         await feed.take([a_trial(task_id="task-2")])
         await driver.shows("2 of 3 trials")

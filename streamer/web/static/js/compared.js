@@ -114,4 +114,4 @@ function moved(by, write, high) {
 
 const ends = (interval, write) => (interval ? `[${write(interval.low).replace("-", "−")}, ${write(interval.high).replace("-", "−")}]` : "–");
 
-const chance = (p) => (p < 0.001 ? "< 0.001" : ratio(p));
+const chance = (p) => (p === null ? "–" : p < 0.001 ? "< 0.001" : ratio(p));
