@@ -7,7 +7,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from streamer.settings import Settings
 from tests.support.events import a_plan, a_trial
@@ -67,3 +67,26 @@ def test_a_budget_below_nothing_is_not_taken(page: Page, web: WebProcess, costly
     field.fill("-1")
     field.press("Enter")
     expect(page).to_have_url(re.compile(r"budget=6$"))
+
+
+@pytest.mark.parametrize("budget", ["cheap", "-1"])
+def test_an_address_with_a_wrong_budget_says_so_and_keeps_the_forecasts(
+    browser: Browser, web: WebProcess, costly: None, budget: str
+) -> None:
+    page = browser.new_page(viewport={"width": 360, "height": 800})
+    page.goto(f"{web.url}/#/run/{RUN}?budget={budget}")
+    cost = page.locator(".tile").filter(has_text="Cost")
+    expect(cost).to_contain_text("budget: Input should be")
+    expect(cost).to_contain_text("forecast: about")
+    page.close()
+
+
+def test_an_outlook_that_failed_once_is_asked_for_again(
+    browser: Browser, web: WebProcess, costly: None
+) -> None:
+    page = browser.new_page()
+    problem = {"detail": "Redis does not answer"}
+    page.route("**/outlook*", lambda route: route.fulfill(status=503, json=problem), times=1)
+    page.goto(f"{web.url}/#/run/{RUN}?budget=6")
+    expect(page.locator(".tile").filter(has_text="Cost")).to_contain_text("forecast: the budget of $6.00")
+    page.close()
