@@ -42,6 +42,7 @@ def test_a_budget_stands_in_the_address_and_goes_along(
     page.goto(f"{web.url}/#/run/{RUN}?budget=6")
     cost = page.locator(".tile").filter(has_text="Cost")
     expect(cost).to_contain_text(re.compile(r"forecast: the budget of \$6.00 is passed about \d\d:\d\d"))
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
     field = page.get_by_label("Budget, $")
     expect(field).to_have_value("6")
     field.fill("100")
