@@ -87,7 +87,7 @@ def test_an_outlook_that_failed_once_is_asked_for_again(
 ) -> None:
     page = browser.new_page()
     problem = {"detail": "Redis does not answer"}
-    page.route("**/outlook*", lambda route: route.fulfill(status=503, json=problem), times=1)
+    page.route("**/outlook*", lambda route: route.fulfill(status=503, json=problem), times=3)
     page.goto(f"{web.url}/#/run/{RUN}?budget=6")
     expect(page.locator(".tile").filter(has_text="Cost")).to_contain_text("forecast: the budget of $6.00")
     page.close()
