@@ -17,6 +17,7 @@ from streamer.fold import fold_records
 from streamer.kafka.log import beginnings_of, read_topic
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
+from streamer.kafka.partitions import partitions_of
 from streamer.records import BadPosition, Failure, Position
 from streamer.schemas.identity import encode_id
 from streamer.score import PriceTable
@@ -51,13 +52,14 @@ def fold_runs(settings: Settings, prices: PriceTable, as_of: Position, run_id: s
         )
     refuse_future(as_of)
     topic = Names(settings.namespace).trial_events
-    beginnings = asyncio.run(beginnings_of(settings, topic))
+    count = len(asyncio.run(partitions_of(settings, topic)))
     found, failed = list[BoardRun](), list[Failure]()
-    for partition in beginnings:
-        held, broken = _fold_partition(settings, topic, partition, len(beginnings), prices, as_of)
+    for partition in range(count):
+        held, broken = _fold_partition(settings, topic, partition, count, prices, as_of)
         found += held
         failed += broken
     found.sort(key=_latest, reverse=True)
+    beginnings = asyncio.run(beginnings_of(settings, topic))  # what was deleted meanwhile may be missing
     begins = _truncated({f"partition {number}": offset for number, offset in beginnings.items()})
     return PastRuns(found, as_of.at, begins, failed)
 

@@ -73,10 +73,12 @@ def _attempts(
     return totals[combinations[0]] if _agree([totals[c] for c in combinations]) else None
 
 
-def _complete(plans: Sequence[RunPlan]) -> bool | None:
-    """Whether all runs know their plan; None if none of them says it. A run that cannot be read does not."""
-    each = [(plan.started or {}).get("plan_complete", False if plan.problems else None) for plan in plans]
-    return None if all(one is None for one in each) else all(one is not False for one in each)
+def _complete(plans: Sequence[RunPlan]) -> bool:
+    """Whether no run lacks a part of its plan, or cannot be read.
+
+    Always said: a plan that leaves it out would not take back a False of an earlier reading.
+    """
+    return all((plan.started or {}).get("plan_complete", not plan.problems) is not False for plan in plans)
 
 
 def _agree(values: Sequence[Any]) -> bool:

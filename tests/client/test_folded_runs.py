@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import orjson
@@ -12,8 +13,10 @@ from aiokafka import AIOKafkaProducer
 from streamer.client.folded_run import NothingYet
 from streamer.client.folded_runs import fold_runs
 from streamer.client.past_runs import PastRuns
+from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
+from streamer.kafka.reader import ConsumerRecord
 from streamer.records import BadPosition, Position
 from streamer.score import PriceTable
 from streamer.settings import Settings
@@ -89,6 +92,25 @@ def test_an_offset_is_of_one_run(log: Settings) -> None:
 def test_the_future_is_refused(log: Settings) -> None:
     with pytest.raises(BadPosition, match="in the future"):
         fold_runs(log, PRICES, Position(at=datetime.now(UTC) + timedelta(hours=1)))
+
+
+def test_what_loses_its_beginning_while_it_is_read_is_named(
+    log: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folding many partitions takes a while, and what is deleted meanwhile is missing."""
+    read: list[int] = []
+
+    def reading(settings: Settings, topic: str, partitions: list[int]) -> Iterator[ConsumerRecord]:
+        read.extend(partitions)
+        return read_topic(settings, topic, partitions)
+
+    async def begins(*_: object) -> dict[int, int]:
+        return {number: 7 * (number in read) for number in range(PARTITIONS)}
+
+    monkeypatch.setattr("streamer.client.folded_runs.read_topic", reading)
+    monkeypatch.setattr("streamer.client.folded_runs.beginnings_of", begins)
+    found = fold_runs(log, PRICES, minute(9))
+    assert (ids(found), found.truncated) == (RUNS, {f"partition {number}": 7 for number in range(PARTITIONS)})
 
 
 def test_what_lost_its_beginning_and_what_cannot_be_folded_is_named(

@@ -7,6 +7,7 @@ from pathlib import Path
 from streamer.sources.base import RunPlan, Unreadable
 from streamer.sources.pool import pooled_started
 from tests.sources.builders import a_result, a_run, converted, plan_of, slots_of
+from tests.support.events import summarised
 
 
 def test_pooled_runs_are_shards_of_one_run_with_one_plan(tmp_path: Path) -> None:
@@ -65,8 +66,14 @@ def test_a_pool_has_a_chosen_order_and_an_incomplete_plan_as_soon_as_one_of_its_
     assert plan_of(converted(tmp_path, run_id="pool")[0])["plan_complete"] is False
 
 
-def test_a_pool_with_a_run_that_cannot_be_read_has_an_incomplete_plan() -> None:
-    known = RunPlan("a", started={"tasks": ["oom"], "attempts": 1})
+def test_a_pool_has_an_incomplete_plan_until_all_of_its_runs_can_be_read() -> None:
+    known = RunPlan("a", started={"tasks": ["oom"], "attempts": 1, "agent_models": ["terminus:gpt-5"]})
     unread = RunPlan("b", problems=[Unreadable(Path("b.eval"), "half of it")])
-    assert pooled_started([known, unread])["plan_complete"] is False
-    assert "plan_complete" not in pooled_started([known, known])
+    address = {"type": "run_started", "run_id": "run-1"}
+    half = pooled_started([known, unread]) | address
+    whole = pooled_started([known, known]) | address | {"revision": 1}
+    progress = [summarised(events)["run run-1"]["progress"] for events in ([half], [half, whole])]
+    assert progress == [
+        {"done": 0, "planned": None, "plan_complete": False},
+        {"done": 0, "planned": 2, "plan_complete": True},
+    ]
