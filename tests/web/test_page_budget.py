@@ -82,9 +82,7 @@ def test_an_address_with_a_wrong_budget_says_so_and_keeps_the_forecasts(
     page.close()
 
 
-def test_an_outlook_that_failed_once_is_asked_for_again(
-    browser: Browser, web: WebProcess, costly: None
-) -> None:
+def test_an_outlook_that_failed_is_asked_for_again(browser: Browser, web: WebProcess, costly: None) -> None:
     page = browser.new_page()
     problem = {"detail": "Redis does not answer"}
     page.route("**/outlook*", lambda route: route.fulfill(status=503, json=problem), times=3)
