@@ -80,12 +80,3 @@ def test_an_address_with_a_wrong_budget_says_so_and_keeps_the_forecasts(
     expect(cost).to_contain_text("budget: Input should be")
     expect(cost).to_contain_text("forecast: about")
     page.close()
-
-
-def test_an_outlook_that_failed_is_asked_for_again(browser: Browser, web: WebProcess, costly: None) -> None:
-    page = browser.new_page()
-    problem = {"detail": "Redis does not answer"}
-    page.route("**/outlook*", lambda route: route.fulfill(status=503, json=problem), times=3)
-    page.goto(f"{web.url}/#/run/{RUN}?budget=6")
-    expect(page.locator(".tile").filter(has_text="Cost")).to_contain_text("forecast: the budget of $6.00")
-    page.close()
