@@ -13,9 +13,10 @@ how few are known. It holds if nothing changes: no outage, no other concurrency.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from streamer.schemas.base import Number
 from streamer.schemas.identity import agent_model_label
@@ -29,6 +30,9 @@ UNSURE = 1.0
 
 LEAST_SPREAD = 0.2
 """No trials are taken to be more alike than this."""
+
+LONGEST_SECONDS = 1000 * 365.25 * 86_400
+"""A time left of a thousand years or more is not forecast: no calendar shows when it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +115,12 @@ def eta_of(
     seconds = seconds_between(start, now)
     spent = None if now.cost is None else now.cost - (start.cost or 0.0)
     rate = None if spent is None or seconds is None else spent * 3600 / seconds
+    left = partial(_seconds_left, run, now.done - start.done, seconds, agents, in_flight)
     return Eta(
         share=share_of(now.done, run.progress.planned),
-        seconds_left=_seconds_left(run, now.done - start.done, seconds, agents, in_flight),
-        usd_per_hour=rate,
-        projected_usd=_projected_usd(run, now.cost, agents, in_flight),
+        seconds_left=_below(LONGEST_SECONDS, left),
+        usd_per_hour=rate if rate is None or math.isfinite(rate) else None,
+        projected_usd=_below(math.inf, partial(_projected_usd, run, now.cost, agents, in_flight)),
     )
 
 
@@ -162,6 +167,15 @@ def _open_trials(run: RunSummary) -> int | None:
     if run.status is not None:
         return 0
     return None if planned is None else max(0, planned - run.progress.done)
+
+
+def _below(limit: float, forecast: Callable[[], Estimate | None]) -> Estimate | None:
+    """A forecast; None if it reaches the limit, or if trials name amounts too large to calculate with."""
+    try:
+        found = forecast()
+    except OverflowError:
+        return None
+    return found if found is not None and found.high < limit else None
 
 
 def _seconds_left(

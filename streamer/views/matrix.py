@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -84,7 +85,10 @@ class _Cell:
 
     @property
     def mean(self) -> float | None:
-        return sum(self.values) / len(self.values) if self.values else None
+        if not self.values:
+            return None
+        total, count = sum(self.values), len(self.values)
+        return total / count if math.isfinite(total) else sum(value / count for value in self.values)
 
     def as_tuple(self) -> Cell:
         return self.trials, self.passes, self.unknown, self.running, self.mean

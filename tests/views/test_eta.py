@@ -55,6 +55,17 @@ def test_when_all_is_in_nothing_is_left_and_the_total_is_the_cost() -> None:
     assert eta_of(a_run(60, 4, 4, total_cost=2.0)) == eta_of(a_run(60, 5, 4, total_cost=2.0)) == whole
 
 
+@pytest.mark.parametrize("cost", [1e200, 1.7e308])
+def test_a_cost_too_large_to_calculate_with_leaves_the_run_without_that_forecast(cost: float) -> None:
+    pace = eta_of(a_run(30, 3, 12, total_cost=cost))
+    assert pace.projected_usd is None
+    assert pace.seconds_left is not None
+
+
+def test_an_end_that_no_calendar_has_is_not_forecast() -> None:
+    assert eta_of(a_run(60 * 24 * 365, 1, 10**9)).seconds_left is None
+
+
 def test_a_run_that_its_harness_ended_awaits_nothing() -> None:
     ended = eta_of(a_run(60, 2, 4, total_cost=2.0, status="aborted"))
     assert (ended.share, *likely(ended)) == (0.5, 0.0, 2.0)

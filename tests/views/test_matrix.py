@@ -45,6 +45,11 @@ def test_tiers_of_a_task_are_rows_of_their_own() -> None:
     ]
 
 
+def test_the_mean_of_values_whose_sum_no_float_holds_is_known() -> None:
+    rows = [row("t", "a", True, cost_usd=1.5e308) for _ in range(2)]
+    assert whole_matrix(rows).means["cost_usd"].cells == [[1.5e308]]
+
+
 def test_a_trial_in_flight_makes_a_cell_of_its_own() -> None:
     running = TrialInFlight(
         shard="",

@@ -7,7 +7,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from streamer.settings import Settings
 from tests.support.events import a_plan, a_trial
@@ -42,6 +42,7 @@ def test_a_budget_stands_in_the_address_and_goes_along(
     page.goto(f"{web.url}/#/run/{RUN}?budget=6")
     cost = page.locator(".tile").filter(has_text="Cost")
     expect(cost).to_contain_text(re.compile(r"forecast: the budget of \$6.00 is passed about \d\d:\d\d"))
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
     field = page.get_by_label("Budget, $")
     expect(field).to_have_value("6")
     field.fill("100")
@@ -67,3 +68,15 @@ def test_a_budget_below_nothing_is_not_taken(page: Page, web: WebProcess, costly
     field.fill("-1")
     field.press("Enter")
     expect(page).to_have_url(re.compile(r"budget=6$"))
+
+
+@pytest.mark.parametrize("budget", ["cheap", "-1"])
+def test_an_address_with_a_wrong_budget_says_so_and_keeps_the_forecasts(
+    browser: Browser, web: WebProcess, costly: None, budget: str
+) -> None:
+    page = browser.new_page(viewport={"width": 360, "height": 800})
+    page.goto(f"{web.url}/#/run/{RUN}?budget={budget}")
+    cost = page.locator(".tile").filter(has_text="Cost")
+    expect(cost).to_contain_text("budget: Input should be")
+    expect(cost).to_contain_text("forecast: about")
+    page.close()

@@ -37,9 +37,18 @@ export class ReportMatrix {
     const { metric, sort, ...cell } = Object.fromEntries(new URLSearchParams(location.hash.startsWith(START) ? location.hash.slice(START.length) : ""));
     this.chosen = { metric: Object.hasOwn(this.whole.means, metric ?? "") ? metric : "outcome", sort: Object.hasOwn(this.whole.orders, sort ?? "") ? sort : "difficulty" };
     const change = (chosen) => location.replace(this.address({ ...this.chosen, ...cell, ...chosen }));
-    this.controls.replaceChildren(...matrixChoices(this.chosen, change, ["outcome", ...Object.keys(this.whole.means)]));
+    this.offer(change);
     this.grid.update(this.coloured());
-    this.open(cell);
+    const opened = JSON.stringify([cell.agent, cell.task, cell.tier]);
+    if (opened !== this.cell) this.open(cell);
+    this.cell = opened;
+  }
+
+  // Where somebody goes through the choices by keyboard, the same choice keeps the focus.
+  offer(change) {
+    const at = [...this.controls.querySelectorAll("select")].indexOf(document.activeElement);
+    this.controls.replaceChildren(...matrixChoices(this.chosen, change, ["outcome", ...Object.keys(this.whole.means)]));
+    this.controls.querySelectorAll("select")[at]?.focus();
   }
 
   // The matrix with the means of the chosen metric, its tasks in the chosen order.

@@ -2,7 +2,7 @@
 
 import { get, runPath } from "./api.js";
 import { comparison, pairs } from "./compared.js";
-import { card, h } from "./dom.js";
+import { card, h, visible } from "./dom.js";
 import { offer, select } from "./controls.js";
 import { count } from "./format.js";
 
@@ -86,7 +86,7 @@ export class Compare {
 
   fail(error) {
     if (error.name === "AbortError") return;
-    this.result.replaceChildren(h("div", { class: "body" }, h("p", { class: "error", role: "alert" }, error.message)));
+    this.result.replaceChildren(h("div", { class: "body" }, h("p", { class: "error", role: "alert" }, visible(error.message))));
   }
 
   shown(found) {

@@ -2,9 +2,10 @@
 
 import { get, runPath } from "./api.js";
 import { WORDS } from "./boards.js";
-import { card, h, name } from "./dom.js";
+import { card, h, name, visible } from "./dom.js";
 import { UNKNOWN, clock, count, duration, usdRough } from "./format.js";
 import { Table } from "./table.js";
+import { passes } from "./trouble.js";
 
 const REST_MS = 2000;
 const SHOWN = 8;
@@ -14,7 +15,9 @@ export class Outlook {
   constructor(run, changed, budget = "") {
     [this.run, this.changed, this.budget] = [run, changed, budget];
     this.found = null;
+    this.refused = null; // why the server does not take the budget
     this.asked = "";
+    this.tried = false;
     this.timer = 0;
     this.all = false;
     this.table = new Table(COLUMNS, { caption: "Trials that are running", primary: "age", key: (row) => `${row.agent_model}\n${row.task}\n${row.attempt}\n${row.tier}\n${row.subtest}` });
@@ -26,24 +29,41 @@ export class Outlook {
   // digest: of the run's summary; the same digest says the same
   want(digest) {
     this.wanted = digest;
-    if (this.wanted !== this.asked && !this.timer) this.timer = setTimeout(() => this.load(), this.found ? REST_MS : 0);
+    if (this.wanted !== this.asked && !this.timer) this.timer = setTimeout(() => this.load(), this.tried ? REST_MS : 0);
   }
 
   async load() {
     this.asked = this.wanted;
     try {
       const { budget } = this;
-      const found = document.hidden ? this.found : await get(runPath(this.run, "/outlook"), { budget });
+      const found = document.hidden ? null : await this.answer(budget);
       if (budget !== this.budget) return; // the change of the budget asks again
-      this.found = found;
-    } catch {
+      if (found) this.found = found;
+      else this.asked = ""; // nobody looks: asked for once somebody does
+    } catch (error) {
       // The stream of updates says what is wrong; the last outlook stays.
+      if (passes(error)) this.asked = "";
     }
+    this.tried = true;
     this.timer = 0;
     if (this.closed) return;
     this.draw();
     this.changed();
     this.want(this.wanted);
+  }
+
+  // A budget that the server refuses takes nothing else away.
+  async answer(budget) {
+    try {
+      const found = await get(runPath(this.run, "/outlook"), { budget });
+      if (budget === this.budget) this.refused = null;
+      return found;
+    } catch (error) {
+      if (!budget || error.status !== 400) throw error;
+      const found = await get(runPath(this.run, "/outlook"));
+      if (budget === this.budget) this.refused = visible(error.message);
+      return found;
+    }
   }
 
   setBudget(budget) {

@@ -187,7 +187,7 @@ export class Run {
       h("div", { class: "line" }, h("h1", {}, name(run.display_name ?? run.run_id)), stateBadge(run.state, run.status), run.provisional ? h("span", { class: "badge warn" }, "provisional") : null),
       h("div", { class: "line note" }, ...facts.map(([key, value]) => h("span", {}, name(key ? `${key}=${value}` : value))), h("span", {}, "last event ", ago(run.last_event_at))),
     );
-    this.tiles.replaceChildren(...tiles(run, this.outlook.found));
+    this.tiles.replaceChildren(...tiles(run, this.outlook));
   }
 
   close() {
@@ -202,7 +202,7 @@ export class Run {
 }
 
 // Forecasts rest on event time, so that a replay tells the same.
-function tiles(run, outlook) {
+function tiles(run, { found: outlook, refused }) {
   const { done, planned, plan_complete: complete } = run.progress;
   const counts = planned === null ? `${complete === false ? WORDS.plan_incomplete : WORDS.no_plan}: counts only` : `${percent(planned ? Math.min(1, done / planned) : 1)} of the plan`;
   const running = run.in_flight && run.status === null ? `${count(run.in_flight)} running` : null;
@@ -211,7 +211,7 @@ function tiles(run, outlook) {
   return [
     tile("Progress", progress(run.progress), [counts, running, endWords(outlook)]),
     tile(run.agent_models > 1 ? "All trials" : "Accuracy", percent(run.accuracy), [`${count(run.resolved)} resolved of ${count(run.trials)}`, withoutInfrastructure(run)]),
-    tile("Cost", usd(run.total_cost), [rate, costWords(outlook), budgetWords(outlook)]),
+    tile("Cost", usd(run.total_cost), [rate, costWords(outlook), refused ?? budgetWords(outlook)]),
     run.pass_at_k === null ? tile("pass@k", UNKNOWN, ["each agent has its own: these trials are of several"]) : tile(pass ? `pass@${pass[0]}` : "pass@k", pass ? percent(pass[1].value) : UNKNOWN, [pass ? `${count(pass[1].tasks_covered)} tasks${pass[1].partial ? ", not all yet" : ""}` : null]),
     tile("Tokens", count(run.tokens.output), [`out; ${count(run.tokens.input)} in`]),
   ];

@@ -5,6 +5,9 @@ import { h, visible } from "./dom.js";
 const AGAIN_MS = 3000;
 const CLOSED = 501;
 
+// Whether what is wrong may pass by itself; error: of `get`
+export const passes = (error) => error.status === undefined || (error.status >= 500 && error.status !== CLOSED);
+
 export class Trouble {
   // card: an element as `card` makes it; again(): asks once more
   constructor(card, again) {
@@ -21,8 +24,7 @@ export class Trouble {
     this.words.hidden = false;
     this.card.classList.add("stale");
     clearTimeout(this.timer);
-    const passes = error.status === undefined || (error.status >= 500 && error.status !== CLOSED);
-    this.timer = passes && !this.closed ? setTimeout(() => this.again(), AGAIN_MS) : 0;
+    this.timer = passes(error) && !this.closed ? setTimeout(() => this.again(), AGAIN_MS) : 0;
   }
 
   // There was an answer.
