@@ -26,9 +26,6 @@ from tests.support.eventually import eventually
 from tests.web.feeding import Feed
 from tests.web.serving import Serving
 
-START = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=5)
-"""So the runs are heard of lately both now and then, and their states are the same."""
-
 RED = {"team": "red"}
 PORTIONS = [
     [a_plan(tasks=4), a_trial(resolved=False, labels=RED), a_trial(agent="b", tier="T0", cost_usd=0.5)],
@@ -37,6 +34,11 @@ PORTIONS = [
 ]
 ENDS = (2, 4, 6)
 """Offset of the last event of each portion."""
+
+
+def lately() -> datetime:
+    """When runs begin that are heard of lately both now and then, so that their states are the same."""
+    return datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=5)
 
 
 @pytest.fixture
@@ -48,7 +50,8 @@ def serving(logged: Settings) -> Iterator[Serving]:
 async def test_as_of_each_version_the_answers_are_those_of_then(logged: Settings, serving: Serving) -> None:
     paths = ["", "/snapshot", "/agents", "/tiers", "/tiers?within=true", "/comparison", "/labels/team"]
     paths += ["/outlook", "/curves", "/matrix", "/matrix?metric=cost_usd&sort=task"]
-    async with Feed(logged, log=True, start=START) as feed:
+    start = lately()
+    async with Feed(logged, log=True, start=start) as feed:
         then, files = {}, {}
         for end, portion in zip(ENDS, PORTIONS, strict=True):
             await feed.take(portion)
@@ -62,7 +65,7 @@ async def test_as_of_each_version_the_answers_are_those_of_then(logged: Settings
             assert again.status == 200
             now, before = without_way(again.json()), without_way(answer)
             if path == "/outlook":  # at the time of the last record, not of asking
-                moment = START + timedelta(minutes=ENDS.index(end))
+                moment = start + timedelta(minutes=ENDS.index(end))
                 assert (datetime.fromisoformat(now.pop("at")), before.pop("at") > "2026") == (moment, True)
             assert now == before, (end, path)
         for (end, path), body in files.items():

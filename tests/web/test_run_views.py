@@ -5,21 +5,21 @@ from __future__ import annotations
 from datetime import timedelta
 
 from streamer.settings import Settings
-from streamer.web.models import AsOfQuery
+from streamer.web.models import OutlookQuery
 from streamer.web.resources import Web
 from streamer.web.run_views import curves_of, labels, outlook
 from tests.web.feeding import Feed
-from tests.web.test_folded import ENDS, PORTIONS, START
+from tests.web.test_folded import ENDS, PORTIONS, lately
 
 
 async def test_the_answers_are_of_the_events_up_to_the_position(logged: Settings) -> None:
-    web = Web(logged)
-    async with Feed(logged, log=True, start=START) as feed:
+    web, start = Web(logged), lately()
+    async with Feed(logged, log=True, start=start) as feed:
         for portion in PORTIONS:
             await feed.take(portion)
         for minute, (end, trials) in enumerate(zip(ENDS, (2, 3, 4), strict=True)):
-            query = AsOfQuery(as_of=str(end))
-            assert (await outlook(web, query, "run-1")).at == START + timedelta(minutes=minute)
+            query = OutlookQuery(as_of=str(end))
+            assert (await outlook(web, query, "run-1")).at == start + timedelta(minutes=minute)
             curves = await curves_of(web, query, "run-1")
             lines = [curve.points[-1].trials for curve in curves.curves if curve.agent_model is not None]
             assert (curves.state_version, sum(lines)) == (end, trials)

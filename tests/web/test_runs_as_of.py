@@ -23,7 +23,7 @@ from streamer.web.runs_as_of import RunsAsOf
 from tests.support.board_runs import a_night
 from tests.web.feeding import PARTITIONS, Feed
 from tests.web.serving import Serving
-from tests.web.test_folded import START, without_way
+from tests.web.test_folded import lately, without_way
 
 PORTIONS = [
     [*a_night("n1", 1, {"best": "+" * 10, "mid": "++" + "-" * 8}, attempts=1)],
@@ -46,11 +46,12 @@ def serving(logged: Settings) -> Iterator[Serving]:
 
 async def test_as_of_each_time_the_answers_are_those_of_then(logged: Settings, serving: Serving) -> None:
     assert len({partition_of(run, PARTITIONS) for run in ("n1", "n2", "n4")}) > 1
-    async with Feed(logged, log=True, start=START) as feed:
+    start = lately()
+    async with Feed(logged, log=True, start=start) as feed:
         then = {}
         for minute, portion in enumerate(PORTIONS):
             await feed.take(portion)
-            moment = (START + timedelta(minutes=minute)).isoformat()
+            moment = (start + timedelta(minutes=minute)).isoformat()
             for path in PATHS:
                 then[moment, path] = serving.get(path).json()
             serving.web.leaderboards._held.clear()
@@ -63,7 +64,8 @@ async def test_as_of_each_time_the_answers_are_those_of_then(logged: Settings, s
 
 
 async def test_of_one_run_an_offset_will_do(logged: Settings, serving: Serving) -> None:
-    async with Feed(logged, log=True, start=START) as feed:
+    start = lately()
+    async with Feed(logged, log=True, start=start) as feed:
         await feed.take(PORTIONS[0])
         end = len(PORTIONS[0]) - 1
         for board in ("leaderboard", "leaderboards"):
