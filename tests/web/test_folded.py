@@ -56,6 +56,7 @@ async def test_as_of_each_version_the_answers_are_those_of_then(logged: Settings
         for end, portion in zip(ENDS, PORTIONS, strict=True):
             await feed.take(portion)
             serving.web.trials._log.read_again("run-1")
+            serving.web.curves._held.clear()
             for path in paths:
                 then[end, path] = serving.get(f"/api/runs/run-1{path}").json()
             for path in ("/trials.csv", "/trials.parquet"):

@@ -46,7 +46,7 @@ def test_the_board_moves_and_the_chart_grows_as_trials_come(
     for number in range(2, 8):
         publish(stack, trials("moving", number, number + 1, resolved=False))
         expect(board.get_by_role("row").nth(1)).to_contain_text(f"{100 * 2 / (number + 1):.1f}")
-    assert points(page) >= before + 3
+    wait_for(lambda: points(page) >= before + 3, "the chart has grown")
     publish(stack, trials("moving", 0, 1, agent="newcomer"))
     expect(board.get_by_text("newcomer:gpt-5")).to_be_visible()
     expect(page.locator(".legend button")).to_have_count(2)
