@@ -39,7 +39,7 @@ from streamer.inference.comparisons import (
     evidence_worse,
     gate,
 )
-from streamer.inference.finite_population import ALPHA, Outcome, at_prefixes, prefixes
+from streamer.inference.finite_population import ALPHA, Outcome, at_prefixes, final_of_prefixes, prefixes
 from streamer.inference.gates import ability
 from streamer.inference.paired import Attempts, Paired, TaskPair, paired
 from tests.house.repository import ROOT
@@ -107,7 +107,8 @@ def difference_at(runs: TwoRuns, look: int) -> FinalDifference:
     planned = len(pairs)
     sizes = prefixes(planned, DIFFERENCE_PREFIXES)
     won, lost = ([pair[side] for pair in pairs] for side in (0, 1))
-    return difference_of(planned, at_prefixes(won, sizes), at_prefixes(lost, sizes))
+    wins, losses = (final_of_prefixes(planned, at_prefixes(side, sizes), ALPHA / 2) for side in (won, lost))
+    return difference_of(wins, losses)
 
 
 def first_decided(runs: TwoRuns) -> int:

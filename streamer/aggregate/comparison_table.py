@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamer.aggregate.keys import GroupId
-from streamer.aggregate.pair_counts import PairCounts, common_pairs, known_pairs, pair_counts
+from streamer.aggregate.pair_counts import Numbers, PairCounts, common_pairs, known_pairs, pair_counts
 from streamer.aggregate.plan import Denominators
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.tasks import TaskTable
 from streamer.inference.comparisons import DIFFERENCE_PREFIXES, FinalDifference, difference_of
 from streamer.inference.conclusion import FinalMissing
-from streamer.inference.finite_population import prefixes
+from streamer.inference.finite_population import ALPHA, Passes, lowest, prefixes
 from streamer.inference.ranks import ComparisonMissing, Place, least_losses, least_losses_at_end, places
 
 MOST_CELLS = 50_000
@@ -49,7 +49,8 @@ class ComparisonTable:
     def __init__(
         self, run: RunState, agents: list[GroupId], final_missing: Mapping[GroupId, str | None]
     ) -> None:
-        self._agents, self._final_missing = agents, final_missing
+        self._agents = agents
+        self._final_missing = [final_missing.get(agent, FinalMissing.NOTHING_YET) for agent in agents]
         self.trials, self.planned, self.exceeded = read_trials(run, agents)
         self._attempts = (run.plan.attempts or 1) if self.planned else 1
         self._by_pair = self.trials.by_pair()
@@ -128,28 +129,31 @@ class ComparisonTable:
 
     def _final(self, a: int, b: int) -> tuple[FinalDifference | None, str | None]:
         """The interval of the final difference in whole pairs, or why there is none."""
-        missing = [self._final_missing.get(self._agents[one], FinalMissing.NOTHING_YET) for one in (a, b)]
-        if reason := next((one for one in missing if one), None):
+        if reason := self._final_missing[a] or self._final_missing[b]:
             return None, reason
         later = a if self._later[a, b] else b
         if self.planned is None:
             return None, FinalMissing.PLAN_EXCEEDED if self.exceeded else FinalMissing.NO_PLAN
         if self._orders[later] is None:
             return None, FinalMissing.ORDER_UNKNOWN_IN_PART
-        found = difference_of(self.planned, self._at_prefixes(a, b), self._at_prefixes(b, a))
+        found = difference_of(self._possible_wins[a][b], self._possible_wins[b][a])
         return (None, FinalMissing.EMPTY) if found.empty else (found, None)
 
-    def _at_prefixes(self, a: int, b: int) -> list[tuple[int, int, int]]:
-        """Pairs, wins of `a`, and possible ones in the prefixes that a final difference looks at."""
-        sizes, won, unknown = self._looks
-        return list(zip(sizes, won[a][b], unknown[a][b], strict=True))
-
     @cached_property
-    def _looks(self) -> tuple[tuple[int, ...], list[list[list[int]]], list[list[list[int]]]]:
-        """The prefixes that a final difference looks at, with wins and unknown pairs of every two agents."""
-        sizes = prefixes(self.planned or 1, DIFFERENCE_PREFIXES)
+    def _possible_wins(self) -> list[list[Passes]]:
+        """How often each agent will have won against each other one in the end.
+
+        This is `final_of_prefixes` for all of them at once: few counts differ within a prefix.
+        """
+        planned = self.planned or 1
+        sizes = prefixes(planned, DIFFERENCE_PREFIXES)
         won, can_win = (part[:, :, np.isin(self._sizes, sizes)] for part in self._counts)
-        return sizes, won.tolist(), (can_win - won).tolist()
+        low = _lowest(planned, sizes, won).tolist()
+        high = (planned - _lowest(planned, sizes, np.array(sizes) - can_win)).tolist()
+        return [
+            [Passes(*ends, planned) for ends in zip(*rows, strict=True)]
+            for rows in zip(low, high, strict=True)
+        ]
 
 
 def ranks_of(labels: Sequence[str], counts: PairCounts, tasks: int, *, ended: bool) -> dict[str, Place]:
@@ -173,6 +177,17 @@ def ranks_of(labels: Sequence[str], counts: PairCounts, tasks: int, *, ended: bo
         return [(labels[one], labels[other]) for one, other in np.argwhere(worse).tolist()]
 
     return places(labels, shown)
+
+
+def _lowest(planned: int, sizes: Sequence[int], passed: Numbers) -> Numbers:
+    """The largest lower end over all prefixes, for counts [agent, other agent, prefix]."""
+    ends, alpha = np.empty_like(passed), ALPHA / 2
+    for place, size in enumerate(sizes):
+        counts, where = np.unique(passed[:, :, place], return_inverse=True)
+        found = [lowest(planned, size, count, alpha) for count in counts.tolist()]
+        ends[:, :, place] = np.array(found)[where].reshape(passed.shape[:2])
+    largest: Numbers = ends.max(axis=2)
+    return largest
 
 
 def _first_of_each(order: list[int], columns: list[int]) -> list[int]:

@@ -6,7 +6,7 @@ An unknown pair counts in every way that is still possible.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
@@ -14,7 +14,14 @@ from itertools import accumulate
 from math import comb
 from typing import NamedTuple, Protocol
 
-from streamer.inference.finite_population import ALPHA, Outcome, at_prefixes, final_of_prefixes, prefixes
+from streamer.inference.finite_population import (
+    ALPHA,
+    Outcome,
+    Passes,
+    at_prefixes,
+    final_of_prefixes,
+    prefixes,
+)
 from streamer.stats.errors import StatsError
 from streamer.stats.rounding import quotient
 
@@ -107,8 +114,11 @@ def final_difference(pairs: Sequence[Pair], planned: int, alpha: Fraction = ALPH
     if planned < max(1, len(pairs)):
         raise StatsError.unfit("final_difference", planned, f"a plan of at least {max(1, len(pairs))} pairs")
     sizes = prefixes(planned, DIFFERENCE_PREFIXES)
-    wins = at_prefixes([pair.won() for pair in pairs], sizes)
-    return difference_of(planned, wins, at_prefixes([pair.lost() for pair in pairs], sizes), alpha)
+    won, lost = (
+        final_of_prefixes(planned, at_prefixes(one, sizes), alpha / 2)
+        for one in ([pair.won() for pair in pairs], [pair.lost() for pair in pairs])
+    )
+    return difference_of(won, lost)
 
 
 def hard_difference(pairs: Sequence[Compared], planned: int) -> FinalDifference:
@@ -124,14 +134,13 @@ def hard_difference(pairs: Sequence[Compared], planned: int) -> FinalDifference:
     return FinalDifference(low, high, planned)
 
 
-def difference_of(
-    planned: int,
-    wins: Iterable[tuple[int, int, int]],
-    losses: Iterable[tuple[int, int, int]],
-    alpha: Fraction = ALPHA,
-) -> FinalDifference:
-    """The same of counts: pairs, wins and possible wins of each prefix, and likewise of losses."""
-    won, lost = (final_of_prefixes(planned, counts, alpha / 2) for counts in (wins, losses))
+def difference_of(won: Passes, lost: Passes) -> FinalDifference:
+    """The same of the final wins and losses that are possible, both of the same plan, at half of alpha.
+
+    >>> difference_of(Passes(2, 7, 10), Passes(1, 3, 10))
+    FinalDifference(low=-1, high=6, planned=10)
+    """
+    planned = won.planned
     if won.empty or lost.empty:
         return FinalDifference(planned + 1, -planned - 1, planned)
     return FinalDifference(won.low - lost.high, won.high - lost.low, planned)
