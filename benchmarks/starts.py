@@ -13,7 +13,8 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import cache, partial
 from itertools import count
 from random import Random
@@ -46,7 +47,7 @@ CUT_MILLISECONDS = 5.0
 def starts(scale: Scale, sites: Sites) -> Measured:
     """Rows: drains with a queue, and with a start of each trial; the cut of a large run's summaries."""
     number = scale.backlog
-    turns = {name: microseconds(scale, sites, lines) for name, lines in backlogs(number).items()}
+    turns = microseconds(scale, sites, backlogs(number))
     alone, queue, started = turns.values()
     cuts, all_cuts = cut_milliseconds(CUTS), cut_milliseconds(CUTS // 10, touched=CUT_AGENTS)
     size = f"a run with {CUT_AGENTS} agents and {TASKS} tasks, half over"
@@ -101,12 +102,21 @@ def cut_milliseconds(number: int, *, touched: int = 1) -> list[float]:
     return taken
 
 
-def microseconds(scale: Scale, sites: Sites, lines: Sequence[bytes]) -> list[float]:
-    """Microseconds of a worker's processor time for each result, by turns."""
-    with Deployment(sites["kafka"]) as deployment:
-        wanted = deployment.load(lines)
-        drains = [drain(deployment, wanted, scale.backlog) for _ in range(scale.warm_up + scale.repeats)]
-    return [one.cpu_microseconds for one in drains[scale.warm_up :]]
+def microseconds(scale: Scale, sites: Sites, cases: Mapping[str, Sequence[bytes]]) -> dict[str, list[float]]:
+    """Microseconds of a worker's processor time for each result of each backlog.
+
+    The backlogs are drained in turn, so that what disturbs the machine disturbs all of them alike.
+    """
+    found: dict[str, list[float]] = {name: [] for name in cases}
+    with ExitStack() as stack:
+        deployments = {name: stack.enter_context(Deployment(sites["kafka"])) for name in cases}
+        wanted = {name: deployments[name].load(lines) for name, lines in cases.items()}
+        for turn in range(scale.warm_up + scale.repeats):
+            for name, deployment in deployments.items():
+                taken = drain(deployment, wanted[name], scale.backlog).cpu_microseconds
+                if turn >= scale.warm_up:
+                    found[name].append(taken)
+    return found
 
 
 def results_of(number: int, agents: int, tasks: int) -> Iterator[dict[str, Any]]:

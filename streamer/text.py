@@ -63,12 +63,18 @@ def dollars(value: Any) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A share in percent.
+    """A share in percent; only the whole is 100 %, and only nothing is 0 %.
 
-    >>> percent(0.41667), percent(None)
-    ('41.7 %', '–')
+    >>> percent(0.41667), percent(1.0), percent(10_079 / 10_080), percent(0.0), percent(1 / 10_080)
+    ('41.7 %', '100.0 %', '>99.9 %', '0.0 %', '<0.1 %')
+    >>> percent(None)
+    '–'
     """
-    return UNSEEN if value is None else f"{value:.1%}".replace("%", " %")
+    if value is None:
+        return UNSEEN
+    if 0.9995 <= value < 1:
+        return ">99.9 %"
+    return "<0.1 %" if 0 < value < 0.0005 else f"{value:.1%}".replace("%", " %")
 
 
 def ratio(value: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from streamer.cli.printing import print_board, print_line
 from streamer.cli.tables_formulacode import print_formulacode
@@ -17,9 +17,6 @@ from streamer.views.tables import (
     tiers_tables,
 )
 from streamer.views.wording import best_first, primary_of
-
-if TYPE_CHECKING:
-    pass
 
 Summary = Mapping[str, Any]
 
@@ -54,6 +51,6 @@ def print_run(
 
 def _print_header(run: Summary, now: datetime) -> None:
     print_line(" · ".join([f"Run {run['display_name'] or run['run_id']}", *about(run, state_of(run, now))]))
-    for line in head_lines(run):
+    for line in head_lines(run, now):
         print_line(f"  {line}")
     print_line()

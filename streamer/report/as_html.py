@@ -53,7 +53,7 @@ def as_html(data: RunData) -> bytes:
         run["display_name"] or run["run_id"],
         _facts(run, data.state),
         body,
-        f"As of event {run['last_event_at'] or 'unknown'}. Digest {run['digest']}.",
+        f"As of event time {run['last_event_at'] or 'unknown'}. Digest {run['digest']}.",
         tiles=f'<dl class="tiles">{"".join(_tiles(run))}</dl>',
         data=_embedded(data),
         scripts=[_plot(), script(OURS / "report.js")],
@@ -92,7 +92,7 @@ def _more(data: RunData) -> Iterable[str]:
     for table in (labels_table(data.by_label), of_formulacode, failures_table(data.run)):
         if table.rows:
             yield f"<section>{card(table)}</section>"
-    lines = "".join(f"<p>{escaped(line)}</p>" for line in head_lines(data.run))
+    lines = "".join(f"<p>{escaped(line)}</p>" for line in head_lines(data.run, data.read_at))
     yield (
         '<section class="card" aria-label="In words"><header><h2>In words</h2></header>'
         f'<div class="body">{lines}</div></section>'

@@ -43,14 +43,19 @@ def as_markdown(data: RunData) -> bytes:
     lines = [f"## {name(run['display_name'] or run['run_id'])}", ""]
     labels = (f"{key}={value}" for key, value in run["labels"].items())
     facts = [run["run_id"], *about(run, data.state), *labels]
-    lines += [" · ".join(map(name, facts)), "", *(f"- {text(line)}" for line in head_lines(run)), ""]
+    lines += [
+        " · ".join(map(name, facts)),
+        "",
+        *(f"- {text(line)}" for line in head_lines(run, data.read_at)),
+        "",
+    ]
     primary = primary_of(run)
     of_agents = [agents_table(data.agents, primary, data.places), formulacode_table(data.agents, primary)]
     tables = [*of_agents, *tiers_tables(data.tiers)]
     tables.append(labels_table(data.by_label))
     for table in (*tables, failures_table(run)):
         lines += _table(table)
-    lines.append(f"As of event {run['last_event_at'] or UNSEEN}, digest `{run['digest']}`.")
+    lines.append(f"As of event time {run['last_event_at'] or UNSEEN}, digest `{run['digest']}`.")
     return ("\n".join(lines) + "\n").encode()
 
 

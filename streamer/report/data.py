@@ -52,7 +52,7 @@ class RunData:
 
     Attributes:
         run: RunSummary.
-        state: of the run when it was read; see `streamer.client.lifecycle`.
+        read_at: when the run was read; its state is that of this moment.
         agents: AgentModelSummary each, baselines too, by label.
         tiers: TierSummary each, by tier: pooled, then the agent:models within it.
         trials: ScoredTrial each, by key; None: not asked for.
@@ -65,7 +65,7 @@ class RunData:
     """
 
     run: Json
-    state: State
+    read_at: datetime
     agents: list[Json]
     tiers: list[Json]
     trials: list[Json] | None = None
@@ -74,6 +74,11 @@ class RunData:
     by_label: list[Json] = field(default_factory=list)
     compared: ComparedRun | None = None
     folded: RunState | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def state(self) -> State:
+        """Of the run when it was read; see `streamer.client.lifecycle`."""
+        return state_of(self.run, self.read_at)
 
     @property
     def run_id(self) -> str:
@@ -113,7 +118,7 @@ def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool =
         folded = None if again.log.begins_at else again.run.state
     return RunData(
         run=snapshot.run.model_dump(mode="json"),
-        state=state_of(snapshot.run, now),
+        read_at=now,
         agents=[agent.model_dump(mode="json") for agent in snapshot.agents],
         tiers=[tier.model_dump(mode="json") for tier in snapshot.tiers],
         trials=listed,
@@ -234,8 +239,8 @@ class _Steps:
         labelled = by_label(found.state, label) if label is not None else []
         held = stored(changes, {TASKS: found.comparisons.tasks()})
         compared = compared_run(Keys(), run_id, held, parsed)
-        state, drawn = state_of(run, now), curves(found.state)
-        return RunData(run, state, agents, tiers, trials, history, drawn, labelled, compared, found.state)
+        drawn = curves(found.state)
+        return RunData(run, now, agents, tiers, trials, history, drawn, labelled, compared, found.state)
 
     def _entry(self, change: SummaryChange) -> HistoryEntry:
         fields = iter(entry_of(change, news=True).history_fields())

@@ -12,7 +12,10 @@ OLD = timedelta(days=2)
 """An older one is shown by its date."""
 
 AHEAD = timedelta(minutes=1)
-"""A time further ahead of this machine's clock (a simulated run) is shown by its time of day."""
+"""A time further ahead of this machine's clock is not of this clock: the run is simulated or replayed."""
+
+EVENT_TIME = "event time, ahead of this clock: the run is simulated or replayed"
+"""What stands beside the time of a last event that has not come yet."""
 
 
 def span(seconds: float | None) -> str:
@@ -30,12 +33,12 @@ def span(seconds: float | None) -> str:
 
 
 def age(at: datetime | None, now: datetime) -> str:
-    """How long ago something was, in one unit.
+    """How long ago something was, in one unit; a time ahead of the clock is called event time, UTC.
 
     >>> from datetime import UTC
     >>> noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
     >>> [age(noon - timedelta(seconds=s), noon) for s in (0, 59, 61, 7300, 200_000, -600)]
-    ['0 s ago', '59 s ago', '1 min ago', '2 h ago', '2026-01-29', '12:10 UTC']
+    ['0 s ago', '59 s ago', '1 min ago', '2 h ago', '2026-01-29', 'event time 12:10']
     >>> age(None, noon)
     '–'
     """
@@ -43,7 +46,7 @@ def age(at: datetime | None, now: datetime) -> str:
         return UNSEEN
     passed = now - at
     if passed < -AHEAD:
-        return f"{at:%H:%M} UTC" if -passed < OLD else f"{at:%Y-%m-%d}"
+        return f"event time {at:%H:%M}" if -passed < OLD else f"event time {at:%Y-%m-%d}"
     if passed >= OLD:
         return f"{at:%Y-%m-%d}"
     seconds = max(0, int(passed.total_seconds()))
@@ -51,6 +54,22 @@ def age(at: datetime | None, now: datetime) -> str:
         if seconds >= size:
             return f"{seconds // size} {unit} ago"
     return f"{seconds} s ago"
+
+
+def event_time_note(last_event_at: datetime | str | None, now: datetime) -> str | None:
+    """Why the time of a last event is not of this clock; None: it may be.
+
+    >>> from datetime import UTC
+    >>> noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    >>> event_time_note(noon + timedelta(minutes=24), noon)
+    'event time, ahead of this clock: the run is simulated or replayed'
+    >>> event_time_note("2026-01-31T12:24:00Z", noon) == EVENT_TIME, event_time_note(noon, noon) is None
+    (True, True)
+    """
+    if last_event_at is None:
+        return None
+    moment = last_event_at if isinstance(last_event_at, datetime) else datetime.fromisoformat(last_event_at)
+    return EVENT_TIME if moment - now > AHEAD else None
 
 
 def minute(at: datetime | str | None) -> str:

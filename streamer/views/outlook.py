@@ -18,15 +18,12 @@ from streamer.views.budget import BudgetOutlook, budget_of
 from streamer.views.comparisons import MISSING, pair_standing
 from streamer.views.estimate import Estimate
 from streamer.views.eta import Eta, eta_of, finite
-from streamer.views.formatting import AHEAD
+from streamer.views.formatting import event_time_note
 from streamer.views.models import Label
 from streamer.views.wording import best_first, primary_of
 
 MOST_RUNNING = 200
 """So many running trials are listed, the longest first."""
-
-EVENT_TIME = "event time, ahead of this clock: the run is simulated or replayed"
-"""What stands beside the time of a last event that has not come yet."""
 
 
 class Forecast(Message):
@@ -124,19 +121,6 @@ def moment_of(last_event_at: datetime | None, now: datetime) -> datetime | None:
     if last_event_at is None:
         return None
     return now if timedelta() <= now - last_event_at <= SILENT_AFTER else last_event_at
-
-
-def event_time_note(last_event_at: datetime | None, now: datetime) -> str | None:
-    """Why the last event's time is not this clock's; None: it may be.
-
-    >>> from datetime import UTC
-    >>> noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
-    >>> event_time_note(noon + timedelta(minutes=24), noon)
-    'event time, ahead of this clock: the run is simulated or replayed'
-    >>> event_time_note(noon, noon + timedelta(minutes=24)) is None
-    True
-    """
-    return EVENT_TIME if last_event_at is not None and last_event_at - now > AHEAD else None
 
 
 def places_of(comparison: RunComparison | None) -> dict[str, str]:

@@ -22,6 +22,7 @@ from streamer.views.boards import (
     leaders_of,
 )
 from streamer.views.columns import Board, Column
+from streamer.views.formatting import EVENT_TIME, event_time_note
 from streamer.views.named_columns import with_named, with_values
 from streamer.views.trial_rows import row_of
 from streamer.views.uncertainty import PLACES, footnotes
@@ -37,7 +38,7 @@ class Table(NamedTuple):
         title: stands above it.
         columns: their titles and alignments.
         rows: texts, safe to print on a terminal. Names of agents stand in them: escape them for HTML.
-        note: lines below it; "": none.
+        note: lines below it, made safe when they are shown; "": none.
     """
 
     title: str
@@ -60,7 +61,9 @@ def table_of(board: Board, rows: Sequence[Any], title: str = "") -> Table:
 
 def runs_table(runs: Iterable[Summary], now: datetime) -> Table:
     """Several runs, one line each, in the given order; their states are determined at `now`."""
-    return table_of(RUNS, [{**run, "state": state_of(run, now)} for run in runs])
+    rows = [{**run, "state": state_of(run, now)} for run in runs]
+    ahead = [row["run_id"] for row in rows if event_time_note(row["last_event_at"], now)]
+    return table_of(RUNS, rows)._replace(note=f"{EVENT_TIME} ({', '.join(ahead)})" if ahead else "")
 
 
 def agents_table(
@@ -145,8 +148,8 @@ def about(run: Summary, state: State) -> list[str]:
     return [*(str(value) for value in known if value), state_and_status(state, run["status"])]
 
 
-def head_lines(run: Summary) -> list[str]:
-    """The run in a few sentences: what came out, how far it is, what lies across its tiers."""
+def head_lines(run: Summary, now: datetime) -> list[str]:
+    """The run in a few sentences: what came out, how far it is, what lies across its tiers, whose time."""
     lines = [
         f"{run['resolved']} of {run['trials']} trials resolved: {accuracy_name(run)} {accuracy(run)}, "
         f"{run['no_verdict']} without a verdict, {run['tasks']} tasks, "
@@ -160,6 +163,8 @@ def head_lines(run: Summary) -> list[str]:
             f" ({shown(cross['frontier_tier'])}), cost delta {dollars(cross['cost_delta'])}, variance of "
             f"pass rate {shown(cross['pass_rate_variance'])}, impl rate {shown(cross['impl_rate_variance'])}"
         )
+    if note := event_time_note(run["last_event_at"], now):
+        lines.append(note)
     return lines
 
 

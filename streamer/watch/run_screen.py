@@ -18,6 +18,7 @@ from streamer.schemas.summaries import AgentModelSummary, RunSummary
 from streamer.text import visible
 from streamer.views.boards import AGENTS, RUNNING, TIERS, TRIALS
 from streamer.views.eta import eta_of
+from streamer.views.formatting import event_time_note
 from streamer.views.models import AgentNow, TrialRow
 from streamer.views.named_columns import with_named
 from streamer.views.outlook import Outlook
@@ -65,6 +66,7 @@ class RunScreen(LiveScreen):
         yield Static(id="session", markup=False)
         yield Static(id="problem", markup=False)
         yield Static(id="missing", markup=False)
+        yield Static(id="clock", markup=False)
         yield Static(id="progress", markup=False)
         yield Static(id="outcome", markup=False)
         yield Static(id="end", markup=False)
@@ -126,6 +128,7 @@ class RunScreen(LiveScreen):
         pace = eta_of(run, self.model.since, list(self.model.agents.values()), self.model.in_flight)
         self.put("#title", title_of(run, state_of(run, self.now)))
         self.put("#missing", "")
+        self.put("#clock", event_time_note(run.last_event_at, self.now) or "")
         width = self.size.width - 2
         self.put("#progress", progress_line(run, pace, width))
         self.put("#outcome", outcome_line(run, width))
@@ -142,6 +145,7 @@ class RunScreen(LiveScreen):
             said = "Looking for the run."
         self.put("#title", visible(self.run_id))
         self.put("#missing", said)
+        self.put("#clock", "")
         self.put("#progress", "")
         self.put("#end", "")
         self.put("#outcome", "")

@@ -3,7 +3,7 @@
 CSS = """\
 Screen { layout: vertical; }
 #title { text-style: bold; }
-#title, #session, #problem, #missing, #progress, #outcome, #end, #cost, #budget, #said, #note {
+#title, #session, #problem, #missing, #clock, #progress, #outcome, #end, #cost, #budget, #said, #note {
     height: auto; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis;
 }
 #problem, #missing { text-wrap: wrap; max-height: 6; }

@@ -23,7 +23,11 @@ export const count = (value) => finite(value, (v) => integers.format(v));
 export const ratio = (value) => finite(value, (v) => ratios.format(v));
 export const share = (value) => finite(value, (v) => v.toFixed(3));
 export const times = (value) => finite(value, (v) => `${ratios.format(v)}×`);
-export const percent = (value) => finite(value, (v) => `${(100 * v).toFixed(1)}\u00a0%`);
+// Only the whole is 100 %, and only nothing is 0 %, as `streamer.text.percent` says.
+export const percent = (value) => finite(value, (v) => {
+  if (v >= 0.9995 && v < 1) return ">99.9\u00a0%";
+  return v > 0 && v < 0.0005 ? "<0.1\u00a0%" : `${(100 * v).toFixed(1)}\u00a0%`;
+});
 export const signed = (value, write) => (value > 0 ? `+${write(value)}` : write(value).replace("-", "−"));
 
 export const usd = (value) =>
