@@ -81,14 +81,6 @@ class FinalDifference(NamedTuple):
         """Whether no difference agrees with every prefix."""
         return self.low > self.high
 
-    def within(self, bounds: FinalDifference) -> FinalDifference:
-        """What agrees with both; of the same plan.
-
-        >>> FinalDifference(-5, 8, 10).within(FinalDifference(-7, 3, 10))
-        FinalDifference(low=-5, high=3, planned=10)
-        """
-        return FinalDifference(max(self.low, bounds.low), min(self.high, bounds.high), self.planned)
-
     def ends(self) -> Ends:
         """The same as differences of pass rates, exact; nothing lies between them if it is empty."""
         return Ends(Fraction(self.low, self.planned), Fraction(self.high, self.planned))
@@ -98,7 +90,9 @@ class FinalDifference(NamedTuple):
         return quotient(self.low, self.planned), quotient(self.high, self.planned)
 
 
-def final_difference(pairs: Sequence[Pair], planned: int, alpha: Fraction = ALPHA) -> FinalDifference:
+def final_difference(
+    pairs: Sequence[Pair], planned: int, alpha: Fraction = ALPHA, every: Sequence[Compared] = ()
+) -> FinalDifference:
     """Which final differences are possible, however often you look.
 
     Wins and losses each have the interval of section 5 at half of alpha.
@@ -106,6 +100,7 @@ def final_difference(pairs: Sequence[Pair], planned: int, alpha: Fraction = ALPH
     Args:
         pairs: in order; what is not listed is unknown.
         planned: pairs, at least as many, and at least 1; otherwise StatsError.
+        every: all pairs, in any order, also those without a place in the order: the last prefix has them.
 
     >>> pairs = [Pair(False, True), Pair(True, True), Pair(False, False)] * 10
     >>> final_difference(pairs, planned=89), final_difference(pairs, planned=30)
@@ -118,7 +113,8 @@ def final_difference(pairs: Sequence[Pair], planned: int, alpha: Fraction = ALPH
         final_of_prefixes(planned, at_prefixes(one, sizes), alpha / 2)
         for one in ([pair.won() for pair in pairs], [pair.lost() for pair in pairs])
     )
-    return difference_of(won, lost)
+    hard_won, hard_lost = _hard_wins_and_losses(every, planned)
+    return difference_of(won.within(hard_won), lost.within(hard_lost))
 
 
 def hard_difference(pairs: Sequence[Compared], planned: int) -> FinalDifference:
@@ -127,15 +123,11 @@ def hard_difference(pairs: Sequence[Compared], planned: int) -> FinalDifference:
     >>> hard_difference([Pair(True, False), Pair(None, True), Pair(None, None)], planned=4)
     FinalDifference(low=-2, high=3, planned=4)
     """
-    unseen = planned - len(pairs)
-    won, lost = [pair.won() for pair in pairs], [pair.lost() for pair in pairs]
-    low = won.count(True) - lost.count(True) - lost.count(None) - unseen
-    high = won.count(True) + won.count(None) + unseen - lost.count(True)
-    return FinalDifference(low, high, planned)
+    return difference_of(*_hard_wins_and_losses(pairs, planned))
 
 
 def difference_of(won: Passes, lost: Passes) -> FinalDifference:
-    """The same of the final wins and losses that are possible, both of the same plan, at half of alpha.
+    """The same of the final wins and losses that are possible, both of the same plan.
 
     >>> difference_of(Passes(2, 7, 10), Passes(1, 3, 10))
     FinalDifference(low=-1, high=6, planned=10)
@@ -144,6 +136,14 @@ def difference_of(won: Passes, lost: Passes) -> FinalDifference:
     if won.empty or lost.empty:
         return FinalDifference(planned + 1, -planned - 1, planned)
     return FinalDifference(won.low - lost.high, won.high - lost.low, planned)
+
+
+def _hard_wins_and_losses(pairs: Sequence[Compared], planned: int) -> tuple[Passes, Passes]:
+    won, lost = [pair.won() for pair in pairs], [pair.lost() for pair in pairs]
+    return (
+        Passes(won.count(True), planned - won.count(False), planned),
+        Passes(lost.count(True), planned - lost.count(False), planned),
+    )
 
 
 class GateVerdict(StrEnum):

@@ -82,6 +82,14 @@ class Passes:
         perhaps = 0 if self.empty else later.count(None)
         return Passes(self.low + passed, self.high + passed + perhaps, self.planned + len(later))
 
+    def within(self, bounds: Passes) -> Passes:
+        """What agrees with both; of the same plan.
+
+        >>> Passes(13, 76, 89).within(Passes(5, 60, 89))
+        Passes(low=13, high=60, planned=89)
+        """
+        return Passes(max(self.low, bounds.low), min(self.high, bounds.high), self.planned)
+
     def with_unknown(self, trials: int) -> Passes:
         """The same for a plan with so many more trials, of which nothing is known.
 

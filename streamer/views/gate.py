@@ -128,7 +128,7 @@ def _final(matched: Matched, terms: Terms) -> FinalAnswer:
     if missing or matched.ordered is None:
         why = NOT_FINAL if matched.over else REASONS[missing or "order_unknown_in_part"]
         return _final_answer(hard.ends(), terms, "bounds", why)
-    found = final_difference(matched.ordered, matched.planned, terms.alpha).within(hard)
+    found = final_difference(matched.ordered, matched.planned, terms.alpha, matched.pairs)
     if found.empty:
         return _final_answer(hard.ends(), terms, "bounds", REASONS["empty"])
     if shuffled:
