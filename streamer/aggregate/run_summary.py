@@ -25,11 +25,12 @@ import orjson
 
 from streamer.aggregate.group import GroupState
 from streamer.aggregate.keys import RUN, GroupId, microseconds, rfc3339
-from streamer.aggregate.named_metrics import planned_metrics, primary_metric, reading
-from streamer.aggregate.plan import Denominators
+from streamer.aggregate.plan import Denominators, Plan
 from streamer.aggregate.roster import HELD, STARTED
 from streamer.aggregate.run_state import RunState
 from streamer.schemas.canonical import JsonNumber, json_number
+from streamer.schemas.details import NAMED, MetricPlan
+from streamer.schemas.metrics import PRIMARY_METRIC
 from streamer.stats.distribution import Distribution
 from streamer.stats.exact_sum import ExactSum
 
@@ -74,6 +75,25 @@ def run_body(run: RunState, planned: Denominators) -> dict[str, Any]:
     }
     totals = run.totals.body(plan.attempts, plan.task_count)
     return totals | body | {"failure_modes": most_frequent(totals["failure_modes"])}
+
+
+def primary_metric(plan: Plan) -> str:
+    """What boards are ordered by: one of their metrics, or `metrics/NAME`."""
+    return plan.get("primary_metric") or PRIMARY_METRIC
+
+
+def planned_metrics(plan: Plan) -> dict[str, MetricPlan]:
+    """The named metrics that get a board, by name: those that the plan reads, and the primary one."""
+    planned: dict[str, MetricPlan] = dict(plan.get("metrics") or {})
+    primary = primary_metric(plan)
+    if primary.startswith(NAMED):
+        planned.setdefault(primary.removeprefix(NAMED), MetricPlan())
+    return dict(sorted(planned.items()))
+
+
+def reading(plan: MetricPlan) -> dict[str, Any]:
+    """How to read a metric: higher is better unless the plan says otherwise."""
+    return {"direction": plan.direction or "higher", "unit": plan.unit, "label": plan.label}
 
 
 def cross_tier(
