@@ -1,4 +1,4 @@
-"""Speedups of single benchmarks: given as ratios or as seconds, and those of a failed agent (R21)."""
+"""Speedups of single benchmarks, from ratios or seconds, and the benchmarks of a failed agent (R21)."""
 
 from __future__ import annotations
 
