@@ -1,4 +1,4 @@
-"""Speedups of single benchmarks: valid ratios, ratios from seconds, the benchmarks of a failed agent (R21)."""
+"""Speedups of single benchmarks: valid ratios, ratios from seconds, and of failed agents (R21)."""
 
 from __future__ import annotations
 
