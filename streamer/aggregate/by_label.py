@@ -7,11 +7,10 @@ from typing import Any
 
 from streamer.aggregate.breakdown import broken_down
 from streamer.aggregate.group import GroupState
+from streamer.aggregate.group_summary import group_body
 from streamer.aggregate.keys import GroupId, SlotKey
-from streamer.aggregate.named_metrics import named_body
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.slots import Slot, event_of
-from streamer.aggregate.summarise import group_body
 from streamer.schemas.base import SEMANTICS_VERSION
 
 LabelId = tuple[str | None, str | None, str | None]
@@ -60,9 +59,7 @@ def _places(run: RunState, label: str, key: SlotKey, slot: Slot) -> Iterator[Lab
 
 def _body(run: RunState, group: GroupState, label: str, place: LabelId) -> dict[str, Any]:
     value, agent, model = place
-    profile, plan = run.rules.profile, run.denominators().of_group(None)
-    return group_body(group, profile, plan) | {
-        "metrics": named_body(group.named, run.plan, profile.ddof, None),
+    return group_body(run, group, run.denominators().of_group(None)) | {
         "type": "label_summary",
         "run_id": run.run_id,
         "semantics_version": SEMANTICS_VERSION,

@@ -7,13 +7,12 @@ from typing import Any
 
 from streamer.aggregate.breakdown import broken_down
 from streamer.aggregate.group import GroupState
+from streamer.aggregate.group_summary import group_body
 from streamer.aggregate.keys import GroupId, SlotKey
-from streamer.aggregate.named_metrics import named_body
 from streamer.aggregate.plan import Denominators
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.run_summary import delta, uplift
 from streamer.aggregate.slots import Slot
-from streamer.aggregate.summarise import group_body
 from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.canonical import json_number
 from streamer.schemas.identity import agent_model_label
@@ -49,9 +48,7 @@ def _body(run: RunState, group: GroupState, group_id: SubtestId, planned: Denomi
     baseline_tier = run.plan.baseline_tier
     baseline = run.groups.get(GroupId(baseline_tier, agent, model)) if tier != baseline_tier else None
     count = planned.subtest(pooled=agent is None)
-    profile = run.rules.profile
-    return group_body(group, profile, planned.of_group(count)) | {
-        "metrics": named_body(group.named, run.plan, profile.ddof, None),
+    return group_body(run, group, planned.of_group(count)) | {
         "type": "subtest_summary",
         "run_id": run.run_id,
         "semantics_version": SEMANTICS_VERSION,

@@ -13,9 +13,8 @@ from streamer.aggregate.changes import SummaryChange, TasksChange, packed, unpac
 from streamer.aggregate.comparison_table import MOST_CELLS, ComparisonTable, read_trials
 from streamer.aggregate.keys import COMPARISON, GroupId, SummaryKind
 from streamer.aggregate.run_state import RunState
-from streamer.aggregate.sealing import sealed
-from streamer.aggregate.summarise import Summaries
-from streamer.inference.finite_population import ALPHA
+from streamer.aggregate.summarise import Summaries, sealed
+from streamer.aggregate.uncertainty import LEVEL
 from streamer.inference.ranks import ComparisonMissing
 
 MOST_AGENTS = 60
@@ -97,7 +96,7 @@ def compared(
         "planned": None,
         "ended": False,
         "order_kind": run.queue.kind,
-        "level": float(1 - ALPHA),
+        "level": LEVEL,
         "pairs": [],
         "missing": None,
         "rank_missing": None,

@@ -10,13 +10,12 @@ from math import isfinite
 
 import numpy as np
 
-from streamer.aggregate.evidence import Evidence
 from streamer.aggregate.group import GroupState
 from streamer.aggregate.keys import GroupId, SlotKey, microseconds
 from streamer.aggregate.plan import Denominators
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.tasks import Pairing, Task, pairings_of
-from streamer.aggregate.uncertainty import conclusion
+from streamer.aggregate.uncertainty import Evidence, conclusion
 from streamer.inference.comparisons import Ends
 from streamer.inference.conclusion import FinalMissing
 from streamer.inference.finite_population import Outcome

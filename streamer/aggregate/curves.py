@@ -13,17 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamer.aggregate.evidence import Evidence
-from streamer.aggregate.formulacode_summary import formulacode_body
+from streamer.aggregate.formulacode_summary import MissingTrials, formulacode_body, missing_sub_trials
 from streamer.aggregate.group import COMPOSITE, GroupState, Trials
+from streamer.aggregate.group_summary import headline, named_body
 from streamer.aggregate.keys import NO_TIME, GroupId, SlotKey, event_time, microseconds, rfc3339
-from streamer.aggregate.missing import MissingTrials, missing_sub_trials
-from streamer.aggregate.named_metrics import named_body
 from streamer.aggregate.plan import Denominators
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.slots import event_of
-from streamer.aggregate.summarise import headline
-from streamer.aggregate.uncertainty import conclusion
+from streamer.aggregate.uncertainty import Evidence, conclusion
 from streamer.schemas.base import is_plausible
 from streamer.schemas.canonical import json_number
 from streamer.schemas.plain import AnyTrial

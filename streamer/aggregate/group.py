@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from streamer.aggregate.formulacode import FormulaCodeSums, FormulaCodeTrials
 from streamer.aggregate.keys import SlotKey
 from streamer.aggregate.named_values import NamedMetrics, named_values, together
+from streamer.schemas.summary_fields import GradeBasis
 from streamer.score import FormulaCodeScore, Scored, cost_of_pass
 from streamer.stats.distribution import Distribution, Shares
 from streamer.stats.exact_sum import ExactSum
@@ -24,8 +25,6 @@ V_contra = TypeVar("V_contra", contravariant=True)
 
 Owner = tuple[str, str, str | None]
 """(agent, model, tier)."""
-
-GradeBasis = Literal["composite_median", "mean_pass_rate"]
 
 COMPOSITE = "composite_score"
 
@@ -150,7 +149,7 @@ def _chained(lists: Iterable[list[Any]]) -> list[Any]:
 
 
 class GroupState:
-    """State of one group. Counting trials in and out is inverse; `body` is what its summary says.
+    """State of one group. Counting trials in and out is inverse; `group_body` says what its summary has.
 
     Attributes:
         owners: the trials by agent, model and tier; pass@k stands where those are all the same (R11).

@@ -25,12 +25,12 @@ import orjson
 
 from streamer.aggregate.group import GroupState
 from streamer.aggregate.keys import RUN, GroupId, microseconds, rfc3339
-from streamer.aggregate.named_metrics import planned_metrics, primary_metric, reading
-from streamer.aggregate.plan import Denominators
+from streamer.aggregate.plan import Denominators, Plan
 from streamer.aggregate.roster import HELD, STARTED
 from streamer.aggregate.run_state import RunState
 from streamer.schemas.canonical import JsonNumber, json_number
-from streamer.stats.distribution import Distribution
+from streamer.schemas.details import NAMED, MetricPlan
+from streamer.schemas.metrics import PRIMARY_METRIC
 from streamer.stats.exact_sum import ExactSum
 
 MAX_SUMMARY_BYTES = 512 * 1024
@@ -76,6 +76,25 @@ def run_body(run: RunState, planned: Denominators) -> dict[str, Any]:
     return totals | body | {"failure_modes": most_frequent(totals["failure_modes"])}
 
 
+def primary_metric(plan: Plan) -> str:
+    """What boards are ordered by: one of their metrics, or `metrics/NAME`."""
+    return plan.get("primary_metric") or PRIMARY_METRIC
+
+
+def planned_metrics(plan: Plan) -> dict[str, MetricPlan]:
+    """The named metrics that get a board, by name: those that the plan reads, and the primary one."""
+    planned: dict[str, MetricPlan] = dict(plan.get("metrics") or {})
+    primary = primary_metric(plan)
+    if primary.startswith(NAMED):
+        planned.setdefault(primary.removeprefix(NAMED), MetricPlan())
+    return dict(sorted(planned.items()))
+
+
+def reading(plan: MetricPlan) -> dict[str, Any]:
+    """How to read a metric: higher is better unless the plan says otherwise."""
+    return {"direction": plan.direction or "higher", "unit": plan.unit, "label": plan.label}
+
+
 def cross_tier(
     tiers: dict[str, GroupState], baseline_tier: str, ddof: int, judged: bool | None
 ) -> dict[str, Any] | None:
@@ -109,9 +128,12 @@ def uplift(group: GroupState, baseline: GroupState | None, judged: bool | None) 
 
 
 def delta(group: GroupState, baseline: GroupState | None, judged: bool | None) -> float | None:
-    """The grade's score minus the baseline tier's; None if either is missing, or they rest on other bases."""
+    """The grade's score minus the baseline tier's, -1 to 1 (R23).
+
+    None if either is missing, or they rest on other bases.
+    """
     pair = _grade_scores(group, baseline, judged)
-    return tier_delta(*pair) if pair else None
+    return pair[0] - pair[1] if pair else None
 
 
 def _grade_scores(
@@ -134,26 +156,15 @@ def _frontier(tiers: dict[str, GroupState]) -> tuple[float, str] | None:
     return min(((cost, tier) for cost, tier in known if cost is not None), default=None)
 
 
-def tier_uplift(score: float | None, baseline: float | None) -> float | None:
+def tier_uplift(score: float, baseline: float) -> float | None:
     """Relative gain of a tier's grade score over the baseline tier's: 0.2 is 20 % better.
 
-    None where either is missing or the baseline is not above 0 (R23).
+    None where the baseline is not above 0 (R23).
 
     >>> tier_uplift(0.9, 0.75), tier_uplift(0.9, 0.0)
     (0.20000000000000004, None)
     """
-    if score is None or baseline is None or not baseline > 0:
-        return None
-    return (score - baseline) / baseline
-
-
-def tier_delta(score: float | None, baseline: float | None) -> float | None:
-    """Grade score minus the baseline tier's, -1 to 1 (R23). None where either is missing.
-
-    >>> tier_delta(0.5, 0.0)
-    0.5
-    """
-    return None if score is None or baseline is None else score - baseline
+    return (score - baseline) / baseline if baseline > 0 else None
 
 
 def variance_of_medians(medians: Iterable[float], ddof: int) -> float | None:
@@ -171,11 +182,7 @@ def variance_of_medians(medians: Iterable[float], ddof: int) -> float | None:
     >>> variance_of_medians([0.5], ddof=1), variance_of_medians([], ddof=0)
     (0.0, None)
     """
-    finite = ExactSum()
-    for median in medians:
-        if math.isfinite(median):
-            finite.add(median)
-    return finite.variance(ddof)
+    return ExactSum.of([median for median in medians if math.isfinite(median)]).variance(ddof)
 
 
 def cost_delta(median_costs: Iterable[float]) -> float | None:
@@ -219,7 +226,7 @@ def costs_by_agent_model(groups: Mapping[str, GroupState]) -> dict[str, Any]:
 
     Where those are more than fit, the dearest have entries, ties by label; the others' sum is `other`.
     """
-    sums = {label: _known_cost(group) for label, group in groups.items()}
+    sums = {label: group.distributions["cost_usd"].finite for label, group in groups.items()}
     costs = {label: json_number(known.total()) if known.count else None for label, known in sums.items()}
     if _fits(costs, _COST_BYTES):
         return costs
@@ -232,11 +239,6 @@ def costs_by_agent_model(groups: Mapping[str, GroupState]) -> dict[str, Any]:
 
 def _limited(by_tier: dict[str, float | None]) -> dict[str, JsonNumber]:
     return first_by_name({tier: json_number(value) for tier, value in by_tier.items()}, _TIER_BYTES)
-
-
-def _known_cost(group: GroupState) -> ExactSum:
-    held = group.distributions["cost_usd"]
-    return held.finite if isinstance(held, Distribution) else ExactSum()
 
 
 def _fits(values: Mapping[str, Any], most_bytes: int) -> bool:

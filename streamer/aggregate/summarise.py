@@ -5,21 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from streamer.aggregate.changes import SummaryChange
-from streamer.aggregate.evidence import Evidence
-from streamer.aggregate.formulacode_summary import formulacode_body
-from streamer.aggregate.group import COMPOSITE, GroupState, accuracies
-from streamer.aggregate.keys import RUN, GroupId, SummaryKind
-from streamer.aggregate.missing import AgentModel, MissingTrials, missing_sub_trials
-from streamer.aggregate.named_metrics import named_body
-from streamer.aggregate.plan import Denominators, GroupPlan
+from streamer.aggregate.formulacode_summary import (
+    AgentModel,
+    MissingTrials,
+    formulacode_body,
+    missing_sub_trials,
+)
+from streamer.aggregate.group import GroupState
+from streamer.aggregate.group_summary import group_body, headline
+from streamer.aggregate.keys import RUN, GroupId, SummaryKind, rfc3339
+from streamer.aggregate.plan import Denominators
 from streamer.aggregate.run_state import RunState
-from streamer.aggregate.run_summary import delta, most_frequent, run_body, uplift
-from streamer.aggregate.sealing import sealed
-from streamer.aggregate.uncertainty import mean_error, uncertainty_body
-from streamer.schemas.canonical import json_count, json_number
-from streamer.score import NOP, GradingProfile
+from streamer.aggregate.run_summary import delta, run_body, uplift
+from streamer.aggregate.uncertainty import Evidence, uncertainty_body
+from streamer.schemas.base import SEMANTICS_VERSION
+from streamer.schemas.canonical import canonical_json, json_number, sha256_hex
+from streamer.schemas.metrics import BoardMetric
+from streamer.score import NOP
 from streamer.stats.distribution import Distribution
-from streamer.stats.exact_sum import ExactSum
 
 
 class Summaries:
@@ -162,10 +165,7 @@ class Summaries:
         run, profile = self.run, self.run.rules.profile
         undeclared = planned.undeclared(group_id)
         plan = planned.of_group(planned.group(group_id), planned.declared(group_id), undeclared=undeclared)
-        on_boards = group_id.tier is None
-        body = group_body(group, profile, plan, evidence if on_boards else None)
-        of_metrics = evidence if on_boards else None
-        body["metrics"] = named_body(group.named, run.plan, profile.ddof, of_metrics)
+        body = group_body(run, group, plan, evidence if group_id.tier is None else None)
         body["in_flight"] = evidence.in_flight
         body["uncertainty"] = uncertainty_body(evidence, group, group_id, plan, run.queue, profile)
         return body
@@ -209,68 +209,57 @@ def _content(change: SummaryChange) -> tuple[str, int, int] | None:
     return (change.digest, change.summary["superseded"], change.summary["conflicts"])
 
 
-def group_body(
-    group: GroupState, profile: GradingProfile, plan: GroupPlan, evidence: Evidence | None = None
-) -> dict[str, Any]:
-    """Everything that the summaries of all groups have in common, cut to the limits.
+def sealed(
+    run: RunState,
+    group: GroupId,
+    body: dict[str, Any] | None,
+    way: dict[str, Any],
+    epoch: int,
+    made_with: str,
+) -> SummaryChange:
+    """Canonical bytes of a body, its digest, and the fields that tell the way; a tombstone of None.
 
     Args:
-        evidence: for the errors of means; None for groups that are on no board, whose errors are null.
+        way: further fields that are not in the digest.
     """
-    statistics = {
-        metric: held.summary(profile.ddof) | mean_error(evidence, metric)
-        for metric, held in group.distributions.items()
+    version = run.state_version
+    if body is None:
+        return SummaryChange.tombstone(run.run_id, group, epoch, version)
+    body |= {"type": group.type, "run_id": run.run_id, "semantics_version": SEMANTICS_VERSION}
+    digested = canonical_json(body)
+    digest = sha256_hex(digested)
+    way = way | {
+        "epoch": epoch,
+        "state_version": version,
+        "last_event_at": rfc3339(run.last_event_at),
+        "digest": digest,
+        "made_with": made_with,
+        "degraded": None,
     }
-    score, basis = group.grade_score(plan.judged), group.grade_basis(plan.judged)
-    awaited = basis == "composite_median" and group.distributions[COMPOSITE].count < group.trials
-    return {
-        "trials": group.trials,
-        "tasks": group.pass_at_k.tasks,
-        "resolved": group.resolved,
-        "unresolved": group.trials - group.resolved,
-        "no_verdict": group.no_verdict,
-        "runs_planned": plan.trials,
-        "provisional": plan.incomplete or (plan.trials is not None and group.trials < plan.trials),
-        **headline(group),
-        "pass_at_k": group.pass_at_k.summary(plan.attempts, plan.tasks) if len(group.owners) <= 1 else None,
-        "tokens": _tokens(group),
-        "mean_trajectory_length": json_number(group.sums["trajectory_length"].mean()),
-        "statistics": statistics,
-        "coverage": _coverage(group),
-        "failure_modes": most_frequent(group.failure_modes),
-        "grade": profile.grade(score),
-        "grade_basis": basis,
-        "grade_score": score,
-        "grade_provisional": awaited and not plan.finished,
-        "grading_profile": profile.name,
-    }
+    value = digested[:-1] + b"," + canonical_json(way)[1:]
+    return SummaryChange(run.run_id, group, value, body | way, epoch, version, digest)
 
 
-def _coverage(group: GroupState) -> dict[str, int]:
-    """How many trials had each metric (R1)."""
-    held = {metric: distribution.count for metric, distribution in group.distributions.items()}
-    return held | {metric: total.count for metric, total in group.sums.items()}
+def board_value(
+    metric: BoardMetric, group: GroupState, agent: str, missing: MissingTrials | None, *, formulacode: bool
+) -> float | None:
+    """What the summary of an agent:model says of a METRIC; None where it is unknown.
 
-
-def _tokens(group: GroupState) -> dict[str, int | float | None]:
-    """Token totals; None where no trial reports that kind."""
-    return {
-        "input": _whole(group.distributions["input_tokens"]),
-        "output": _whole(group.distributions["output_tokens"]),
-        "cache_read": _whole(group.sums["cache_read_tokens"]),
-        "cache_write": _whole(group.sums["cache_write_tokens"]),
-    }
-
-
-def _whole(held: Distribution | ExactSum) -> int | float | None:
-    return json_count(held.total()) if held.count else None
-
-
-def headline(group: GroupState) -> dict[str, Any]:
-    """The numbers of a group that are neither statistics of a metric nor FormulaCode's."""
-    cost = group.distributions["cost_usd"]
-    return accuracies(group.resolved, group.trials, group.infrastructure_failures) | {
-        "total_cost": json_number(cost.total()) if cost.count else None,
-        "mean_cost": json_number(cost.mean()),
-        "cost_of_pass": json_number(group.cost_of_pass()),
-    }
+    Args:
+        metric: a built-in one, or a named one.
+        group: the trials of the agent:model.
+        agent: its name, since nop never counts as failed.
+        missing: the trials that lack a sub-trial of it (R21).
+        formulacode: whether any trial of the run carries FormulaCode's sections.
+    """
+    part, *path = metric.path
+    says: dict[str, Any]
+    if part in ("statistics", "metrics"):
+        of, statistic = path
+        held = group.distributions[of] if part == "statistics" else group.named.get(of, Distribution())
+        says = {part: {of: {statistic: getattr(held, statistic)()}}}
+    elif part == "formulacode":
+        says = {part: formulacode_body(group, missing, nop=agent == NOP) if formulacode else None}
+    else:
+        says = headline(group)
+    return metric.value(says)

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.aggregate.evidence import Evidence
 from streamer.aggregate.group import GroupState
 from streamer.aggregate.keys import GroupId, SlotKey
 from streamer.aggregate.run_state import RunState
+from streamer.aggregate.uncertainty import Evidence
 from streamer.inference.order import with_gaps
 from streamer.inference.shuffle import digest
 from streamer.schemas.canonical import canonical_json

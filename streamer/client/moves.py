@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from streamer.aggregate.board_value import board_value
+from streamer.aggregate.formulacode_summary import missing_sub_trials
 from streamer.aggregate.group import GroupState
 from streamer.aggregate.keys import GroupId, SlotKey, slot_key
-from streamer.aggregate.missing import missing_sub_trials
 from streamer.aggregate.run_state import RunState
+from streamer.aggregate.summarise import board_value
 from streamer.decoding import Folded, event_in
 from streamer.pipeline import Pipeline
 from streamer.records import LogRecord, Position, time_of

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from fractions import Fraction
 from typing import NamedTuple, TypeVar
 
 from streamer.stats.errors import StatsError
@@ -68,24 +67,6 @@ def reachable_pass_at_k(k: int, tasks: Iterable[Attempted]) -> Reach | None:
     return None if low is None or high is None or not covered else Reach(low, high)
 
 
-def mean(total: Fraction | float, known: int, planned: int) -> Reach:
-    """The mean of values from 0 to 1 over all planned trials: the missing ones all 0, or all 1.
-
-    Args:
-        total: sum of the known values; exact, so that both ends are the mean itself once all values are in.
-        known: how many there are; `planned` at least as many, and at least 1, or StatsError.
-
-    >>> mean(1.5, known=2, planned=4)
-    Reach(low=0.375, high=0.875)
-    """
-    missing = _missing(known, planned)
-    numerator, denominator = total.as_integer_ratio()
-    return Reach(
-        quotient(numerator, denominator * planned),
-        quotient(numerator + missing * denominator, denominator * planned),
-    )
-
-
 def median(ascending: Sequence[float], planned: int) -> Reach:
     """The median (S5) of values from 0 to 1 over all planned trials: the missing ones all 0, or all 1.
 
@@ -98,7 +79,10 @@ def median(ascending: Sequence[float], planned: int) -> Reach:
     >>> median([], planned=3)
     Reach(low=0.0, high=1.0)
     """
-    missing = _missing(len(ascending), planned)
+    known = len(ascending)
+    if planned < max(1, known):
+        raise StatsError.unfit("median", planned, f"a plan of at least {max(1, known)} trials")
+    missing = planned - known
     return Reach(_median_with(ascending, 0.0, missing), _median_with(ascending, 1.0, missing))
 
 
@@ -119,12 +103,6 @@ def cannot_be_overtaken(leader: Reach, other: Reach) -> bool:
     (True, False)
     """
     return leader.low > other.high
-
-
-def _missing(known: int, planned: int) -> int:
-    if planned < max(1, known):
-        raise StatsError.unfit("a bound", planned, f"a plan of at least {max(1, known)} trials")
-    return planned - known
 
 
 def _median_with(ascending: Sequence[float], value: float, times: int) -> float:

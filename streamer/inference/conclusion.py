@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from streamer.inference.checks import follows_difficulty, follows_outcome
 from streamer.inference.finite_population import ALPHA, Outcome, Passes, final, final_without_order
-from streamer.inference.order import Arrangement, OrderKind, Trial, arrangement, in_order, sequence
+from streamer.inference.order import OrderKind, Trial, attempts_together, in_order, sequence
 
 
 class FinalMissing(StrEnum):
@@ -144,7 +144,7 @@ def missing_in_plan(plan: TrialPlan, trials: int, *, placed: bool) -> FinalMissi
 
 def _failed_check(plan: TrialPlan, planned: int, ordered: Sequence[Trial]) -> FinalMissing | None:
     tasks = [trial.task for trial in ordered]
-    if arrangement(tasks) is Arrangement.TOGETHER:
+    if attempts_together(tasks):
         return FinalMissing.ATTEMPTS_TOGETHER
     if len(ordered) == planned and follows_difficulty(tasks, plan.difficulty):
         return FinalMissing.ORDER_FOLLOWS_DIFFICULTY

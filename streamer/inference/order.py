@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
-from itertools import groupby, pairwise
+from itertools import groupby
 from math import inf
 from typing import NamedTuple
 
@@ -26,19 +26,6 @@ class OrderKind(StrEnum):
     """By something known about the tasks: the longest first, by difficulty, by another agent's results."""
     UNKNOWN = "unknown"
     """The run did not say. It may be the order of the alphabet, or of a benchmark's list."""
-
-
-class Arrangement(StrEnum):
-    """How the attempts at the same task lie in the order."""
-
-    SINGLE = "single"
-    """One attempt at each task."""
-    TOGETHER = "together"
-    """All attempts at a task one after the other. Few tasks are seen early, so there is no interval."""
-    ROUNDS = "rounds"
-    """Every task once, then every task again. The interval then assumes that the attempts are independent."""
-    MIXED = "mixed"
-    """Attempts lie anywhere, as when the trials themselves are shuffled."""
 
 
 class Trial(NamedTuple):
@@ -118,26 +105,19 @@ def with_gaps(places: Sequence[int | None], planned: int, others: Collection[int
     return found
 
 
-def arrangement(tasks: Sequence[str]) -> Arrangement:
-    """How the attempts at the same task lie in the order, as far as it is known.
+def attempts_together(tasks: Sequence[str]) -> bool:
+    """Whether all attempts at a task lie one after the other: few tasks are then seen early.
+
+    One attempt at each task is no such order.
 
     Args:
         tasks: the task of each trial, in order.
 
-    >>> [str(arrangement(order)) for order in ("abc", "aabbc", "abcabc", "abacbc")]
-    ['single', 'together', 'rounds', 'mixed']
+    >>> [attempts_together(order) for order in ("abc", "aabbc", "abcabc", "abacbc")]
+    [False, True, False, False]
     """
-    if len(set(tasks)) == len(tasks):
-        return Arrangement.SINGLE
-    if len([task for task, _ in groupby(tasks)]) == len(set(tasks)):
-        return Arrangement.TOGETHER
-    seen: Counter[str] = Counter()
-    numbers = []
-    for task in tasks:
-        seen[task] += 1
-        numbers.append(seen[task])
-    in_rounds = all(first <= second for first, second in pairwise(numbers))
-    return Arrangement.ROUNDS if in_rounds else Arrangement.MIXED
+    different = len(set(tasks))
+    return len([task for task, _ in groupby(tasks)]) == different < len(tasks)
 
 
 def _place(trial: Trial) -> float:

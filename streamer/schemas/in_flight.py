@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from streamer.schemas.base import Instant, Message
-from streamer.schemas.summary_fields import Agent, Model
+from streamer.schemas.base import Instant
+from streamer.schemas.summary_fields import InSlot
 
 
-class TrialInFlight(Message):
+class TrialInFlight(InSlot):
     """A trial that has started and has no result (inference 3)."""
 
-    shard: str = Field(description='Original run inside a pooled one; "" otherwise.')
-    task_id: str = Field(description="The problem.")
-    attempt: int = Field(ge=1, description="n-th repeat of the task, from 1.")
-    agent: Agent
-    model: Model
-    tier: str | None = Field(description="Prompt tier; null where there is none.")
-    subtest: str | None = Field(description="Variant inside the tier; null where there is none.")
     started_at: Instant | None = Field(
         description="The earliest start reported, RFC 3339 in UTC; null: no time is known."
     )

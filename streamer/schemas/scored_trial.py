@@ -11,13 +11,12 @@ from streamer.schemas.details import Metrics
 from streamer.schemas.events import Measurements
 from streamer.schemas.formulacode import FormulaCodePayload
 from streamer.schemas.summary_fields import (
-    Agent,
     AgentModel,
     CostSource,
     Digest,
     Grade,
+    InSlot,
     InStream,
-    Model,
     VerdictSource,
     kind,
 )
@@ -59,19 +58,12 @@ class TrialScore(Measurements):
     )
 
 
-class ScoredTrial(TrialScore, InStream):
+class ScoredTrial(TrialScore, InSlot, InStream):
     """The specification's per-run numbers of one slot's winner."""
 
     type: Literal["scored_trial"] = kind("one slot, scored")
-    shard: str = Field(description='Original run inside a pooled one; "" otherwise.')
-    task_id: str = Field(description="The problem.")
-    attempt: int = Field(ge=1, description="n-th repeat of the task, from 1.")
-    agent: Agent
-    model: Model
     agent_model: AgentModel
     agent_index: int | None = Field(description="Position in a multi-agent trial, from 1 (R10); else null.")
-    tier: str | None = Field(description="Prompt tier; null where there is none.")
-    subtest: str | None = Field(description="Variant inside the tier; null where there is none.")
     digest: Digest
     revision: int = Field(description="Revision of the slot's winner (R17).")
     fingerprint: str = Field(description="Digest of the winner's content, hexadecimal (R17).")

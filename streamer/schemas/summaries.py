@@ -38,17 +38,13 @@ from streamer.schemas.summary_fields import (
 from streamer.schemas.uncertainty import Uncertainty
 
 
-class Group(Published):
-    """Numbers that every group of trials has: an agent:model, a tier, an agent:model within a tier."""
+class Counted(Published):
+    """Numbers that the run as a whole has, and every group of its trials."""
 
-    trials: Trials
     tasks: int = Field(ge=0, description="Distinct task ids.")
     resolved: int = Field(ge=0, description="Trials that the harness calls resolved.")
     unresolved: int = Field(ge=0, description="All others, those without a verdict included (R19).")
     no_verdict: int = Field(ge=0, description="Trials without a verdict, counted apart (R19).")
-    runs_planned: int | None = Field(
-        ge=0, description="Trials planned; null: nobody said, or the plan is not complete yet (R26)."
-    )
     provisional: bool = Field(
         description="True while planned trials are missing, or the plan is not complete yet (R26)."
     )
@@ -57,11 +53,26 @@ class Group(Published):
     infrastructure_failures: InfrastructureFailures
     pass_at_k: PassAtKs
     total_cost: Number | None = Field(description="Sum of the known costs in USD, >= 0; null: none known.")
+    tokens: Tokens = Field(description="Token totals.")
+    failure_modes: FailureModes
+    coverage: Coverage
+    in_flight: InFlight
+    grading_profile: GradingProfile
+    superseded: Superseded
+    conflicts: Conflicts
+
+
+class Group(Counted):
+    """Numbers that every group of trials has: an agent:model, a tier, an agent:model within a tier."""
+
+    trials: Trials
+    runs_planned: int | None = Field(
+        ge=0, description="Trials planned; null: nobody said, or the plan is not complete yet (R26)."
+    )
     mean_cost: Number | None = Field(description="Mean of the known costs in USD, >= 0; null: none known.")
     cost_of_pass: Number | None = Field(
         description="Known cost over passes at a known cost, USD; no pass: Infinity (R14)."
     )
-    tokens: Tokens = Field(description="Token totals.")
     mean_trajectory_length: Number | None = Field(
         description="Mean interactions of a trial, >= 0; null: none known."
     )
@@ -70,8 +81,6 @@ class Group(Published):
         "cost_of_pass in USD; duration_seconds in seconds; input_tokens and output_tokens in tokens."
     )
     metrics: NamedMetrics
-    coverage: Coverage
-    failure_modes: FailureModes
     grade: Grade | None = Field(description="From `grade_score` by the profile's thresholds (R13).")
     grade_basis: GradeBasis | None = Field(
         default=None,
@@ -88,14 +97,10 @@ class Group(Published):
         default=False,
         description="True while trials of a judged group wait for their judge, until the run ends (R13).",
     )
-    grading_profile: GradingProfile
-    in_flight: InFlight
     uncertainty: Uncertainty | None = Field(
         default=None,
         description="What may be concluded (docs/inference.md); null: a worker of before wrote it.",
     )
-    superseded: Superseded
-    conflicts: Conflicts
 
 
 class AgentModelSummary(Group):
@@ -162,7 +167,7 @@ class Progress(Message):
     )
 
 
-class RunSummary(Published):
+class RunSummary(Counted):
     """The run as a whole."""
 
     type: Literal["run_summary"] = kind("the run as a whole")
@@ -177,38 +182,19 @@ class RunSummary(Published):
     status: str | None = Field(description="What run_finished said; null while it runs.")
     started_at: Instant | None = Field(description="Start of the run, UTC, from the plan.")
     finished_at: Instant | None = Field(description="End of the run, UTC, from run_finished.")
-    grading_profile: GradingProfile
     trials: int = Field(ge=0, description="Trials in the sense of R10: the sub-trials of one are one.")
-    tasks: int = Field(ge=0, description="Distinct task ids.")
-    resolved: int = Field(ge=0, description="Trials that the harness calls resolved.")
-    unresolved: int = Field(ge=0, description="All others, those without a verdict included (R19).")
-    no_verdict: int = Field(ge=0, description="Trials without a verdict, counted apart (R19).")
-    accuracy: float | None = Field(ge=0, le=1, description="resolved / trials; null: no trials.")
-    accuracy_excluding_infrastructure: AccuracyExcludingInfrastructure
-    infrastructure_failures: InfrastructureFailures
-    pass_at_k: PassAtKs
-    total_cost: Number | None = Field(description="Sum of the known costs in USD, >= 0; null: none known.")
     cost_by_agent_model: dict[str, Number | None] = Field(
         description="Label to the sum of its known costs in USD; null: none known. Of more agents than fit: "
         "the dearest, and the sum of the others as `other`."
     )
-    tokens: Tokens = Field(description="Token totals.")
     mean_speedup_percentage: Number | None = Field(
         description="FormulaCode: mean over trials of the deciding sub-trial's speedup in percent (F8); "
         "null: not measured."
     )
-    failure_modes: FailureModes
-    coverage: Coverage
     agent_models: int = Field(ge=0, description="How many agent:models have results.")
     tiers: int = Field(ge=0, description="How many tiers have results.")
     cross_tier: CrossTier | None = Field(description="Comparison of the tiers; null: no tiers.")
     progress: Progress = Field(description="Slots filled and planned.")
-    in_flight: InFlight
-    provisional: bool = Field(
-        description="True while planned trials are missing, or the plan is not complete yet (R26)."
-    )
-    superseded: Superseded
-    conflicts: Conflicts
 
 
 AnySummary = (

@@ -159,6 +159,18 @@ class Tokens(Message):
     cache_write: Total | None = Field(ge=0, description="Input tokens written to a cache.")
 
 
+class InSlot(Message):
+    """The slot that a trial fills, as it is published (R17)."""
+
+    shard: str = Field(description='Original run inside a pooled one; "" otherwise.')
+    task_id: str = Field(description="The problem.")
+    attempt: int = Field(ge=1, description="n-th repeat of the task, from 1.")
+    agent: Agent
+    model: Model
+    tier: str | None = Field(description="Prompt tier; null where there is none.")
+    subtest: str | None = Field(description="Variant inside the tier; null where there is none.")
+
+
 class InStream(Message):
     """What every message of a run carries about where it stands in the stream."""
 

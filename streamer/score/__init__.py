@@ -4,7 +4,6 @@ from streamer.model_names import model_for_pricing, model_for_reporting, model_o
 from streamer.score.formulacode.payload import task_payload
 from streamer.score.formulacode.score import FormulaCodeScore, missing_score
 from streamer.score.infrastructure import INFRASTRUCTURE_FAILURES
-from streamer.score.made_with import made_with
 from streamer.score.prices import Price, PriceTable, PriceTableError
 from streamer.score.scoring_rules import (
     NOP,
@@ -13,6 +12,7 @@ from streamer.score.scoring_rules import (
     ScoringRules,
     UnknownProfile,
     grading_profile,
+    made_with,
 )
 from streamer.score.trial import (
     Scored,

@@ -1,12 +1,14 @@
-"""What the trials of a run are scored by: grading profiles (R12), and the rules that its plan decides."""
+"""What the trials of a run are scored by: grading profiles (R12), the rules of its plan, a fingerprint."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 
 from streamer.model_names import BASELINE_LABELS
+from streamer.schemas.base import SEMANTICS_VERSION
+from streamer.schemas.canonical import canonical_json, sha256_hex
 from streamer.schemas.summary_fields import Grade
 from streamer.score.prices import PriceTable
 
@@ -150,3 +152,23 @@ class ScoringRules:
     def is_baseline(self, agent: str) -> bool:
         """nop, oracle, and what the plan names, by agent (R10)."""
         return agent in BASELINE_LABELS or agent in self.named_baselines
+
+
+_DIGITS = 16
+"""Hexadecimal digits of a fingerprint: short enough to read out, long enough never to meet its double."""
+
+
+@lru_cache(maxsize=8)
+def made_with(prices: PriceTable) -> str:
+    """The fingerprint of a configuration: version of the formulas, prices, grading profiles.
+
+    Workers with equal ones compute equal numbers from equal events.
+
+    >>> made_with(PriceTable.default()) == made_with(PriceTable.from_toml(""))
+    True
+    >>> dearer = PriceTable.from_toml('[models."gpt-4o"]\\ninput = 100\\noutput = 200\\n')
+    >>> made_with(PriceTable.default()) == made_with(dearer)
+    False
+    """
+    profiles = [asdict(profile) for _, profile in sorted(PROFILES.items())]
+    return sha256_hex(canonical_json([SEMANTICS_VERSION, prices.digest(), profiles]))[:_DIGITS]

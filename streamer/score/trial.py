@@ -14,8 +14,8 @@ from streamer.schemas.formulacode import SnapshotCounts, TestCounts
 from streamer.schemas.plain import AnyTrial, PlainTrial
 from streamer.schemas.scored_trial import TrialScore
 from streamer.schemas.summary_fields import CostSource, VerdictSource
-from streamer.score.formulacode.reverted import Entries, known_benchmarks, with_own
 from streamer.score.formulacode.score import FormulaCodeScore, formulacode_score, is_formulacode
+from streamer.score.formulacode.speedups import Entries, known_benchmarks, with_own
 from streamer.score.infrastructure import is_infrastructure_failure
 from streamer.score.scoring_rules import NOP, ORACLE, ScoringRules
 

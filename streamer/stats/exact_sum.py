@@ -11,12 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamer.schemas.canonical import JsonNumber, json_number
-from streamer.stats.digits import MANY, MOST_BITS, Digits
+from streamer.stats.digits import MANY, MOST_BITS, PORTION, sums_of
 from streamer.stats.errors import StatsError
 from streamer.stats.rounding import quotient, root_of_quotient
-
-_PORTION = 4096
-"""So many values are split in digits at once; where they lie too far apart, so many go one by one."""
 
 _WHOLE = 2**53
 """Up to that, floats hold every integer."""
@@ -105,23 +102,17 @@ class ExactSum:
         if not isinstance(values, np.ndarray) and len(values) < MANY:
             self._extend_with_few(values)
             return
-        for start in range(0, len(values), _PORTION):
-            portion = np.asarray(values[start : start + _PORTION], dtype=np.float64)
-            digits = Digits.of(portion, self._shift)
-            if digits is not None:
-                self.add_digits(digits, 0, len(portion), len(portion))
+        for start in range(0, len(values), PORTION):
+            portion = np.asarray(values[start : start + PORTION], dtype=np.float64)
+            sums = sums_of(portion, self._shift)
+            if sums is None:  # they lie too far apart
+                for value in portion.tolist():
+                    self.add(value)
                 continue
-            for value in portion.tolist():
-                self.add(value)
-
-    def add_digits(self, digits: Digits, first: int, end: int, count: int) -> None:
-        """Count in the values in [first, end) of what was split; `count` of them, the others are 0."""
-        self._refine(digits.shift)
-        total, squares = digits.sums(first, end)
-        finer = self._shift - digits.shift
-        self._sum += total << finer
-        self._squares += squares << 2 * finer
-        self.count += count
+            self._refine(sums.shift)
+            self._sum += sums.total
+            self._squares += sums.squares
+            self.count += len(portion)
 
     def _extend_with_few(self, values: Sequence[float]) -> None:
         if values and values[0].__class__ is int and _are_whole(values):

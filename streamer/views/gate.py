@@ -8,8 +8,8 @@ from fractions import Fraction
 
 from streamer.aggregate.contestant import Contestant
 from streamer.aggregate.matching import Matched, Unmatched, match
-from streamer.aggregate.named_metrics import planned_metrics
 from streamer.aggregate.roster import MEANS
+from streamer.aggregate.run_summary import planned_metrics
 from streamer.aggregate.tasks import Task
 from streamer.inference.ability import Clusters, Interval, mean_interval
 from streamer.inference.comparisons import (

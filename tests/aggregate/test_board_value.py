@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.aggregate.board_value import board_value, headline
 from streamer.aggregate.group import GroupState
+from streamer.aggregate.summarise import board_value, headline
 from streamer.schemas.metrics import BOARD_METRICS, BoardMetric, named_metric
 from tests.support.events import a_trial, folded
 

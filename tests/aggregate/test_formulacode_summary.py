@@ -10,9 +10,9 @@ from typing import Any
 import orjson
 import pytest
 
-from streamer.aggregate.evidence import Evidence
-from streamer.aggregate.missing import MissingTrials, missing_sub_trials
+from streamer.aggregate.formulacode_summary import MissingTrials, missing_sub_trials
 from streamer.aggregate.run_state import RunState
+from streamer.aggregate.uncertainty import Evidence
 from streamer.fold import fold_records
 from streamer.inference.ability import Clusters, mean_interval
 from streamer.pipeline import Pipeline

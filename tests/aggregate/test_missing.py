@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from streamer.aggregate import missing
 from streamer.aggregate.formulacode import FormulaCodeSums
-from streamer.aggregate.missing import MissingTrials
+from streamer.aggregate.formulacode_summary import MissingTrials, missing_sub_trials
 from streamer.aggregate.plan import Plan
 from streamer.pipeline import Pipeline
 from tests.support.events import Event, a_plan, a_retraction, a_trial, records
@@ -102,7 +101,7 @@ def test_missing_sub_trials_and_what_cuts_publish_are_those_of_a_plain_walk(seed
         standing = pipeline.run(RUN).summaries()
         assert published == {(change.kind, change.key): change.digest for change in standing}
         if pipeline.run(RUN).state.totals.with_formulacode and pipeline.run(RUN).state.plan.agent_models():
-            found, plain = missing.missing_sub_trials(pipeline.run(RUN).state), plainly_missing(pipeline)
+            found, plain = missing_sub_trials(pipeline.run(RUN).state), plainly_missing(pipeline)
             assert {owner: numbers(trials) for owner, trials in found.items()} == {
                 owner: numbers(trials) for owner, trials in plain.items()
             }

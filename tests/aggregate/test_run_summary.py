@@ -9,9 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.aggregate.run_summary import cost_delta, tier_delta, tier_uplift, variance_of_medians
+from streamer.aggregate.group import GroupState
+from streamer.aggregate.run_summary import cost_delta, delta, tier_uplift, uplift, variance_of_medians
 from streamer.score import cost_of_pass
+from tests.support.events import a_trial, folded
 from tests.support.examples import examples
+
+
+def a_group(*, resolved: bool) -> GroupState:
+    """One trial."""
+    run = folded([a_trial(resolved=resolved)])[0].run("run-1").state
+    run.count()
+    [group] = run.groups.values()
+    return group
+
 
 EXAMPLE_3 = {"T0": 0.70, "T1": 0.80, "T2": 0.85, "T3": 0.90}
 
@@ -39,14 +50,15 @@ def test_uplift_needs_a_baseline_above_zero(baseline: float) -> None:
 
 
 def test_a_missing_side_leaves_uplift_and_delta_unknown() -> None:
-    assert tier_uplift(None, 0.5) is None
-    assert tier_uplift(0.5, None) is None
-    assert tier_delta(None, 0.5) is None
-    assert tier_delta(0.5, None) is None
+    passed, nothing = a_group(resolved=True), GroupState()
+    for group, baseline in ((nothing, passed), (passed, nothing), (passed, None)):
+        assert uplift(group, baseline, None) is None
+        assert delta(group, baseline, None) is None
 
 
 def test_delta_needs_no_positive_baseline() -> None:
-    assert tier_delta(0.5, 0.0) == 0.5
+    passed, failed = a_group(resolved=True), a_group(resolved=False)
+    assert (uplift(passed, failed, None), delta(passed, failed, None)) == (None, 1.0)
 
 
 def test_variance_of_none_is_unknown_and_of_one_is_zero() -> None:

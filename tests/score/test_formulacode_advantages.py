@@ -25,7 +25,7 @@ any_ratio = st.one_of(st.floats(1e-6, 1e6), st.sampled_from([1.0, 0.1, 1.7, 5e-3
 
 def plainly(benchmarks: dict[str, Any]) -> tuple[float, ...]:
     """Levels 1 to 4 as the specification says it: group, take both geometric means, average (A5, A6)."""
-    valid = [one for one in speedups(benchmarks, fallback=False) if one.valid]
+    valid = [one for one in speedups(benchmarks, fallback=False) if one.advantage is not None]
     levels = []
     for depth in (1, 2, 3, 0):
         groups: dict[tuple[str | None, ...], list[tuple[float, float]]] = {}

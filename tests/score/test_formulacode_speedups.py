@@ -1,4 +1,4 @@
-"""Speedups of single benchmarks: valid ratios, and ratios from seconds."""
+"""Speedups of single benchmarks: valid ratios, ratios from seconds, and of failed agents (R21)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import sys
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from streamer.score import score_trial_group
 from streamer.score.formulacode.task_metrics import TaskMetrics, task_metrics
-from tests.score.build import Json, payload, ratio, score
+from tests.score.build import RULES, Json, a_trial, counts, payload, ratio, score
 
 
 @pytest.mark.parametrize(
@@ -55,3 +58,65 @@ def test_a_ratio_that_is_given_wins_over_seconds() -> None:
     entry = ratio(3.0, 1.0) | {"agent_s": 1.0, "nop_s": 1.0, "oracle_s": 1.0}
     assert score(benchmarks={"m.f": entry}).task_speedup == pytest.approx(3.0)
     assert score(benchmarks={"m.f": entry | {"agent/nop": None}}).num_valid_benchmarks == 0
+
+
+def sub_trial(index: int, agent: str, **fields: Any) -> Any:
+    return a_trial(agent=agent, model=agent, agent_index=index, **fields)
+
+
+def formulacode_of(*events: Any) -> list[Any]:
+    return [scored.formulacode for scored in score_trial_group(events, RULES)]
+
+
+def test_r21_an_agent_that_crashed_has_the_benchmarks_that_the_oracle_knows() -> None:
+    known = {"m.f": ratio(1.5, 1.5), "m.g": ratio(2.0, None)}
+    oracle = sub_trial(1, "oracle", resolved=True, benchmarks=known)
+    crashed = sub_trial(2, "terminus", failure_mode="agent_timeout")
+    _, found = formulacode_of(oracle, crashed)
+    assert (found.fallback, found.task_speedup, found.num_benchmarks) == (True, 1.0, 2)
+    assert found.num_valid_benchmarks == 1
+    assert found.advantages == pytest.approx((-0.5,) * 5)
+
+
+def test_r21_a_failed_agent_takes_the_oracle_value_that_its_own_log_lacks() -> None:
+    oracle = sub_trial(1, "oracle", resolved=True, benchmarks={"m.f": ratio(1.5, 1.5)})
+    own = {"m.f": ratio(9.0, None), "m.own": ratio(3.0, 4.0)}
+    failed = sub_trial(2, "terminus", tests=counts(1, 0), benchmarks=own)
+    _, found = formulacode_of(oracle, failed)
+    assert (found.num_benchmarks, found.num_valid_benchmarks) == (2, 2)
+    assert found.advantages[0] == pytest.approx(1.0 - (1.5 * 4.0) ** 0.5)
+
+
+def test_r21_where_nobody_knows_a_benchmark_the_speedup_is_1_and_advantages_are_unknown() -> None:
+    passed = sub_trial(1, "oracle", tests=counts(0, 0))
+    failed = sub_trial(2, "terminus", tests=counts(1, 0))
+    measured, found = formulacode_of(passed, failed)
+    assert (measured.task_speedup, measured.advantages) == (None, None)
+    assert (found.task_speedup, found.advantages, found.speedup_percentage) == (1.0, None, 0.0)
+
+
+def test_r21_a_failed_agents_claims_do_not_count() -> None:
+    found = score(tests=counts(1, 0), claimed={"agent_advantage": 5.0, "total_benchmarks": 3})
+    assert (found.advantages, found.claimed, found.num_benchmarks) == (None, False, 0)
+
+
+def test_r21_measured_benchmarks_without_any_sign_of_failure_stand() -> None:
+    fields: Json = {"benchmarks": {"m.f": ratio(2.0, 1.0)}}
+    assert score(**fields).task_speedup == 2.0
+    assert score(**fields, resolved=False).task_speedup == 1.0
+    assert score(**fields, failure_mode="agent_timeout").task_speedup == 1.0
+    assert score(**fields, failure_mode="agent_timeout", resolved=True).task_speedup == 2.0
+
+
+@given(st.permutations(range(4)))
+def test_r21_the_order_of_the_sub_trials_changes_no_benchmark(order: list[int]) -> None:
+    events = [
+        sub_trial(1, "nop", resolved=True, benchmarks={"m.f": ratio(1.0, 3.0)}),
+        sub_trial(2, "oracle", resolved=True, benchmarks={"m.f": ratio(2.0, 2.0), "m.g": ratio(5.0, 5.0)}),
+        sub_trial(3, "terminus", resolved=True, benchmarks={"m.h": ratio(2.0, 7.0)}),
+        sub_trial(4, "other", failure_mode="agent_timeout"),
+    ]
+    wanted = formulacode_of(*events)
+    assert formulacode_of(*(events[place] for place in order)) == [wanted[place] for place in order]
+    assert wanted[3].num_valid_benchmarks == 3
+    assert wanted[3].advantages[0] == pytest.approx(1.0 - (2.0 * 5.0 * 7.0) ** (1 / 3))

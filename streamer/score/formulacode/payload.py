@@ -8,9 +8,8 @@ from typing import Any
 from streamer.schemas.canonical import canonical_json
 from streamer.schemas.formulacode import ADVANTAGES
 from streamer.schemas.plain import AnyTrial
-from streamer.score.formulacode.reverted import known_benchmarks, with_own
 from streamer.score.formulacode.score import FormulaCodeScore
-from streamer.score.formulacode.speedups import Speedup, speedups
+from streamer.score.formulacode.speedups import Speedup, known_benchmarks, speedups, with_own
 
 MAX_PAYLOAD_BYTES = 240 * 1024
 """So that a scored trial with all its names stays within 256 KiB."""

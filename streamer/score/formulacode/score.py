@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from streamer.schemas.formulacode import ADVANTAGES
 from streamer.schemas.limits import MAX_BENCHMARKS_PER_TRIAL
 from streamer.schemas.plain import AnyTrial
-from streamer.score.formulacode.reverted import Entries, known_benchmarks
+from streamer.score.formulacode.speedups import Entries, known_benchmarks
 from streamer.score.formulacode.task_metrics import TaskMetrics, task_metrics
 
 

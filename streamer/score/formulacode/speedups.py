@@ -1,17 +1,22 @@
-"""Speedups of single benchmarks: given as ratios or as seconds, and what they become on failure."""
+"""Speedups of single benchmarks, from ratios or seconds, and the benchmarks of a failed agent (R21)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
+from streamer.schemas.plain import AnyTrial
+
 AGENT, ORACLE = "agent/nop", "oracle/nop"
 _AGENT_SECONDS, _ORACLE_SECONDS, _NOP_SECONDS = "agent_s", "oracle_s", "nop_s"
 
+
+Entries = dict[str, JsonValue]
+"""Benchmark to its entry, as an event has it."""
 
 Pair = tuple[str, float | None, float | None]
 """A benchmark's name, the agent's speedup, the oracle's."""
@@ -29,11 +34,6 @@ class Speedup(NamedTuple):
     name: str
     agent: float | None
     oracle: float | None
-
-    @property
-    def valid(self) -> bool:
-        """Only benchmarks with both values count (A1, A2)."""
-        return self.agent is not None and self.oracle is not None
 
     @property
     def advantage(self) -> float | None:
@@ -74,6 +74,45 @@ def has_oracle(benchmarks: Mapping[str, JsonValue]) -> bool:
         isinstance(entry, dict) and (entry.get(ORACLE) is not None or entry.get(_ORACLE_SECONDS) is not None)
         for entry in benchmarks.values()
     )
+
+
+def known_benchmarks(group: Sequence[AnyTrial]) -> Entries:
+    """Every benchmark that a sub-trial of the group knows, with the first valid oracle value of it.
+
+    The oracle's own entries come first, then the others' by position, so the order of the events never
+    matters. A benchmark without any oracle value stays without one. Entries that are not objects are left
+    out (C1).
+    """
+    known: Entries = {}
+    for sub_trial in sorted(group, key=_oracle_first):
+        _join(known, sub_trial.benchmarks or {})
+    return known
+
+
+def with_own(event: AnyTrial, known: Entries) -> Entries:
+    """The known benchmarks as a failed agent counts with them: its own entries come before the others'."""
+    if not event.benchmarks:
+        return known
+    own: Entries = {}
+    _join(own, event.benchmarks)
+    _join(own, known)
+    return own
+
+
+def _join(known: Entries, entries: Mapping[str, JsonValue]) -> None:
+    """Add the entries that are new, or whose oracle value is the first valid one."""
+    for name, entry in entries.items():
+        if isinstance(entry, dict) and (name not in known or _adds_the_oracle(entry, known[name])):
+            known[name] = entry
+
+
+def _oracle_first(event: AnyTrial) -> tuple[bool, int, str, str]:
+    return (event.agent != "oracle", event.agent_index or 0, event.agent, event.model)
+
+
+def _adds_the_oracle(entry: JsonValue, held: JsonValue) -> bool:
+    """Whether an entry has a valid oracle value where the held one has none."""
+    return oracle_speedup(held) is None and oracle_speedup(entry) is not None
 
 
 def _speedup(entry: dict[str, Any], ratio: str, seconds: str) -> float | None:

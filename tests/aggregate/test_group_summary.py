@@ -6,7 +6,7 @@ import random
 from statistics import fmean, median, pstdev
 from typing import Any
 
-from streamer.aggregate.named_metrics import MOST_NAMED
+from streamer.aggregate.group_summary import MOST_NAMED
 from streamer.inference.ability import Clusters, mean_interval
 from streamer.schemas.summaries import SUMMARY
 from tests.support.events import Event, a_plan, a_retraction, a_trial, digests, folded, summarised
