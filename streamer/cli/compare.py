@@ -23,12 +23,11 @@ from streamer.schemas.details import NAMED
 from streamer.schemas.metrics import can_have_board
 from streamer.schemas.summaries import AgentModelSummary
 from streamer.settings import Settings
-from streamer.views.compare import METRICS, worse_by
-from streamer.views.compare_sides import ComparedSide, compare_sides
+from streamer.views.compare import METRICS, ComparedSide, compare_sides, worse_by
 from streamer.views.comparison_document import column_of, comparison_document, interval_of, written
-from streamer.views.documents import Document
 from streamer.views.models import Comparison
 from streamer.views.ordered_words import with_order
+from streamer.views.tables import Document
 from streamer.web.one_file import one_file
 
 SHOWN = 20

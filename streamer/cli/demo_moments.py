@@ -11,15 +11,13 @@ from streamer.client.results import ComparedRun, RunSnapshot
 from streamer.simulate.harbor import EXCEPTIONS
 from streamer.simulate.outcomes import CRASH
 from streamer.text import percent, visible
+from streamer.views.comparisons import NOTHING
 from streamer.views.formatting import of_planned
 from streamer.views.outlook import outlook_of
 from streamer.views.wording import best_first, primary_of
 
 LEAD_FROM = 5
 """An agent leads once every agent has so many results: before that, each trial changes the lead."""
-
-NOTHING = "Nothing separates"
-"""How the words of a pair begin that is not told apart yet (streamer/views/comparisons.py)."""
 
 CRASHED = EXCEPTIONS[CRASH]
 

@@ -19,6 +19,7 @@ from streamer.schemas.summaries import RunSummary
 from streamer.text import dollars, percent, shown
 from streamer.views.eta import eta_of
 from streamer.views.matrix import TooManyCells, whole_matrix
+from streamer.views.models import TrialRow
 from streamer.views.tables import (
     about,
     agents_table,
@@ -29,7 +30,6 @@ from streamer.views.tables import (
     tiers_tables,
     trials_table,
 )
-from streamer.views.trial_rows import row_of
 from streamer.views.wording import accuracy, accuracy_name, primary_of
 from streamer.web.one_file import card, filled, static_file
 from streamer.web.one_file import text as escaped
@@ -109,7 +109,7 @@ def _embedded(data: RunData) -> str:
     drawn = {"run": data.run, "agents": data.agents, "tiers": data.tiers, "curves": data.curves}
     drawn |= {"places": data.places}
     if data.trials:
-        rows = [row_of("", trial) for trial in data.trials]
+        rows = [TrialRow.of("", trial) for trial in data.trials]
         try:
             drawn["matrix"] = whole_matrix(rows).model_dump(mode="json")
         except TooManyCells as error:

@@ -12,8 +12,8 @@ import re
 from streamer.report.data import RunData
 from streamer.text import UNSEEN, shown, visible
 from streamer.views.columns import Column
-from streamer.views.documents import Document
 from streamer.views.tables import (
+    Document,
     Table,
     about,
     agents_table,

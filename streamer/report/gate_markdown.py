@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from streamer.inference.comparisons import GateVerdict
 from streamer.report.as_markdown import name, text
-from streamer.views.gate_verdict import GateResult, GateSide
+from streamer.views.formatting import of_planned
+from streamer.views.gate_verdict import GateResult
 from streamer.views.gate_words import counts, not_common, saved_line, verdict_line
 
 MARKS = {GateVerdict.PASS: "✅", GateVerdict.FAIL: "❌", GateVerdict.UNDECIDED: "❔"}
@@ -25,13 +26,9 @@ def gate_markdown(result: GateResult) -> bytes:
 def _sides(result: GateResult) -> Iterable[str]:
     for title, side in (("candidate", result.candidate), ("baseline", result.baseline)):
         if side is not None:
-            yield f"| {title} | {_name(side.run_id)} | {_name(side.agent_model)} | {_trials(side)} |"
+            trials = f"{of_planned(side.known, side.planned)} | {side.passed:,}"
+            yield f"| {title} | {_name(side.run_id)} | {_name(side.agent_model)} | {trials} |"
 
 
 def _name(value: str | None) -> str:
     return text(None) if value is None else name(value)
-
-
-def _trials(side: GateSide) -> str:
-    planned = "" if side.planned is None else f" of {side.planned:,}"
-    return f"{side.known:,}{planned} | {side.passed:,}"

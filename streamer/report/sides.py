@@ -9,7 +9,6 @@ from streamer.report.data import RunData
 from streamer.schemas.summaries import AgentModelSummary
 from streamer.views.compare import side_of
 from streamer.views.models import TrialRow
-from streamer.views.trial_rows import row_of
 
 ID_DIGITS = 24
 
@@ -38,5 +37,5 @@ def rows_of(data: RunData, agent_model: str | None) -> list[TrialRow]:
     labels = {agent.agent_model for agent in agents}
     if agent_model is not None and agent_model not in labels:
         raise UnknownAgent(data.run_id, agent_model, labels)
-    rows = [row_of(trial["digest"][:ID_DIGITS], trial) for trial in data.trials or ()]
+    rows = [TrialRow.of(trial["digest"][:ID_DIGITS], trial) for trial in data.trials or ()]
     return side_of(rows, agents, agent_model)

@@ -13,12 +13,10 @@ from streamer.client.lifecycle import PLAN_INCOMPLETE, plan_words
 from streamer.text import UNSEEN, dollars, percent, ratio, shown, visible
 from streamer.views.columns import Column, found
 from streamer.views.eta import finite, share_of
+from streamer.views.failures import stated_mode
 from streamer.views.formatting import age, largest_k, minute, of_planned, share_of_pass, span
 from streamer.views.uncertainty import decided, pass_rate, short_pass_rate
 from streamer.views.wording import GRADES, OUTCOMES, basis, grade, marked_grade, pass_at_ends
-
-NO_FAILURE = (None, "none", "unset")
-"""Failure modes by which harnesses say that there was none."""
 
 
 def sort_value(column: Column, row: Any) -> Any:
@@ -96,7 +94,7 @@ FORMATS: dict[str, Callable[[Any, Any, Any], str]] = {
     "count": _value(shown),
     "decided": lambda _, __, row: decided(row),
     "dollars": _value(dollars),
-    "failure": _value(lambda mode: UNSEEN if mode in NO_FAILURE else visible(mode)),
+    "failure": _value(lambda mode: visible(stated_mode(mode))),
     "filled": lambda done, planned, _: percent(share_of(done, planned)),
     "gain": _value(ratio),
     "gain_percent": _value(lambda gain: percent(finite(gain))),

@@ -9,24 +9,41 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import fsum, isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 from streamer.client.results import ComparedRun
 from streamer.inference.ability import Clusters, mean_interval
 from streamer.schemas.details import NAMED
-from streamer.schemas.metrics import BoardMetric, named_metric
+from streamer.schemas.metrics import BoardMetric
 from streamer.schemas.summaries import AgentModelSummary
 from streamer.stats.sign_test import sign_test
 from streamer.views.boards import COMPARED
-from streamer.views.columns import found
+from streamer.views.comparisons import between
 from streamer.views.flips import Rows, Task, flip_groups, name_of, passes
 from streamer.views.models import Comparison, Difference, Ends, Side, SideTotals, TaskPair, TrialRow
+from streamer.views.named_columns import read_as
 
 Named = tuple[str, str | None]
 """Run id, and agent:model or None."""
 
 METRICS = {column.name: column.sort == "greatest" for column in COMPARED.columns}
 """The compared metrics -> whether higher is better."""
+
+
+class ComparedSide(NamedTuple):
+    """One side of a comparison.
+
+    Attributes:
+        run: its run, with the tasks.
+        agents: of the run, baselines too.
+        agent_model: whose trials are compared; None: of all but baselines.
+        rows: these trials.
+    """
+
+    run: ComparedRun
+    agents: Sequence[AgentModelSummary]
+    agent_model: str | None
+    rows: Sequence[TrialRow]
 
 
 def side_of(
@@ -56,6 +73,26 @@ def has_ended(run: ComparedRun, agents: Iterable[AgentModelSummary], agent_model
     unknown = any(held[label][2] for held in run.tasks.values() for label in labels & held.keys())
     known_plan = run.run.progress.planned is not None or run.run.status is not None
     return bool(wanted) and known_plan and not unknown and not any(agent.provisional for agent in wanted)
+
+
+def compare_sides(a: ComparedSide, b: ComparedSide, offset: int, limit: int) -> Comparison:
+    """Compare two sides, and say what may be said of them (inference 8).
+
+    Args:
+        a, b: the sides; of a named metric that both plans explain, the first one's words count.
+        offset, limit: which of the tasks to list; the counts are of all.
+    """
+    found = compare(
+        a.rows,
+        b.rows,
+        ((a.run.run.run_id, a.agent_model), (b.run.run.run_id, b.agent_model)),
+        offset,
+        limit,
+        ended=all(has_ended(side.run, side.agents, side.agent_model) for side in (a, b)),
+        readings={**b.run.run.metrics, **a.run.run.metrics},
+    )
+    words = between(a.run, b.run, a.agent_model, b.agent_model, ended=found.ended)
+    return found.model_copy(update={"words": words, "in_common": _in_common(found)})
 
 
 def compare(
@@ -111,6 +148,14 @@ def compare(
     )
 
 
+def _in_common(found: Comparison) -> str:
+    return (
+        f"{found.tasks:,} tasks in common: passed by both {found.both_passed:,}, by A alone "
+        f"{found.only_a:,}, by B alone {found.only_b:,}, by neither {found.neither:,}; "
+        f"only in A {found.a.only_here:,}, only in B {found.b.only_here:,}"
+    )
+
+
 def _flipped(pairs: Iterable[TaskPair], *, passed_by_a: bool) -> list[str]:
     """The tasks that one side passes and the other does not, by name."""
     sides = (passed_by_a, not passed_by_a)
@@ -120,12 +165,8 @@ def _flipped(pairs: Iterable[TaskPair], *, passed_by_a: bool) -> list[str]:
 def _named_metrics(pairs: Iterable[TaskPair], readings: Mapping[str, Any]) -> dict[str, BoardMetric]:
     """The named metrics that both sides know on some task, by `metrics/NAME`."""
     names = sorted({name for pair in pairs for name in pair.a.metrics.keys() & pair.b.metrics.keys()})
-    of = (named_metric(name, _reading(readings.get(name))) for name in names)
+    of = (read_as(name, readings.get(name)) for name in names)
     return {metric.name: metric for metric in of}
-
-
-def _reading(says: Any) -> dict[str, Any]:
-    return {part: found(says, (part,)) for part in ("direction", "unit", "label")}
 
 
 def worse_by(difference: Difference) -> float | None:

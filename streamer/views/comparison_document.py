@@ -11,10 +11,9 @@ from streamer.views.boards import COMPARED
 from streamer.views.cells import text
 from streamer.views.columns import Board, Column
 from streamer.views.compare import value_of
-from streamer.views.documents import Document
 from streamer.views.models import Comparison, Difference, SideTotals
 from streamer.views.named_columns import named
-from streamer.views.tables import Table, table_of
+from streamer.views.tables import Document, Table, table_of
 
 METRICS = Board(
     "Metrics",

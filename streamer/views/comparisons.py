@@ -46,6 +46,9 @@ MISSING: dict[ComparisonMissing, str] = {
 }
 """Why there are no ranks, for people."""
 
+NOTHING = "Nothing separates"
+"""How the words of two agents begin that are not told apart yet."""
+
 EITHER = 2 / ALPHA
 """An e-value that shows one of two directions, whichever it is, however often you look."""
 
@@ -115,7 +118,26 @@ def pair_standing(
     if counts.final is not None and counts.pairs:
         low, high = (quotient(end, counts.pairs) for end in (counts.final.low, counts.final.high))
         final = Range(low=low, high=high)
-    return _standing(a, b, found, counts, final, shuffled=comparison.order_kind == "shuffled")
+    return PairStanding(
+        a=a,
+        b=b,
+        counts=counts,
+        tasks=found.tasks,
+        ahead=found.ahead,
+        behind=found.behind,
+        equal=found.equal,
+        open=found.open,
+        uneven=found.uneven,
+        difference=found.difference,
+        final=final,
+        reachable=_range(found.reachable),
+        better=found.better,
+        worse=found.worse,
+        ended=found.ended,
+        interval=_range(found.interval),
+        p_value=found.p_value,
+        words=list(_words(a, b, found, final, shuffled=comparison.order_kind == "shuffled")),
+    )
 
 
 def between(
@@ -137,10 +159,7 @@ def between(
     if a.run.run_id == b.run.run_id:
         labels = {ours, theirs}
         return next((pair.words for pair in pair_standings(a) if {pair.a, pair.b} == labels), [])
-    found = paired(
-        task_pairs(a.tasks, b.tasks, ours, theirs, None),
-        complete=ended,
-    )
+    found = paired(task_pairs(a.tasks, b.tasks, ours, theirs, None), complete=ended)
     names = (f"{ours} of {a.run.run_id}", f"{theirs} of {b.run.run_id}")
     return list(_words(*names, found, None, shuffled=False))
 
@@ -189,31 +208,6 @@ def task_pairs(
     return found + [TaskPair(none, none)] * unseen
 
 
-def _standing(
-    a: str, b: str, found: Paired, counts: ComparedPair | None, final: Range | None, *, shuffled: bool
-) -> PairStanding:
-    return PairStanding(
-        a=a,
-        b=b,
-        counts=counts,
-        tasks=found.tasks,
-        ahead=found.ahead,
-        behind=found.behind,
-        equal=found.equal,
-        open=found.open,
-        uneven=found.uneven,
-        difference=found.difference,
-        final=final,
-        reachable=_range(found.reachable),
-        better=found.better,
-        worse=found.worse,
-        ended=found.ended,
-        interval=_range(found.interval),
-        p_value=found.p_value,
-        words=list(_words(a, b, found, final, shuffled=shuffled)),
-    )
-
-
 def _words(a: str, b: str, found: Paired, final: Range | None, *, shuffled: bool) -> Iterable[str]:
     """The sentences that hold, strongest first; of nothing: one that says so."""
     said = [
@@ -225,9 +219,7 @@ def _words(a: str, b: str, found: Paired, final: Range | None, *, shuffled: bool
             f"{_signed(found.difference)} so far, {_ends(final)} in the end, if the order has nothing to do "
             "with difficulty"
         )
-    said = said or [
-        f"Nothing separates {a} and {b} yet" if not found.ended else f"{a} and {b}: no difference"
-    ]
+    said = said or [f"{NOTHING} {a} and {b} yet" if not found.ended else f"{a} and {b}: no difference"]
     if found.uneven:
         said.append(f"{found.uneven} of {found.tasks} tasks have unequal attempts: no test uses them")
     return said

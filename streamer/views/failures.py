@@ -11,6 +11,9 @@ from pydantic import Field
 
 from streamer.schemas.base import Message
 
+NO_FAILURE = ("", "none", "unset")
+"""Failure modes by which harnesses say that there was none (G6)."""
+
 MAX_KIND_CHARACTERS = 160
 MAX_GROUPS = 200
 
@@ -78,7 +81,7 @@ def kind_of(message: str) -> str:
 
 def stated_mode(failure_mode: str | None) -> str | None:
     """The failure mode, None where the harness says that there is none (G6)."""
-    return None if failure_mode in ("unset", "none", "") else failure_mode
+    return None if failure_mode in NO_FAILURE else failure_mode
 
 
 def failure_groups(trials: Iterable[FailedTrial]) -> list[FailureGroup]:

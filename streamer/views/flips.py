@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from streamer.views.cells import NO_FAILURE
+from streamer.views.failures import stated_mode
 from streamer.views.models import FlipGroup, Side, TaskPair, TrialRow
 
 Task = tuple[str, str | None]
@@ -58,6 +58,6 @@ def flip_groups(pairs: Iterable[TaskPair], a: Rows, b: Rows, limit: int) -> list
 
 def _failure_mode(trials: Iterable[TrialRow]) -> str | None:
     """The most frequent failure mode of the trials that failed, of several the first by name; None: none."""
-    modes = Counter(trial.failure_mode for trial in trials if not trial.success)
-    named = [(-times, mode) for mode, times in modes.items() if mode is not None and mode not in NO_FAILURE]
+    modes = Counter(stated_mode(trial.failure_mode) for trial in trials if not trial.success)
+    named = [(-times, mode) for mode, times in modes.items() if mode is not None]
     return min(named)[1] if named else None

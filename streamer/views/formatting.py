@@ -1,10 +1,11 @@
-"""Spans, ages, bars and grades as text. Pure."""
+"""Spans, ages, bars, counts, places and shares of passes as text. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
+from streamer.schemas.comparison import Rank
 from streamer.schemas.summary_fields import PassAtK
 from streamer.text import UNSEEN, percent
 
@@ -101,6 +102,15 @@ def of_planned(done: int, planned: int | None) -> str:
     ('12 of 80', '1,200')
     """
     return f"{done:,}" if planned is None else f"{done:,} of {planned:,}"
+
+
+def place(rank: Rank) -> str:
+    """The places that an agent may truly have.
+
+    >>> place(Rank(best=1, worst=3)), place(Rank(best=2, worst=2))
+    ('1-3', '2')
+    """
+    return str(rank.best) if rank.best == rank.worst else f"{rank.best}-{rank.worst}"
 
 
 def largest_k(pass_at_k: Mapping[str, PassAtK] | None) -> str | None:

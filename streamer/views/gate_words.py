@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from streamer.aggregate.matching import Unmatched
 from streamer.inference.comparisons import GateVerdict
 from streamer.schemas.metrics import PRIMARY_METRIC
+from streamer.views.formatting import of_planned
 from streamer.views.gate_verdict import (
     AbilityAnswer,
     FinalAnswer,
@@ -41,10 +42,11 @@ def counts(result: GateResult) -> str:
     """How far both sides are."""
     if result.pairs is None or not result.pairs.planned:
         sides = [side for side in (result.candidate, result.baseline) if side]
-        return "; ".join(f"{_called(side)}: {_of(side.known, side.planned)} trials" for side in sides)
+        return "; ".join(f"{_called(side)}: {of_planned(side.known, side.planned)} trials" for side in sides)
     pairs = result.pairs
+    known = of_planned(pairs.planned - pairs.unknown, pairs.planned)
     return (
-        f"{_of(pairs.planned - pairs.unknown, pairs.planned)} pairs: only the candidate passed {pairs.wins}, "
+        f"{known} pairs: only the candidate passed {pairs.wins}, "
         f"only the baseline {pairs.losses}, the same {pairs.ties}"
     )
 
@@ -142,10 +144,6 @@ def _listed(tasks: Sequence[str]) -> str:
 def _called(side: GateSide) -> str:
     """What a side is called: its agent and run, where they are known."""
     return side.source if side.agent_model is None else f"{side.agent_model} of {side.run_id}"
-
-
-def _of(known: int, planned: int | None) -> str:
-    return f"{known:,}" if planned is None else f"{known:,} of {planned:,}"
 
 
 def _evidence(value: float) -> str:

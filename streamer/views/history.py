@@ -55,8 +55,7 @@ def thinned(items: Sequence[T], limit: int) -> list[T]:
 
 def point_of(entry: HistoryEntry) -> HistoryPoint:
     """One entry with its numbers as numbers."""
-    parts = [decode_id(part) for part in entry.group.split(":")] if entry.group else []
-    tier = parts.pop(0) if entry.kind == "tier" else None
+    tier, agent_model = group_of(entry.kind, entry.group)
     numbers: dict[str, Any] = {name: _number(entry.headline.get(name)) for name in NUMBERS}
     counts: dict[str, Any] = {name: _count(entry.headline.get(name)) for name in COUNTS}
     named: dict[str, Any] = {
@@ -68,7 +67,7 @@ def point_of(entry: HistoryEntry) -> HistoryPoint:
     return HistoryPoint(
         id=entry.id,
         kind=entry.kind,  # type: ignore[arg-type]
-        agent_model=agent_model_label(*parts) if len(parts) == 2 else None,
+        agent_model=agent_model,
         tier=tier,
         epoch=entry.epoch,
         state_version=entry.state_version,
@@ -80,6 +79,17 @@ def point_of(entry: HistoryEntry) -> HistoryPoint:
         **numbers,
         **counts,
     )
+
+
+def group_of(kind: str, suffix: str) -> tuple[str | None, str | None]:
+    """Tier and agent:model of a group, from what follows the kind in the suffix of its Redis key.
+
+    >>> group_of("tier", "T1:a%3Ab:m"), group_of("agent_model", "a:m"), group_of("run", "")
+    (('T1', 'a%3Ab:m'), (None, 'a:m'), (None, None))
+    """
+    parts = [decode_id(part) for part in suffix.split(":")] if suffix else []
+    tier = parts.pop(0) if kind == "tier" else None
+    return tier, agent_model_label(*parts) if len(parts) == 2 else None
 
 
 def _order(entry_id: str) -> tuple[int, int]:

@@ -6,17 +6,35 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from streamer.schemas.comparison import Rank
 from streamer.schemas.metrics import BOARD_METRICS
 from streamer.text import UNSEEN, shown
 from streamer.views.boards import metric
 from streamer.views.cells import text
-from streamer.views.columns import Column
-from streamer.views.documents import Document
+from streamer.views.columns import Board, Column
+from streamer.views.formatting import place
 from streamer.views.leaderboard import BenchmarkBoard, BoardRow
-from streamer.views.leaderboard_columns import POOLED
 from streamer.views.named_columns import named
-from streamer.views.tables import Table, table_of
+from streamer.views.tables import Document, Table, table_of
+
+POOLED = Board(
+    "Leaderboard of a benchmark",
+    (
+        Column("agent", "agent:model", "agent", ("agent_model",)),
+        Column("order", "order", "count", ("order",), on=("text",)),
+        Column("rank", "place", "number", ("rank",), hint="Where it may truly stand, with 95 %"),
+        Column("value", "value", "number", ("value",)),
+        Column("interval", "95 %", "number", ("interval",), on=("text",)),
+        Column("trials", "trials", "count", ("trials",)),
+        Column("tasks", "tasks", "count", ("tasks",)),
+        Column("unknown", "unknown", "some", ("unknown",), hint="Trials without a final value"),
+        Column("runs", "runs", "count", ("runs",), hint="Finished runs that are pooled"),
+        Column("newest", "newest run", "name", ("newest",)),
+        Column("trend", "run by run", "state", ("trend",), hint="Finished runs, the oldest first"),
+        Column("change", "change", "state", ("change",), hint="The newest run against the one before"),
+        Column("why", "left out", "state", ("why",), on=("text",)),
+    ),
+)
+"""The columns of a leaderboard that pools runs, on every surface."""
 
 RANKED = (
     "place: with 95 % probability no agent's true place is outside its range, all agents at once "
@@ -112,17 +130,6 @@ def notes_of(board: BenchmarkBoard) -> list[str]:
     return said
 
 
-def rank_text(rank: Rank | None) -> str:
-    """A range of places.
-
-    >>> rank_text(Rank(best=1, worst=3)), rank_text(Rank(best=2, worst=2)), rank_text(None)
-    ('1-3', '2', '–')
-    """
-    if rank is None:
-        return UNSEEN
-    return str(rank.best) if rank.best == rank.worst else f"{rank.best}-{rank.worst}"
-
-
 def _table(board: BenchmarkBoard, limit: int | None) -> Table:
     value = value_column(board)
     columns = tuple(value if column.name == "value" else column for column in POOLED.columns)
@@ -141,7 +148,7 @@ def _row(row: BoardRow, value: Column) -> dict[str, Any]:
     points = [write(point.value) for point in row.trend[-POINTS_LISTED:]] if len(row.trend) > 1 else []
     return {
         **row.model_dump(include={"agent_model", "order", "trials", "tasks", "unknown", "value", "why"}),
-        "rank": rank_text(row.rank),
+        "rank": place(row.rank) if row.rank else UNSEEN,
         "interval": f"[{write(ends.low)}, {write(ends.high)}]" if ends else None,
         "runs": len(row.runs),
         "newest": row.runs[0],

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from streamer.schemas.details import NAMED
-from streamer.schemas.metrics import named_metric
+from streamer.schemas.metrics import BoardMetric, named_metric
 from streamer.text import shown
 from streamer.views.columns import Board, Column, found
 
@@ -41,8 +41,7 @@ def named(metric: str, says: Any) -> Column:
     Args:
         says: how to read it: `direction`, `unit` and `label`, as summaries have them; None: not known.
     """
-    reading = {part: found(says, (part,)) for part in ("direction", "unit", "label")}
-    of = named_metric(metric.removeprefix(NAMED), reading)
+    of = read_as(metric.removeprefix(NAMED), says)
     first: Literal["greatest", "least"] = "greatest" if of.higher_is_better else "least"
     return Column(
         metric,
@@ -54,6 +53,11 @@ def named(metric: str, says: Any) -> Column:
         hint=of.description,
         outside=True,
     )
+
+
+def read_as(name: str, says: Any) -> BoardMetric:
+    """A named metric by its plain name, with `says` as of `named`."""
+    return named_metric(name, {part: found(says, (part,)) for part in ("direction", "unit", "label")})
 
 
 def for_page() -> dict[str, Any]:

@@ -18,7 +18,7 @@ from streamer.views.budget import BudgetOutlook, budget_of
 from streamer.views.comparisons import MISSING, pair_standing
 from streamer.views.estimate import Estimate
 from streamer.views.eta import Eta, eta_of, finite
-from streamer.views.formatting import event_time_note
+from streamer.views.formatting import event_time_note, place
 from streamer.views.models import Label
 from streamer.views.wording import best_first, primary_of
 
@@ -126,12 +126,7 @@ def moment_of(last_event_at: datetime | None, now: datetime) -> datetime | None:
 def places_of(comparison: RunComparison | None) -> dict[str, str]:
     """agent:model to the places that it may truly have; {} where there are none."""
     ranked = comparison.agents if comparison else []
-    return {
-        agent.agent_model: f"{agent.rank.best}"
-        + f"-{agent.rank.worst}" * (agent.rank.best < agent.rank.worst)
-        for agent in ranked
-        if agent.rank
-    }
+    return {agent.agent_model: place(agent.rank) for agent in ranked if agent.rank}
 
 
 def _first_two(

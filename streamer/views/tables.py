@@ -1,4 +1,4 @@
-"""Summaries as tables of text for people: the terminal prints them, Markdown and HTML write them."""
+"""Tables of text for people, and documents of tables: terminal, Markdown and HTML write the same."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from streamer.views.boards import (
 )
 from streamer.views.columns import Board, Column
 from streamer.views.formatting import EVENT_TIME, event_time_note
+from streamer.views.models import TrialRow
 from streamer.views.named_columns import with_named, with_values
-from streamer.views.trial_rows import row_of
 from streamer.views.uncertainty import PLACES, footnotes
 from streamer.views.wording import MIXED, accuracy, accuracy_name, best_first, pass_at_k
 
@@ -50,6 +50,24 @@ class Table(NamedTuple):
     def heads(self) -> list[str]:
         """The titles of the columns."""
         return [column.title for column in self.columns]
+
+
+class Document(NamedTuple):
+    """One document; names of runs and agents stand in it as they are: escape them for where they go.
+
+    Attributes:
+        title: stands above everything.
+        facts: what it is about, a few words each.
+        lines: sentences below it.
+        tables: in their order; tables without rows are left out.
+        foot: stands at the end; "": nothing.
+    """
+
+    title: str
+    facts: Sequence[str]
+    lines: Sequence[str]
+    tables: Sequence[Table]
+    foot: str = ""
 
 
 def table_of(board: Board, rows: Sequence[Any], title: str = "") -> Table:
@@ -120,7 +138,7 @@ def trials_table(trials: Iterable[Summary], planned: Mapping[str, Any] | None = 
     Args:
         planned: named metrics of the plan, and how to read them, as a run summary has them; None: not known.
     """
-    rows = [{**trial, **dict(row_of("", trial))} for trial in trials]
+    rows = [{**trial, **dict(TrialRow.of("", trial))} for trial in trials]
     return table_of(with_values(TRIALS, rows, planned), rows)
 
 

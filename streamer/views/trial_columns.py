@@ -11,8 +11,8 @@ from streamer.schemas.details import NAMED
 from streamer.schemas.events import Measurements
 from streamer.schemas.formulacode import ADVANTAGES, FormulaCodePayload
 from streamer.schemas.scored_trial import ScoredTrial
+from streamer.views.models import outcome_of
 from streamer.views.named_columns import foremost
-from streamer.views.trial_rows import outcome_of
 
 MOST_NAMED = 64
 """Named metrics that have a column."""

@@ -19,7 +19,7 @@ from streamer.redis.connect import address
 from streamer.settings import Settings
 from streamer.text import visible
 from streamer.watch.context import Session
-from streamer.watch.following import Rejections, Tell, feel_pulse
+from streamer.watch.following import Rejections, Tell, feel_pulse, noting
 from streamer.watch.live_screen import LiveScreen
 from streamer.watch.run_screen import RunScreen
 from streamer.watch.runs_screen import RunsScreen
@@ -178,14 +178,7 @@ class WatchApp(App[None]):
         self._changed()
 
     def _told(self, where: str) -> Tell:
-        def tell(problem: str | None) -> None:
-            if problem is None:
-                self.problems.pop(where, None)
-            else:
-                self.problems[where] = problem
-            self._changed()
-
-        return tell
+        return noting(self.problems, where, self._changed)
 
     def _tell_rejections(self, problem: str | None) -> None:
         self.rejections.problem = problem

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamer.schemas.metrics import PRIMARY_METRIC
 from streamer.schemas.summaries import AgentModelSummary, RunSummary
@@ -13,8 +13,12 @@ from streamer.text import visible
 from streamer.views.boards import AGENTS
 from streamer.views.cells import short, sort_value
 from streamer.views.columns import Board, Column
+from streamer.views.formatting import age
 from streamer.views.named_columns import with_named
 from streamer.watch.columns import BoardColumn, Sort
+
+if TYPE_CHECKING:
+    from streamer.ops.rejections import StoredRejection
 
 GOOD, BAD, FAIR = "green", "red", "yellow"
 _GRADES = {"S": f"bold {GOOD}", "A": GOOD, "B": "cyan", "C": "cyan", "D": FAIR, "F": BAD}
@@ -58,6 +62,24 @@ def name_of(run: RunSummary) -> str:
     return visible(run.display_name or run.run_id)
 
 
+def rejection_columns(head: str, nameless: int, now: datetime) -> list[BoardColumn[StoredRejection]]:
+    """The columns of the newest rejections.
+
+    Args:
+        head: of the first column: what the table is, or what is wrong with it.
+        nameless: how many rejections name no run.
+        now: what ages count from.
+    """
+    wrong = f"what is wrong ({nameless:,} more name no run)" if nameless else "what is wrong"
+    return [
+        BoardColumn("code", head, lambda r: visible(r.message.code), 0, least=16, left=True),
+        BoardColumn("at", "when", lambda r: age(_rejected_at(r, now), now), 2),
+        BoardColumn(
+            "message", wrong, lambda r: visible(r.message.message), 0, least=20, left=True, prose=True
+        ),
+    ]
+
+
 def _on_screen(column: Column, now: datetime, head: str) -> BoardColumn[Any]:
     return BoardColumn(
         column.name,
@@ -71,3 +93,7 @@ def _on_screen(column: Column, now: datetime, head: str) -> BoardColumn[Any]:
         style=_STYLES.get(column.format),
         empty=column.empty,
     )
+
+
+def _rejected_at(rejected: StoredRejection, now: datetime) -> datetime:
+    return datetime.fromtimestamp(rejected.timestamp_ms / 1000, now.tzinfo)

@@ -30,6 +30,19 @@ Tell = Callable[[str | None], None]
 """Called with what is wrong, in a sentence; None: nothing (any more)."""
 
 
+def noting(problems: dict[str, str], where: str, changed: Callable[[], None]) -> Tell:
+    """A `Tell` that keeps what is wrong there among the problems, and says that they changed."""
+
+    def tell(problem: str | None) -> None:
+        if problem is None:
+            problems.pop(where, None)
+        else:
+            problems[where] = problem
+        changed()
+
+    return tell
+
+
 async def follow_state(
     reader: AsyncStateReader, run_id: str | None, take: Callable[[StateUpdate], None], tell: Tell
 ) -> None:

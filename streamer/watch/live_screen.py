@@ -14,7 +14,7 @@ from textual.widgets import Input, Static
 
 from streamer.text import visible
 from streamer.watch.context import WatchContext
-from streamer.watch.following import Tell
+from streamer.watch.following import Tell, noting
 from streamer.watch.help_screen import HelpScreen
 from streamer.watch.table import BoardTable
 
@@ -86,15 +86,7 @@ class LiveScreen(Screen[None]):
 
     def told(self, where: str) -> Tell:
         """Notes what is wrong there."""
-
-        def tell(problem: str | None) -> None:
-            if problem is None:
-                self.problems.pop(where, None)
-            else:
-                self.problems[where] = problem
-            self.changed()
-
-        return tell
+        return noting(self.problems, where, self.changed)
 
     def changed(self) -> None:
         """Draw soon."""

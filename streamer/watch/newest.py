@@ -12,7 +12,6 @@ from streamer.kafka.reader import ConsumerRecord, PartitionId, PartitionReader, 
 from streamer.settings import Settings
 from streamer.versions import Version, version_of
 from streamer.views.models import TrialRow
-from streamer.views.trial_rows import row_of
 
 KEPT = 200
 """So many trials are kept."""
@@ -54,7 +53,7 @@ class Newest:
             return self._held.pop(key, None) is not None
         version = version_of(change.trial)
         self._held.pop(key, None)
-        self._held[key] = version, change.trial["revision"], row_of(key, change.trial)
+        self._held[key] = version, change.trial["revision"], TrialRow.of(key, change.trial)
         if len(self._held) > KEPT:
             del self._held[next(iter(self._held))]
         return True

@@ -22,14 +22,13 @@ from streamer.views.formatting import event_time_note
 from streamer.views.models import AgentNow, TrialRow
 from streamer.views.named_columns import with_named
 from streamer.views.outlook import Outlook
-from streamer.watch.boards import board_columns, counted, first_sort
+from streamer.watch.boards import board_columns, counted, first_sort, rejection_columns
 from streamer.watch.columns import Sort
 from streamer.watch.context import WatchContext
 from streamer.watch.following import follow_outlook, follow_state
 from streamer.watch.header import budget_line, cost_line, end_line, outcome_line, progress_line, title_of
 from streamer.watch.live_screen import LiveScreen
 from streamer.watch.model import OneRun
-from streamer.watch.rejection_columns import rejection_columns
 from streamer.watch.table import BoardTable
 
 MOST_REJECTIONS = 50

@@ -1,6 +1,7 @@
 """Live boards in a browser: a JSON API, Server-Sent Events, and one page that needs no build step.
 
-Read-only. Everything comes from Redis, single trials from the log; nothing is written anywhere.
+Answers come from Redis, single trials and folded runs from the log. Only `POST /api/events` writes: it
+publishes events to the broker.
 """
 
 from pathlib import Path

@@ -10,8 +10,7 @@ from pydantic import BaseModel
 
 from streamer.schemas.canonical import json_number
 from streamer.schemas.summaries import AgentModelSummary, TierSummary
-from streamer.views.compare import side_of
-from streamer.views.compare_sides import ComparedSide, compare_sides
+from streamer.views.compare import ComparedSide, compare_sides, side_of
 from streamer.views.comparisons import pair_standings
 from streamer.views.history import history_points
 from streamer.views.leaderboard import BenchmarkBoard

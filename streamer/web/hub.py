@@ -12,7 +12,7 @@ from sse_starlette import ServerSentEvent
 from streamer.client.async_reader import AsyncStateReader, StateUpdate
 from streamer.client.change_feed import AnyState
 from streamer.client.results import ReaderError
-from streamer.schemas.identity import agent_model_label, decode_id
+from streamer.views.history import group_of
 from streamer.web.models import Health
 from streamer.web.rooms import GroupKey, Room, event_bytes
 
@@ -180,7 +180,5 @@ class Hub:
 
 def _key(update: StateUpdate) -> GroupKey:
     """The run or group of an update, from the suffix of its key."""
-    parts = [decode_id(part) for part in update.group.split(":")] if update.group else []
-    tier = parts.pop(0) if update.kind == "tier" else ""
-    label = agent_model_label(*parts) if len(parts) == 2 else ""
-    return update.run_id, f"{update.kind}_summary", tier, label
+    tier, agent_model = group_of(update.kind, update.group)
+    return update.run_id, f"{update.kind}_summary", tier or "", agent_model or ""

@@ -10,9 +10,9 @@ from streamer.client.async_reader import AsyncStateReader
 from streamer.client.results import UnknownMetric
 from streamer.records import Position
 from streamer.schemas.metrics import can_have_board
-from streamer.views.documents import Document
 from streamer.views.leaderboard import BenchmarkBoard, boards_of
 from streamer.views.leaderboard_document import leaderboard_document, with_words
+from streamer.views.tables import Document
 from streamer.web.models import LeaderboardsQuery
 from streamer.web.runs_as_of import RunsAsOf
 

@@ -17,8 +17,7 @@ from string import Template
 
 from streamer.text import visible
 from streamer.views.columns import Column
-from streamer.views.documents import Document
-from streamer.views.tables import Table
+from streamer.views.tables import Document, Table
 from streamer.web import STATIC
 
 TEMPLATES = Path(__file__).with_name("templates")

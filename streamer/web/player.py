@@ -7,8 +7,6 @@ element.
 
 from __future__ import annotations
 
-import hashlib
-from base64 import b64encode
 from functools import cache
 from html import escape
 
@@ -17,6 +15,7 @@ from starlette.responses import Response
 from streamer.schemas.canonical import canonical_json
 from streamer.text import visible
 from streamer.web import STATIC
+from streamer.web.one_file import hash_of
 
 _VENDORED = STATIC / "vendor" / "asciinema-player"
 _START = (
@@ -59,8 +58,8 @@ def _fixed() -> tuple[str, str, str]:
     script = f"/*\n{licence}\n*/\n{code}\n{_START}"
     policy = (
         "default-src 'none'",
-        f"script-src {_hash(script)} 'wasm-unsafe-eval'",
-        f"style-src {_hash(style)}",
+        f"script-src {hash_of(script)} 'wasm-unsafe-eval'",
+        f"style-src {hash_of(style)}",
         "font-src data:",
         "base-uri 'none'",
         "form-action 'none'",
@@ -68,7 +67,3 @@ def _fixed() -> tuple[str, str, str]:
         "sandbox allow-scripts",
     )
     return style, script, "; ".join(policy)
-
-
-def _hash(text: str) -> str:
-    return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

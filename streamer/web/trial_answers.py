@@ -16,9 +16,9 @@ from streamer.client.folded_run import FoldedRun
 from streamer.schemas.details import Artifact
 from streamer.schemas.events import TrialResult
 from streamer.schemas.scored_trial import ScoredTrial
-from streamer.views.failures import FailedTrial, FailureGroup, failure_groups, stated_mode
+from streamer.views.failures import FailedTrial, FailureGroup, failure_groups
 from streamer.views.matrix import Matrix, matrix_of
-from streamer.views.trial_rows import row_of
+from streamer.views.models import TrialRow
 from streamer.web.folded import answer_as_of
 from streamer.web.models import (
     ListedTrial,
@@ -88,9 +88,8 @@ async def _failures(web: Web, query: NoQuery, run: str) -> list[FailureGroup]:
     for trial in held.values():
         if not trial.row.success:
             said = of(trial)
-            mode = stated_mode(trial.row.failure_mode)
             example = None if said is None else said.reason
-            failed.append(FailedTrial(trial.row.agent_model, mode, _kind(said), example))
+            failed.append(FailedTrial(trial.row.agent_model, trial.row.failure_mode, _kind(said), example))
     return failure_groups(failed)
 
 
@@ -106,7 +105,7 @@ async def _matrix(web: Web, query: MatrixQuery, run: str) -> Matrix:
 
 def _matrix_as_of(query: MatrixQuery, found: FoldedRun) -> Matrix:
     trials = enumerate(map(orjson.loads, found.scored_trials()))
-    rows = [row_of(str(number), trial) for number, trial in trials]
+    rows = [TrialRow.of(str(number), trial) for number, trial in trials]
     return matrix_of(rows, found.snapshot().in_flight, query.metric, query.sort)
 
 

@@ -15,7 +15,6 @@ from streamer.kafka.names import Names
 from streamer.kafka.reader import ConsumerRecord
 from streamer.settings import Settings
 from streamer.views.models import TrialRow
-from streamer.views.trial_rows import row_of
 from streamer.web.run_log import RunLog
 
 
@@ -62,7 +61,7 @@ class _TrialsOfRun:
         trial_id = hashlib.sha256(change.key).hexdigest()[:24]
         self.held.pop(trial_id, None)
         if (trial := change.trial) is not None:
-            row = row_of(trial_id, trial)
+            row = TrialRow.of(trial_id, trial)
             self.held[trial_id] = HeldTrial(row, change.key, change.offset, trial["fingerprint"])
 
 

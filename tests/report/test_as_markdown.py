@@ -14,8 +14,8 @@ from markdown_it import MarkdownIt
 from streamer.report.as_markdown import document_as_markdown
 from streamer.report.formats import FORMATS
 from streamer.text import visible
-from streamer.views.documents import Document
 from streamer.views.formatting import EVENT_TIME
+from streamer.views.tables import Document
 from streamer.views.uncertainty import EXPLAINED
 from tests.report.reporting import HOSTILE, HOSTILE_HEADS, Elements, folded, hostile_events
 from tests.support.events import a_plan, a_start, a_trial

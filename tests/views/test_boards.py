@@ -24,7 +24,7 @@ from streamer.views.boards import (
 from streamer.views.cells import FORMATS
 from streamer.views.columns import Board
 from streamer.views.leaderboard import BoardRow
-from streamer.views.leaderboard_columns import POOLED
+from streamer.views.leaderboard_document import POOLED
 from streamer.views.models import RunNow, Side, TrialRow
 from streamer.views.wording import GRADES, OUTCOMES
 from streamer.web import STATIC

@@ -50,7 +50,7 @@ def test_the_number_of_the_attempt_is_shown_only_where_there_are_several() -> No
     assert [cells(TRIALS, row)["attempt"] for row in (a_row(), a_row(attempt=2))] == ["1", "2"]
 
 
-@pytest.mark.parametrize("mode", [None, "none", "unset"])
+@pytest.mark.parametrize("mode", [None, "", "none", "unset"])
 def test_a_failure_mode_that_says_none_is_a_dash(mode: str | None) -> None:
     assert cells(TRIALS, a_row(failure_mode=mode))["failure"] == UNSEEN
     assert cells(TRIALS, a_row(failure_mode="agent_timeout"))["failure"] == "agent_timeout"

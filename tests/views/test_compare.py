@@ -9,7 +9,7 @@ import pytest
 from streamer.client.results import ComparedRun
 from streamer.schemas.summaries import AgentModelSummary
 from streamer.views.compare import compare, has_ended, worse_by
-from streamer.views.trial_rows import outcome_of
+from streamer.views.models import outcome_of
 from tests.support.board_runs import board_runs
 from tests.support.builders import a_row
 from tests.support.events import a_plan, a_trial

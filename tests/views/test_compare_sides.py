@@ -11,8 +11,8 @@ import orjson
 import pytest
 
 from streamer.client.results import ComparedRun
-from streamer.views.compare_sides import ComparedSide, compare_sides
-from streamer.views.trial_rows import row_of
+from streamer.views.compare import ComparedSide, compare_sides
+from streamer.views.models import TrialRow
 from tests.support.board_runs import board_runs
 from tests.support.data import shared_data
 from tests.support.events import Event, a_plan, folded
@@ -35,7 +35,7 @@ def a_side(run_id: str, events: Iterable[Event]) -> ComparedSide:
     held = list(events)
     [found] = board_runs(held)
     scored = folded(held)[0].run(run_id).take_changes().scored
-    rows = [row_of("", orjson.loads(trial.value or b"")) for trial in scored]
+    rows = [TrialRow.of("", orjson.loads(trial.value or b"")) for trial in scored]
     return ComparedSide(ComparedRun(found.run, None, found.tasks), found.agents, None, rows)
 
 

@@ -39,6 +39,12 @@ def test_of_several_trials_the_most_frequent_failure_mode_counts_and_passed_ones
     assert [one.failure_mode for one in tied] == ["y"]
 
 
+def test_an_empty_failure_mode_is_none() -> None:
+    failed = a_row(task_id="t", success=False, failure_mode="")
+    [group] = compare([a_row(task_id="t")], [failed], NAMES, 0, 10).flips
+    assert group.failure_mode is None
+
+
 def test_tasks_that_both_or_neither_pass_are_in_no_group() -> None:
     same = [a_row(task_id="p"), a_row(task_id="f", success=False)]
     assert compare(same, same, NAMES, 0, 10).flips == []

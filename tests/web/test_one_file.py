@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from streamer.views.columns import Board, Column
-from streamer.views.documents import Document
-from streamer.views.tables import table_of
+from streamer.views.tables import Document, table_of
 from streamer.web.one_file import hash_of, one_file
 from tests.report.reporting import HOSTILE, Elements
 

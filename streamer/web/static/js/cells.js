@@ -16,7 +16,7 @@ const CELLS = {
   age: ago,
   agent: (label, _, row) => (label === null ? UNKNOWN : [name(label), row.baseline ? h("span", { class: "badge" }, "baseline") : null]),
   basis: (basis) => WORDS.bases[basis] ?? UNKNOWN,
-  failure: (mode) => (["none", "unset"].includes(mode) ? UNKNOWN : named(mode)),
+  failure: (mode) => (WORDS.no_failure.includes(mode) ? UNKNOWN : named(mode)),
   gain: (value) => moved(value, share),
   gain_percent: (value) => moved(value, percent),
   grade: (_, __, row) => groupGrade(row),

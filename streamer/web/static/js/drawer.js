@@ -1,6 +1,7 @@
 // One trial with everything that is known of it, and why it failed or fell back.
 
 import { get, runPath } from "./api.js";
+import { WORDS } from "./boards.js";
 import { outcome } from "./cells.js";
 import { Files } from "./files.js";
 import { asWritten, written } from "./said.js";
@@ -108,7 +109,7 @@ function reasons(trial, awaited) {
     found.push(shots ? `Snapshots differ: ${count(shots.failed)} of ${count(shots.total)} (${visible(shots.status)}).` : "Snapshots differ.");
   }
   if (code?.claimed) found.push("Its advantages are only claimed by its log, not measured.");
-  if (trial.failure_mode && trial.failure_mode !== "unset") found.push(`The harness says: ${visible(trial.failure_mode)}.`);
+  if (trial.failure_mode !== null && !WORDS.no_failure.includes(trial.failure_mode)) found.push(`The harness says: ${visible(trial.failure_mode)}.`);
   if (trial.resolved === false && !code) found.push("The harness says that the task is not resolved.");
   if (trial.resolved === null && !code) found.push("The harness gave no verdict; that counts as unresolved.");
   if (awaited && trial.composite_score === null) found.push("The judge's score is still awaited.");

@@ -87,11 +87,6 @@ export class Outlook {
     this.more.parentElement.hidden = running.length <= SHOWN;
   }
 
-  // The place of an agent, as "1-3"; null: not ranked.
-  place(label) {
-    return this.found?.places[label] ?? null;
-  }
-
   close() {
     this.closed = true;
     clearTimeout(this.timer);

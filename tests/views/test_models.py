@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamer.views.trial_rows import outcome_of, row_of
+from streamer.views.models import TrialRow, outcome_of
 from tests.support.events import a_trial, folded
 
 
@@ -29,6 +29,6 @@ def test_a_row_has_what_the_scored_trial_says() -> None:
     [change] = (
         folded([a_trial(tier="T0", cost_usd=0.5, metrics={"reward": 0.5})])[0].run("run-1").take_scored()
     )
-    row = row_of("0" * 24, json.loads(change.value or b""))
+    row = TrialRow.of("0" * 24, json.loads(change.value or b""))
     assert (row.task_id, row.agent_model, row.tier, row.cost_usd) == ("task-1", "terminus:gpt-5", "T0", 0.5)
     assert (row.outcome, row.task_speedup, row.metrics) == ("passed", None, {"reward": 0.5})
