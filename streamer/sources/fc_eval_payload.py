@@ -9,6 +9,7 @@ written, or the flat copy beside the entry.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,6 +39,9 @@ PARSE_ERROR = "parse_error"
 """Failure mode of a trial whose log the harness stumbled over (B4); ours does not."""
 
 NOT_AMONG = "with speedups in the log but none of their own agent's, so they count without any"
+
+UNREADABLE = "failed to parse JSON"
+"""What the harness keeps as the `error` of a block that is no JSON, beside the `exception`."""
 
 FALLBACK_MARK = "fallback_to_baseline"
 RATIOS = ("agent/nop", "oracle/nop")
@@ -101,7 +105,7 @@ def payload_of(result: Mapping[str, Any], directory: Path | None, subject: Subje
     elif overwritten:
         written = _as_before_the_fallback(written, log, subject, payload.problems)
     tests = _section(metrics.get("tests_dict"), read_tests, log.tests if log else None)
-    snapshot = _section(metrics.get("snapshot_dict"), read_snapshot, log.snapshot if log else None)
+    snapshot = _section(metrics.get("snapshot_dict"), _read_kept_snapshot, log.snapshot if log else None)
     return _filled(payload, ParsedLog(tests, snapshot, written), subject)
 
 
@@ -114,7 +118,16 @@ def _filled(payload: Payload, log: ParsedLog, subject: Subject) -> Payload:
 
 def _section(block: Any, read: Callable[[Any], Section], in_pane: Section | None) -> Section:
     """A section from the block as the harness kept it, else from the pane, else missing."""
+    if isinstance(block, dict) and block.get("error") == UNREADABLE and "exception" in block:
+        return {"status": "unparsable"}  # (R5)
     return read(block) if block is not None else in_pane or {"status": "missing"}
+
+
+def _read_kept_snapshot(block: Any) -> Section:
+    """The snapshot that the harness kept. A null there was NaN (D17), which passes (B6)."""
+    if isinstance(block, dict) and block.get("pass-to-fail", 0) is None:
+        block = block | {"pass-to-fail": math.nan}
+    return read_snapshot(block)
 
 
 def trajectory_length(metrics: Mapping[str, Any]) -> int | None:
