@@ -95,13 +95,15 @@ def payload_of(result: Mapping[str, Any], directory: Path | None, subject: Subje
         return _filled(payload, log, subject) if log else payload
     improvements = metrics.get("improvements_dict")
     written = read_result(improvements) if improvements is not None else None
-    overwritten = written is not None and _is_overwritten(benchmarks_of(written, subject), metrics)
-    whole = (
-        written is not None and not overwritten and {"tests_dict", "snapshot_dict"} <= known(metrics).keys()
-    )
+    kept = None if written is None else benchmarks_of(written, subject)
+    overwritten = _is_overwritten(kept, metrics)
+    nulled = _has_null_oracles_alone(kept)
+    has_blocks = {"improvements_dict", "tests_dict", "snapshot_dict"} <= known(metrics).keys()
+    whole = has_blocks and not overwritten and not nulled
     log = None if whole else _pane_log(directory, payload.problems)
-    if written is None:
-        written = log.result if log else None
+    in_pane = log.result if log else None
+    if written is None or (nulled and in_pane and benchmarks_of(in_pane, subject) is not None):
+        written = in_pane
     elif overwritten:
         written = _as_before_the_fallback(written, log, subject, payload.problems)
     tests = _section(metrics.get("tests_dict"), read_tests, log.tests if log else None)
@@ -160,6 +162,16 @@ def _is_overwritten(benchmarks: BenchmarkFields | None, metrics: Mapping[str, An
     if not benchmarks:
         return metrics.get("pytest_failed") is True or metrics.get("snapshot_failed") is True
     return any(isinstance(entry, dict) and entry.get(FALLBACK_MARK) is True for entry in benchmarks.values())
+
+
+def _has_null_oracles_alone(benchmarks: BenchmarkFields | None) -> bool:
+    """Whether all oracle values are null: they were missing, or not finite (D17) and count (A2, R22)."""
+    values = [
+        entry["oracle/nop"]
+        for entry in (benchmarks or {}).values()
+        if isinstance(entry, dict) and "oracle/nop" in entry
+    ]
+    return bool(values) and all(value is None for value in values)
 
 
 def _as_before_the_fallback(
