@@ -9,6 +9,7 @@ written, or the flat copy beside the entry.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,6 +39,9 @@ PARSE_ERROR = "parse_error"
 """Failure mode of a trial whose log the harness stumbled over (B4); ours does not."""
 
 NOT_AMONG = "with speedups in the log but none of their own agent's, so they count without any"
+
+UNREADABLE = "failed to parse JSON"
+"""What the harness keeps as the `error` of a block that is no JSON, beside the `exception`."""
 
 FALLBACK_MARK = "fallback_to_baseline"
 RATIOS = ("agent/nop", "oracle/nop")
@@ -91,17 +95,19 @@ def payload_of(result: Mapping[str, Any], directory: Path | None, subject: Subje
         return _filled(payload, log, subject) if log else payload
     improvements = metrics.get("improvements_dict")
     written = read_result(improvements) if improvements is not None else None
-    overwritten = written is not None and _is_overwritten(benchmarks_of(written, subject), metrics)
-    whole = (
-        written is not None and not overwritten and {"tests_dict", "snapshot_dict"} <= known(metrics).keys()
-    )
+    kept = None if written is None else benchmarks_of(written, subject)
+    overwritten = _is_overwritten(kept, metrics)
+    nulled = _has_null_oracles_alone(kept)
+    has_blocks = {"improvements_dict", "tests_dict", "snapshot_dict"} <= known(metrics).keys()
+    whole = has_blocks and not overwritten and not nulled
     log = None if whole else _pane_log(directory, payload.problems)
-    if written is None:
-        written = log.result if log else None
+    in_pane = log.result if log else None
+    if written is None or (nulled and in_pane and benchmarks_of(in_pane, subject) is not None):
+        written = in_pane
     elif overwritten:
         written = _as_before_the_fallback(written, log, subject, payload.problems)
     tests = _section(metrics.get("tests_dict"), read_tests, log.tests if log else None)
-    snapshot = _section(metrics.get("snapshot_dict"), read_snapshot, log.snapshot if log else None)
+    snapshot = _section(metrics.get("snapshot_dict"), _read_kept_snapshot, log.snapshot if log else None)
     return _filled(payload, ParsedLog(tests, snapshot, written), subject)
 
 
@@ -114,7 +120,16 @@ def _filled(payload: Payload, log: ParsedLog, subject: Subject) -> Payload:
 
 def _section(block: Any, read: Callable[[Any], Section], in_pane: Section | None) -> Section:
     """A section from the block as the harness kept it, else from the pane, else missing."""
+    if isinstance(block, dict) and block.get("error") == UNREADABLE and "exception" in block:
+        return {"status": "unparsable"}  # (R5)
     return read(block) if block is not None else in_pane or {"status": "missing"}
+
+
+def _read_kept_snapshot(block: Any) -> Section:
+    """The snapshot that the harness kept. A null there was NaN (D17), which passes (B6)."""
+    if isinstance(block, dict) and block.get("pass-to-fail", 0) is None:
+        block = block | {"pass-to-fail": math.nan}
+    return read_snapshot(block)
 
 
 def trajectory_length(metrics: Mapping[str, Any]) -> int | None:
@@ -147,6 +162,16 @@ def _is_overwritten(benchmarks: BenchmarkFields | None, metrics: Mapping[str, An
     if not benchmarks:
         return metrics.get("pytest_failed") is True or metrics.get("snapshot_failed") is True
     return any(isinstance(entry, dict) and entry.get(FALLBACK_MARK) is True for entry in benchmarks.values())
+
+
+def _has_null_oracles_alone(benchmarks: BenchmarkFields | None) -> bool:
+    """Whether all oracle values are null: they were missing, or not finite (D17) and count (A2, R22)."""
+    values = [
+        entry["oracle/nop"]
+        for entry in (benchmarks or {}).values()
+        if isinstance(entry, dict) and "oracle/nop" in entry
+    ]
+    return bool(values) and all(value is None for value in values)
 
 
 def _as_before_the_fallback(

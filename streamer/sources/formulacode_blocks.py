@@ -64,7 +64,7 @@ def read_snapshot(block: Any) -> Section:
     except OverflowError:
         return {"status": "unparsable"}
     if math.isinf(moved):
-        return {"status": "failed" if moved > 0 else "passed", **counts}
+        return {"status": "failed", **counts}  # (B4)
     failed = "error" in block or moved > 0
     return {"status": "failed" if failed else "passed", "pass_to_fail": moved, **counts}
 

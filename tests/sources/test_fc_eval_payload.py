@@ -6,9 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.sources.builders import Event, a_run, a_trial_file, converted, trials_of, write_json
 
 LABEL = "terminus-2:openai/gpt-5"
+NAN = float("nan")
 SPEEDUPS = {"m.f": {"agent/nop": 2.0, "oracle/nop": 3.0}}
 FALLEN_BACK = {"m.f": {"agent/nop": 1.0, "oracle/nop": 3.0, "fallback_to_baseline": True}}
 
@@ -88,3 +91,34 @@ def test_a_trial_whose_own_file_is_broken_is_taken_from_the_run_level_file(tmp_p
     events, report = converted(run)
     assert [event["benchmarks"] for event in trials_of(events)] == [SPEEDUPS]
     assert [path for path, _ in report.unreadable] == [file]
+
+
+@pytest.mark.parametrize("name", ["tests", "snapshot"])
+def test_a_block_that_the_harness_could_not_read_fails_as_in_the_log(tmp_path: Path, name: str) -> None:
+    """R5: the harness keeps a note in the place of a block that is no JSON."""
+    note = {"error": "failed to parse JSON", "exception": "Expecting value: line 1 column 62 (char 61)"}
+    event = the_trial(a_single_run(tmp_path, {"agent_advantage": 0.0}, **{f"{name}_dict": note}))
+    assert event[name] == {"status": "unparsable"}
+
+
+def test_a_null_that_was_nan_when_the_harness_judged_it_passes_the_snapshot(tmp_path: Path) -> None:
+    """B6, D17: NaN is not above 0, and JSON keeps it as null. The harness stumbles over a null (B4)."""
+    run = a_single_run(tmp_path, {"agent_advantage": 0.0}, snapshot_dict={"pass-to-fail": None, "failed": 1})
+    assert the_trial(run)["snapshot"] == {"status": "passed", "pass_to_fail": 0.0, "failed": 1}
+
+
+def test_null_oracle_values_are_looked_up_in_the_log(tmp_path: Path) -> None:
+    """A2, D17, R22: one that was NaN is invalid. Where all are missing the agent's own values count."""
+    block = {"last_agent": LABEL, "agent_advantage": 0.0}
+    logged = block | {
+        "per_benchmark_speedups_by_agent": {LABEL: {"m.f": {"agent/nop": 2.0, "oracle/nop": NAN}}}
+    }
+    kept = block | {
+        "per_benchmark_speedups_by_agent": {LABEL: {"m.f": {"agent/nop": 2.0, "oracle/nop": None}}}
+    }
+    run = a_single_run(tmp_path, kept)
+    assert the_trial(run)["benchmarks"] == {"m.f": {"agent/nop": 2.0, "oracle/nop": None}}
+    pane = run / "t" / "t.1-of-1.run1" / "panes" / "post-test.txt"
+    pane.parent.mkdir()
+    pane.write_text(f"FORMULACODE_RESULT_START\n{json.dumps(logged)}\nFORMULACODE_RESULT_END\n")
+    assert the_trial(run)["benchmarks"] == {"m.f": {"agent/nop": 2.0, "oracle/nop": "NaN"}}
