@@ -90,7 +90,8 @@ class RunPlan:
         uuids: the harness's own ids of the run; copies of a run share one.
         agent: None if neither the files nor the options name it.
         model: likewise.
-        started: a `run_started` event without `run_id`.
+        started: a `run_started` event without `run_id`. Where a broken file makes its `plan_complete` false,
+            the mended file makes it true: a plan that leaves it out changes nothing of that (R26).
         finished: a `run_finished` event without `run_id`; None while the run goes on.
         problems: files of the run that could not be read.
     """
