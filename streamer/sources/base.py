@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
-
-from streamer.sources.remarks import Remark
+from typing import Any, NamedTuple, Protocol
 
 AUTO = "auto"
 
@@ -38,12 +36,26 @@ class ConvertOptions:
     declared: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """A file that gave nothing, and why."""
+class Unreadable(NamedTuple):
+    """A file, or an entry of it, that gave nothing, and why."""
 
     path: Path
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something that the files of one trial leave open.
+
+    Attributes:
+        path: the file that leaves it open.
+        what: goes on from "N trials ..."; the same text for every trial of a run that it concerns.
+        detail: what about this trial; trials of a run share it where they can. Free of control characters.
+    """
+
+    path: Path
+    what: str
+    detail: str
 
 
 @dataclass(frozen=True, slots=True)
