@@ -12,9 +12,9 @@ from streamer.cli.printing import print_json, say
 from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
 from streamer.sources.base import AUTO, ConvertOptions
-from streamer.sources.convert import ConvertReport, convert
-from streamer.sources.explanations import Explanation
+from streamer.sources.convert import convert
 from streamer.sources.registry import HARNESSES
+from streamer.sources.report import ConvertReport, Explanation
 
 
 @click.command()

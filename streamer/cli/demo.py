@@ -37,7 +37,8 @@ from streamer.schemas.canonical import canonical_json
 from streamer.schemas.decode import Reason, decode
 from streamer.settings import Settings
 from streamer.sources.base import ConvertOptions
-from streamer.sources.convert import ConvertReport, convert
+from streamer.sources.convert import convert
+from streamer.sources.report import ConvertReport
 from streamer.views.outlook import places_of
 from streamer.views.tables import agents_table, leaders_table, runs_table
 

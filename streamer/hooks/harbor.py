@@ -25,13 +25,14 @@ from streamer.hooks.activation import is_active
 from streamer.hooks.background import Background, Event, Publish
 from streamer.schemas.canonical import canonical_json
 from streamer.sources.base import ConvertOptions
-from streamer.sources.convert import ConvertReport, convert, convert_part, convert_plan
+from streamer.sources.convert import convert, convert_part, convert_plan
 from streamer.sources.discover import FoundRun, discover
 from streamer.sources.files import clean_name
 from streamer.sources.fit import fit_event, slot_of
 from streamer.sources.harbor import Harbor
 from streamer.sources.harbor_starts import start_of_result
 from streamer.sources.names import with_short_names
+from streamer.sources.report import ConvertReport
 
 VARIABLE = "STREAMER_HARBOR"
 INACTIVE = (

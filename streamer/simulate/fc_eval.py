@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Generator
 from dataclasses import replace
 from datetime import datetime
-from itertools import product
 
 from streamer.simulate.disk import Disk
 from streamer.simulate.fc_eval_merge import ResultFields, merged
 from streamer.simulate.outcomes import TEST_TIMEOUT, UNSET, Fate, SimulatedTrial, attempts_of
-from streamer.simulate.schedule import Steps, run_queue
-from streamer.simulate.terminal_bench import RunFile, metadata_of, trial_directory, trial_name
+from streamer.simulate.schedule import Steps
+from streamer.simulate.terminal_bench import RunFile, metadata_of, run_and_resume, trial_directory, trial_name
 from streamer.sources.agent_keys import ConfiguredAgent, container_key
 
 AGENTS = (
@@ -37,25 +35,9 @@ def write_fc_eval(disk: Disk, trials: int, seed: int, start: datetime, concurren
     disk.make()
     disk.json(disk.root / "fc.lock", _lock(start, tasks, attempts, concurrency))
     metadata = metadata_of(disk.name, run_uuid, start, tasks, attempts) | {"agent_name": "multi-agent"}
-    disk.json(disk.root / "run_metadata.json", metadata)
-    run_file = RunFile(disk, run_uuid)
-    crashed: list[SimulatedTrial] = []
-
-    def run(task: str, attempt: int, *, crashes: bool) -> Steps:
-        trial = fate.trial(task, attempt, crashes=crashes)
-        crashed.extend([trial] if trial.crashed else [])
-        return _run(disk, run_file, fate, trial, attempts)
-
-    places = product(tasks, range(1, attempts + 1))
-    run_queue(disk, fate, (run(*place, crashes=True) for place in places), concurrency)
-    ended = {"end_time": fate.now.isoformat(), "accuracy": run_file.accuracy}
-    disk.json(disk.root / "run_metadata.json", metadata | ended)
-    again = list(crashed)
-    run_file.forget([_bare(trial, trial_name(disk, trial, attempts)) for trial in again])
-    for trial in again:
-        for left in (disk.root / trial.task).glob(f"{trial_name(disk, trial, attempts)}*"):
-            shutil.rmtree(left)
-    run_queue(disk, fate, (run(t.task, t.attempt, crashes=False) for t in again), concurrency)
+    run_and_resume(
+        disk, fate, metadata, concurrency, lambda trial, file: _run(disk, file, fate, trial, attempts)
+    )
 
 
 def _run(disk: Disk, run_file: RunFile, fate: Fate, trial: SimulatedTrial, attempts: int) -> Steps:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from datetime import datetime
+from glob import escape
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -32,10 +34,10 @@ class RunFile:
         self._entries[key] = (result["is_resolved"] is True, json.dumps(result))
         self._write()
 
-    def forget(self, results: list[dict[str, Any]]) -> None:
-        """The run is resumed: trials without a file of their own are to be run again."""
-        for result in results:
-            self._entries.pop((result["task_id"], result["trial_name"]), None)
+    def forget(self, trials: list[tuple[str, str]]) -> None:
+        """The run is resumed: trials (task, name) without a file of their own are to be run again."""
+        for trial in trials:
+            self._entries.pop(trial, None)
         self._write()
 
     @property
@@ -63,24 +65,45 @@ def write_terminal_bench(disk: Disk, trials: int, seed: int, start: datetime, co
         "agent_name": AGENT,
         "model_name": MODEL,
     }
+    run_and_resume(disk, fate, metadata, concurrency, lambda trial, file: _run(disk, file, trial, attempts))
+
+
+def run_and_resume(
+    disk: Disk,
+    fate: Fate,
+    metadata: dict[str, Any],
+    concurrency: int,
+    steps_of: Callable[[SimulatedTrial, RunFile], Steps],
+) -> None:
+    """Run every attempt at every task; then the run is resumed, and crashed trials are run again.
+
+    Args:
+        disk: where it is written.
+        fate: draws the trials.
+        metadata: of the run at its start, see `metadata_of`.
+        concurrency: so many trials run at once.
+        steps_of: what a trial writes, the run-level file included.
+    """
+    attempts = metadata["n_attempts"]
     disk.json(disk.root / "run_metadata.json", metadata)
-    run_file = RunFile(disk, run_uuid)
+    run_file = RunFile(disk, metadata["uuid"])
     crashed: list[SimulatedTrial] = []
 
     def run(task: str, attempt: int, *, crashes: bool) -> Steps:
         trial = fate.trial(task, attempt, crashes=crashes)
         crashed.extend([trial] if trial.crashed else [])
-        return _run(disk, run_file, trial, attempts)
+        return steps_of(trial, run_file)
 
-    places = product(tasks, range(1, attempts + 1))
+    places = product(metadata["task_ids"], range(1, attempts + 1))
     run_queue(disk, fate, (run(*place, crashes=True) for place in places), concurrency)
     ended = {"end_time": fate.now.isoformat(), "accuracy": run_file.accuracy}
     disk.json(disk.root / "run_metadata.json", metadata | ended)
-    again = list(crashed)
-    run_file.forget([_result(disk, trial, attempts) for trial in again])
-    for trial in again:
-        shutil.rmtree(disk.root / trial.task / trial_name(disk, trial, attempts))
-    run_queue(disk, fate, (run(t.task, t.attempt, crashes=False) for t in again), concurrency)
+    again = [(trial, trial_name(disk, trial, attempts)) for trial in crashed]
+    run_file.forget([(trial.task, name) for trial, name in again])
+    for trial, name in again:
+        for left in (disk.root / trial.task).glob(f"{escape(name)}*"):  # its agents' directories too
+            shutil.rmtree(left)
+    run_queue(disk, fate, (run(t.task, t.attempt, crashes=False) for t, _ in again), concurrency)
 
 
 def metadata_of(

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from streamer.sources.cast import cast_length
-from streamer.sources.files import FileError, entries, mtime_ns, read_json
+from streamer.sources.files import FileError, entries, mtime_ns, parse_json, read_bytes
 
 AGENT_LOGS = "agent-logs"
 SESSIONS = "sessions"
@@ -176,12 +176,8 @@ def _newest(directory: Path, ending: str, prefix: str = "") -> Path | None:
 
 def _read_list(file: Path) -> list[Any]:
     """The list in a JSON file. Raises FileError, also for what the harness cannot read as UTF-8."""
-    value = read_json(file)
-    try:
-        with file.open("rb") as opened:
-            encoding = json.detect_encoding(opened.read(4))
-    except OSError as error:
-        raise FileError(f"cannot be read: {error.strerror or error}") from error
+    content = read_bytes(file)
+    value, encoding = parse_json(content), json.detect_encoding(content)
     if encoding != "utf-8":
         raise FileError(f"encoded as {encoding}; the harness writes and reads UTF-8 without a mark")
     if not isinstance(value, list):

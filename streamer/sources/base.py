@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
-
-from streamer.sources.remarks import Remark
+from typing import Any, NamedTuple, Protocol
 
 AUTO = "auto"
 
@@ -38,12 +36,26 @@ class ConvertOptions:
     declared: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """A file that gave nothing, and why."""
+class Unreadable(NamedTuple):
+    """A file, or an entry of it, that gave nothing, and why."""
 
     path: Path
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something that the files of one trial leave open.
+
+    Attributes:
+        path: the file that leaves it open.
+        what: goes on from "N trials ..."; the same text for every trial of a run that it concerns.
+        detail: what about this trial; trials of a run share it where they can. Free of control characters.
+    """
+
+    path: Path
+    what: str
+    detail: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +102,8 @@ class RunPlan:
         uuids: the harness's own ids of the run; copies of a run share one.
         agent: None if neither the files nor the options name it.
         model: likewise.
-        started: a `run_started` event without `run_id`.
+        started: a `run_started` event without `run_id`. Where a broken file makes its `plan_complete` false,
+            the mended file makes it true: a plan that leaves it out changes nothing of that (R26).
         finished: a `run_finished` event without `run_id`; None while the run goes on.
         problems: files of the run that could not be read.
     """

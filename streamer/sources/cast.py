@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from streamer.sources.files import FileError, check_size, is_file
+from streamer.sources.files import FileError, check_size, reading
 
 EVENT_PARTS = 3
 """An event is at least [time, kind, data]."""
@@ -26,21 +26,17 @@ def cast_length(file: Path) -> int:
     `str.splitlines` ends them, as in the harness: also at a raw U+2028. Raises FileError where there is
     no header yet, or no UTF-8, or where it is too large.
     """
-    if not is_file(file):
-        raise FileError("not a regular file")
+    lines = _lines(file)
     try:
-        lines = _lines(file)
         if next(lines, None) is None:
             raise FileError("empty: the recording has not begun")
         return sum(map(_is_event, lines))
-    except OSError as error:
-        raise FileError(f"cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise FileError(f"not UTF-8 ({error.reason})") from error
 
 
 def _lines(file: Path) -> Iterator[str]:
-    with file.open(encoding="utf-8", newline="\n") as blocks:
+    with reading(file), file.open(encoding="utf-8", newline="\n") as blocks:
         check_size(os.fstat(blocks.fileno()).st_size, MAX_RECORDING_BYTES)
         while block := blocks.readline(MAX_LINE_CHARACTERS):
             if len(block) == MAX_LINE_CHARACTERS:

@@ -22,20 +22,18 @@ Decisions, for all harnesses alike:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from streamer.schemas.canonical import canonical_json, sha256_hex
-from streamer.sources.base import ConvertOptions, Found, Unreadable
+from streamer.sources.base import ConvertOptions, Found, Remark, Unreadable
 from streamer.sources.discover import FoundRun, discover, latest_of_retries, without_copies
-from streamer.sources.explanations import Explanation, explanation_of
 from streamer.sources.files import known
 from streamer.sources.fit import fit_event, slot_of
 from streamer.sources.names import with_short_names
 from streamer.sources.pool import pooled_finished, pooled_started
 from streamer.sources.registry import sources_for
-from streamer.sources.remarks import Remark, Remarks
+from streamer.sources.report import ConvertReport, explanation_of
 from streamer.sources.starts import STARTED
 
 _WHERE = frozenset({"run_id", "shard", "agent", "model"})
@@ -48,37 +46,6 @@ NOT_SHUFFLED = (
     "run {}: its order is declared as shuffled, and its harness orders tasks by itself. Declare that only if "
     "the harness was changed"
 )
-
-
-@dataclass
-class ConvertReport:
-    """The results of a conversion, and its problems.
-
-    Attributes:
-        runs: ids of the runs that events were made for (shards, if pooled).
-        trials: trial results sent.
-        run_file_trials: the trials among them that stood only in run-level files.
-        duplicates: trial files left out because their content was sent already.
-        unreadable: (path, reason) of each file, or entry of a file, that gave nothing.
-        left_out: (path, field, reason) of each value that does not fit the schema.
-        remarks: (id of a run, what) to what its files leave open.
-        cut: (path, field, reason) of each name that was too long and is sent cut.
-        explanations: one for each trial result sent, in their order.
-        starts: the directory of each start sent, in their order.
-        notes: what the user should know besides.
-    """
-
-    runs: list[str] = field(default_factory=list)
-    trials: int = 0
-    run_file_trials: int = 0
-    duplicates: int = 0
-    unreadable: list[tuple[Path, str]] = field(default_factory=list)
-    left_out: list[tuple[Path, str, str]] = field(default_factory=list)
-    remarks: dict[tuple[str, str], Remarks] = field(default_factory=dict)
-    cut: list[tuple[Path, str, str]] = field(default_factory=list)
-    explanations: list[Explanation] = field(default_factory=list)
-    starts: list[Path] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
 
 
 def convert(
@@ -98,8 +65,8 @@ def convert(
 
     def events() -> Iterator[dict[str, Any]]:
         runs, problems, notes = discover(paths, sources, options)
-        report.notes.extend(notes)
-        _note_unreadable(report, problems)
+        report.notes += notes
+        report.unreadable += problems
         yield from convert_runs(runs, options, report)
 
     return events()
@@ -123,10 +90,6 @@ def convert_plan(run: FoundRun, options: ConvertOptions, report: ConvertReport) 
     """The plan events of one run; nothing if it is pooled with others, of which it may not know."""
     if options.run_id is None:
         yield from _Conversion(options, report).plan_events(run)
-
-
-def _note_unreadable(report: ConvertReport, problems: Sequence[Unreadable]) -> None:
-    report.unreadable.extend((problem.path, problem.reason) for problem in problems)
 
 
 class _Conversion:
@@ -157,7 +120,7 @@ class _Conversion:
         self, run: FoundRun, doubtful: list[tuple[FoundRun, Found]], with_plan: bool
     ) -> Iterator[dict[str, Any]]:
         """Plan, trials and end of one run; nothing if all its trials are copies of others'."""
-        _note_unreadable(self._report, run.plan.problems)
+        self._report.unreadable += run.plan.problems
         trials: list[dict[str, Any]] = []
         begun: list[Found] = []
         copies = 0
@@ -206,9 +169,9 @@ class _Conversion:
             if not item.path.is_relative_to(run.only):
                 continue
             if isinstance(item, Remark):
-                self._note_remark(run, item)
+                self._report.note_remark(run.run_id, item)
             elif isinstance(item, Unreadable):
-                _note_unreadable(self._report, [item])
+                self._report.unreadable.append(item)
             else:
                 yield item
 
@@ -230,7 +193,7 @@ class _Conversion:
             self._report.duplicates += 1
         else:
             reason = f"belongs to run {found.other_run!r} by its name, and that run is not among the paths"
-            self._report.unreadable.append((found.path, reason))
+            self._report.unreadable.append(Unreadable(found.path, reason))
 
     def _trial_event(self, run: FoundRun, found: Found) -> dict[str, Any] | None:
         """The event to send for a trial, None if there is none to send."""
@@ -248,12 +211,6 @@ class _Conversion:
         self._report.run_file_trials += found.from_run_file
         self._report.explanations.append(explanation_of(found, event))
         return event
-
-    def _note_remark(self, run: FoundRun, remark: Remark) -> None:
-        key = (run.run_id, remark.what)
-        remarks = self._report.remarks.setdefault(key, Remarks(*key))
-        remarks.trials += 1
-        remarks.details[remark.detail] += 1
 
     def _plan_event(self, run: FoundRun, event: dict[str, Any]) -> Iterator[dict[str, Any]]:
         declared = self._options.declared if event["type"] == "run_started" else {}
@@ -276,7 +233,7 @@ class _Conversion:
         fitted, misfits = fit_event(event)
         if fitted is None:
             reasons = "; ".join(f"{name} {reason}" for name, reason in misfits.items())
-            self._report.unreadable.append((path, f"makes no valid event: {reasons}"))
+            self._report.unreadable.append(Unreadable(path, f"makes no valid event: {reasons}"))
         else:
             self._report.left_out.extend((path, name, reason) for name, reason in misfits.items())
         return fitted

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from streamer.sources.files import FileError, is_file, part, text
+from streamer.sources.files import FileError, part, reading, text
 
 ENDING = "_samples.jsonl"
 """The end of the name of every file of rows."""
@@ -41,7 +41,7 @@ class Sample:
 def is_rows(path: Path) -> bool:
     """Whether a file holds rows: by its first line."""
     try:
-        return is_file(path) and path.suffix == ".jsonl" and first_row(path) is not None
+        return path.suffix == ".jsonl" and first_row(path) is not None
     except FileError:
         return False
 
@@ -75,17 +75,14 @@ def read_samples(path: Path) -> tuple[list[Sample], list[str]]:
 
 def _lines(path: Path) -> Iterator[tuple[int, Row | str]]:
     """Number and row of each line that is not blank; of a line that is no row what is wrong with it."""
-    try:
-        with path.open(encoding="utf-8", errors="replace") as opened:
-            number = 0
-            while line := opened.readline(MAX_LINE_CHARACTERS):
-                number += 1
-                if len(line) == MAX_LINE_CHARACTERS:
-                    raise FileError(f"line {number} has {len(line):,} characters or more, as no row has")
-                if line.strip():
-                    yield number, _row(line)
-    except OSError as error:
-        raise FileError(f"cannot be read: {error.strerror or error}") from error
+    with reading(path), path.open(encoding="utf-8", errors="replace") as opened:
+        number = 0
+        while line := opened.readline(MAX_LINE_CHARACTERS):
+            number += 1
+            if len(line) == MAX_LINE_CHARACTERS:
+                raise FileError(f"line {number} has {len(line):,} characters or more, as no row has")
+            if line.strip():
+                yield number, _row(line)
 
 
 def _row(line: str) -> Row | str:

@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from streamer.schemas.decode import shown
 from streamer.schemas.limits import MAX_RECORD_BYTES
 from streamer.sources.agent_keys import Subject
-from streamer.sources.base import Unreadable
+from streamer.sources.base import Remark, Unreadable
 from streamer.sources.fc_eval_layout import METRICS, POST_TEST_PANE
 from streamer.sources.files import FileError, is_file, known, part, read_bytes
 from streamer.sources.formulacode_blocks import ResultBlock, Section, read_result, read_snapshot, read_tests
@@ -33,7 +33,6 @@ from streamer.sources.formulacode_log import (
     parse_log,
     sections_for,
 )
-from streamer.sources.remarks import Remark
 
 PARSE_ERROR = "parse_error"
 """Failure mode of a trial whose log the harness stumbled over (B4); ours does not."""

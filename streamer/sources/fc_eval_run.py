@@ -11,7 +11,7 @@ from streamer.schemas.decode import shown
 from streamer.schemas.identity import UNKNOWN
 from streamer.sources.agent_keys import ConfiguredAgent
 from streamer.sources.agent_logs import AgentLogs, enriched, read_agent_logs
-from streamer.sources.base import ConvertOptions, Found, Item, RunPlan, Unreadable
+from streamer.sources.base import ConvertOptions, Found, Item, Remark, RunPlan, Unreadable
 from streamer.sources.costs import reported_cost
 from streamer.sources.fc_eval_layout import METRICS, TrialName, place
 from streamer.sources.fc_eval_merged import Merged
@@ -30,7 +30,6 @@ from streamer.sources.files import (
     subdirectories,
     text,
 )
-from streamer.sources.remarks import Remark
 from streamer.sources.terminal_bench_layout import (
     RESULTS,
     TRIAL_DEPTH,

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -43,18 +44,24 @@ def exists(path: Path) -> bool:
     return os.path.exists(path)
 
 
-def read_bytes(path: Path) -> bytes:
-    """Content of a regular file of at most :data:`MAX_FILE_BYTES`. Raises FileError."""
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Around the reading of a regular file: whatever the system objects to becomes FileError."""
     try:
         if not is_file(path):  # reading a pipe would wait for ever
             raise FileError("not a regular file" if os.path.lexists(path) else VANISHED)
-        with path.open("rb") as opened:
-            check_size(os.fstat(opened.fileno()).st_size, MAX_FILE_BYTES)
-            content = opened.read(MAX_FILE_BYTES + 1)
+        yield
     except (FileNotFoundError, NotADirectoryError) as error:
         raise FileError(VANISHED) from error
     except OSError as error:
         raise FileError(f"cannot be read: {error.strerror or error}") from error
+
+
+def read_bytes(path: Path) -> bytes:
+    """Content of a regular file of at most :data:`MAX_FILE_BYTES`. Raises FileError."""
+    with reading(path), path.open("rb") as opened:
+        check_size(os.fstat(opened.fileno()).st_size, MAX_FILE_BYTES)
+        content = opened.read(MAX_FILE_BYTES + 1)
     check_size(len(content), MAX_FILE_BYTES)
     return content
 
@@ -67,7 +74,11 @@ def check_size(found: int, allowed: int) -> None:
 
 def read_json(path: Path) -> Any:
     """Content of a JSON file. Raises FileError; NaN and Infinity pass as floats."""
-    content = read_bytes(path)
+    return parse_json(read_bytes(path))
+
+
+def parse_json(content: bytes) -> Any:
+    """The value in the content of a JSON file. Raises FileError; NaN and Infinity pass as floats."""
     try:
         return json.loads(content)
     except RecursionError as error:

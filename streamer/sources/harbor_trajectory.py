@@ -11,9 +11,6 @@ from streamer.sources.harbor_layout import step_homes, steps_of
 
 TRAJECTORY = "trajectory.json"
 
-MAX_BYTES = 64 * 2**20
-"""Longer files (they may hold every token) are not read: they would hold up the results behind them."""
-
 
 def trajectory_length(trial: Path, result: Mapping[str, Any]) -> tuple[int | None, str | None]:
     """Steps that the agent itself took, over all steps of the task; or None and, if worth saying, why.
@@ -55,21 +52,12 @@ def _segments(file: Path) -> Iterator[list[Any]]:
     following: Path | None = file
     while following and following not in seen:
         seen.add(following)
-        content = _read(following)
+        try:
+            content = read_object(following)
+        except FileError as error:
+            raise FileError(f"{following.name}: {error}") from error
         if not isinstance(content.get("steps"), list):
             raise FileError(f"{following.name} is no trajectory: it has no list under `steps`")
         yield content["steps"]
         name = text(content.get("continued_trajectory_ref"))
         following = file.with_name(name) if name and is_plain(name) else None
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        size = file.stat().st_size
-        if size > MAX_BYTES:
-            raise FileError(f"{size} bytes, more than the {MAX_BYTES} that are read")
-        return read_object(file)
-    except OSError as error:
-        raise FileError(f"{file.name} cannot be read: {error.strerror or error}") from error
-    except FileError as error:
-        raise FileError(f"{file.name}: {error}") from error

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from streamer.sources.base import ConvertOptions, Found, Item, RunPlan, Unreadable
+from streamer.sources.base import ConvertOptions, Found, Item, Remark, RunPlan, Unreadable
 from streamer.sources.files import FileError, clean_name, known, mtime_ns, part, text
 from streamer.sources.inspect_events import (
     HARNESS,
@@ -22,7 +22,6 @@ from streamer.sources.inspect_events import (
     trial_event,
 )
 from streamer.sources.inspect_log import is_log, read_header, read_samples
-from streamer.sources.remarks import Remark
 
 LEFT_OUT = "have scores that are left out"
 """The remark on scores that are no numbers."""

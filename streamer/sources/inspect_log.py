@@ -24,14 +24,14 @@ import cramjam
 
 from streamer.sources.files import (
     MAX_FILE_BYTES,
-    VANISHED,
     FileError,
     check_size,
-    exists,
     is_file,
     listed,
+    parse_json,
     part,
     read_object,
+    reading,
 )
 
 ARCHIVE = ".eval"
@@ -102,15 +102,9 @@ def read_samples(path: Path) -> Iterator[Any]:
 @contextmanager
 def _opened(path: Path) -> Iterator[_Archive]:
     """The archive in a file. What is wrong with it becomes FileError."""
-    if not is_file(path):  # opening a pipe would wait for ever
-        raise FileError("not a regular file" if exists(path) else VANISHED)
     try:
-        with _BoundedFile(io.FileIO(path)) as file, ZipFile(file) as archive:
+        with reading(path), _BoundedFile(io.FileIO(path)) as file, ZipFile(file) as archive:
             yield _Archive(file, archive)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise FileError(VANISHED) from error
-    except OSError as error:
-        raise FileError(f"cannot be read: {error.strerror or error}") from error
     except (BadZipFile, cramjam.DecompressionError, zlib.error, struct.error, EOFError) as error:
         raise FileError(
             f"not a valid zip archive ({error}); it may be cut off, or be written still"
@@ -155,11 +149,9 @@ class _Archive:
         content = self._zstandard(member) if member.compress_type == ZSTANDARD else self._plain(member)
         self._left -= len(content)
         try:
-            return json.loads(content)
-        except RecursionError as error:
-            raise FileError(f"{name} is not usable JSON: nested too deeply") from error
-        except ValueError as error:
-            raise FileError(f"{name} is not valid JSON ({error})") from error
+            return parse_json(content)
+        except FileError as error:
+            raise FileError(f"{name} is {error}") from error
 
     def _plain(self, member: ZipInfo) -> bytes:
         """A member in a method that zipfile knows in every version; it checks the sum itself."""

@@ -95,9 +95,7 @@ class Scylla:
                 "agent_models": labels or None,
                 "tiers": tiers or None,
                 "subtests": dict.fromkeys(tiers, 1) if has_one_subtest else None,
-                "plan_complete": (has_one_subtest or not tiers) and not plan.problems
-                if config or plan.problems
-                else None,
+                "plan_complete": (has_one_subtest or not tiers) and not plan.problems,
             }
         )
         if checkpoint.get("status") == COMPLETED:

@@ -87,7 +87,7 @@ class SweBench:
                 "started_at": metadata.get("created_at"),
                 "tasks": sorted(tasks) or None,
                 "attempts": 1,
-                "plan_complete": bool(tasks) and not plan.problems if reports or plan.problems else None,
+                "plan_complete": (bool(tasks) or not reports) and not plan.problems,
                 "benchmark": metadata.get("dataset"),
             }
         )

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from operator import itemgetter
 from pathlib import Path
 
-from streamer.sources.convert import ConvertReport
 from streamer.sources.files import VANISHED
+from streamer.sources.report import ConvertReport
 from streamer.tail.file_stability import FileStability, Stability
 
 Complaint = tuple[Path | None, str]

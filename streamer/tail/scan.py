@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from streamer.sources.base import ConvertOptions, RunPlan
-from streamer.sources.convert import ConvertReport, convert_part, convert_plan, convert_runs
+from streamer.sources.convert import convert_part, convert_plan, convert_runs
 from streamer.sources.discover import FoundRun, discover
 from streamer.sources.files import entries, walk
 from streamer.sources.registry import sources_for
+from streamer.sources.report import ConvertReport
 from streamer.sources.starts import STARTED
 from streamer.tail.ledger import EventFields
 
@@ -44,7 +45,7 @@ def read_whole(root: Path, options: ConvertOptions) -> Scan:
     scan = Scan(runs)
     scan.report.notes += notes
     if runs:
-        scan.report.unreadable += [(problem.path, problem.reason) for problem in problems]
+        scan.report.unreadable += problems
     events = list(convert_runs(runs, options, scan.report))
     _take_trials(scan, events)
     scan.plans = [event for event in events if event["type"] not in (RESULT, STARTED)]
@@ -62,7 +63,7 @@ def read_part(run: FoundRun, part: Path, options: ConvertOptions) -> Scan:
 def read_plan(run: FoundRun, options: ConvertOptions) -> tuple[RunPlan, ConvertReport]:
     """The present plan events of a run, and its files that could not be read."""
     plan = run.source.plan(run.path, options)
-    return plan, ConvertReport(unreadable=[(problem.path, problem.reason) for problem in plan.problems])
+    return plan, ConvertReport(unreadable=list(plan.problems))
 
 
 def plan_events(run: FoundRun, options: ConvertOptions) -> list[EventFields]:

@@ -76,10 +76,15 @@ def tail(
         ledger = journal.load()
         if journal.problem:
             say(journal.problem)
-        handing = _Handing(publisher, stop, say)
-        follower = Follower(
-            root, options, ledger, handing.publish, journal.append, say, keep_deleted=keep_deleted
-        )
+
+        def publish(events: list[EventFields]) -> None:
+            for event in events:
+                try:
+                    _hand_over(publisher, event, stop)
+                except InvalidEvent as error:
+                    say(f"not published: {error}")
+
+        follower = Follower(root, options, ledger, publish, journal.append, say, keep_deleted=keep_deleted)
         watch = LagWatch(settings, say)
         watch.start()
         try:
@@ -92,31 +97,17 @@ def tail(
         return TailResult(follower.standing, publisher.close().pending)
 
 
-class _Handing:
-    """Hands events to the publisher; waits where it has no room."""
-
-    def __init__(self, publisher: TrialPublisher, stop: threading.Event, say: Callable[[str], None]) -> None:
-        self._publisher = publisher
-        self._stop = stop
-        self._say = say
-
-    def publish(self, events: list[EventFields]) -> None:
-        for event in events:
-            try:
-                self._hand_over(event)
-            except InvalidEvent as error:
-                self._say(f"not published: {error}")
-
-    def _hand_over(self, event: EventFields) -> None:
-        while True:
-            try:
-                self._publisher.publish(event)
-            except NotAccepted:
-                if self._stop.is_set():
-                    raise
-                time.sleep(WAIT_SECONDS)
-            else:
-                return
+def _hand_over(publisher: TrialPublisher, event: EventFields, stop: threading.Event) -> None:
+    """Publish an event; wait while the publisher has no room for it."""
+    while True:
+        try:
+            publisher.publish(event)
+        except NotAccepted:
+            if stop.is_set():
+                raise
+            time.sleep(WAIT_SECONDS)
+        else:
+            return
 
 
 def _is_logged(_: InvalidEvent) -> None:

@@ -20,11 +20,12 @@ from streamer.artifacts.opening import CannotBeOpened
 from streamer.schemas.events import TrialResult
 from streamer.settings import Settings
 from streamer.sources.base import AUTO, ConvertOptions
-from streamer.sources.convert import ConvertReport, convert_part, convert_runs
+from streamer.sources.convert import convert_part, convert_runs
 from streamer.sources.discover import FoundRun, discover
 from streamer.sources.files import entries
 from streamer.sources.fit import slot_of
 from streamer.sources.registry import sources_for
+from streamer.sources.report import ConvertReport
 from streamer.tail.ledger_file import Followed, followed
 
 LOOK_AGAIN_SECONDS = 5.0

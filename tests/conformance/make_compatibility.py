@@ -16,8 +16,9 @@ from typing import Any
 from streamer.fold import Folding
 from streamer.score.formulacode.task_metrics import task_metrics
 from streamer.sources.base import ConvertOptions
-from streamer.sources.convert import ConvertReport, convert
+from streamer.sources.convert import convert
 from streamer.sources.formulacode_log import parse_log
+from streamer.sources.report import ConvertReport
 from tests.conformance import compatibility as prose
 from tests.conformance import compatibility_scylla as scylla
 from tests.conformance import formulacode_run_directories as runs

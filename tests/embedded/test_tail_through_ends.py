@@ -17,7 +17,8 @@ from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
 from streamer.settings import Settings
 from streamer.sources.base import ConvertOptions
-from streamer.sources.convert import ConvertReport, convert
+from streamer.sources.convert import convert
+from streamer.sources.report import ConvertReport
 from tests.embedded.ends import kill_the_broker, kill_the_tree, orderly
 from tests.embedded.stack import Stack, running
 from tests.support.cli import COMMAND, streamer

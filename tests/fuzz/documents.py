@@ -15,7 +15,8 @@ from streamer.schemas.canonical import canonical_json
 from streamer.schemas.decode import Reason, decode
 from streamer.simulate import simulate_run
 from streamer.sources.base import ConvertOptions
-from streamer.sources.convert import ConvertReport, convert
+from streamer.sources.convert import convert
+from streamer.sources.report import ConvertReport
 from tests.schemas.recording import EVENTS, RECORDED
 from tests.sources.harbor import unpack_jobs
 from tests.support.data import shared_data

@@ -23,10 +23,11 @@ from streamer.sources.agent_keys import Subject
 from streamer.sources.agent_logs import enriched, read_agent_logs
 from streamer.sources.base import ConvertOptions
 from streamer.sources.cast import cast_length
-from streamer.sources.convert import ConvertReport, convert
+from streamer.sources.convert import convert
 from streamer.sources.files import FileError
 from streamer.sources.fit import fit_event
 from streamer.sources.formulacode_log import parse_log, sections_for
+from streamer.sources.report import ConvertReport
 from tests.fuzz import documents
 from tests.fuzz.mutations import mutated
 from tests.sources.inspect import A_PLAN, a_spec, a_summary, an_archive

@@ -11,7 +11,8 @@ from typing import Any
 
 from streamer.schemas.events import EVENT
 from streamer.sources.base import ConvertOptions
-from streamer.sources.convert import ConvertReport, convert
+from streamer.sources.convert import convert
+from streamer.sources.report import ConvertReport
 
 Event = dict[str, Any]
 

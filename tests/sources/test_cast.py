@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamer.sources.cast import cast_length
-from streamer.sources.files import FileError
+from streamer.sources.files import VANISHED, FileError
 from tests.sources.recordings import HEADER
 
 
@@ -25,3 +25,10 @@ def test_a_recording_nested_too_deeply_counts_its_good_lines(tmp_path: Path) -> 
     file = tmp_path / "a.cast"
     file.write_text(HEADER + "[" * 100_000 + '\n[0, "o", "x"]\n')
     assert cast_length(file) == 1
+
+
+def test_a_recording_that_left_since_it_was_found_is_told_from_what_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=VANISHED):
+        cast_length(tmp_path / "gone.cast")
+    with pytest.raises(FileError, match="not a regular file"):
+        cast_length(tmp_path)

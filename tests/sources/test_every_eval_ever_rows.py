@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamer.sources.every_eval_ever_rows import is_rows, read_samples
+from streamer.sources.files import VANISHED, FileError
 from tests.sources.builders import converted
 from tests.sources.every_eval_ever import a_file, a_row
 
@@ -53,3 +54,10 @@ def test_a_directory_and_a_file_of_another_kind_are_none(tmp_path: Path) -> None
     assert not is_rows(tmp_path / "d.jsonl")
     assert not is_rows(a_file(tmp_path / "x.json", a_row()))
     assert is_rows(a_file(tmp_path / "x.jsonl", a_row()))
+
+
+def test_a_file_that_left_since_it_was_found_is_told_from_one_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=VANISHED):
+        read_samples(tmp_path / "gone_samples.jsonl")
+    with pytest.raises(FileError, match="not a regular file"):
+        read_samples(tmp_path)

@@ -20,9 +20,10 @@ from streamer.fold import fold_records
 from streamer.pipeline import Pipeline
 from streamer.records import records_of_lines
 from streamer.settings import Settings
-from streamer.sources.convert import ConvertReport, convert_part, convert_plan
+from streamer.sources.convert import convert_part, convert_plan
 from streamer.sources.discover import FoundRun, discover
 from streamer.sources.registry import sources_for
+from streamer.sources.report import ConvertReport
 
 Event = dict[str, Any]
 

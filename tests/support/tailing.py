@@ -17,7 +17,8 @@ import orjson
 from streamer.fold import fold_records
 from streamer.records import records_of_lines
 from streamer.sources.base import ConvertOptions
-from streamer.sources.convert import ConvertReport, convert
+from streamer.sources.convert import convert
+from streamer.sources.report import ConvertReport
 from streamer.tail.follow import Follower
 from streamer.tail.ledger import Ledger
 from tests.support.eventually import WAIT_SECONDS

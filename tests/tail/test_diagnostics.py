@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from streamer.sources.convert import ConvertReport
 from streamer.sources.files import VANISHED
+from streamer.sources.report import ConvertReport
 from streamer.tail.diagnostics import Diagnostics
 from streamer.tail.file_stability import STILL_SECONDS, FileStability
 from tests.sources.builders import write_json

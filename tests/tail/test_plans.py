@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from streamer.simulate import LAYOUTS, simulate_run
+from tests.sources.swe_bench import REPORT, unpack_runs
 from tests.support.tailing import Event, Followed, followed
 from tests.support.worker_process import wait_for
 from tests.tail.followed_runs import START
@@ -55,4 +57,31 @@ def test_half_a_configuration_is_an_incomplete_plan_until_it_is_whole(layout: st
         assert plans_of(following)[0]["plan_complete"] is False
         file.write_bytes(whole)
         wait_for(lambda: plans_of(following)[-1].get("plan_complete") is True, "the whole plan")
+        following.wait_until_converted()
+
+
+def scylla_without_configuration(root: Path) -> Path:
+    simulate_run("scylla", root / "run1", 4, seed=1, start=START)
+    (root / "run1" / "config" / "experiment.json").unlink()
+    (root / "run1" / "checkpoint.json").write_text('{"status": "running"}')
+    return root / "run1" / "checkpoint.json"
+
+
+def swe_bench_before_its_report(root: Path) -> Path:
+    (unpack_runs(root) / REPORT).unlink()
+    return root / "logs" / "run_evaluation" / "nightly" / "run.json"
+
+
+@pytest.mark.parametrize("written", [scylla_without_configuration, swe_bench_before_its_report])
+def test_a_run_without_a_plan_is_as_before_once_a_file_broken_for_a_moment_is_mended(
+    written: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    root = tmp_path / "runs"
+    file = written(root)
+    whole = file.read_bytes()
+    file.write_text('{"half')
+    with followed(root) as following:
+        wait_for(lambda: plans_of(following), "a plan")
+        assert plans_of(following)[0]["plan_complete"] is False
+        file.write_bytes(whole)
         following.wait_until_converted()
