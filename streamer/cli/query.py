@@ -268,7 +268,7 @@ def _folded(settings: Settings, run_id: str, as_of: Position) -> FoldedRun:
 def _runs_as_of(settings: Settings, as_of: Position) -> PastRuns:
     from streamer.cli.as_of import runs_as_of  # only this folds
 
-    return runs_as_of(settings, as_of)
+    return runs_as_of(settings, as_of, tasks=False)
 
 
 def _by_subtest(settings: Settings, run_id: str, as_of: Position | None) -> list[Summary]:

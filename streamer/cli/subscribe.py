@@ -15,7 +15,10 @@ from streamer.cli.options import json_option, with_settings
 from streamer.cli.printing import dollars, print_json, print_line, say, shown
 from streamer.client.feeds import FEEDS, Update, follow
 from streamer.schemas.canonical import canonical_json
+from streamer.schemas.comparison import RunComparison
 from streamer.settings import Settings
+from streamer.views.comparisons import MISSING
+from streamer.views.outlook import places_of
 from streamer.views.tables import progress
 from streamer.views.wording import accuracy, accuracy_name, grade_with_basis
 
@@ -101,6 +104,14 @@ def _run(message: MessageFields) -> str:
     )
 
 
+def _comparison(message: MessageFields) -> str:
+    comparison = RunComparison.model_validate(message)
+    places = ", ".join(f"{label} {place}" for label, place in places_of(comparison).items())
+    missing = comparison.rank_missing
+    where = f"no ranks: {MISSING[missing]}" if missing else f"places {places}"
+    return f"{comparison.run_id}: {comparison.agents_total} agents compared, {where}"
+
+
 def _news(message: MessageFields) -> str:
     if message["type"] == "rescored":
         trial, before, after = message["trial"], _flat(message["before"]), _flat(message["after"])
@@ -146,6 +157,7 @@ _LINES: dict[str, Callable[[MessageFields], str]] = {
     "agent-model": _group,
     "tier": _group,
     "run": _run,
+    "comparison": _comparison,
     "grades": _news,
     "rejections": _rejection,
     "trials": _trial,
