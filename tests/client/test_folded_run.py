@@ -131,7 +131,7 @@ def test_a_record_of_the_partition_with_a_time_in_microseconds_stops_no_fold(
 
 
 def test_a_run_has_its_tasks_once_it_is_over_and_if_they_are_wanted() -> None:
-    events = [a_plan(tasks=2), a_trial(task_id="t1")]
+    events = [a_plan(tasks=2, attempts=1), a_trial(task_id="t1")]
     assert board_run_of(folded(events)[0].run("run-1")).tasks == {}
     over = folded([*events, a_trial(task_id="t2")])[0].run("run-1")
     found, without = board_run_of(over), board_run_of(over, tasks=False)
