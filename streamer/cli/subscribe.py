@@ -15,10 +15,7 @@ from streamer.cli.options import json_option, with_settings
 from streamer.cli.printing import dollars, print_json, print_line, say, shown
 from streamer.client.feeds import FEEDS, Update, follow
 from streamer.schemas.canonical import canonical_json
-from streamer.schemas.comparison import RunComparison
 from streamer.settings import Settings
-from streamer.views.comparisons import MISSING
-from streamer.views.outlook import places_of
 from streamer.views.tables import progress
 from streamer.views.wording import accuracy, accuracy_name, grade_with_basis
 
@@ -105,6 +102,10 @@ def _run(message: MessageFields) -> str:
 
 
 def _comparison(message: MessageFields) -> str:
+    from streamer.schemas.comparison import RunComparison  # the other feeds start without what this loads
+    from streamer.views.comparisons import MISSING
+    from streamer.views.outlook import places_of
+
     comparison = RunComparison.model_validate(message)
     places = ", ".join(f"{label} {place}" for label, place in places_of(comparison).items())
     missing = comparison.rank_missing
