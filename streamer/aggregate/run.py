@@ -135,10 +135,10 @@ class Run:
         """
         return self._pages.writes() if self._pages is not None else []
 
-    def summaries(self) -> list[SummaryChange]:
-        """Every summary as it stands, the comparison of the agents among them; takes nothing."""
+    def summaries(self, *, comparison: bool = True) -> list[SummaryChange]:
+        """Every summary as it stands, the comparison of the agents among them if wanted; takes nothing."""
         self.state.count()
-        return _in_order(self._summaries.all() + self.comparisons.all())
+        return _in_order(self._summaries.all() + (self.comparisons.all() if comparison else []))
 
     def in_flight(self, most: int) -> list[dict[str, Any]]:
         """The trials that have started and have no result, the longest first; [] once the run has finished.

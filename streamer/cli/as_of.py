@@ -19,9 +19,11 @@ def run_as_of(settings: Settings, run_id: str, as_of: Position) -> FoldedRun:
     return found
 
 
-def runs_as_of(settings: Settings, as_of: Position, run_id: str | None = None) -> PastRuns:
+def runs_as_of(
+    settings: Settings, as_of: Position, run_id: str | None = None, *, tasks: bool = True
+) -> PastRuns:
     """All runs, or one, as of a position; see `fold_runs`. Says which are left out or may lack events."""
-    found = fold_runs(settings, price_table(settings.prices_file), as_of, run_id)
+    found = fold_runs(settings, price_table(settings.prices_file), as_of, run_id, tasks=tasks)
     for whose, begins_at in found.truncated.items():
         say_if_truncated(begins_at, whose)
     for failure in found.failed:

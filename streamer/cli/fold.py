@@ -14,7 +14,7 @@ from streamer.aggregate.by_subtest import by_subtest
 from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.labels import SUBTEST, part
 from streamer.cli.options import as_of_option, json_option, wide_option, with_settings
-from streamer.cli.price_tables import price_table
+from streamer.cli.price_tables import price_table, prices_option
 from streamer.cli.printing import print_board, print_json, print_line, say, visible
 from streamer.cli.source import file_argument, open_lines, report_rejected
 from streamer.cli.tables import print_run
@@ -35,11 +35,7 @@ from streamer.views.tables import labels_table
     callback=part,
     help="Also break down: the tiers by subtest, or each run by a label of its trials.",
 )
-@click.option(
-    "--prices",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="TOML price table of yours.",
-)
+@prices_option
 @as_of_option
 @with_settings
 def command(

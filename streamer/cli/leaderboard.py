@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streamer.cli.options import json_option, position_option, wide_option, with_settings
+from streamer.cli.options import json_option, label_of, position_option, wide_option, with_settings
 from streamer.cli.out import write
 from streamer.cli.printing import print_board, print_json, say
 from streamer.client.queries import MOST_BOARD_RUNS
@@ -71,7 +71,7 @@ def leaderboard(
     Pass rates have an interval, and each agent the places that it may truly have. Unfinished and tiny runs
     stand below, marked. Baselines are left out.
     """
-    wanted = dict(map(_label, labels))
+    wanted = dict(map(label_of, labels))
     if by_run and (html or together):
         raise click.UsageError("--by-run pools nothing: leave --html and --all-benchmarks out")
     if metric is not None and not can_have_board(metric):
@@ -139,10 +139,3 @@ def _facts(
 ) -> list[str]:
     past = None if as_of is None else f"as of {as_of}"
     return [fact for fact in (run_id, benchmark, *labels, past) if fact]
-
-
-def _label(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not key or not equals:
-        raise click.UsageError(f"--label {text!r}: write KEY=VALUE")
-    return key, value

@@ -95,6 +95,14 @@ wide_option = click.option(
 """Makes `print_board` print all columns."""
 
 
+def label_of(text: str) -> tuple[str, str]:
+    """Key and value of a --label KEY=VALUE; a usage error for anything else."""
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise click.UsageError(f"--label {text!r} is not of the form KEY=VALUE")
+    return key, value
+
+
 def with_settings(command: Command) -> Command:
     """Give the command --bootstrap, --redis and --namespace, and `settings` with them applied."""
 

@@ -6,14 +6,20 @@ from pathlib import Path
 
 import click
 
+from streamer.client.price_tables import read_price_table
 from streamer.score import PriceTable, PriceTableError
+
+prices_option = click.option(
+    "--prices",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="TOML price table of yours.",
+)
+"""Gives the command `prices: Path | None`."""
 
 
 def price_table(file: Path | None) -> PriceTable:
     """The price table of a file, or the default one; a file that is no price table is a usage error."""
-    if file is None:
-        return PriceTable.default()
     try:
-        return PriceTable.from_toml(file.read_text(encoding="utf-8"))
-    except (PriceTableError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"{file}: {error}") from error
+        return read_price_table(file)
+    except PriceTableError as error:
+        raise click.UsageError(str(error)) from error

@@ -11,7 +11,7 @@ import click
 
 from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.options import json_option, with_settings
-from streamer.cli.price_tables import price_table
+from streamer.cli.price_tables import price_table, prices_option
 from streamer.cli.printing import print_json, print_line, print_table, say
 from streamer.schemas.canonical import canonical_json
 from streamer.score import Price, PriceTable, model_for_pricing, model_for_reporting
@@ -26,11 +26,7 @@ PriceRow = dict[str, Any]
 @click.command()
 @click.argument("model", required=False)
 @json_option
-@click.option(
-    "--prices",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="TOML price table of yours.",
-)
+@prices_option
 @with_settings
 def command(model: str | None, as_json: bool, prices: Path | None, settings: Settings) -> None:
     """Say which price applies to MODEL, in USD per 1 million tokens, and from where it comes.

@@ -17,7 +17,7 @@ from streamer.cli.options import as_of_option, with_settings
 from streamer.cli.out import write
 from streamer.cli.price_tables import price_table
 from streamer.cli.printing import say
-from streamer.cli.source import open_lines, report_rejected
+from streamer.cli.source import from_option, open_lines, report_rejected
 from streamer.records import Position, records_of_lines
 from streamer.report.data import RunData, from_events, from_log, from_stack
 from streamer.report.formats import FORMATS, WITHOUT_TRIALS, format_of
@@ -32,13 +32,7 @@ from streamer.settings import Settings
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), help="File to write; stdout if not given."
 )
-@click.option(
-    "--from",
-    "events",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
-    help="Fold the events of FILE, in place of asking Redis and the broker; - is stdin.",
-)
+@from_option
 @label_option
 @click.option(
     "--trials/--no-trials", default=True, show_default=True, help="List single trials (html, json)."

@@ -6,7 +6,7 @@ import time
 
 import click
 
-from streamer.cli.options import FiniteRange, with_settings
+from streamer.cli.options import FiniteRange, label_of, with_settings
 from streamer.cli.printing import say
 from streamer.ops.repair import repair
 from streamer.publish.publisher import ThreadedPublisher, outgoing
@@ -27,7 +27,7 @@ def set_(run: str, name: str | None, labels: tuple[str, ...], settings: Settings
     """Give RUN a name and labels. Earlier ones stay, unless they are given again."""
     if name is None and not labels:
         raise click.UsageError("nothing to set: give --name or --label KEY=VALUE")
-    plan = {"display_name": name, "labels": dict(map(_label, labels)) or None}
+    plan = {"display_name": name, "labels": dict(map(label_of, labels)) or None}
     said = {field: value for field, value in plan.items() if value is not None}
     event = {"type": "run_started", "run_id": run, "revision": time.time_ns(), **said}
     with ThreadedPublisher(settings) as publisher:
@@ -55,10 +55,3 @@ def repair_(run: str, wait: float, settings: Settings) -> None:
     """
     repair(settings, run, wait_seconds=wait)
     say(f"{run}: folded again from the log")
-
-
-def _label(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not key or not equals:
-        raise click.UsageError(f"--label {text!r} is not of the form KEY=VALUE")
-    return key, value

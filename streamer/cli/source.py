@@ -31,6 +31,15 @@ file_argument = click.argument(
 )
 """Gives the command `file: Path`; `-`, the default, is stdin."""
 
+from_option = click.option(
+    "--from",
+    "events",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+    help="Fold the events of FILE, in place of asking any server; - is stdin.",
+)
+"""Gives the command `events: Path | None`."""
+
 
 @contextmanager
 def open_lines(file: Path) -> Iterator[Iterable[bytes]]:

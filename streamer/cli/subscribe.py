@@ -101,6 +101,18 @@ def _run(message: MessageFields) -> str:
     )
 
 
+def _comparison(message: MessageFields) -> str:
+    from streamer.schemas.comparison import RunComparison  # the other feeds start without what this loads
+    from streamer.views.comparisons import MISSING
+    from streamer.views.outlook import places_of
+
+    comparison = RunComparison.model_validate(message)
+    places = ", ".join(f"{label} {place}" for label, place in places_of(comparison).items())
+    missing = comparison.rank_missing
+    where = f"no ranks: {MISSING[missing]}" if missing else f"places {places}"
+    return f"{comparison.run_id}: {comparison.agents_total} agents compared, {where}"
+
+
 def _news(message: MessageFields) -> str:
     if message["type"] == "rescored":
         trial, before, after = message["trial"], _flat(message["before"]), _flat(message["after"])
@@ -146,6 +158,7 @@ _LINES: dict[str, Callable[[MessageFields], str]] = {
     "agent-model": _group,
     "tier": _group,
     "run": _run,
+    "comparison": _comparison,
     "grades": _news,
     "rejections": _rejection,
     "trials": _trial,

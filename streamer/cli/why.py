@@ -11,7 +11,7 @@ from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.options import as_of_option, json_option, position_option, with_settings
 from streamer.cli.price_tables import price_table
 from streamer.cli.printing import print_board, print_json, print_line
-from streamer.cli.source import open_lines, report_rejected
+from streamer.cli.source import from_option, open_lines, report_rejected
 from streamer.client.moves import Question, UnknownAgent
 from streamer.client.results import UnknownMetric
 from streamer.client.why import metric_of, why, why_in
@@ -35,13 +35,7 @@ SHOWN = 20
 )
 @position_option("--since", "Only what moved it after this offset or time.")
 @as_of_option
-@click.option(
-    "--from",
-    "events",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
-    help="Fold the events of FILE, in place of asking the broker; - is stdin.",
-)
+@from_option
 @click.option("--limit", type=click.IntRange(min=1), default=SHOWN, show_default=True, help="Rows to list.")
 @json_option
 @with_settings

@@ -11,10 +11,9 @@ from typing import Any
 
 from streamer.aggregate.changes import SummaryChange
 from streamer.aggregate.run import Run
-from streamer.client.comparison import compared_run
 from streamer.client.results import BoardRun, ComparedRun, RunSnapshot
 from streamer.client.run_log import RunLog
-from streamer.client.snapshots import board_run, kinds_of, parsed, snapshot_of
+from streamer.client.snapshots import board_run, compared_run, kinds_of, parsed, snapshot_of
 from streamer.client.trials import NotInLog
 from streamer.decoding import event_in
 from streamer.fold import BATCH, After, CannotBeFolded, fold_records
@@ -64,7 +63,7 @@ class FoldedRun:
 
     def comparison(self) -> ComparedRun:
         """The agents of the run compared, with their ranks, and its tasks."""
-        found = compared_run(Keys(), self.run_id, stored_of(self.run), parsed)
+        found = compared_run(Keys(), self.run_id, stored_of(self.run))
         assert found is not None, "the run exists"
         return found
 
@@ -73,17 +72,13 @@ class FoldedRun:
         changes = sorted(self.run.take_scored(), key=lambda change: change.key)
         return [change.value for change in changes if change.value is not None]
 
-    def board_run(self) -> BoardRun:
-        """The run as leaderboards read it."""
-        return board_run_of(self.run)
 
-
-def board_run_of(run: Run) -> BoardRun:
-    """A folded run that exists, as `StateReader.board_runs` would give it."""
-    run_id, held = run.state.run_id, stored_of(run)
-    kinds = kinds_of(parsed(RunSummary, Keys().run(run_id), held["run"]))
-    wanted = {suffix: value for suffix, value in held.items() if suffix.partition(":")[0] in kinds}
-    found = board_run(Keys(), run_id, wanted)
+def board_run_of(run: Run, *, tasks: bool = True) -> BoardRun:
+    """A folded run that exists, as `StateReader.board_runs` gives it; `tasks` False: without its tasks."""
+    run_id, held = run.state.run_id, stored(run.summaries(comparison=False), {})
+    if tasks and TASKS in kinds_of(parsed(RunSummary, Keys().run(run_id), held["run"])):
+        held |= stored([], {TASKS: run.comparisons.tasks()})
+    found = board_run(Keys(), run_id, held)
     assert found is not None, "the run exists"
     return found
 

@@ -24,7 +24,14 @@ from streamer.score import PriceTable
 from streamer.settings import Settings
 
 
-def fold_runs(settings: Settings, prices: PriceTable, as_of: Position, run_id: str | None = None) -> PastRuns:
+def fold_runs(
+    settings: Settings,
+    prices: PriceTable,
+    as_of: Position,
+    run_id: str | None = None,
+    *,
+    tasks: bool = True,
+) -> PastRuns:
     """All runs, or one, folded again from the event topic as of a position.
 
     One partition is in memory at a time.
@@ -34,6 +41,7 @@ def fold_runs(settings: Settings, prices: PriceTable, as_of: Position, run_id: s
         prices: the price table (R2).
         as_of: only what came at or before it; of all runs a time.
         run_id: only this run, of which `as_of` may be an offset, too; None: all.
+        tasks: whether the tasks of runs that are over are wanted, as boards need them.
 
     Raises:
         BadPosition: an offset for all runs, or a time in the future.
@@ -44,7 +52,7 @@ def fold_runs(settings: Settings, prices: PriceTable, as_of: Position, run_id: s
     if run_id is not None:
         one = fold_run(settings, run_id, prices, as_of)
         begins = _truncated({f"run {run_id!r}": one.log.begins_at})
-        return PastRuns([one.board_run()], one.log.moment or now, begins)
+        return PastRuns([board_run_of(one.run, tasks=tasks)], one.log.moment or now, begins)
     if as_of.at is None:
         raise BadPosition(
             f"offset {as_of} is a place in one partition of the log, and the runs lie in several. "
@@ -55,7 +63,7 @@ def fold_runs(settings: Settings, prices: PriceTable, as_of: Position, run_id: s
     count = len(asyncio.run(partitions_of(settings, topic)))
     found, failed = list[BoardRun](), list[Failure]()
     for partition in range(count):
-        held, broken = _fold_partition(settings, topic, partition, count, prices, as_of)
+        held, broken = _fold_partition(settings, topic, partition, count, prices, as_of, tasks=tasks)
         found += held
         failed += broken
     found.sort(key=_latest, reverse=True)
@@ -65,7 +73,14 @@ def fold_runs(settings: Settings, prices: PriceTable, as_of: Position, run_id: s
 
 
 def _fold_partition(
-    settings: Settings, topic: str, partition: int, count: int, prices: PriceTable, as_of: Position
+    settings: Settings,
+    topic: str,
+    partition: int,
+    count: int,
+    prices: PriceTable,
+    as_of: Position,
+    *,
+    tasks: bool,
 ) -> tuple[list[BoardRun], list[Failure]]:
     """The runs of one partition; events that lie in a wrong one are published to the right one again."""
     folding = fold_records(
@@ -77,7 +92,7 @@ def _fold_partition(
     found = []
     for run_id in folding.runs():
         try:
-            found.append(board_run_of(folding.pipeline.run(run_id)))
+            found.append(board_run_of(folding.pipeline.run(run_id), tasks=tasks))
         except Exception as error:
             folding.pipeline.fail(run_id, error)
     return found, folding.failed

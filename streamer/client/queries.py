@@ -11,7 +11,6 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias, TypeVar
 
-from streamer.client.comparison import KINDS, compared_run
 from streamer.client.lifecycle import state_of
 from streamer.client.ranking import ranked
 from streamer.client.results import (
@@ -25,7 +24,7 @@ from streamer.client.results import (
     UnknownRun,
     WorkerStatus,
 )
-from streamer.client.snapshots import board_run, kinds_of, parsed, snapshot_of
+from streamer.client.snapshots import OF_COMPARISON, board_run, compared_run, kinds_of, parsed, snapshot_of
 from streamer.redis.entry import IN_FLIGHT
 from streamer.redis.keys import Keys
 from streamer.redis.script import read_run
@@ -95,8 +94,8 @@ class Queries:
 
     def comparison(self, run_id: str) -> Exchange[ComparedRun]:
         """The agents of a run compared, and its tasks, from one moment."""
-        [reply] = yield [read_run(self._keys, run_id, KINDS)]
-        found = compared_run(self._keys, run_id, stored_in(reply), parsed)
+        [reply] = yield [read_run(self._keys, run_id, OF_COMPARISON)]
+        found = compared_run(self._keys, run_id, stored_in(reply))
         if found is None:
             known = yield from self.run_ids()
             raise UnknownRun(run_id, known)

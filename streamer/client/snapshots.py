@@ -1,4 +1,7 @@
-"""A run as readers get it, with its groups and its trials in flight, from the values of its keys."""
+"""A run as readers get it, from the values of its keys.
+
+That is the run with its groups and its trials in flight, or with the comparison of its agents.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,12 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from streamer.client.comparison import tasks_in
 from streamer.client.lifecycle import is_over
-from streamer.client.results import BoardRun, RunSnapshot, UnreadableSummary
-from streamer.redis.entry import IN_FLIGHT, TASKS
+from streamer.client.results import BoardRun, ComparedRun, RunSnapshot, UnreadableSummary
+from streamer.redis.entry import COMPARISONS, IN_FLIGHT, TASKS
 from streamer.redis.keys import Keys
 from streamer.schemas.base import Message
+from streamer.schemas.comparison import TASK_OUTCOMES, RunComparison, TaskOutcomes
 from streamer.schemas.in_flight import TrialInFlight
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 
@@ -23,6 +26,9 @@ SUMMARIES: dict[str, type[RunSummary] | type[AgentModelSummary] | type[TierSumma
     "tier": TierSummary,
 }
 """By the first word of the key suffix."""
+
+OF_COMPARISON = ("run", COMPARISONS, TASKS)
+"""The kinds of keys that `compared_run` needs."""
 
 Stored = TypeVar("Stored", bound=Message)
 
@@ -60,11 +66,25 @@ def board_run(keys: Keys, run_id: str, stored: Mapping[str, Any]) -> BoardRun | 
     found = snapshot_of(keys, run_id, stored)
     if found is None:
         return None
-    return BoardRun(found.run, found.agents, tasks_in(keys.tasks(run_id), stored.get(TASKS) or []))
+    return BoardRun(found.run, found.agents, _tasks(keys.tasks(run_id), stored.get(TASKS) or []))
+
+
+def compared_run(keys: Keys, run_id: str, stored: Mapping[str, Any]) -> ComparedRun | None:
+    """The agents of the run compared, from the values by key suffix; None: there is no such run.
+
+    Raises:
+        UnreadableSummary: a value is not what this version understands.
+    """
+    if stored.get("run") is None:
+        return None
+    value = stored.get(COMPARISONS)
+    run = parsed(RunSummary, keys.run(run_id), stored["run"])
+    comparison = None if value is None else parsed(RunComparison, keys.comparisons(run_id), value)
+    return ComparedRun(run, comparison, _tasks(keys.tasks(run_id), stored.get(TASKS) or []))
 
 
 def parsed(kind: type[Stored], key: str, value: bytes) -> Stored:
-    """The summary, or the trial in flight, that Redis holds under this key.
+    """The summary, the comparison or the trial in flight that Redis holds under this key.
 
     Raises:
         UnreadableSummary: the value is nothing of this kind.
@@ -73,6 +93,20 @@ def parsed(kind: type[Stored], key: str, value: bytes) -> Stored:
         return kind.model_validate_json(value)
     except ValidationError as error:
         raise UnreadableSummary(key, error) from error
+
+
+def _tasks(key: str, stored: Sequence[bytes | str]) -> dict[str, TaskOutcomes]:
+    """The tasks of a run by task key, from the fields and values of the hash under `key`."""
+    try:
+        pairs = zip(stored[::2], stored[1::2], strict=True)
+        found = {_text(task): TASK_OUTCOMES.validate_json(value) for task, value in pairs}
+    except ValidationError as error:
+        raise UnreadableSummary(key, error) from error
+    return dict(sorted(found.items()))
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value
 
 
 def _in_flight(key: str, stored: Sequence[bytes]) -> list[TrialInFlight]:

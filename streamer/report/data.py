@@ -14,15 +14,14 @@ from streamer.aggregate.by_label import by_label
 from streamer.aggregate.changes import SummaryChange
 from streamer.aggregate.curves import curves
 from streamer.aggregate.run_state import RunState
-from streamer.client.breakdowns import prices_of
-from streamer.client.comparison import compared_run
 from streamer.client.folded_run import fold_run, nothing_of, stored
 from streamer.client.lifecycle import State, state_of
+from streamer.client.price_tables import read_price_table
 from streamer.client.queries import history_entry
 from streamer.client.reader import StateReader
 from streamer.client.results import ComparedRun, HistoryEntry
 from streamer.client.run_log import RunLog
-from streamer.client.snapshots import parsed
+from streamer.client.snapshots import compared_run
 from streamer.client.trials import scored_trials
 from streamer.decoding import Folded
 from streamer.fold import Folding, NoSuchRun, fold_records
@@ -113,7 +112,7 @@ def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool =
     if trials:
         filled = snapshot.run.progress.done > 0
         listed = [orjson.loads(value) for value in scored_trials(settings, run_id)] if filled else []
-        again = fold_run(settings, run_id, prices_of(settings))
+        again = fold_run(settings, run_id, read_price_table(settings.prices_file))
         drawn = curves(again.run.state) if filled else []
         folded = None if again.log.begins_at else again.run.state
     return RunData(
@@ -238,7 +237,7 @@ class _Steps:
         [run] = of_type["run_summary"]
         labelled = by_label(found.state, label) if label is not None else []
         held = stored(changes, {TASKS: found.comparisons.tasks()})
-        compared = compared_run(Keys(), run_id, held, parsed)
+        compared = compared_run(Keys(), run_id, held)
         drawn = curves(found.state)
         return RunData(run, now, agents, tiers, trials, history, drawn, labelled, compared, found.state)
 

@@ -214,7 +214,8 @@ class RunStarted(Event):
     plan_complete: bool | None = Field(
         default=None,
         description="False while the plan is still being read, or names only a part, so that nothing is "
-        "concluded from it; null: it is complete.",
+        "concluded from it. True takes that back, with a higher `revision`. null: nothing is said of it, so "
+        "an earlier false stands; a plan of which nobody says false is complete.",
     )
     agent_models: list[PlannedLabel] | None = Field(
         default=None, max_length=MAX_AGENT_MODELS, description="Planned agent:model labels."

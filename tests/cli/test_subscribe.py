@@ -22,12 +22,13 @@ from tests.support.online import Online
         ("agent-model", "agent_model_summary"),
         ("tier", "tier_summary"),
         ("run", "run_summary"),
+        ("comparison", "run_comparison"),
         ("grades", "grade_change"),
         ("trials", "scored_trial"),
     ],
 )
 def test_each_feed_gives_what_was_published(stack: Online, feed: str, type_: str) -> None:
-    published(stack, a_run(f"feed-{feed}"))
+    published(stack, [*a_run(f"feed-{feed}"), a_trial(run_id=f"feed-{feed}", agent="another")])
     given = ("subscribe", feed, "--run", f"feed-{feed}", "--from-beginning", "--limit", 1)
     done = call(stack, *given, "--json")
     assert done.returncode == 0

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from streamer.client.folded_run import NothingYet, fold_run
+from streamer.client.folded_run import NothingYet, board_run_of, fold_run
 from streamer.client.trials import NotInLog
 from streamer.fold import CannotBeFolded
 from streamer.kafka.names import Names
@@ -128,3 +128,12 @@ def test_a_record_of_the_partition_with_a_time_in_microseconds_stops_no_fold(
     assert (then.snapshot().run.trials, then.log.moment) == (1, at)
     with pytest.raises(NothingYet, match=r"first event is at offset 1$"):
         fold_run(Settings(), "other", PRICES, Position(at=at))
+
+
+def test_a_run_has_its_tasks_once_it_is_over_and_if_they_are_wanted() -> None:
+    events = [a_plan(tasks=2, attempts=1), a_trial(task_id="t1")]
+    assert board_run_of(folded(events)[0].run("run-1")).tasks == {}
+    over = folded([*events, a_trial(task_id="t2")])[0].run("run-1")
+    found, without = board_run_of(over), board_run_of(over, tasks=False)
+    assert sorted(found.tasks) == ["t1", "t2"]
+    assert (without.tasks, without.run, without.agents) == ({}, found.run, found.agents)

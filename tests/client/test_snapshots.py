@@ -1,14 +1,17 @@
-"""A snapshot from values by key suffix: in order, and nothing where the run is not there."""
+"""Snapshots and compared runs from values by key suffix, without a server."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
 from streamer.client.results import UnreadableSummary
-from streamer.client.snapshots import snapshot_of
-from streamer.redis.entry import IN_FLIGHT
+from streamer.client.snapshots import compared_run, snapshot_of
+from streamer.redis.entry import COMPARISONS, IN_FLIGHT, TASKS
 from streamer.redis.keys import Keys
 from streamer.schemas.canonical import canonical_json
+from tests.aggregate.compared import PLAN, trial
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
 from tests.support.events import a_start, folded
 
@@ -54,3 +57,37 @@ def test_without_its_own_summary_there_is_no_run() -> None:
 def test_a_value_that_is_no_summary_names_its_key() -> None:
     with pytest.raises(UnreadableSummary, match="r1"):
         snapshot_of(Keys(), "r1", VALUES | {"tier:T0": b"{}"})
+
+
+def of_agents(*agents: str) -> dict[str, Any]:
+    """What Redis holds of a run in which these agents passed one task."""
+    run = folded([PLAN, *(trial(agent, "t1", passed=True) for agent in agents)])[0].run("run-1")
+    found: dict[str, Any] = {change.group.redis_suffix: change.value for change in run.summaries()}
+    parts = [part.encode() for field in run.comparisons.tasks().items() for part in field]
+    return found | {TASKS: parts}
+
+
+def test_a_run_with_two_agents_has_a_comparison_and_its_tasks() -> None:
+    found = compared_run(Keys(), "run-1", of_agents("a", "b"))
+    assert found is not None
+    assert found.comparison is not None
+    assert [agent.agent for agent in found.comparison.agents] == ["a", "b"]
+    assert found.tasks == {"t1": {"a:m": (1, 1, 0), "b:m": (1, 1, 0)}}
+
+
+def test_a_single_agent_has_tasks_and_an_earlier_run_has_nothing() -> None:
+    alone = compared_run(Keys(), "run-1", of_agents("a"))
+    assert alone is not None
+    assert (alone.comparison, alone.tasks) == (None, {"t1": {"a:m": (1, 1, 0)}})
+    earlier = compared_run(Keys(), "run-1", {"run": of_agents("a")["run"]})
+    assert earlier is not None
+    assert (earlier.comparison, earlier.tasks) == (None, {})
+    assert compared_run(Keys(), "run-1", {}) is None
+
+
+@pytest.mark.parametrize(
+    "broken", [{TASKS: [b"t", b"{"]}, {TASKS: [b"t", b'{"a:m":[1,-1,0]}']}, {COMPARISONS: b"{}"}]
+)
+def test_a_comparison_that_cannot_be_read_is_named(broken: dict[str, Any]) -> None:
+    with pytest.raises(UnreadableSummary, match=r"streamer:\{run-1\}"):
+        compared_run(Keys(), "run-1", of_agents("a", "b") | broken)
