@@ -6,14 +6,13 @@ from pathlib import Path
 
 import click
 
+from streamer import prices_file
 from streamer.score import PriceTable, PriceTableError
 
 
 def price_table(file: Path | None) -> PriceTable:
     """The price table of a file, or the default one; a file that is no price table is a usage error."""
-    if file is None:
-        return PriceTable.default()
     try:
-        return PriceTable.from_toml(file.read_text(encoding="utf-8"))
-    except (PriceTableError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"{file}: {error}") from error
+        return prices_file.price_table(file)
+    except PriceTableError as error:
+        raise click.UsageError(str(error)) from error

@@ -29,14 +29,3 @@ def labelled(
         others: as :func:`fold_run`.
     """
     return by_label(fold_run(settings, run_id, prices, as_of).run.state, label)
-
-
-def prices_of(settings: Settings) -> PriceTable:
-    """The price table that the settings name, or the default one.
-
-    >>> prices_of(Settings(prices_file=None)).digest() == PriceTable.default().digest()
-    True
-    """
-    if settings.prices_file is None:
-        return PriceTable.default()
-    return PriceTable.from_toml(settings.prices_file.read_text(encoding="utf-8"))

@@ -14,7 +14,6 @@ from streamer.aggregate.by_label import by_label
 from streamer.aggregate.changes import SummaryChange
 from streamer.aggregate.curves import curves
 from streamer.aggregate.run_state import RunState
-from streamer.client.breakdowns import prices_of
 from streamer.client.comparison import compared_run
 from streamer.client.folded_run import fold_run, nothing_of, stored
 from streamer.client.lifecycle import State, state_of
@@ -27,6 +26,7 @@ from streamer.client.trials import scored_trials
 from streamer.decoding import Folded
 from streamer.fold import Folding, NoSuchRun, fold_records
 from streamer.pipeline import Pipeline
+from streamer.prices_file import price_table
 from streamer.records import LogRecord, Position, Rejected, up_to
 from streamer.redis.entry import TASKS, entry_of
 from streamer.redis.keys import Keys
@@ -113,7 +113,7 @@ def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool =
     if trials:
         filled = snapshot.run.progress.done > 0
         listed = [orjson.loads(value) for value in scored_trials(settings, run_id)] if filled else []
-        again = fold_run(settings, run_id, prices_of(settings))
+        again = fold_run(settings, run_id, price_table(settings.prices_file))
         drawn = curves(again.run.state) if filled else []
         folded = None if again.log.begins_at else again.run.state
     return RunData(
