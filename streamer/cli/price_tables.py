@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from streamer.client.price_tables import read_price_table
+from streamer import prices_file
 from streamer.score import PriceTable, PriceTableError
 
 prices_option = click.option(
@@ -20,6 +20,6 @@ prices_option = click.option(
 def price_table(file: Path | None) -> PriceTable:
     """The price table of a file, or the default one; a file that is no price table is a usage error."""
     try:
-        return read_price_table(file)
+        return prices_file.price_table(file)
     except PriceTableError as error:
         raise click.UsageError(str(error)) from error

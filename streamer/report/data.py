@@ -16,7 +16,6 @@ from streamer.aggregate.curves import curves
 from streamer.aggregate.run_state import RunState
 from streamer.client.folded_run import fold_run, nothing_of, stored
 from streamer.client.lifecycle import State, state_of
-from streamer.client.price_tables import read_price_table
 from streamer.client.queries import history_entry
 from streamer.client.reader import StateReader
 from streamer.client.results import ComparedRun, HistoryEntry
@@ -26,6 +25,7 @@ from streamer.client.trials import scored_trials
 from streamer.decoding import Folded
 from streamer.fold import Folding, NoSuchRun, fold_records
 from streamer.pipeline import Pipeline
+from streamer.prices_file import price_table
 from streamer.records import LogRecord, Position, Rejected, up_to
 from streamer.redis.entry import TASKS, entry_of
 from streamer.redis.keys import Keys
@@ -112,7 +112,7 @@ def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool =
     if trials:
         filled = snapshot.run.progress.done > 0
         listed = [orjson.loads(value) for value in scored_trials(settings, run_id)] if filled else []
-        again = fold_run(settings, run_id, read_price_table(settings.prices_file))
+        again = fold_run(settings, run_id, price_table(settings.prices_file))
         drawn = curves(again.run.state) if filled else []
         folded = None if again.log.begins_at else again.run.state
     return RunData(

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from streamer.client.async_reader import AsyncStateReader
-from streamer.client.price_tables import read_price_table
 from streamer.client.results import HistoryEntry
+from streamer.prices_file import price_table
 from streamer.settings import Settings
 from streamer.web.event_intake import EventIntake
 from streamer.web.folds import Folds
@@ -41,7 +41,7 @@ class Web:
 
     def __init__(self, settings: Settings, artifacts: Sequence[Path] = ()) -> None:
         self.settings = settings
-        self.prices = read_price_table(settings.prices_file)
+        self.prices = price_table(settings.prices_file)
         self.folds = Folds()
         self.reading = asyncio.Lock()
         self.curves = CurveCache(settings, self.prices, self.folds)

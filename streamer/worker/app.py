@@ -10,8 +10,9 @@ from pathlib import Path
 
 from streamer.aggregate.changes import RunUpdate
 from streamer.kafka.names import Names
+from streamer.prices_file import price_table
 from streamer.redis.sink import RedisSink
-from streamer.score import PriceTable, made_with
+from streamer.score import made_with
 from streamer.settings import Settings
 from streamer.worker.faust.app import StreamerApp, faust_app
 from streamer.worker.faust.batch_stream import process_batches
@@ -46,6 +47,7 @@ def run_worker(settings: Settings) -> int:
 
 def build(settings: Settings, watchdog: Watchdog, state: Path | None = None) -> Worker:
     """Put a worker together; its tables lie in memory unless there is a directory for their `state`."""
+    prices = price_table(settings.prices_file)
     names, writer = Names(settings.namespace), uuid.uuid4().hex[:12]
     app = faust_app(settings, names, state)
     app.transport = batch_transport(app, settings, names.trial_events)
@@ -73,7 +75,6 @@ def build(settings: Settings, watchdog: Watchdog, state: Path | None = None) -> 
         checkpoints=checkpoints,
     )
     owner.processor = processor
-    prices = _prices(settings)
     configuration = Configuration(settings, made_with(prices), producer)
     recovery = PartitionRecovery(
         app,
@@ -130,9 +131,3 @@ async def _log_start(app: StreamerApp, settings: Settings, number: int) -> int:
         return 0
     place = TopicPartition(Names(settings.namespace).trial_events, number)
     return (await app.event_consumer.earliest_offsets(place))[place] or 0
-
-
-def _prices(settings: Settings) -> PriceTable:
-    if settings.prices_file is None:
-        return PriceTable.default()
-    return PriceTable.from_toml(settings.prices_file.read_text(encoding="utf-8"))

@@ -25,7 +25,6 @@ FEW_DECISIONS = 2
 SHOWN_ELSEWHERE = {
     "streamer/cli/rebuild.py": "tests/ops/test_rebuild.py",
     "streamer/watch/live_screen.py": "tests/watch/test_run_screen.py",
-    "streamer/worker/process/runner.py": "tests/cli/test_up.py",
 }
 """Module -> the tests that show what it does, on whole commands, screens or workers. Keep this list short."""
 

@@ -20,6 +20,16 @@ STUCK_SECONDS = 30.0
 ProbeAnswer = tuple[str, str]
 
 
+class AddressUnusable(Exception):
+    """The worker cannot listen where the settings say."""
+
+    def __init__(self, address: str, error: Exception) -> None:
+        super().__init__(
+            f"cannot answer probes at {address}: {error}. End the program that has this address, or set "
+            "STREAMER_METRICS_ADDRESS to another HOST:PORT of this machine"
+        )
+
+
 class _Quiet(WSGIRequestHandler):
     def log_message(self, *_: Any) -> None:
         """Probes come every few seconds."""
@@ -34,13 +44,16 @@ def serve_probes(metrics: Metrics, address: str | None) -> Iterator[None]:
         address: HOST:PORT.
 
     Raises:
-        OSError: the address is taken.
+        AddressUnusable: the address is taken, or none of this machine.
     """
     if address is None:
         yield
         return
     host, _, port = address.rpartition(":")
-    server = make_server(host.strip("[]"), int(port), application(metrics), ThreadingWSGIServer, _Quiet)
+    try:
+        server = make_server(host.strip("[]"), int(port), application(metrics), ThreadingWSGIServer, _Quiet)
+    except (OSError, OverflowError) as error:
+        raise AddressUnusable(address, error) from error
     thread = threading.Thread(target=server.serve_forever, name="probes", daemon=True)
     thread.start()
     try:

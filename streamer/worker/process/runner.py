@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from streamer.kafka.errors import KafkaConnectionError, KafkaError
 from streamer.redis.connect import BadRedisUrl, check_protocol
 from streamer.redis.sink import RedisSink
+from streamer.score import PriceTableError
 from streamer.settings import Settings
 from streamer.worker.faust.app import StreamerApp, session_seconds
 from streamer.worker.faust.producer import Producer
@@ -24,7 +25,7 @@ from streamer.worker.process.configuration import Configuration
 from streamer.worker.process.housekeeping import Housekeeping
 from streamer.worker.process.logs import configure_logging
 from streamer.worker.process.metrics import Metrics
-from streamer.worker.process.probes import serve_probes
+from streamer.worker.process.probes import AddressUnusable, serve_probes
 from streamer.worker.process.topics import TopicMismatch, ensure_topics
 from streamer.worker.process.watchdog import CheckedSelector, Watchdog
 from streamer.worker.processing.processor import Processor
@@ -78,7 +79,7 @@ def run(settings: Settings, build: Build) -> int:
     asyncio.set_event_loop(loop)
     try:
         return loop.run_until_complete(_run(settings, build, watchdog))
-    except (TopicMismatch, StateUnavailable, BadRedisUrl) as error:
+    except (TopicMismatch, StateUnavailable, BadRedisUrl, PriceTableError, AddressUnusable) as error:
         log.critical("%s", error)
         return USED_WRONGLY
     except (KafkaError, OSError) as error:
@@ -94,18 +95,16 @@ async def _run(settings: Settings, build: Build, watchdog: Watchdog) -> int:
     await check_protocol(settings.redis, settings.redis_options())
     if not await _until(stop, _ensure_topics(settings)):
         return OK
-    if settings.store == "memory":
-        return await _work(settings, build(settings, watchdog, None), stop)
-    with held_directory(settings, await log_name(settings)) as state:
-        return await _work(settings, build(settings, watchdog, state), stop)
+    with ExitStack() as stack:
+        state = None
+        if settings.store == "rocksdb":
+            state = stack.enter_context(held_directory(settings, await log_name(settings)))
+        worker = build(settings, watchdog, state)
+        stack.enter_context(serve_probes(worker.metrics, settings.metrics_address))
+        return await _work(worker, stop)
 
 
-async def _work(settings: Settings, worker: Worker, stop: asyncio.Event) -> int:
-    with serve_probes(worker.metrics, settings.metrics_address):
-        return await _work_until_the_end(worker, stop)
-
-
-async def _work_until_the_end(worker: Worker, stop: asyncio.Event) -> int:
+async def _work(worker: Worker, stop: asyncio.Event) -> int:
     await worker.producer.start()
     waiting = worker.configuration.wait_until_current(worker.housekeeping.tell_of_waiting)
     if not await _until(stop, waiting):

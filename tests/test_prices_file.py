@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.client.price_tables import read_price_table
+from streamer.prices_file import price_table
 from streamer.score import PriceTableError
 
 
@@ -15,4 +15,4 @@ def test_a_file_that_is_no_price_table_is_named(tmp_path: Path, content: bytes) 
     file = tmp_path / "prices.toml"
     file.write_bytes(content)
     with pytest.raises(PriceTableError, match=r"prices\.toml"):
-        read_price_table(file)
+        price_table(file)

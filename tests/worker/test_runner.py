@@ -1,0 +1,56 @@
+"""A worker that cannot start says which setting is wrong, and ends as used wrongly."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from streamer.settings import Settings
+from streamer.worker.app import build
+from streamer.worker.process import runner
+from streamer.worker.process.metrics import Metrics
+
+
+@pytest.fixture(autouse=True)
+def without_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def is_fine(*_: Any) -> None:
+        return
+
+    monkeypatch.setattr(runner, "check_protocol", is_fine)
+    monkeypatch.setattr(runner, "ensure_topics", is_fine)
+    monkeypatch.setattr(runner.gc, "set_threshold", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [(None, "cannot be read: No such file"), (b"models = 3", ""), (b"\xff", "utf-8")]
+)
+def test_a_price_table_that_cannot_be_used_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, content: bytes | None, said: str
+) -> None:
+    file = tmp_path / "prices.toml"
+    if content is not None:
+        file.write_bytes(content)
+    assert runner.run(Settings(prices_file=file), build) == runner.USED_WRONGLY
+    assert str(file) in caplog.text
+    assert said in caplog.text
+    assert "Kafka" not in caplog.text
+
+
+@pytest.mark.parametrize("port", [None, 99_999])
+def test_an_address_for_probes_that_cannot_be_used_is_named(
+    caplog: pytest.LogCaptureFixture, port: int | None
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{port or taken.getsockname()[1]}"
+        worker: Any = SimpleNamespace(metrics=Metrics(1))
+        settings = Settings(metrics_address=address)
+        assert runner.run(settings, lambda *_: worker) == runner.USED_WRONGLY
+    assert f"cannot answer probes at {address}" in caplog.text
+    assert "STREAMER_METRICS_ADDRESS" in caplog.text
+    assert "Kafka" not in caplog.text
