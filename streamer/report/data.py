@@ -52,7 +52,7 @@ class RunData:
 
     Attributes:
         run: RunSummary.
-        read_at: when the run was read; its state is that of this moment.
+        read_at: when the run was read; this moment decides its state.
         agents: AgentModelSummary each, baselines too, by label.
         tiers: TierSummary each, by tier: pooled, then the agent:models within it.
         trials: ScoredTrial each, by key; None: not asked for.
@@ -77,7 +77,7 @@ class RunData:
 
     @property
     def state(self) -> State:
-        """Of the run when it was read; see `streamer.client.lifecycle`."""
+        """State of the run at `read_at`; see `streamer.client.lifecycle`."""
         return state_of(self.run, self.read_at)
 
     @property

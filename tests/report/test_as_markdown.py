@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from datetime import UTC, datetime
 from html import unescape
 from typing import Any
 
@@ -13,6 +15,7 @@ from streamer.report.as_markdown import document_as_markdown
 from streamer.report.formats import FORMATS
 from streamer.text import visible
 from streamer.views.documents import Document
+from streamer.views.formatting import EVENT_TIME
 from streamer.views.uncertainty import EXPLAINED
 from tests.report.reporting import HOSTILE, HOSTILE_HEADS, Elements, folded, hostile_events
 from tests.support.events import a_plan, a_start, a_trial
@@ -52,6 +55,16 @@ def test_markdown_says_whether_the_plan_is_incomplete_or_there_is_none(
 ) -> None:
     rendered = FORMATS["md"](folded([a_plan(tasks=2, **plan), a_trial()])).decode()
     assert f"1 trials in, {words}" in unescape(rendered)
+
+
+@pytest.mark.parametrize("form", ["md", "html"])
+def test_a_report_says_that_its_time_is_event_time(form: str) -> None:
+    later = folded([a_trial()])
+    ahead = replace(later, read_at=datetime(2020, 1, 1, tzinfo=UTC))
+    before, after = (unescape(FORMATS[form](data).decode()) for data in (ahead, later))
+    assert f"As of event time {later.run['last_event_at']}" in before
+    assert EVENT_TIME in before
+    assert EVENT_TIME not in after
 
 
 def test_nothing_in_markdown_is_a_link_or_a_mention() -> None:

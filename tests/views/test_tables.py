@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from streamer.views.formatting import EVENT_TIME
 from streamer.views.tables import (
     about,
     agents_table,
     head_lines,
+    runs_table,
     subtests_table,
     tiers_tables,
     trials_table,
@@ -17,6 +20,9 @@ from streamer.views.tables import (
 from tests.report.reporting import folded
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
 from tests.support.events import a_trial
+
+NOW = datetime(2027, 1, 1, tzinfo=UTC)
+BEFORE = datetime(2025, 1, 1, tzinfo=UTC)
 
 UNJUDGED: dict[str, Any] = {"grade": "D", "grade_basis": "mean_pass_rate", "grade_score": 0.65}
 JUDGED: dict[str, Any] = {"grade": "C", "grade_basis": "composite_median", "grade_score": 0.8}
@@ -67,7 +73,7 @@ def test_the_accuracy_without_infrastructure_failures_stands_beside_where_there_
     table = agents_table([an_agent("a", 0.5, **FAILED)])
     row = dict(zip(table.heads, table.rows[0], strict=True))
     assert (row["accuracy"], row["w/o infra"]) == ("41.2 %", "43.0 % (3)")
-    [line, _] = head_lines(a_run(**FAILED))
+    [line, _] = head_lines(a_run(**FAILED), NOW)
     assert "accuracy 41.2 % (43.0 % without 3 infrastructure failures)" in line
 
 
@@ -82,12 +88,20 @@ def test_pass_at_k_that_is_null_is_left_out_with_a_reason_below() -> None:
 
 
 def test_the_accuracy_of_several_agents_is_called_all_trials_and_their_pass_at_k_is_their_own() -> None:
-    [line, _] = head_lines(a_run(agent_models=2, pass_at_k=None))
+    [line, _] = head_lines(a_run(agent_models=2, pass_at_k=None), NOW)
     assert "all trials 100.0 %" in line
     assert "pass@k by agent only" in line
-    [line, _] = head_lines(a_run(agent_models=1))
+    [line, _] = head_lines(a_run(agent_models=1), NOW)
     assert "accuracy 100.0 %" in line
     assert "pass@k 1: 100.0 %" in line
+
+
+def test_a_last_event_ahead_of_the_clock_is_said_to_be_simulated_or_replayed() -> None:
+    run = a_run()
+    assert head_lines(run, BEFORE)[-1] == EVENT_TIME
+    assert EVENT_TIME not in head_lines(run, NOW)
+    assert runs_table([run, a_run() | {"run_id": "s"}], BEFORE).note == f"{EVENT_TIME} (r, s)"
+    assert runs_table([run], NOW).note == ""
 
 
 def test_a_derived_verdict_says_so_and_trials_without_a_judge_have_no_score() -> None:

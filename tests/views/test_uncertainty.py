@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,6 +18,7 @@ from streamer.views.tables import Table, agents_table, head_lines
 from streamer.views.uncertainty import EXPLAINED, REASONS, pass_rate, reason
 
 INFERENCE = Path(__file__).resolve().parents[2] / "docs" / "inference.md"
+NOW = datetime(2027, 1, 1, tzinfo=UTC)
 TASKS = [f"task {number}" for number in range(89)]
 AGENTS = ("a", "b")
 
@@ -93,7 +95,7 @@ def test_at_the_end_there_is_the_final_pass_rate_alone(kind: str) -> None:
 
 def test_the_head_of_a_run_counts_the_trials_in_flight() -> None:
     [run] = [s for s in summaries({"agents": list(AGENTS)}, 36) if s["type"] == "run_summary"]
-    assert any("in, 16 in flight, provisional" in line for line in head_lines(run))
+    assert any("in, 16 in flight, provisional" in line for line in head_lines(run, NOW))
 
 
 def test_reasons_that_differ_name_the_agents() -> None:

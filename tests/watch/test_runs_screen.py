@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streamer.settings import Settings
+from streamer.views.formatting import EVENT_TIME
 from tests.support.events import a_trial
 from tests.watch.driving import AT, a_board, watching
 from tests.web.feeding import Feed
@@ -19,6 +20,14 @@ async def test_runs_are_listed_the_latest_first_and_enter_opens_one(settings: Se
         await driver.shows("agents (1)", "terminus:gpt-5", "accuracy 100.0 %")
         await driver.press("escape")
         await driver.shows("2 runs")
+
+
+async def test_a_time_ahead_of_the_clock_is_called_event_time(settings: Settings, feed: Feed) -> None:
+    await feed.take([a_trial(run_id="ahead", finished_at="2026-01-31T12:24:00Z")])
+    async with watching(settings) as driver:
+        await driver.shows("ahead", "event time 12:24")
+        await driver.press("enter")
+        await driver.shows("agents (1)", EVENT_TIME)
 
 
 async def test_the_filter_keeps_what_fits_and_escape_shows_everything(settings: Settings, feed: Feed) -> None:

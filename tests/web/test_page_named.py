@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from streamer.settings import Settings
+from streamer.text import percent
 from streamer.views.boards import AGENTS, TRIALS
 from streamer.views.named_columns import with_named, with_values
 from tests.support.events import a_plan, a_trial, summarised
@@ -81,6 +82,19 @@ def test_the_columns_of_the_page_follow_the_rules_of_the_terminal(page: Page, we
         assert [tuple(column[key] for key in keys) for column in drawn] == wanted
         titles = {c.name: c.title for c in with_named(AGENTS, groups).columns if c.outside}
         assert {c["name"]: c["title"] for c in drawn if c.get("outside")} == titles
+
+
+def test_the_page_writes_shares_as_the_terminal_does(page: Page, web: WebProcess) -> None:
+    shares = [0.0, 1 / 10_080, 0.41667, 0.75, 10_079 / 10_080, 1.0, None]
+    page.goto(web.url)
+    drawn = page.evaluate(
+        """async (shares) => {
+            const { percent } = await import("/static/js/format.js");
+            return shares.map(percent);
+        }""",
+        shares,
+    )
+    assert [text.replace("\u00a0", " ") for text in drawn] == [percent(share) for share in shares]
 
 
 def test_boards_have_columns_and_are_sorted_by_the_primary_metric(
