@@ -20,12 +20,12 @@ def main() -> None:
         folder = Path(made)
         (folder / "wheel").mkdir()
         wheel = build_wheel(folder / "wheel")
-        print("| installed | packages | MB | with bytecode |\n|---|---:|---:|---:|")
+        print("| installed | packages | MB |\n|---|---:|---:|")
         for extra in (None, "local", "all"):
             there = install(folder / (extra or "base"), wheel, extra)
-            sizes = (there.bytes_installed(bytecode=compiled) / MEGABYTE for compiled in (False, True))
+            size = there.bytes_installed(bytecode=False) / MEGABYTE
             name = f"trialstream[{extra}]" if extra else "trialstream"
-            print(f"| `{name}` | {len(there.packages)} |", " | ".join(f"{size:.0f}" for size in sizes), "|")
+            print(f"| `{name}` | {len(there.packages)} | {size:.0f} |")
 
 
 if __name__ == "__main__":

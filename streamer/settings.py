@@ -10,17 +10,11 @@ from __future__ import annotations
 import logging
 import os
 import ssl
+import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
-from pydantic_settings import (
-    BaseSettings,
-    InitSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    TomlConfigSettingsSource,
-)
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 
 from streamer.discovery import discovered_settings
 
@@ -29,25 +23,10 @@ READ_COMMITTED = "read_committed"
 """Isolation level of every consumer."""
 
 
-class DiscoverySource(InitSettingsSource):
-    """The running `streamer up`. Not used where a bootstrap or a Redis is named: never half of each."""
-
-    def __init__(self, settings_cls: type[BaseSettings]) -> None:
-        super().__init__(settings_cls, init_kwargs=discovered_settings())
-
-    def __call__(self) -> dict[str, Any]:
-        """Settings of the running stack that nothing else names."""
-        if {"bootstrap", "redis"} & self.current_state.keys():
-            return {}
-        return super().__call__()
-
-
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """Where the broker and Redis are, and how the worker behaves. Secrets never print themselves."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="STREAMER_", extra="forbid", frozen=True, hide_input_in_errors=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, validate_default=True)
 
     bootstrap: str = Field(
         default="127.0.0.1:9092", description="Kafka bootstrap servers, comma-separated host:port."
@@ -130,6 +109,18 @@ class Settings(BaseSettings):
     )
     epoch: int | None = Field(default=None, ge=1, description="Overrides the epoch kept in streamer-meta.")
 
+    def __init__(self, **given: Any) -> None:
+        """The given values, and for the others the sources in their order.
+
+        Raises:
+            ValidationError: a setting is wrong; :func:`what_is_wrong` says which.
+            tomllib.TOMLDecodeError: the configuration file is not TOML.
+        """
+        named = _from_file() | _from_environment() | given
+        # Never half of each: who names a broker or a Redis does not mean the running stack.
+        running = {} if {"bootstrap", "redis"} & named.keys() else discovered_settings()
+        super().__init__(**(running | named))
+
     @field_validator("redis_cafile", "ssl_cafile", "ssl_certfile", "ssl_keyfile")
     @classmethod
     def _is_there(cls, file: Path | None) -> Path | None:
@@ -154,19 +145,6 @@ class Settings(BaseSettings):
         if wants and not (info.data.get("sasl_username") and (file or info.data.get("sasl_password"))):
             raise ValueError("SASL needs sasl_username, and sasl_password or sasl_password_file")
         return file
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        file = os.environ.get("STREAMER_CONFIG", DEFAULT_CONFIG_FILE)
-        toml = TomlConfigSettingsSource(settings_cls, toml_file=file)
-        return (init_settings, env_settings, toml, DiscoverySource(settings_cls))
 
     def ssl_context(self) -> ssl.SSLContext | None:
         """TLS context for Kafka, or None where the protocol has none."""
@@ -214,6 +192,19 @@ class Settings(BaseSettings):
             if self.redis_cafile:
                 options["ssl_ca_certs"] = str(self.redis_cafile)
         return options
+
+
+def _from_file() -> dict[str, Any]:
+    """The settings of the configuration file; none without one."""
+    file = Path(os.environ.get("STREAMER_CONFIG", DEFAULT_CONFIG_FILE)).expanduser()
+    return tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+
+
+def _from_environment() -> dict[str, str]:
+    """The settings among the variables of this process, in capitals or not; other STREAMER_* are not ours."""
+    variables = {name.lower(): value for name, value in os.environ.items()}
+    named = ((name, variables.get(f"streamer_{name}")) for name in Settings.model_fields)
+    return {name: value for name, value in named if value is not None}
 
 
 def what_is_wrong(error: ValidationError) -> str:

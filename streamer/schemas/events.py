@@ -285,7 +285,9 @@ class RunDeleted(Event):
 
 
 AnyEvent = TrialResult | TrialStarted | RunStarted | RunFinished | TrialRetracted | RunDeleted
-EVENT: TypeAdapter[AnyEvent] = TypeAdapter(Annotated[AnyEvent, Discriminator("type")])
+EVENT: TypeAdapter[AnyEvent] = TypeAdapter(
+    Annotated[AnyEvent, Discriminator("type")], config=ConfigDict(defer_build=True)
+)
 """Validator of one event; `EVENT.validate_json(record.value)`."""
 
 EVENT_TYPES: tuple[type[Event], ...] = get_args(AnyEvent)

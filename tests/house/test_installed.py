@@ -21,7 +21,7 @@ from tests.support.worker_process import wait_for
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow, pytest.mark.timeout(600)]
 
-MOST_PACKAGES_OF_THE_BASE = 26
+MOST_PACKAGES_OF_THE_BASE = 23
 MOST_MEGABYTES_OF_THE_BASE = 35
 START_SECONDS = 60
 
