@@ -9,10 +9,13 @@ Text that agents and harnesses wrote cannot act on what shows it:
 from __future__ import annotations
 
 import unicodedata
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 UNSEEN = "–"
 """Stands for a value that is unknown."""
+
+_TENTH = Decimal("0.1")
 
 _INFINITE = {"Infinity": "inf", "-Infinity": "-inf"}
 
@@ -63,18 +66,20 @@ def dollars(value: Any) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A share in percent; only the whole is 100 %, and only nothing is 0 %.
+    """A share in percent, halves rounded up as on the page; only the whole is 100 %, and only nothing is 0 %.
 
     >>> percent(0.41667), percent(1.0), percent(10_079 / 10_080), percent(0.0), percent(1 / 10_080)
     ('41.7 %', '100.0 %', '>99.9 %', '0.0 %', '<0.1 %')
-    >>> percent(None)
-    '–'
+    >>> percent(77 / 400), percent(-77 / 400), percent(None)
+    ('19.3 %', '-19.3 %', '–')
     """
     if value is None:
         return UNSEEN
     if 0.9995 <= value < 1:
         return ">99.9 %"
-    return "<0.1 %" if 0 < value < 0.0005 else f"{value:.1%}".replace("%", " %")
+    if 0 < value < 0.0005:
+        return "<0.1 %"
+    return f"{Decimal(100 * value).quantize(_TENTH, ROUND_HALF_UP)} %"
 
 
 def ratio(value: object) -> str:

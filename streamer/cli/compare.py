@@ -14,6 +14,7 @@ from streamer.cli.out import write
 from streamer.cli.price_tables import price_table
 from streamer.cli.printing import print_board, print_json, print_line, say
 from streamer.cli.source import open_lines, report_rejected
+from streamer.fold import NoSuchRun
 from streamer.records import records_of_lines
 from streamer.report.as_markdown import document_as_markdown
 from streamer.report.data import RunData, from_events, from_stack
@@ -108,6 +109,10 @@ def command(
     if (a_run or b_run) and not files:
         raise click.UsageError("--a-run and --b-run belong to --files: A and B name the runs themselves")
     form = "json" if as_json else chosen or _format_of(out)
+    if out is not None and out.suffix and not (as_json or chosen) and _ending(out) not in FORMATS:
+        raise click.UsageError(
+            f"{out.suffix} is no format of a comparison: end --out in md, html or json, or give --format"
+        )
     if form == "text" and out is not None:
         raise click.UsageError("text is for the terminal: with --out choose md, html or json")
     try:
@@ -121,6 +126,8 @@ def command(
         text = error.format_message() if isinstance(error, click.ClickException) else explain(error, settings)
         if not files and any(map(_is_file, (a, b))):
             text = f"{text.rstrip('.')}. There is a file of that name: --files reads files of events"
+        if isinstance(error, NoSuchRun) and files:
+            text = f"{text.rstrip('.')}. --a-run RUN and --b-run RUN choose"
         say(f"streamer: {text}")
         raise click.exceptions.Exit(UNVERIFIABLE) from error
     raise click.exceptions.Exit(_verdict(found, metric, tolerance, significance))
@@ -136,8 +143,11 @@ def _is_file(name: str) -> bool:
 def _format_of(out: Path | None) -> str:
     if out is None:
         return "text"
-    ending = out.suffix.lower().removeprefix(".")
-    return ending if ending in FORMATS else "md"
+    return _ending(out) if _ending(out) in FORMATS else "md"
+
+
+def _ending(out: Path) -> str:
+    return out.suffix.lower().removeprefix(".")
 
 
 def _side(data: RunData, agent_model: str | None) -> ComparedSide:

@@ -56,6 +56,10 @@ def command(
     the command folds the events of FILE, or the events of RUN in the log.
     """
     form = chosen or (format_of(out) if out else None) or "md"
+    if chosen is None and out is not None and out.suffix and format_of(out) is None:
+        raise click.UsageError(
+            f"{out.suffix} is no format of a report: end --out in {', '.join(FORMATS)}, or give --format"
+        )
     if form == "parquet" and out is None and sys.stdout.isatty():
         raise click.UsageError("Parquet is binary: give a file with --out")
     if not trials and form in ("csv", "parquet"):

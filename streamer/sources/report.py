@@ -103,7 +103,7 @@ class ConvertReport:
     notes: list[str] = field(default_factory=list)
 
     def note_remark(self, run_id: str, remark: Remark) -> None:
-        """Count a remark among those of its run that say the same."""
+        """Count a remark with the others of its run that say the same."""
         key = (run_id, remark.what)
         remarks = self.remarks.setdefault(key, Remarks(*key))
         remarks.trials += 1

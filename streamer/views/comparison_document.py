@@ -61,7 +61,9 @@ NOT_COMMON = Board(
 )
 
 UNTESTED = "Without p: no task that differs has equal attempts."
-STILL_OPEN = f"Results are missing: there are no intervals, and p holds only with all of them. {UNTESTED}"
+STILL_OPEN = (
+    f"Results or verdicts are missing: there are no intervals, and p holds only with all of them. {UNTESTED}"
+)
 METHODS = (
     f"p: exact sign test over the tasks that differ and have equal attempts. {UNTESTED} "
     "95 %: interval of the mean difference on tasks like these, clustered by task. "

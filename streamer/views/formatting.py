@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from decimal import ROUND_HALF_UP, Context
 
 from streamer.schemas.comparison import Rank
 from streamer.schemas.summary_fields import PassAtK
@@ -15,21 +16,25 @@ OLD = timedelta(days=2)
 AHEAD = timedelta(minutes=1)
 """A time further ahead of this machine's clock is not of this clock: the run is simulated or replayed."""
 
+THREE_DIGITS = Context(prec=3, rounding=ROUND_HALF_UP)
+"""What a time span is rounded by. Python's own format would make 12.2 of 12.25, the page 12.3."""
+
 EVENT_TIME = "event time, ahead of this clock: the run is simulated or replayed"
 """What stands beside the time of a last event that has not come yet."""
 
 
 def span(seconds: float | None) -> str:
-    """A time span with three digits.
+    """A time span with three digits, halves rounded up as on the page.
 
-    >>> [span(s) for s in (0.0, 8.5, 119.4, 750.0, 20_000.0, 400_000.0, None)]
-    ['0 s', '8.5 s', '1.99 min', '12.5 min', '5.56 h', '4.63 d', '–']
+    >>> [span(s) for s in (0.0, 8.5, 119.4, 735.0, 20_000.0, 400_000.0, None)]
+    ['0 s', '8.5 s', '1.99 min', '12.3 min', '5.56 h', '4.63 d', '–']
     """
     if seconds is None:
         return UNSEEN
     for unit, size, least in (("d", 86_400, 200_000), ("h", 3600, 6000), ("min", 60, 100), ("s", 1, 0)):
         if abs(seconds) >= least:
-            return f"{seconds / size:.3g} {unit}"
+            rounded = float(THREE_DIGITS.create_decimal_from_float(seconds / size))
+            return f"{rounded:.3g} {unit}"
     return UNSEEN
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from streamer.aggregate.matching import Unmatched
 from streamer.inference.comparisons import GateVerdict
 from streamer.schemas.metrics import PRIMARY_METRIC
+from streamer.text import percent
 from streamer.views.formatting import of_planned
 from streamer.views.gate_verdict import (
     AbilityAnswer,
@@ -59,7 +60,7 @@ def verdict_line(result: GateResult) -> str:
         what = "in this run" if result.question == "final" else "on tasks like these"
         asked.append(f"{result.metric} at most {drop} worse than {_called(result.baseline)}, {what}")
     if result.target is not None:
-        asked.append(f"final pass rate of {result.target.target:.1%} or more")
+        asked.append(f"final pass rate of {percent(result.target.target)} or more")
     return f"{result.verdict.upper()}: {' and '.join(asked)}"
 
 
@@ -124,10 +125,10 @@ def _target(answer: TargetAnswer) -> str:
     if answer.low is None or answer.high is None:
         return f"{answer.verdict}, no plan says what is still possible"
     if answer.verdict is not GateVerdict.UNDECIDED and answer.low == answer.high:
-        return f"{answer.verdict}, pass rate {answer.low:.1%}, {answer.target:.1%} wanted"
+        return f"{answer.verdict}, pass rate {percent(answer.low)}, {percent(answer.target)} wanted"
     return (
-        f"{answer.verdict}, pass rates of {answer.low:.1%} to {answer.high:.1%} still possible, "
-        f"{answer.target:.1%} wanted"
+        f"{answer.verdict}, pass rates of {percent(answer.low)} to {percent(answer.high)} still possible, "
+        f"{percent(answer.target)} wanted"
     )
 
 

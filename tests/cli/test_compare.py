@@ -254,10 +254,23 @@ def test_while_results_are_missing_there_are_no_intervals(tmp_path: Path) -> Non
     a = written(tmp_path, "a", [plan | {"run_id": "r"}, *events("r", 8)])
     b = written(tmp_path, "b", [plan | {"run_id": "s"}, *events("s", 2)])
     text = streamer("compare", a, b, "--files").stdout.decode()
-    assert "Results are missing: there are no intervals" in text
+    assert "Results or verdicts are missing: there are no intervals" in text
     assert "95 %" not in text
     found = json.loads(streamer("compare", a, b, "--files", "--json").stdout)
     assert (found["ended"], found["differences"]["pass_rate"]["interval"]) == (False, None)
+
+
+def test_a_file_of_several_runs_needs_a_choice_that_the_error_names(tmp_path: Path) -> None:
+    file = written(tmp_path, "both", [*events("r", 8), *events("s", 2)])
+    done = streamer("compare", file, file, "--files")
+    assert (done.returncode, b"--a-run RUN and --b-run RUN choose" in done.stderr) == (3, True)
+
+
+def test_an_unknown_ending_is_no_markdown(tmp_path: Path) -> None:
+    file, pdf = written(tmp_path, "a", events("r", 8)), tmp_path / "c.pdf"
+    for command in (("compare", file, file, "--files"), ("report", "--from", file)):
+        done = streamer(*command, "--out", pdf)
+        assert (done.returncode, b".pdf is no format" in done.stderr, pdf.exists()) == (2, True, False)
 
 
 def test_text_is_not_written_to_a_file(tmp_path: Path) -> None:

@@ -34,13 +34,13 @@ def test_a_verdict_says_what_was_asked_and_of_which_question() -> None:
     found = judged([*PLANS, *BASELINE, *ours(20, 20)], target=Fraction("0.6"), question="ability")
     assert verdict_line(found) == (
         "PASS: pass_rate at most 2 points worse than b:m of s, on tasks like these and final pass rate of "
-        "60.0% or more"
+        "60.0 % or more"
     )
     assert found.words == [
         "final: candidate minus baseline +0.0 points in this run: pass",
         "ability: pass, on tasks like these: candidate minus baseline +0.0 to +0.0 points, 95 %; "
         "e-value that the candidate is worse 1.0, 20 needed",
-        "target: pass, pass rate 100.0%, 60.0% wanted",
+        "target: pass, pass rate 100.0 %, 60.0 % wanted",
     ]
 
 
@@ -57,7 +57,7 @@ def test_what_is_saved_is_an_estimate() -> None:
 def test_without_pairs_the_trials_of_each_side_are_counted() -> None:
     alone = judge(Entrant("mine", side([*PLANS, *ours(1, 2)], "r", "a")), None, Terms(target=Fraction(1)))
     assert counts(alone) == "a:m of r: 2 of 20 trials"
-    assert alone.words == ["target: fail, pass rates of 5.0% to 95.0% still possible, 100.0% wanted"]
+    assert alone.words == ["target: fail, pass rates of 5.0 % to 95.0 % still possible, 100.0 % wanted"]
 
 
 def test_of_many_tasks_of_one_side_ten_are_named() -> None:
