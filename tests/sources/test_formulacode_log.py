@@ -83,7 +83,7 @@ def test_a_block_of_a_wrong_shape_fails(content: str) -> None:
     assert parsed.snapshot["status"] == ("passed" if content in ("{}", '{"a": 1}') else "unparsable")
 
 
-@pytest.mark.parametrize("value", ['"1"', "null", "[]", "Infinity", "1" + "0" * 400])
+@pytest.mark.parametrize("value", ['"1"', "null", "[]", "Infinity", "-Infinity", "1" + "0" * 400])
 def test_a_snapshot_whose_pass_to_fail_is_no_count_fails(value: str) -> None:
     text = a_log(snapshot=f'{{"pass-to-fail": {value}}}')
     assert sections(text)["snapshot"]["status"] in ("failed", "unparsable")
