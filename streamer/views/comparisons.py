@@ -14,9 +14,10 @@ from streamer.client.results import ComparedRun
 from streamer.inference.finite_population import ALPHA
 from streamer.inference.paired import Attempts, Paired, TaskPair, paired
 from streamer.schemas.base import Message
-from streamer.schemas.comparison import ComparedPair, ComparisonMissing, Rank, RunComparison, TaskOutcomes
+from streamer.schemas.comparison import ComparedPair, ComparisonMissing, RunComparison, TaskOutcomes
 from streamer.stats.rounding import quotient
 from streamer.views.columns import Board, Column
+from streamer.views.formatting import place
 from streamer.views.tables import Table, table_of
 
 RANKS = Board(
@@ -175,7 +176,7 @@ def comparison_tables(found: ComparedRun) -> list[Table]:
     if comparison is None:
         return []
     ranked = [
-        {"agent_model": agent.agent_model, "rank": agent.rank and _places(agent.rank)}
+        {"agent_model": agent.agent_model, "rank": agent.rank and place(agent.rank)}
         for agent in comparison.agents
     ]
     pairs = [
@@ -271,10 +272,6 @@ def _ends(found: Range | None) -> str:
 
 def _range(ends: tuple[float, float] | None) -> Range | None:
     return None if ends is None else Range(low=ends[0], high=ends[1])
-
-
-def _places(rank: Rank) -> str:
-    return str(rank.best) if rank.best == rank.worst else f"{rank.best} to {rank.worst}"
 
 
 def _counts(counts: ComparedPair | None) -> dict[str, int]:
