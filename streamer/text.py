@@ -15,7 +15,7 @@ from typing import Any
 UNSEEN = "–"
 """Stands for a value that is unknown."""
 
-_TENTH = Decimal("0.1")
+_TENTH, _MOST_WRITTEN_OUT = Decimal("0.1"), 1e19
 
 _INFINITE = {"Infinity": "inf", "-Infinity": "-inf"}
 
@@ -70,8 +70,8 @@ def percent(value: float | None) -> str:
 
     >>> percent(0.41667), percent(1.0), percent(10_079 / 10_080), percent(0.0), percent(1 / 10_080)
     ('41.7 %', '100.0 %', '>99.9 %', '0.0 %', '<0.1 %')
-    >>> percent(77 / 400), percent(-77 / 400), percent(None)
-    ('19.3 %', '-19.3 %', '–')
+    >>> percent(77 / 400), percent(-77 / 400), percent(1.9e30), percent(float("inf")), percent(None)
+    ('19.3 %', '-19.3 %', '1.9e+32 %', 'inf %', '–')
     """
     if value is None:
         return UNSEEN
@@ -79,6 +79,8 @@ def percent(value: float | None) -> str:
         return ">99.9 %"
     if 0 < value < 0.0005:
         return "<0.1 %"
+    if not abs(value) < _MOST_WRITTEN_OUT:
+        return f"{100 * value:g} %"
     return f"{Decimal(100 * value).quantize(_TENTH, ROUND_HALF_UP)} %"
 
 

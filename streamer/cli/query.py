@@ -29,6 +29,7 @@ from streamer.client.results import ComparedRun, RunSnapshot
 from streamer.records import Position
 from streamer.schemas.base import Message
 from streamer.schemas.canonical import canonical_json
+from streamer.schemas.summaries import RunSummary
 from streamer.settings import Settings
 from streamer.views.comparisons import comparison_tables
 from streamer.views.outlook import places_of
@@ -101,22 +102,24 @@ def run(
         groups = labels_of(settings, run_id, label, as_of)
         _print_json(groups) if as_json else print_board(labels_table(groups))
         return
-    if as_json:
+    if as_json and budget is None:
+        summary, now = _summary(settings, run_id, as_of)
+        _print_json([with_state(summary, now)])
+    elif as_json:
         found, now = _snapshot(settings, run_id, as_of)
-        answer = with_state(found.run, now)
-        if budget is not None:
-            told = budget_outlook(found, now, budget).budget
-            answer["budget"] = told and told.model_dump()
-        _print_json([answer])
+        summary = found.run
+        told = budget_outlook(found, now, budget).budget
+        _print_json([with_state(summary, now) | {"budget": told and told.model_dump()}])
     else:
         found, compared, now = _standing(settings, run_id, as_of)
-        rows = _dumped([found.run, *found.agents, *found.tiers])
+        summary = found.run
+        rows = _dumped([summary, *found.agents, *found.tiers])
         print_run(rows, now, places=places_of(compared.comparison))
         if budget is not None:
             print_line(budget_forecast(budget_outlook(found, now, budget)))
-    if found.run.degraded:
+    if summary.degraded:
         say(
-            f"streamer: this run is in quarantine ({visible(found.run.degraded)}): these are its last good "
+            f"streamer: this run is in quarantine ({visible(summary.degraded)}): these are its last good "
             "numbers, newer events are not counted. `streamer runs repair` folds it again"
         )
 
@@ -223,6 +226,15 @@ def trials(
 
 
 command.add_command(leaderboard)
+
+
+def _summary(settings: Settings, run_id: str, as_of: Position | None) -> tuple[RunSummary, datetime]:
+    """The run's own summary; else as :func:`_snapshot`."""
+    if as_of is not None:
+        past, moment = _snapshot(settings, run_id, as_of)
+        return past.run, moment
+    with StateReader(settings) as reader:
+        return reader.run(run_id), datetime.now(UTC)
 
 
 def _snapshot(settings: Settings, run_id: str, as_of: Position | None) -> tuple[RunSnapshot, datetime]:

@@ -201,8 +201,7 @@ Benchmarks = Annotated[
 class Message(BaseModel):
     """Base of every message: no text where a number belongs, no NaN, immutable once built.
 
-    Unknown fields are kept, so that a reader can read what an older or a newer version wrote. The validator
-    of a message is built at its first use: a command that starts does not wait for those that it never uses.
+    Unknown fields are kept, so that a reader can read what an older or a newer version wrote.
     """
 
-    model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False, extra="allow", defer_build=True)
+    model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False, extra="allow")

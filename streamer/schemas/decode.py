@@ -6,6 +6,7 @@ allowed and what to do.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import orjson
@@ -35,10 +36,7 @@ _CODES = {
 DAMAGED = frozenset({"empty", "not_json", "not_an_object"})
 """Codes of records that never were events of any version."""
 
-
-def _validate(value: bytes) -> AnyEvent:
-    event: AnyEvent = EVENT.validator.validate_json(value)
-    return event
+_validate: Callable[[bytes], AnyEvent] = EVENT.validator.validate_json
 
 
 @dataclass(frozen=True, slots=True)

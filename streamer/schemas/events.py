@@ -285,9 +285,7 @@ class RunDeleted(Event):
 
 
 AnyEvent = TrialResult | TrialStarted | RunStarted | RunFinished | TrialRetracted | RunDeleted
-EVENT: TypeAdapter[AnyEvent] = TypeAdapter(
-    Annotated[AnyEvent, Discriminator("type")], config=ConfigDict(defer_build=True)
-)
+EVENT: TypeAdapter[AnyEvent] = TypeAdapter(Annotated[AnyEvent, Discriminator("type")])
 """Validator of one event; `EVENT.validate_json(record.value)`."""
 
 EVENT_TYPES: tuple[type[Event], ...] = get_args(AnyEvent)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, get_args
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from streamer.schemas.base import Instant, Message, Number
 from streamer.schemas.comparison import RunComparison
@@ -207,7 +207,5 @@ AnySummary = (
     | Rescored
     | Rejection
 )
-SUMMARY: TypeAdapter[AnySummary] = TypeAdapter(
-    Annotated[AnySummary, Field(discriminator="type")], config=ConfigDict(defer_build=True)
-)
+SUMMARY: TypeAdapter[AnySummary] = TypeAdapter(Annotated[AnySummary, Field(discriminator="type")])
 SUMMARY_TYPES: tuple[type[Message], ...] = get_args(AnySummary)

@@ -101,7 +101,7 @@ def payload_of(result: Mapping[str, Any], directory: Path | None, subject: Subje
     whole = has_blocks and not overwritten and not nulled
     log = None if whole else _pane_log(directory, payload.problems)
     in_pane = log.result if log else None
-    if written is None or (nulled and in_pane and benchmarks_of(in_pane, subject) is not None):
+    if written is None or (nulled and in_pane and _say_the_same(kept, benchmarks_of(in_pane, subject))):
         written = in_pane
     elif overwritten:
         written = _as_before_the_fallback(written, log, subject, payload.problems)
@@ -171,6 +171,19 @@ def _has_null_oracles_alone(benchmarks: BenchmarkFields | None) -> bool:
         if isinstance(entry, dict) and "oracle/nop" in entry
     ]
     return bool(values) and all(value is None for value in values)
+
+
+def _say_the_same(kept: BenchmarkFields | None, logged: BenchmarkFields | None) -> bool:
+    """Whether both have the same values of the agent; one that is not finite was kept as null (D17)."""
+    return _own_values(kept) == _own_values(logged)
+
+
+def _own_values(benchmarks: BenchmarkFields | None) -> dict[str, Any]:
+    values = {
+        name: entry.get("agent/nop") if isinstance(entry, dict) else entry
+        for name, entry in (benchmarks or {}).items()
+    }
+    return {name: None if isinstance(value, str) else value for name, value in values.items()}
 
 
 def _as_before_the_fallback(

@@ -44,7 +44,7 @@ def age(at: datetime | None, now: datetime) -> str:
     >>> from datetime import UTC
     >>> noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
     >>> [age(noon - timedelta(seconds=s), noon) for s in (0, 59, 61, 7300, 200_000, -600)]
-    ['0 s ago', '59 s ago', '1 min ago', '2 h ago', '2026-01-29', 'event time 12:10']
+    ['0 s ago', '59 s ago', '1 min ago', '2 h ago', '2026-01-29', 'event time 12:10 UTC']
     >>> age(None, noon)
     '–'
     """
@@ -52,7 +52,7 @@ def age(at: datetime | None, now: datetime) -> str:
         return UNSEEN
     passed = now - at
     if passed < -AHEAD:
-        return f"event time {at:%H:%M}" if -passed < OLD else f"event time {at:%Y-%m-%d}"
+        return f"event time {at:%H:%M} UTC" if -passed < OLD else f"event time {at:%Y-%m-%d}"
     if passed >= OLD:
         return f"{at:%Y-%m-%d}"
     seconds = max(0, int(passed.total_seconds()))

@@ -31,6 +31,10 @@ from streamer.views.wording import MIXED, accuracy, accuracy_name, best_first, p
 Summary = Mapping[str, Any]
 
 
+MOST_NAMED = 3
+"""So many runs are named in a note below the runs."""
+
+
 class Table(NamedTuple):
     """One table.
 
@@ -81,7 +85,9 @@ def runs_table(runs: Iterable[Summary], now: datetime) -> Table:
     """Several runs, one line each, in the given order; their states are determined at `now`."""
     rows = [{**run, "state": state_of(run, now)} for run in runs]
     ahead = [row["run_id"] for row in rows if event_time_note(row["last_event_at"], now)]
-    return table_of(RUNS, rows)._replace(note=f"{EVENT_TIME} ({', '.join(ahead)})" if ahead else "")
+    more = f" and {len(ahead) - MOST_NAMED:,} more" if len(ahead) > MOST_NAMED else ""
+    note = f"{EVENT_TIME} ({', '.join(ahead[:MOST_NAMED])}{more})" if ahead else ""
+    return table_of(RUNS, rows)._replace(note=note)
 
 
 def agents_table(

@@ -78,7 +78,7 @@ def card(table: Table, note: str = "") -> str:
     rows = "".join(f"<tr>{''.join(_cells(row, table))}</tr>" for row in table.rows)
     empty = "" if table.rows else '<p class="empty">Nothing yet.</p>'
     return (
-        f'<div class="card"><header><h2>{title}</h2><span class="note">{escape(note)}</span></header>'
+        f'<div class="card"><header><h2>{title}</h2><span class="note">{text(note)}</span></header>'
         f'<div class="scroll" role="region" aria-label="{title}" tabindex="0"><table>'
         f'<caption class="unseen">{title}</caption><thead><tr>{heads}</tr></thead>'
         f"<tbody>{rows}</tbody></table>{empty}</div></div>"

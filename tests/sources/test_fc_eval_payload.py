@@ -122,3 +122,7 @@ def test_null_oracle_values_are_looked_up_in_the_log(tmp_path: Path) -> None:
     pane.parent.mkdir()
     pane.write_text(f"FORMULACODE_RESULT_START\n{json.dumps(logged)}\nFORMULACODE_RESULT_END\n")
     assert the_trial(run)["benchmarks"] == {"m.f": {"agent/nop": 2.0, "oracle/nop": "NaN"}}
+    for other in ({}, {"m.f": {"agent/nop": 5.0, "oracle/nop": 1.5}}, {"m.g": {"agent/nop": 2.0}}):
+        of_another_try = block | {"per_benchmark_speedups_by_agent": {LABEL: other}}
+        pane.write_text(f"FORMULACODE_RESULT_START\n{json.dumps(of_another_try)}\nFORMULACODE_RESULT_END\n")
+        assert the_trial(run)["benchmarks"] == {"m.f": {"agent/nop": 2.0, "oracle/nop": None}}

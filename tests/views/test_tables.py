@@ -101,6 +101,7 @@ def test_a_last_event_ahead_of_the_clock_is_said_to_be_simulated_or_replayed() -
     assert head_lines(run, BEFORE)[-1] == EVENT_TIME
     assert EVENT_TIME not in head_lines(run, NOW)
     assert runs_table([run, a_run() | {"run_id": "s"}], BEFORE).note == f"{EVENT_TIME} (r, s)"
+    assert runs_table([run] * 1_000, BEFORE).note == f"{EVENT_TIME} (r, r, r and 997 more)"
     assert runs_table([run], NOW).note == ""
 
 

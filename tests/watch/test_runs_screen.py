@@ -25,7 +25,7 @@ async def test_runs_are_listed_the_latest_first_and_enter_opens_one(settings: Se
 async def test_a_time_ahead_of_the_clock_is_called_event_time(settings: Settings, feed: Feed) -> None:
     await feed.take([a_trial(run_id="ahead", finished_at="2026-01-31T12:24:00Z")])
     async with watching(settings) as driver:
-        await driver.shows("ahead", "event time 12:24")
+        await driver.shows("ahead", "event time 12:24 UTC")
         await driver.press("enter")
         await driver.shows("agents (1)", EVENT_TIME)
 
