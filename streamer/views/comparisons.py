@@ -162,7 +162,7 @@ def between(
         return next((pair.words for pair in pair_standings(a) if {pair.a, pair.b} == labels), [])
     found = paired(task_pairs(a.tasks, b.tasks, ours, theirs, None), complete=ended)
     names = (f"{ours} of {a.run.run_id}", f"{theirs} of {b.run.run_id}")
-    return list(_words(*names, found, None, shuffled=False))
+    return list(_words(*names, found, None, shuffled=False, about=" on tasks like these"))
 
 
 def _only_agent(run: ComparedRun) -> str | None:
@@ -209,8 +209,10 @@ def task_pairs(
     return found + [TaskPair(none, none)] * unseen
 
 
-def _words(a: str, b: str, found: Paired, final: Range | None, *, shuffled: bool) -> Iterable[str]:
-    """The sentences that hold, strongest first; of nothing: one that says so."""
+def _words(
+    a: str, b: str, found: Paired, final: Range | None, *, shuffled: bool, about: str = ""
+) -> Iterable[str]:
+    """The sentences that hold, strongest first; of nothing: one that says so, and what it is about."""
     said = [
         *_of_run(a, b, found, final if shuffled or found.ended else None),
         *_of_ability(a, b, found),
@@ -220,7 +222,7 @@ def _words(a: str, b: str, found: Paired, final: Range | None, *, shuffled: bool
             f"{_signed(found.difference)} so far, {_ends(final)} in the end, if the order has nothing to do "
             "with difficulty"
         )
-    said = said or [f"{NOTHING} {a} and {b} yet" if not found.ended else f"{a} and {b}: no difference"]
+    said = said or [f"{NOTHING} {a} and {b}{about} yet" if not found.ended else f"{a} and {b}: no difference"]
     if found.uneven:
         said.append(f"{found.uneven} of {found.tasks} tasks have unequal attempts: no test uses them")
     return said

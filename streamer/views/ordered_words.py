@@ -5,7 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 
 from streamer.aggregate.run_state import RunState
-from streamer.views.comparisons import NOTHING
 from streamer.views.entrants import NoSuchSide, entrant
 from streamer.views.gate import Entrant, Terms, judge
 from streamer.views.gate_verdict import FinalAnswer, GateEnds, GateSide
@@ -22,8 +21,7 @@ def with_order(found: Comparison, a: RunState | None, b: RunState | None) -> Com
     if a is None or b is None or not needs_order(found):
         return found
     said = ordered_words(a, b, found.a.agent_model, found.b.agent_model)
-    known = [words for words in found.words if not (said and words.startswith(NOTHING))]
-    return found.model_copy(update={"words": list(dict.fromkeys([*said, *known]))})
+    return found.model_copy(update={"words": list(dict.fromkeys([*said, *found.words]))})
 
 
 def needs_order(found: Comparison) -> bool:

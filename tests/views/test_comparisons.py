@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from streamer.client.results import ComparedRun
 from streamer.schemas.comparison import TASK_OUTCOMES, RunComparison
 from streamer.schemas.summaries import RunSummary
-from streamer.views.comparisons import PairStanding, comparison_tables, pair_standings
+from streamer.views.comparisons import PairStanding, between, comparison_tables, pair_standings
 from tests.support.events import a_plan, a_trial, folded
 
 TASKS = [f"t{number:02}" for number in range(20)]
@@ -87,6 +88,14 @@ def test_at_the_end_the_interval_is_about_tasks_like_these() -> None:
 def test_nothing_separates_equal_agents() -> None:
     pair = the_pair([plan(), *trials({"a": "+-+-", "b": "+-+-"})])
     assert pair.words == ["Nothing separates a:m and b:m yet"]
+
+
+def test_across_runs_it_is_said_that_nothing_separates_them_on_tasks_like_these() -> None:
+    """The numbers of one run may be decided all the same: other sentences say so."""
+    ours = found([plan(), *trials({"a": "+-+-"})])
+    theirs = replace(ours, run=ours.run.model_copy(update={"run_id": "run-2"}))
+    [words] = between(ours, theirs, None, None, ended=False)
+    assert words == "Nothing separates a:m of run-1 and a:m of run-2 on tasks like these yet"
 
 
 def test_an_e_value_of_forty_shows_either_direction_while_the_run_goes_on() -> None:

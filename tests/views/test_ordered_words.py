@@ -6,7 +6,6 @@ from typing import Any
 
 from streamer.aggregate.run_state import RunState
 from streamer.views.compare import compare
-from streamer.views.comparisons import NOTHING
 from streamer.views.models import Comparison
 from streamer.views.ordered_words import ordered_words, with_order
 from tests.support.events import a_plan, a_trial, folded
@@ -64,12 +63,6 @@ def test_a_comparison_of_two_runs_begins_with_what_their_order_says() -> None:
     base, new = a_run("base", "+" * 20), a_run("new", "-" * 12)
     first, second = with_order(compared(), base, new).words
     assert (first, second) == (ordered_words(base, new, None, None)[0], "what stood before")
-
-
-def test_what_the_order_says_does_not_stand_beside_that_nothing_separates_them() -> None:
-    base, new = a_run("base", "+" * 20), a_run("new", "-" * 12)
-    found = compared().model_copy(update={"words": [f"{NOTHING} base:m and new:m yet"]})
-    assert with_order(found, base, new).words == ordered_words(base, new, None, None)
 
 
 def test_nothing_is_added_at_the_end_within_a_run_and_where_a_log_is_not_at_hand() -> None:
