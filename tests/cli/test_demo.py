@@ -94,7 +94,7 @@ def test_ctrl_c_on_the_terminal_ends_everything_that_the_demo_started(tmp_path: 
             seen.extend(os.read(master, 65536))
         except OSError:  # Linux: the other side is closed
             raise AssertionError(f"the demo ended by itself: {bytes(seen)!r}") from None
-        return b" of 240 are done" in seen and b"leads: pass rate" in seen
+        return b" are done" in seen and b"leads: pass rate" in seen
 
     try:
         wait_for(shows_a_board, "the board is shown", SECONDS)
