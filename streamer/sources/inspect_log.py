@@ -42,6 +42,9 @@ JOURNAL = re.compile(r"_journal/summaries/(\d{1,9})\.json")
 ZSTANDARD = 93
 """The method's number in the zip format."""
 
+WRITTEN_SO = "its checksum is right, so the log was written like this: write it again with inspect_ai"
+"""What may be wrong with a member that is no JSON. Checksums are compared first, so it is whole."""
+
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 """A member's header in the archive: signature, lengths of the name and of the extra field."""
 
@@ -149,7 +152,7 @@ class _Archive:
         content = self._zstandard(member) if member.compress_type == ZSTANDARD else self._plain(member)
         self._left -= len(content)
         try:
-            return parse_json(content)
+            return parse_json(content, WRITTEN_SO)
         except FileError as error:
             raise FileError(f"{name} is {error}") from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZipFile
+from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_STORED, ZipFile
 
 import pytest
 
@@ -124,6 +124,21 @@ def test_a_method_that_nobody_unpacks_here_is_named(tmp_path: Path) -> None:
 def test_a_header_that_is_none_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:
     with pytest.raises(FileError, match=reason):
         read_header(an_archive(tmp_path / "x.eval", {"header.json": content}))
+
+
+@pytest.mark.parametrize("method", [ZIP_STORED, ZIP_DEFLATED, None])
+def test_a_member_with_the_right_checksum_is_not_said_to_be_cut_off(
+    tmp_path: Path, method: int | None
+) -> None:
+    path = tmp_path / "x.eval"
+    if method is None:
+        an_archive(path, {"header.json": b'{"eval": '})
+    else:
+        with ZipFile(path, "w", method) as archive:
+            archive.writestr("header.json", '{"eval": ')
+    with pytest.raises(FileError, match=r"header\.json is not valid JSON .* its checksum is right") as caught:
+        read_header(path)
+    assert files.UNFINISHED not in str(caught.value)
 
 
 def test_a_log_that_is_gone_or_no_file_is_said(tmp_path: Path) -> None:
