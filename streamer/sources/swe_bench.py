@@ -200,7 +200,7 @@ class _Results:
 
 
 def _wrong_with(report: Mapping[str, Any]) -> Iterator[str]:
-    """What in a report of a run cannot be: a list that is none, or an instance that ended twice."""
+    """What in a report of a run cannot be: a list without ids, or an instance that ended twice."""
     for name in LISTS:
         found = report.get(name, [])
         odd = [found] if not isinstance(found, list) else [item for item in found if not text(item)]
