@@ -16,7 +16,7 @@ import orjson
 from streamer.kafka.names import Names
 from streamer.kafka.partitions import partitions_of
 from streamer.kafka.reader import PartitionReader, following_wait_ms
-from streamer.schemas.identity import decode_id
+from streamer.schemas.identity import run_of_key
 from streamer.settings import Settings
 from streamer.versions import Guard, Version, version_of
 
@@ -54,7 +54,7 @@ class Update:
     def run_id(self) -> str:
         """The run that it is about, as the message says, else by its key."""
         named = self.message.get("run_id") if self.message else None
-        return str(named) if named else decode_id(self.key.partition("|")[0])
+        return str(named) if named else run_of_key(self.key)
 
     @property
     def version(self) -> Version | None:

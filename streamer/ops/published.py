@@ -7,7 +7,7 @@ from typing import NamedTuple
 from streamer.aggregate.keys import SummaryKind
 from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
-from streamer.schemas.identity import decode_id
+from streamer.schemas.identity import run_of_key
 from streamer.settings import Settings
 
 TOPICS: dict[SummaryKind, str] = {
@@ -36,7 +36,7 @@ class TopicKey(NamedTuple):
         >>> TopicKey("run-summaries", 0, b"a%7Cb|agent:model").run_id
         'a|b'
         """
-        return decode_id(self.text.split("|", 1)[0])
+        return run_of_key(self.text)
 
     @property
     def text(self) -> str:
