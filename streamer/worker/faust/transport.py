@@ -236,7 +236,7 @@ class Consumer(driver.Consumer):
 
 
 class Transport(driver.Transport):
-    """Installed by `app.transport = batch_transport(settings)(app)`."""
+    """Of the app, made by :func:`batch_transport`."""
 
     Consumer = Consumer
     event_topic: str

@@ -17,10 +17,9 @@ from pathlib import Path
 from filelock import BaseFileLock, FileLock, Timeout
 
 from streamer.kafka.clients import producing
-from streamer.kafka.meta import LOG_KEY
+from streamer.kafka.meta import LOG_KEY, meta_records
 from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.worker.recovery.epoch import meta_records
 
 MAX_WORKERS = 1_000
 """Workers of one machine, at most."""

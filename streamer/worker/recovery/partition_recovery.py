@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from streamer.kafka.meta import EPOCH_KEY, epoch_by, epoch_value, meta_records
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
 from streamer.kafka.quarantine import BY_DELETION, Quarantine, quarantined_run, run_to_repair
@@ -23,7 +24,7 @@ from streamer.score import PriceTable
 from streamer.settings import Settings
 from streamer.worker.constants import PAGES_PER_TURN
 from streamer.worker.faust.app import StreamerApp
-from streamer.worker.faust.producer import Producer
+from streamer.worker.faust.producer import Producer, ProducerRecord
 from streamer.worker.faust.tables import Tables
 from streamer.worker.faust.topic_partition import TopicPartition
 from streamer.worker.processing.changelog_checkpoint import (
@@ -35,7 +36,6 @@ from streamer.worker.processing.changelog_checkpoint import (
 )
 from streamer.worker.processing.partition import Partition, QuarantinedRun
 from streamer.worker.processing.processor import Processor
-from streamer.worker.recovery.epoch import epoch_by, epoch_record, meta_records
 from streamer.worker.recovery.log_positions import LogPositions, read_positions
 
 log = logging.getLogger(__name__)
@@ -247,7 +247,8 @@ class PartitionRecovery:
             end,
             epoch + 1,
         )
-        await self._producer.write([epoch_record(self._settings, epoch + 1)])
+        record = ProducerRecord(self._names.streamer_meta, 0, EPOCH_KEY, epoch_value(epoch + 1))
+        await self._producer.write([record])
         return epoch + 1
 
 
