@@ -122,7 +122,7 @@ class PartitionRecovery:
         self, number: int, pages: dict[str, bytes], at: LogPositions, epoch: int
     ) -> Partition:
         if self._settings.epoch is None:
-            epoch = max(epoch, self._published_epoch(number))
+            epoch = max(epoch, self._greatest("epoch", number))
         told = Checkpoint.decoded(self._tables.trials.get(checkpoint_key(number)))
         covered, refill = told.covers(at.changelog_start), _lacks_scored(told, at, pages)
         holds = told.basis == basis_of(self._prices, epoch) and not refill and not at.committed_by_others
@@ -196,7 +196,7 @@ class PartitionRecovery:
         for run_id in pipeline.runs():  # a local disk may have pages that the changelog has lost
             pipeline.run(run_id).replace_pages()
         done = at.committed or 0
-        past = max(pipeline.as_of + 1, done, self._published_version(number) + 1)
+        past = max(pipeline.as_of + 1, done, self._greatest("state_version", number) + 1)
         checkpoint = replace(checkpoint, complete_from=at.changelog_start, scored_to=0)
         return Partition(
             number,
@@ -229,15 +229,10 @@ class PartitionRecovery:
         pipeline.loaded()
         return pipeline
 
-    def _published_epoch(self, number: int) -> int:
-        """Greatest epoch among the run summaries of the partition, 0 if there are none."""
+    def _greatest(self, field: str, number: int) -> int:
+        """Greatest epoch or state version among the run summaries of the partition, -1 if there are none."""
         runs = self._tables.summaries["run"].of_partition(number)
-        return max((int(orjson.loads(value)["epoch"]) for _, value in runs), default=0)
-
-    def _published_version(self, number: int) -> int:
-        """Greatest state version among the run summaries of the partition, -1 if there are none."""
-        runs = self._tables.summaries["run"].of_partition(number)
-        return max((int(orjson.loads(value)["state_version"]) for _, value in runs), default=-1)
+        return max((int(orjson.loads(value)[field]) for _, value in runs), default=-1)
 
     async def _next_epoch(self, number: int, as_of: int, end: int, epoch: int) -> int:
         log.warning(
