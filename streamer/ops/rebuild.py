@@ -13,7 +13,6 @@ import uuid
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import cast
 
 import orjson
@@ -28,6 +27,7 @@ from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
 from streamer.kafka.partitions import add_partitions, ours, read_partition_counts
 from streamer.kafka.reader import PartitionReader
+from streamer.ops.flow import live_workers
 from streamer.ops.published import SCORED, TOPICS, TopicKey, latest_of
 from streamer.ops.verify import REDIS_TIMEOUT_SECONDS
 from streamer.redis.connect import sync_client
@@ -129,9 +129,8 @@ class Switch:
         """Members of the group; on the embedded broker, which never forgets one, live heartbeats."""
         if not self._settings.embedded:
             return asyncio.run(self._members())
-        now = datetime.now(UTC)
         with StateReader(self._settings) as reader:
-            return sum(not worker.stale(now) for worker in reader.workers())
+            return len(live_workers(reader))
 
     async def _members(self) -> int:
         async with administering(self._settings) as admin:

@@ -11,7 +11,6 @@ import asyncio
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Literal, cast
 
@@ -29,7 +28,7 @@ from streamer.ops.differences import (
     other_bytes,
     scored_differences,
 )
-from streamer.ops.flow import Flow
+from streamer.ops.flow import Flow, live_workers
 from streamer.ops.folded_log import FoldedLog, fold_log
 from streamer.ops.lag import PartitionLag, read_lags
 from streamer.ops.published import SCORED, TOPICS, TopicKey, by_run, latest_of
@@ -137,9 +136,7 @@ class Verification:
 
     def _flow(self, reader: StateReader) -> Flow:
         partitions = asyncio.run(read_lags(self._settings))
-        now = datetime.now(UTC)
-        live = [worker.status for worker in reader.workers() if not worker.stale(now)]
-        return Flow(tuple(partitions), tuple(live))
+        return Flow(tuple(partitions), tuple(worker.status for worker in live_workers(reader)))
 
     def _wait_for_owners(self, reader: StateReader) -> None:
         """Wait until every partition has an owner, or all workers at work must have been heard."""
