@@ -66,19 +66,12 @@ class Queries:
     def run(self, run_id: str) -> Exchange[RunSummary]:
         """One run; UnknownRun if Redis has none of this id."""
         [run] = yield from self._summaries(RunSummary, [self._keys.run(run_id)])
-        if run is None:
-            known = yield from self.run_ids()
-            raise UnknownRun(run_id, known)
-        return run
+        return (yield from self._known(run_id, run))
 
     def snapshot(self, run_id: str, kinds: Iterable[str] = EVERYTHING) -> Snapshot:
         """A run with its groups of these kinds, or its trials in flight, all from one moment."""
         [reply] = yield [read_run(self._keys, run_id, ("run", *kinds))]
-        found = snapshot_of(self._keys, run_id, stored_in(reply))
-        if found is None:
-            known = yield from self.run_ids()
-            raise UnknownRun(run_id, known)
-        return found
+        return (yield from self._known(run_id, snapshot_of(self._keys, run_id, stored_in(reply))))
 
     def agents(self, run_id: str) -> Exchange[list[AgentModelSummary]]:
         """Every agent:model of a run, baselines too, by label."""
@@ -95,11 +88,7 @@ class Queries:
     def comparison(self, run_id: str) -> Exchange[ComparedRun]:
         """The agents of a run compared, and its tasks, from one moment."""
         [reply] = yield [read_run(self._keys, run_id, OF_COMPARISON)]
-        found = compared_run(self._keys, run_id, stored_in(reply))
-        if found is None:
-            known = yield from self.run_ids()
-            raise UnknownRun(run_id, known)
-        return found
+        return (yield from self._known(run_id, compared_run(self._keys, run_id, stored_in(reply))))
 
     def leaderboard(
         self,
@@ -165,6 +154,13 @@ class Queries:
         """Latest event first."""
         members = yield from self._board(self._keys.runs)
         return [decode_id(run) for run in reversed(members)]
+
+    def _known(self, run_id: str, found: T | None) -> Exchange[T]:
+        """What was found of a run; UnknownRun if there is none of this id."""
+        if found is None:
+            known = yield from self.run_ids()
+            raise UnknownRun(run_id, known)
+        return found
 
     def _places(
         self, metric: str, run: str | None, benchmark: str | None, labels: Mapping[str, str]
