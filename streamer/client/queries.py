@@ -156,7 +156,7 @@ class Queries:
         return [decode_id(run) for run in reversed(members)]
 
     def _known(self, run_id: str, found: T | None) -> Exchange[T]:
-        """What was found of a run; UnknownRun if there is none of this id."""
+        """The answer about a run; UnknownRun where nothing was found."""
         if found is None:
             known = yield from self.run_ids()
             raise UnknownRun(run_id, known)

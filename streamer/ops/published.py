@@ -50,12 +50,12 @@ class TopicKey(NamedTuple):
 def latest_of(
     settings: Settings, topics: Iterable[str], keep: Callable[[bytes], T], *, run_id: str | None = None
 ) -> dict[TopicKey, T]:
-    """What is kept of the last value of each key of these topics; tombstoned keys left out.
+    """The last value of each key of these topics, reduced by `keep`; tombstoned keys left out.
 
     Args:
         settings: where the broker is.
         topics: without the namespace.
-        keep: from a value to what is kept of it.
+        keep: reduces a value to the part that is needed.
         run_id: only the partition of this run.
 
     Raises:

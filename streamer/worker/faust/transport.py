@@ -236,7 +236,7 @@ class Consumer(driver.Consumer):
 
 
 class Transport(driver.Transport):
-    """Of the app, made by :func:`batch_transport`."""
+    """The transport of a worker's app; :func:`batch_transport` makes it."""
 
     Consumer = Consumer
     event_topic: str
