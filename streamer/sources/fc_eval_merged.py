@@ -31,6 +31,7 @@ from streamer.sources.fc_eval_payload import (
     RATIOS,
     BenchmarkFields,
     Payload,
+    read_kept_snapshot,
     slim,
     trajectory_length,
 )
@@ -41,7 +42,6 @@ from streamer.sources.formulacode_blocks import (
     ResultBlock,
     Section,
     read_result,
-    read_snapshot,
     read_tests,
 )
 
@@ -219,7 +219,7 @@ def _snapshot(summary: Mapping[str, Any]) -> Section:
     if not _passed(summary) and not any(summary.get(name) for name in (*_SNAPSHOT_COUNTS, "pass_to_fail")):
         return {"status": "failed"}
     counts = {name: summary[name] for name in _SNAPSHOT_COUNTS if name in summary}
-    section = read_snapshot({"pass-to-fail": summary.get("pass_to_fail", 0), **counts})
+    section = read_kept_snapshot({"pass-to-fail": summary.get("pass_to_fail", 0), **counts})
     return section if _passed(summary) else section | {"status": "failed"}
 
 

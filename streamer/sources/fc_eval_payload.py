@@ -106,7 +106,7 @@ def payload_of(result: Mapping[str, Any], directory: Path | None, subject: Subje
     elif overwritten:
         written = _as_before_the_fallback(written, log, subject, payload.problems)
     tests = _section(metrics.get("tests_dict"), read_tests, log.tests if log else None)
-    snapshot = _section(metrics.get("snapshot_dict"), _read_kept_snapshot, log.snapshot if log else None)
+    snapshot = _section(metrics.get("snapshot_dict"), read_kept_snapshot, log.snapshot if log else None)
     return _filled(payload, ParsedLog(tests, snapshot, written), subject)
 
 
@@ -124,7 +124,7 @@ def _section(block: Any, read: Callable[[Any], Section], in_pane: Section | None
     return read(block) if block is not None else in_pane or {"status": "missing"}
 
 
-def _read_kept_snapshot(block: Any) -> Section:
+def read_kept_snapshot(block: Any) -> Section:
     """The snapshot that the harness kept. A null there was NaN (D17), which passes (B6)."""
     if isinstance(block, dict) and block.get("pass-to-fail", 0) is None:
         block = block | {"pass-to-fail": math.nan}

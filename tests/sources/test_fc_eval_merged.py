@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from streamer.simulate import simulate_run
-from tests.sources.builders import Event, converted
+from tests.sources.builders import Event, converted, trials_of, write_json
 from tests.sources.fc_eval_run_level import ALWAYS, CONFIGURATION, ONE_AGENT, SEVERAL_AGENTS, both, by_agent
 from tests.sources.fc_eval_runs import agents_of, run_level_only
 from tests.support.events import summarised
@@ -207,3 +207,22 @@ def test_a_simulated_run_has_the_same_numbers_by_its_run_level_file(tmp_path: Pa
     for key, summary in wanted.items():
         assert summary["formulacode"]["agent_advantage"] == found[key]["formulacode"]["agent_advantage"]
         assert {path for path in differing(summary, found[key]) if not is_named(path, MAY_DIFFER)} == set()
+
+
+def test_a_null_in_place_of_the_snapshots_count_was_nan_and_passes_as_in_a_trials_own_file(
+    tmp_path: Path,
+) -> None:
+    """D17, B6: the harness itself writes a whole number there (0 for NaN), never a null."""
+    entry = {
+        "pytest_summary": {"passed": 1, "status": "passed"},
+        "snapshot_summary": {"pass_to_fail": None, "passed": 3, "status": "passed"},
+    }
+    entries = {"agent_metrics_by_agent": {"nop:nop": entry, "t:m": entry}}
+    result = {"task_id": "t1", "trial_name": "t1.1-of-1.run1.agent-2-t", "is_resolved": True}
+    agents = [{"agent_name": "nop", "model_name": "nop"}, {"agent_name": "t", "model_name": "m"}]
+    write_json(tmp_path / "run1" / "fc.lock", {"run_spec": {"agent_mode": "multi", "agents": agents}})
+    results = [result | {"parser_extra_metrics": entries}]
+    write_json(tmp_path / "run1" / "results.json", {"results": results, "n_resolved": 1})
+    events, _ = converted(tmp_path / "run1")
+    held = {event["agent"]: (event["resolved"], event["snapshot"]) for event in trials_of(events)}
+    assert held == dict.fromkeys(("nop", "t"), (True, {"status": "passed", "pass_to_fail": 0.0, "passed": 3}))
