@@ -27,7 +27,6 @@ from streamer.sources.agent_keys import ConfiguredAgent, key_for_reporting, own_
 from streamer.sources.costs import reported_cost
 from streamer.sources.fc_eval_layout import METRICS
 from streamer.sources.fc_eval_payload import (
-    FALLBACK_MARK,
     RATIOS,
     BenchmarkFields,
     Payload,
@@ -38,6 +37,7 @@ from streamer.sources.fc_eval_payload import (
 from streamer.sources.fc_eval_roster import Roster
 from streamer.sources.files import known, part
 from streamer.sources.formulacode_blocks import (
+    FALLBACK_MARK,
     TEST_COUNTS,
     ResultBlock,
     Section,

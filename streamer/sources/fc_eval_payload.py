@@ -24,7 +24,14 @@ from streamer.sources.agent_keys import Subject
 from streamer.sources.base import Remark, Unreadable
 from streamer.sources.fc_eval_layout import METRICS, POST_TEST_PANE
 from streamer.sources.files import FileError, is_file, known, part, read_bytes
-from streamer.sources.formulacode_blocks import ResultBlock, Section, read_result, read_snapshot, read_tests
+from streamer.sources.formulacode_blocks import (
+    FALLBACK_MARK,
+    ResultBlock,
+    Section,
+    read_result,
+    read_snapshot,
+    read_tests,
+)
 from streamer.sources.formulacode_log import (
     ParsedLog,
     benchmarks_of,
@@ -42,7 +49,6 @@ NOT_AMONG = "with speedups in the log but none of their own agent's, so they cou
 UNREADABLE = "failed to parse JSON"
 """What the harness keeps as the `error` of a block that is no JSON, beside the `exception`."""
 
-FALLBACK_MARK = "fallback_to_baseline"
 RATIOS = ("agent/nop", "oracle/nop")
 _ROOM_FOR_BENCHMARKS = MAX_RECORD_BYTES - 128 * 1024
 
