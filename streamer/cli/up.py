@@ -90,7 +90,7 @@ def _access(host: str, port: int, token: str | None) -> WebAccess:
     """Who may open the page, and what to say about it; a host that needs a token has one."""
     from streamer.embedded.web_access import WebAccess
     from streamer.web.addresses import announcement
-    from streamer.web.server import check_tokens
+    from streamer.web.tokens import check_tokens
 
     check_tokens(host, token, None)
     return WebAccess(host, token, announcement(host, port, token, on_terminal=sys.stdout.isatty()))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from urllib.parse import quote
 
-from streamer.web.request_checks import is_loopback
+from streamer.web.tokens import is_loopback
 
 EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - it is compared with, not listened on
 """Hosts that stand for every address of this machine."""

@@ -20,11 +20,11 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamer.web.problems import problem
+from streamer.web.tokens import is_loopback
 
 COOKIE = "streamer_session"
 SESSION_PATH = "/api/session"
 EVENTS_PATH = "/api/events"
-MIN_TOKEN_CHARACTERS = 16
 
 CONTENT_SECURITY_POLICY = "; ".join(
     (
@@ -165,20 +165,6 @@ class RequestChecks:
         except ValueError:
             return name in self._host_names
         return True
-
-
-def is_loopback(host: str) -> bool:
-    """True if only this machine can reach it.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("localhost"), is_loopback("0.0.0.0")
-    (True, True, True, False)
-    """
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _token_needed(detail: str) -> Response:

@@ -19,35 +19,11 @@ from streamer.settings import Settings
 from streamer.web.addresses import announcement
 from streamer.web.app import create_app
 from streamer.web.connections import IDLE_SECONDS, MOST_PER_ADDRESS, Connections, LimitedProtocol
-from streamer.web.listening import BACKLOG, DEFAULT_HOST, ServeError, listening
-from streamer.web.request_checks import MIN_TOKEN_CHARACTERS, is_loopback
+from streamer.web.listening import BACKLOG, DEFAULT_HOST, listening
 from streamer.web.resources import Web
+from streamer.web.tokens import check_tokens
 
 GRACE_SECONDS = 5
-
-
-class TokenNeeded(ServeError):
-    """Open to other hosts, and no token."""
-
-    def __init__(self, host: str) -> None:
-        super().__init__(
-            f"--host {host} can be reached by others: give a token of {MIN_TOKEN_CHARACTERS} characters or "
-            "more, with --token or STREAMER_WEB_TOKEN, or leave --host out and use an SSH tunnel"
-        )
-
-
-class TokenTooShort(ServeError):
-    """A token that could be guessed."""
-
-    def __init__(self, option: str) -> None:
-        super().__init__(f"{option} is too short: {MIN_TOKEN_CHARACTERS} characters or more are needed")
-
-
-class SameToken(ServeError):
-    """One token for both uses: every viewer could publish."""
-
-    def __init__(self) -> None:
-        super().__init__("--token and --publish-token are the same. Give two, so that viewers cannot publish")
 
 
 def run_server(
@@ -91,21 +67,6 @@ def run_server(
         for line in (f"streamer serves {first}  (Ctrl-C ends it)", *others):
             echo(line)
         Server(config, web).run(sockets=[listener])
-
-
-def check_tokens(host: str, token: str | None, publish_token: str | None) -> None:
-    """That others need a token, and that tokens are good ones.
-
-    Raises:
-        ServeError: they are not.
-    """
-    for option, given in (("--token", token), ("--publish-token", publish_token)):
-        if given is not None and len(given) < MIN_TOKEN_CHARACTERS:
-            raise TokenTooShort(option)
-    if token is not None and token == publish_token:
-        raise SameToken
-    if token is None and not is_loopback(host):
-        raise TokenNeeded(host)
 
 
 def configured(app: ASGIApp, connections: Connections) -> uvicorn.Config:

@@ -76,6 +76,11 @@ def build(settings: Settings, watchdog: Watchdog, state: Path | None = None) -> 
     )
     owner.processor = processor
     configuration = Configuration(settings, made_with(prices), producer)
+
+    def on_ready(mine: list[int]) -> None:
+        log.info("ready: worker %s owns partitions %s", writer, mine)
+        housekeeping.hurry()
+
     recovery = PartitionRecovery(
         app,
         settings,
@@ -86,7 +91,7 @@ def build(settings: Settings, watchdog: Watchdog, state: Path | None = None) -> 
         check_topics=partial(check_topics, settings),
         check_configuration=configuration.check,
         writer=writer,
-        on_ready=lambda mine: log.info("ready: worker %s owns partitions %s", writer, mine),
+        on_ready=on_ready,
     )
     tables.on_recovered(recovery.recover)
     process_batches(app, names.trial_events, settings.partitions, processor.run)

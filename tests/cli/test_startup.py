@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -36,7 +37,8 @@ class Start:
     """One command.
 
     Attributes:
-        arguments: of the command; `{kafka}` and `{redis}` stand for addresses where no server answers.
+        arguments: of the command; `{kafka}` and `{redis}` stand for addresses where no server answers,
+            `{taken}` for a port that another program has.
         uses: the heavy packages that it may load.
         most: so many modules at most, a tenth above what was counted.
         code: how it ends.
@@ -62,6 +64,7 @@ STARTS = [
     Start("query run r --redis {redis}", REDIS, 505, code=1),
     Start("subscribe run --bootstrap {kafka}", KAFKA, 500, code=1),
     Start("status --bootstrap {kafka} --redis {redis}", KAFKA | REDIS | {"rich"}, 640, code=1),
+    Start("up --data . --port {taken}", KAFKA | REDIS, 700, code=1),
 ]
 
 
@@ -70,16 +73,18 @@ def test_a_command_loads_only_what_it_uses(start: Start, tmp_path: Path) -> None
     (tmp_path / "events.ndjson").write_text(LINE)
     (tmp_path / "tasks.txt").write_text("fix-git\nplay-zork\n")
     kafka, redis = f"127.0.0.1:{free_port()}", f"redis://127.0.0.1:{free_port()}/0"
-    arguments = start.arguments.format(kafka=kafka, redis=redis).split()
     found = tmp_path / "modules.json"
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(found), *arguments],
-        cwd=tmp_path,
-        env={"HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+        arguments = start.arguments.format(kafka=kafka, redis=redis, taken=taken).split()
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, str(found), *arguments],
+            cwd=tmp_path,
+            env={"HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
     assert done.returncode == start.code, done.stderr
     modules = json.loads(found.read_text())
     loaded = {name.partition(".")[0] for name in modules} & HEAVY

@@ -138,6 +138,19 @@ async def test_news_are_told_at_once_and_all_else_every_few_ticks(monkeypatch: p
     assert [status["quarantined_runs"] for status in given.sink.told].count(1) == 1
 
 
+async def test_partitions_that_are_ready_are_told_without_waiting_for_the_next_tick(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "TICK_SECONDS", 1_000_000.0)
+    given = Given()
+    async with at_work(given):
+        await eventually(lambda: bool(given.sink.told), "the first heartbeat")
+        given.bench.processor.partitions[1] = quarantined("sick")
+        given.housekeeping.hurry()
+        await eventually(lambda: given.sink.told[-1]["partitions"] == [0, 1], "the partitions")
+        given.fails = True
+
+
 async def test_a_failure_beside_the_processor_ends_the_worker() -> None:
     given = Given()
     given.fails = True

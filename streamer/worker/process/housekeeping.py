@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import count, islice
 from typing import Any
@@ -62,6 +63,7 @@ class Housekeeping:
         self._checkpoints = checkpoints
         self._positions: dict[int, int] = {}
         self._told: tuple[Any, ...] = ()
+        self._hurry = asyncio.Event()
 
     async def run(self) -> None:
         """Tick, and watch the topics, until cancelled; an exception ends the worker."""
@@ -73,6 +75,10 @@ class Housekeeping:
             await self._processor.give_up(errors.exceptions[0])
         finally:
             self._repairs.stop()
+
+    def hurry(self) -> None:
+        """Let the next tick come at once: partitions are ready, and somebody may wait for that."""
+        self._hurry.set()
 
     async def tell_of_waiting(self, why: str) -> None:
         """Say in the heartbeat, and to probes, that the worker has not begun."""
@@ -92,7 +98,13 @@ class Housekeeping:
             if ticks % TICKS_PER_CHECK == 0 and self._app.is_settled:
                 await self._fencing.republish_overwritten()
                 await self._configuration.check_now()
-            await asyncio.sleep(TICK_SECONDS)
+            await self._rest()
+
+    async def _rest(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TICK_SECONDS):
+                await self._hurry.wait()
+        self._hurry.clear()
 
     def _is_news(self, status: dict[str, Any]) -> bool:
         """True if partitions came or went, a catch-up or a backlog ended, a run was set apart or repaired."""
