@@ -123,15 +123,17 @@ class TaskTable:
 
     def fields(self, labels: Sequence[str]) -> dict[str, str]:
         """Task to the JSON of {agent:model: [known, passed, unknown]}, without agents that have no trial."""
-        trials, found = self.by_task(), {}
-        planned, low, high = trials
-        unknown = high - low
-        columns = np.stack([planned - unknown, low, unknown], axis=2).transpose(1, 0, 2).tolist()
-        present = self._summed(self._present).T.tolist()
-        for task, numbers, seen in zip(self.tasks, columns, present, strict=True):
-            held = {label: one for label, one, any_ in zip(labels, numbers, seen, strict=True) if any_}
-            found[task_key(*task)] = canonical_json(held).decode()
-        return found
+        planned, low, high = self.by_task()
+        cells = np.stack([planned - high + low, low, high - low], axis=2)
+        found: list[dict[str, list[int]]] = [{} for _ in self.tasks]
+        for label, row, present in zip(labels, cells, self._summed(self._present), strict=True):
+            tasks = np.flatnonzero(present)
+            for task, cell in zip(tasks.tolist(), row[tasks].tolist(), strict=True):
+                found[task][label] = cell
+        return {
+            task_key(*task): canonical_json(held).decode()
+            for task, held in zip(self.tasks, found, strict=True)
+        }
 
     def _row(self, group: GroupId) -> tuple[list[int], NDArray[np.bool_], NDArray[np.bool_]]:
         """The columns of an agent's trials of which anything is known; which are final, and which passed."""
