@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 
-from streamer.discovery import discovered_settings
+from streamer.discovery import discovered_settings, user_data_dir
 
 DEFAULT_CONFIG_FILE = "streamer.toml"
 READ_COMMITTED = "read_committed"
@@ -176,6 +176,11 @@ class Settings(BaseModel):
     def consumer_options(self) -> dict[str, Any]:
         """Arguments for any aiokafka consumer: what an aborted transaction wrote is never read."""
         return self.kafka_options() | {"isolation_level": READ_COMMITTED}
+
+    @property
+    def data_root(self) -> Path:
+        """`data_dir`; without it the user's data directory."""
+        return self.data_dir or user_data_dir()
 
     @property
     def codec(self) -> str | None:

@@ -73,3 +73,11 @@ def test_a_wrong_setting_is_named_without_any_secret_beside_it() -> None:
 
 def test_settings_print_no_url_that_may_hold_a_password() -> None:
     assert SECRET not in repr(Settings(redis=f"redis://u:{SECRET}@h/0"))
+
+
+def test_data_lie_in_the_users_directory_unless_the_settings_name_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamer.settings.user_data_dir", lambda: tmp_path / "user")
+    assert Settings().data_root == tmp_path / "user"
+    assert Settings(data_dir=tmp_path / "own").data_root == tmp_path / "own"
