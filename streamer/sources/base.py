@@ -119,8 +119,13 @@ class RunPlan:
 
     @property
     def tells_something(self) -> bool:
-        """Whether the files say anything about the run besides its existence."""
-        return bool((self.started or {}).keys() - {"type", "harness", "revision"})
+        """Whether the files say anything about the run besides its existence.
+
+        That nothing is missing in its plan says nothing: so it is where the files hold no plan.
+        """
+        started = self.started or {}
+        of_all = {"type", "harness", "revision"}
+        return bool(started.keys() - of_all - {"plan_complete"}) or started.get("plan_complete") is False
 
 
 Item = Found | Unreadable | Remark

@@ -29,10 +29,13 @@ def verdict(result: Mapping[str, Any]) -> tuple[bool | None, str | None]:
     rewards = _rewards(result)
     if not rewards:
         return None, None
-    reward = rewards.get(_main(rewards) or MAIN_REWARD)
+    main = _main(rewards)
+    if main is None:
+        return None, f"no verdict: of the rewards {', '.join(map(repr, rewards))} none is called 'reward'"
+    reward = rewards[main]
     if isinstance(reward, int | float):
         return reward == PASSED, None
-    return None, f"no verdict: of the rewards {', '.join(map(repr, rewards))} none is called 'reward'"
+    return None, f"no verdict: the reward {main!r} is {reward!r}, a number is needed"
 
 
 def metrics(result: Mapping[str, Any]) -> dict[str, Any] | None:

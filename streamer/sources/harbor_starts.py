@@ -30,8 +30,9 @@ def start_in(job: Path, trial: Path, options: ConvertOptions) -> Iterator[Found]
     name, task = text(config.get("trial_name")), text(part(lock, "task").get("name"))
     if name is None or name != clean_name(trial) or task is None:
         return
-    agent, model = agent_of(part(config, "agent"))
-    agent = agent or _name_of_code(part(config, "agent"), _results(subdirectories(job)))
+    asked = part(lock, "agent")  # config.json leaves out what is harbor's default: the agent oracle, say
+    agent, model = agent_of(asked)
+    agent = agent or _name_of_code(asked, _results(subdirectories(job)))
     if agent is None:
         return
     slot = {

@@ -88,6 +88,10 @@ class TerminalBench:
         files = (home / METADATA, lock_file) if has_lock else ()
         revision = max(mtime_ns(file) for file in (*files, own_results))
         plan.started = _run_started(lock, metadata, plan, revision)
+        if has_lock:
+            # Said without a plan too: a lock that was broken before it was deleted had made it false (R26).
+            is_named = bool(plan.started.get("tasks")) or not (lock or metadata)
+            plan.started["plan_complete"] = is_named and not plan.problems
         if text(metadata.get("end_time")):
             plan.finished = {
                 "type": "run_finished",
@@ -248,7 +252,6 @@ def _run_started(
             "order": task_by_task(tasks, attempts),
             "order_kind": "chosen" if sorts_by_duration(lock) else None,
             "concurrency": config.get("n_concurrent_trials") or metadata.get("n_concurrent_trials"),
-            "plan_complete": bool(tasks) and not plan.problems if lock or metadata or plan.problems else None,
             "agent_models": [label] if label else None,
             "benchmark": dataset.get("name") or metadata.get("dataset_name"),
             "benchmark_version": dataset.get("version") or metadata.get("dataset_version"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from streamer.sources.harbor_outcome import verdict
 from tests.sources.builders import Event, converted, plan_of, trials_of
 from tests.sources.harbor import unpack_jobs
 
@@ -98,3 +99,19 @@ def test_the_rewards_are_those_that_harbor_counted(recorded: Path) -> None:
 )
 def test_the_message_is_the_exceptions(recorded: Path, task: str, message: str | None) -> None:
     assert trial_of(converted(recorded / "kinds")[0], task).get("message") == message
+
+
+@pytest.mark.parametrize(
+    ("rewards", "expected"),
+    [
+        ({"": 1}, (True, None)),
+        ({"reward": 0, "style": 1}, (False, None)),
+        ({"reward": None}, (None, "no verdict: the reward 'reward' is None, a number is needed")),
+        ({"a": 1, "b": 1}, (None, "no verdict: of the rewards 'a', 'b' none is called 'reward'")),
+        ({}, (None, None)),
+    ],
+)
+def test_the_verdict_is_of_the_only_reward_whatever_its_name(
+    rewards: Event, expected: tuple[bool | None, str | None]
+) -> None:
+    assert verdict({"verifier_result": {"rewards": rewards}}) == expected

@@ -11,12 +11,15 @@ from tests.sources.builders import write_json
 from tests.sources.harbor import a_trial_result
 
 NAME = "t__abc1234"
+DEFAULT = {"name": "oracle"}
+"""The agent that harbor runs unless the user names one."""
 
 
 def begun(job: Path, agent: dict[str, Any], name: str = NAME) -> Path:
-    """A trial whose files harbor wrote at its start."""
-    write_json(job / NAME / "config.json", {"trial_name": name, "task": {"path": "t"}, "agent": agent})
-    write_json(job / NAME / "lock.json", {"task": {"name": "t"}})
+    """A trial whose files harbor wrote at its start; its config.json leaves out what is a default."""
+    left = {} if agent == DEFAULT else {"agent": agent}
+    write_json(job / NAME / "config.json", {"trial_name": name, "task": {"path": "t"}, **left})
+    write_json(job / NAME / "lock.json", {"task": {"name": "t"}, "agent": agent})
     return job / NAME
 
 
@@ -36,6 +39,12 @@ def test_a_start_has_the_slot_that_its_result_will_fill(tmp_path: Path) -> None:
         "model": "openai/gpt-5",
     }
     assert str(start["started_at"]).startswith("20")
+
+
+def test_the_default_agent_is_named_by_the_lock_alone(tmp_path: Path) -> None:
+    trial = begun(tmp_path, DEFAULT)
+    [start] = starts(tmp_path, trial)
+    assert (start["agent"], start["model"]) == ("oracle", "unknown")
 
 
 def test_an_agent_that_is_code_is_known_from_the_first_result_on(tmp_path: Path) -> None:

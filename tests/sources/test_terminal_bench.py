@@ -218,7 +218,7 @@ def test_agent_and_model_are_unknown_if_nothing_names_them(tmp_path: Path) -> No
     events, _ = converted(a_run(tmp_path / "run1", [a_result()], []))
     (trial,) = trials_of(events)
     assert (trial["agent"], trial["model"]) == ("unknown", "unknown")
-    assert plan_of(events).keys() == {"type", "run_id", "harness", "revision"}
+    assert plan_of(events).keys() == {"type", "run_id", "harness", "revision", "plan_complete"}
 
 
 def test_the_plan_of_a_real_run_has_its_tasks_attempts_and_end() -> None:

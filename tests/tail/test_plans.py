@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from streamer.simulate import LAYOUTS, simulate_run
+from tests.sources.builders import a_result, a_run
 from tests.sources.swe_bench import REPORT, unpack_runs
 from tests.support.tailing import Event, Followed, followed
 from tests.support.worker_process import wait_for
@@ -84,4 +85,14 @@ def test_a_run_without_a_plan_is_as_before_once_a_file_broken_for_a_moment_is_me
         wait_for(lambda: plans_of(following), "a plan")
         assert plans_of(following)[0]["plan_complete"] is False
         file.write_bytes(whole)
+        following.wait_until_converted()
+
+
+def test_a_lock_that_was_broken_and_then_deleted_leaves_no_plan_to_wait_for(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "runs" / "run1", [a_result()])
+    (run / "tb.lock").write_text('{"half')
+    with followed(run.parent) as following:
+        wait_for(lambda: plans_of(following), "a plan")
+        assert plans_of(following)[0]["plan_complete"] is False
+        (run / "tb.lock").unlink()
         following.wait_until_converted()

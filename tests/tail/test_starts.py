@@ -34,10 +34,10 @@ def begin(run: Path, task: str = "oom") -> Path:
 
 
 def begin_in_harbor(job: Path, name: str = "t__abc1234") -> Path:
-    """The same of harbor; its agent is named in the configuration."""
+    """The same of harbor; its agent is named in both files."""
     config = {"trial_name": name, "agent": {"name": "codex", "model_name": "openai/gpt-5"}}
     write_json(job / name / "config.json", config | {"task": {"path": "tasks/t"}})
-    write_json(job / name / "lock.json", {"task": {"name": "t"}})
+    write_json(job / name / "lock.json", {"task": {"name": "t"}, "agent": config["agent"]})
     return job / name
 
 
