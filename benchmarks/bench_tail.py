@@ -66,7 +66,7 @@ class Followed:
             follower.follow(self._stop, lambda: self._tick(follower))
 
     def _tick(self, follower: Follower) -> None:
-        self.wholes = follower.standing.readings
+        self.wholes = follower.status.readings
 
     def _publish(self, events: list[dict[str, Any]]) -> None:
         now = time.time()

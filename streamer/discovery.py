@@ -23,7 +23,12 @@ def discovery_path() -> Path:
     named = os.environ.get("STREAMER_DISCOVERY")
     if named:
         return Path(named)
-    return Path(platformdirs.user_data_dir("streamer", appauthor=False)) / "running.json"
+    return user_data_dir() / "running.json"
+
+
+def user_data_dir() -> Path:
+    """The user's data directory for this program."""
+    return Path(platformdirs.user_data_dir("streamer", appauthor=False))
 
 
 def read_discovery() -> dict[str, Any] | None:

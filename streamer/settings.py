@@ -1,8 +1,8 @@
 """Settings of every command and of the worker: `STREAMER_*` variables, or a TOML file, or arguments.
 
-The first source with a value wins: arguments, environment, the file named by `STREAMER_CONFIG` (default
-`streamer.toml` in the working directory, if it exists; empty: no file), the discovery file of a running
-`streamer up`, the defaults.
+The first source with a value wins: arguments, environment, the configuration file, the discovery file of a
+running `streamer up`, the defaults. `STREAMER_CONFIG` names the configuration file, which must be there; empty
+means no file. Without it `streamer.toml` in the working directory is read, if it exists.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 
-from streamer.discovery import discovered_settings
+from streamer.discovery import discovered_settings, user_data_dir
 
 DEFAULT_CONFIG_FILE = "streamer.toml"
 _ARGUMENTS = ("bootstrap", "redis", "namespace")
@@ -184,6 +184,11 @@ class Settings(BaseModel):
     def consumer_options(self) -> dict[str, Any]:
         """Arguments for any aiokafka consumer: what an aborted transaction wrote is never read."""
         return self.kafka_options() | {"isolation_level": READ_COMMITTED}
+
+    @property
+    def data_root(self) -> Path:
+        """`data_dir`; without it the user's data directory."""
+        return self.data_dir or user_data_dir()
 
     @property
     def codec(self) -> str | None:

@@ -125,3 +125,11 @@ def test_a_wrong_setting_is_said_to_come_from_places_that_exist(name: str, value
     said = what_is_wrong(caught.value)
     assert places in said
     assert "Value error" not in said
+
+
+def test_data_lie_in_the_users_directory_unless_the_settings_name_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamer.settings.user_data_dir", lambda: tmp_path / "user")
+    assert Settings().data_root == tmp_path / "user"
+    assert Settings(data_dir=tmp_path / "own").data_root == tmp_path / "own"

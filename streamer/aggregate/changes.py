@@ -14,11 +14,12 @@ from streamer.aggregate.keys import GroupId, SlotKey, SummaryKind
 from streamer.schemas.canonical import canonical_json
 
 if TYPE_CHECKING:
+    from streamer.schemas.plain import AnyTrial
     from streamer.score import Scored
 
 
-_MOST_SCORES = 16_384
-"""Scores that are kept until their scored trial is written, 300 bytes each; beyond, it is scored again."""
+_MOST_JUDGED = 4_096
+"""Trials that are kept until their scored trial is written, 2 KB each; others are read and scored again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +167,13 @@ class Rescoring(NamedTuple):
     after: Scored
 
 
+class Judged(NamedTuple):
+    """A trial with its score, at hand since it was counted."""
+
+    event: AnyTrial
+    scored: Scored
+
+
 class GroupChanges(NamedTuple):
     """Groups to summarise again, and trials that were scored again because of another trial's event."""
 
@@ -194,7 +202,7 @@ class RunChanges:
         self._collects_pages = pages
         self._groups: set[GroupId] = set()
         self._rescorings: list[Rescoring] = []
-        self._scored: dict[SlotKey, Scored | None] = {}
+        self._scored: dict[SlotKey, Judged | None] = {}
         self._slots: dict[SlotKey, None] = {}
         self._plan = self._everything = False
 
@@ -211,14 +219,14 @@ class RunChanges:
         """An event of another trial moved the score of a trial."""
         self._rescorings.append(rescoring)
 
-    def scored_trial(self, key: SlotKey, scored: Scored | None = None) -> None:
+    def scored_trial(self, key: SlotKey, judged: Judged | None = None) -> None:
         """The scored trial of a slot changed.
 
         Args:
-            scored: its new score, if it is at hand; kept for a limited number of slots.
+            judged: what stands in the slot, if it is at hand; kept for a limited number of slots.
         """
         if self.collects_scored_trials:
-            self._scored[key] = scored if len(self._scored) < _MOST_SCORES else None
+            self._scored[key] = judged if len(self._scored) < _MOST_JUDGED else None
 
     def only_scored_trials(self, keys: Iterable[SlotKey]) -> None:
         """The scored trials of these slots changed, and no others."""
@@ -243,8 +251,8 @@ class RunChanges:
         self._groups, self._rescorings = set(), []
         return taken
 
-    def take_scored(self, most: int | None = None) -> dict[SlotKey, Scored | None]:
-        """Hand over slots whose scored trial changed, and their scores that are at hand.
+    def take_scored(self, most: int | None = None) -> dict[SlotKey, Judged | None]:
+        """Hand over slots whose scored trial changed, and what stands in them where it is at hand.
 
         Args:
             most: so many of them at most, the latest first; None: all.

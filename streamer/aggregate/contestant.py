@@ -11,17 +11,15 @@ from math import isfinite
 import numpy as np
 
 from streamer.aggregate.group import GroupState
-from streamer.aggregate.keys import GroupId, SlotKey, microseconds
+from streamer.aggregate.keys import GroupId, microseconds
 from streamer.aggregate.plan import Denominators
 from streamer.aggregate.run_state import RunState
-from streamer.aggregate.tasks import Pairing, Task, pairings_of
+from streamer.aggregate.tasks import Pairing, Task, by_place, pairings_of
 from streamer.aggregate.uncertainty import Evidence, conclusion
 from streamer.inference.comparisons import Ends
 from streamer.inference.conclusion import FinalMissing
 from streamer.inference.finite_population import Outcome
-from streamer.inference.order import with_gaps
 from streamer.inference.paired import Attempts
-from streamer.inference.shuffle import digest
 
 
 class Contestant:
@@ -154,32 +152,19 @@ class Contestant:
             return None
         if queue.places is None:
             return self._as_started(wanted, planned)
-        places = {one: queue.place(self._slot(one)) for one in wanted}
-        known = [(place, one) for one, place in places.items() if place is not None]
+        shard = self._keys[0].shard if self._keys else ""
+        known = [(one, place) for one in wanted if (place := queue.place(one.slot(shard))) is not None]
         complete = len(known) == len(wanted) and queue.places >= self.declared
-        return self._placed(known, planned, set()) if complete else None
+        return by_place(self.run.run_id, known, planned, set()) if complete else None
 
     def _as_started(self, wanted: frozenset[Pairing], planned: int) -> list[Pairing | None] | None:
         """In the order in which its trials started, as far as they have."""
         positions = self._lineup.positions()
         if not self._rows or any(row not in positions for row in self._rows):
             return None
-        known = [(positions[row], one) for one, row in self._row_of.items() if one in wanted]
+        known = [(one, positions[row]) for one, row in self._row_of.items() if one in wanted]
         others = {positions[row] for one, row in self._row_of.items() if one not in wanted}
-        return self._placed(known, planned, others | self._lineup.others())
-
-    def _placed(
-        self, known: list[tuple[int, Pairing]], planned: int, others: set[int]
-    ) -> list[Pairing | None]:
-        """By place; ties go by a hash, never by the name of a task."""
-        known.sort(key=lambda at: (at[0], digest(self.run.run_id, str(at[1]))))
-        gaps = with_gaps([place for place, _ in known], planned, others)
-        return [None if index is None else known[index][1] for index in gaps]
-
-    def _slot(self, pairing: Pairing) -> SlotKey:
-        """A slot of the trial, for the queue, which asks for the task, the attempt and any shard."""
-        shard = self._keys[0].shard if self._keys else ""
-        return SlotKey(shard, pairing.task_id, pairing.attempt, "", "", pairing.tier, pairing.subtest)
+        return by_place(self.run.run_id, known, planned, others | self._lineup.others())
 
     def _waiting(self) -> Iterator[Pairing]:
         """The planned trials without news, at the tasks that the plan names or that were seen."""

@@ -79,7 +79,7 @@ def slots_on(value: bytes) -> list[SlotKey]:
     header, body = opened(value)
     entries = header.get("slots", ())
     raws = (raw for raw in cut(body, map(length_of, entries)) if raw)
-    events = (plain_trial(raw, for_score=True) or decode(raw) for raw in raws)
+    events = (plain_trial(raw) or decode(raw) for raw in raws)
     keys = [slot_key(event) for event in events if isinstance(event, AnyTrial)]
     return keys + [key_of(entry) for entry in entries if not isinstance(entry, int)]
 

@@ -232,7 +232,7 @@ def join_page(run: RunState, key: str, value: bytes) -> int:
     page, entries = StatePage(None, value), header.get("slots", ())
     for index, (entry, raw) in enumerate(zip(entries, cut(body, map(length_of, entries)), strict=True)):
         if raw:
-            event = plain_trial(raw, for_score=True) if run.deleted_to is None else None
+            event = plain_trial(raw) if run.deleted_to is None else None
             if event is None or not run.join_first(event, page, index):
                 slot = _join_event(run, key, raw)
                 if slot is not None:

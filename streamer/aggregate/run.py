@@ -113,8 +113,8 @@ class Run:
         collected = state.changes.collects_scored_trials
         changes = []
         changed = state.changes.take_scored(most) if collected else dict.fromkeys(state.slots)
-        for key, scored in changed.items():
-            written = state.scores.scored_trial(run_id, key, scored)
+        for key, judged in changed.items():
+            written = state.scores.scored_trial(run_id, key, judged)
             value = None if written is None else written + end
             changes.append(ScoredChange(run_id, slot_topic_key(run_key, key), value))
         return changes

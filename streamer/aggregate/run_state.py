@@ -158,7 +158,6 @@ class RunState:
         """Join a result that lies on a state page; False, and nothing happened, if its slot has been seen.
 
         Args:
-            event: its times are not looked at.
             index: its place on the page.
         """
         key = slot_key(event)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any
 
-from streamer.aggregate.changes import Rescoring, RunChanges
+from streamer.aggregate.changes import Judged, Rescoring, RunChanges
 from streamer.aggregate.counts import Counts, Outcome
 from streamer.aggregate.keys import GroupId, SlotKey, TrialGroupKey, fingerprint, groups_of, slot_key
 from streamer.aggregate.roster import Roster
@@ -95,8 +95,8 @@ class Scores:
                 self.roster.start(key, slot)
             if slot.agent_index is not None:
                 self._members.setdefault(key.trial_group, set()).add(key)
-            elif (scored := self.of(slot)) is not None:
-                self._enter(key, slot, scored)
+            elif slot.revision is not None:
+                self._enter(key, slot, event_of(slot.raw))
         for group in list(self._members):
             self._score_group(group, None)
 
@@ -107,7 +107,7 @@ class Scores:
             self._members.setdefault(key.trial_group, set()).add(key)
             self._score_group(key.trial_group, key)
         else:
-            self._enter(key, slot, score_trial(event, self.rules))
+            self._enter(key, slot, event)
 
     def started(self, key: SlotKey, slot: Slot) -> None:
         """The starts of a slot's trial changed."""
@@ -133,25 +133,25 @@ class Scores:
             self.roster.leave(key, slot)
             self._counts.leave(key, score_trial(event_of(raw), self.rules), single=True)
         if slot.revision is not None and slot.agent_index is None:
-            self._enter(key, slot, score_trial(event or event_of(slot.raw), self.rules))
+            self._enter(key, slot, event or event_of(slot.raw))
         elif slot.agent_index is not None:
             self._members.setdefault(group, set()).add(key)
         if index is not None or slot.agent_index is not None:
             self._score_group(group, key)
 
-    def scored_trial(self, run_id: str, key: SlotKey, scored: Scored | None = None) -> bytes | None:
+    def scored_trial(self, run_id: str, key: SlotKey, judged: Judged | None = None) -> bytes | None:
         """The scored trial of a slot with its digest, open at the end: the fields that tell the way follow.
 
         None: the slot is empty.
 
         Args:
-            scored: the score of what stands in the slot, if it is at hand.
+            judged: the trial that stands in the slot and its score, if they are at hand.
         """
         slot = self._slots.get(key)
         if slot is None or slot.revision is None:
             return None
-        event = event_of(slot.raw)
-        scored = slot.scored or scored or score_trial(event, self.rules)
+        event = judged.event if judged else event_of(slot.raw)
+        scored = judged.scored if judged else slot.scored or score_trial(event, self.rules)
         body = fields_of(scored) | {
             "type": "scored_trial",
             "semantics_version": SEMANTICS_VERSION,
@@ -203,9 +203,10 @@ class Scores:
             trajectory_length=scored.trajectory_length,
         )
 
-    def _enter(self, key: SlotKey, slot: Slot, scored: Scored) -> None:
+    def _enter(self, key: SlotKey, slot: Slot, event: AnyTrial) -> None:
         """A trial of its own is in."""
-        self._changes.scored_trial(key, scored)
+        scored = score_trial(event, self.rules)
+        self._changes.scored_trial(key, Judged(event, scored))
         self.roster.enter(key, slot, scored)
         if self._counts.enter(key, scored, single=True):
             self.count()

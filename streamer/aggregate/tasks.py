@@ -42,6 +42,10 @@ class Pairing(NamedTuple):
     def task(self) -> Task:
         return (self.tier, self.subtest, self.task_id)
 
+    def slot(self, shard: str) -> SlotKey:
+        """A slot of the pair, for the queue, which asks for the task, the attempt and any shard."""
+        return SlotKey(shard, self.task_id, self.attempt, "", "", self.tier, self.subtest)
+
 
 class Trials(NamedTuple):
     """Trials of all agents: a row for each agent, a column for each pair or for each task.
@@ -68,7 +72,7 @@ class TaskTable:
     Attributes:
         pairings: columns of the pairs.
         tasks: columns of the tasks.
-        positions: for each agent the column and the position of its trials; None: a trial has no position.
+        positions: for each agent the pairing and the position of its trials; None: a trial has no position.
         others: for each agent the positions of all other trials in the run's one queue.
     """
 
@@ -76,7 +80,7 @@ class TaskTable:
         self._run, self._attempts = run, attempts
         self._columns: dict[Pairing, int] = {}
         self._sharded: set[Pairing] = set()
-        self.positions: list[list[tuple[int, int]] | None] = []
+        self.positions: list[list[tuple[Pairing, int]] | None] = []
         self.others: list[set[int]] = []
         rows = [self._row(group) for group in agents]
         self.pairings = list(self._columns)
@@ -109,29 +113,30 @@ class TaskTable:
         queue = self._run.queue
         if queue.places is None or queue.places < planned or queue.has_grown:
             return None
-        places = [queue.place(self._slot(pairing)) for pairing in self.pairings]
-        known = [(place, column) for column, place in enumerate(places) if place is not None]
-        return self._ordered(known, planned, ()) if len(known) == len(places) else None
+        slots = ((one, one.slot("any" if one in self._sharded else "")) for one in self.pairings)
+        known = [(one, place) for one, slot in slots if (place := queue.place(slot)) is not None]
+        return self._ordered(known, planned, set()) if len(known) == len(self.pairings) else None
 
     def as_started(self, agent: int, planned: int) -> list[int] | None:
         """The same in the order in which an agent's trials started."""
         positions = self.positions[agent]
         if positions is None or self._run.queue.has_grown:
             return None
-        known = [(position, column) for column, position in positions]
-        return self._ordered(known, planned, self.others[agent])
+        return self._ordered(positions, planned, self.others[agent])
 
     def fields(self, labels: Sequence[str]) -> dict[str, str]:
         """Task to the JSON of {agent:model: [known, passed, unknown]}, without agents that have no trial."""
-        trials, found = self.by_task(), {}
-        planned, low, high = trials
-        unknown = high - low
-        columns = np.stack([planned - unknown, low, unknown], axis=2).transpose(1, 0, 2).tolist()
-        present = self._summed(self._present).T.tolist()
-        for task, numbers, seen in zip(self.tasks, columns, present, strict=True):
-            held = {label: one for label, one, any_ in zip(labels, numbers, seen, strict=True) if any_}
-            found[task_key(*task)] = canonical_json(held).decode()
-        return found
+        planned, low, high = self.by_task()
+        cells = np.stack([planned - high + low, low, high - low], axis=2)
+        found: list[dict[str, list[int]]] = [{} for _ in self.tasks]
+        for label, row, present in zip(labels, cells, self._summed(self._present), strict=True):
+            tasks = np.flatnonzero(present)
+            for task, cell in zip(tasks.tolist(), row[tasks].tolist(), strict=True):
+                found[task][label] = cell
+        return {
+            task_key(*task): canonical_json(held).decode()
+            for task, held in zip(self.tasks, found, strict=True)
+        }
 
     def _row(self, group: GroupId) -> tuple[list[int], NDArray[np.bool_], NDArray[np.bool_]]:
         """The columns of an agent's trials of which anything is known; which are final, and which passed."""
@@ -145,9 +150,7 @@ class TaskTable:
         pairings = pairings_of([keys[row] for row in rows])
         columns = [self._columns.setdefault(pairing, len(self._columns)) for pairing in pairings]
         self._sharded.update(one for one, row in zip(pairings, rows, strict=True) if keys[row].shard)
-        placed = [
-            (column, positions[row]) for column, row in zip(columns, rows, strict=True) if row in positions
-        ]
+        placed = [(one, positions[row]) for one, row in zip(pairings, rows, strict=True) if row in positions]
         self.positions.append(placed if len(placed) == len(rows) else None)
         self.others.append(lineup.others() if placed else set())
         return columns, final[seen], passed[seen]
@@ -159,19 +162,11 @@ class TaskTable:
             found[number] = np.bincount(self._task_of[row], minlength=len(self.tasks))
         return found
 
-    def _ordered(self, known: list[tuple[int, int]], planned: int, others: Iterable[int]) -> list[int] | None:
-        """Columns by their place; ties go by a hash, never by the name of a task."""
+    def _ordered(self, known: list[tuple[Pairing, int]], planned: int, others: set[int]) -> list[int] | None:
         if len(known) > planned:
             return None
-        run_id = self._run.run_id
-        known.sort(key=lambda at: (at[0], digest(run_id, str(self.pairings[at[1]]))))
-        gaps = with_gaps([place for place, _ in known], planned, set(others))
-        return [-1 if index is None else known[index][1] for index in gaps]
-
-    def _slot(self, pairing: Pairing) -> SlotKey:
-        """A slot of the pair, for the queue, which asks for the task, the attempt and any shard."""
-        shard = "any" if pairing in self._sharded else ""
-        return SlotKey(shard, pairing.task_id, pairing.attempt, "", "", pairing.tier, pairing.subtest)
+        ordered = by_place(self._run.run_id, known, planned, others)
+        return [-1 if one is None else self._columns[one] for one in ordered]
 
 
 def pairings_of(keys: Sequence[SlotKey]) -> list[Pairing]:
@@ -186,6 +181,22 @@ def pairings_of(keys: Sequence[SlotKey]) -> list[Pairing]:
         found[row] = pairing._replace(repeat=repeats[pairing])
         repeats[pairing] += 1
     return found
+
+
+def by_place(
+    run_id: str, known: Iterable[tuple[Pairing, int]], planned: int, others: set[int]
+) -> list[Pairing | None]:
+    """Trials in order, None for one that may be any; ties go by a hash, never by the name of a task.
+
+    Args:
+        run_id: the run, for ties.
+        known: trials and their places.
+        planned: how many trials there will be.
+        others: places of trials that are not asked for.
+    """
+    ordered = sorted(known, key=lambda at: (at[1], digest(run_id, str(at[0]))))
+    gaps = with_gaps([place for _, place in ordered], planned, others)
+    return [None if index is None else ordered[index][0] for index in gaps]
 
 
 def _trials(planned: NDArray[np.int32], passed: NDArray[np.bool_], known: NDArray[np.bool_]) -> Trials:

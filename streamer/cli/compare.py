@@ -13,9 +13,8 @@ from streamer.cli.options import FiniteRange, json_option, with_settings
 from streamer.cli.out import write
 from streamer.cli.price_tables import price_table
 from streamer.cli.printing import print_board, print_json, print_line, say
-from streamer.cli.source import open_lines, report_rejected
+from streamer.cli.source import open_records, report_rejected
 from streamer.fold import NoSuchRun
-from streamer.records import records_of_lines
 from streamer.report.as_markdown import document_as_markdown
 from streamer.report.data import RunData, from_events, from_stack
 from streamer.report.sides import rows_of
@@ -172,8 +171,7 @@ def _folded(name: str, run_id: str | None, settings: Settings) -> RunData:
     file = Path(name)
     if not _is_file(name):
         raise click.UsageError(f"there is no file {name}; without --files A and B are runs")
-    with open_lines(file) as lines:
-        records = records_of_lines(lines, name)
+    with open_records(file) as records:
         data, rejected = from_events(records, run_id, datetime.now(UTC), price_table(settings.prices_file))
     for one in rejected:
         report_rejected(one)

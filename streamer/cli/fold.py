@@ -16,10 +16,10 @@ from streamer.cli.labels import SUBTEST, part
 from streamer.cli.options import as_of_option, json_option, wide_option, with_settings
 from streamer.cli.price_tables import price_table, prices_option
 from streamer.cli.printing import print_board, print_json, print_line, say, visible
-from streamer.cli.source import file_argument, open_lines, report_rejected
+from streamer.cli.source import file_argument, open_records, report_rejected
 from streamer.cli.tables import print_run
 from streamer.fold import Folding, fold_records
-from streamer.records import Failure, Position, records_of_lines
+from streamer.records import Failure, Position
 from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
 from streamer.views.tables import labels_table
@@ -48,8 +48,7 @@ def command(
     are printed as they would be published, one per line.
     """
     table = price_table(prices or settings.prices_file)
-    with open_lines(file) as lines:
-        records = records_of_lines(lines, str(file))
+    with open_records(file) as records:
         folding = fold_records(records, prices=table, on_rejected=report_rejected, as_of=as_of, exits=True)
     if as_json:
         _print_json(folding, by)

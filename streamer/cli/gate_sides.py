@@ -11,11 +11,10 @@ from pathlib import Path
 import click
 
 from streamer.aggregate.run_state import RunState
-from streamer.cli.source import open_lines, report_rejected
+from streamer.cli.source import open_records, report_rejected
 from streamer.client.followed_runs import FollowedRuns
 from streamer.fold import CannotBeFolded, fold_records
 from streamer.inference.comparisons import GateVerdict
-from streamer.records import records_of_lines
 from streamer.score import PriceTable
 from streamer.settings import Settings
 from streamer.views.entrants import NoSuchSide, entrant, possible_runs
@@ -121,8 +120,7 @@ class Gate:
         return Named(source, source)
 
     def _folded(self, file: Path) -> dict[str, RunState]:
-        with open_lines(file) as lines:
-            records = records_of_lines(lines, str(file))
+        with open_records(file) as records:
             folding = fold_records(records, prices=self._prices, on_rejected=report_rejected, exits=True)
         for failure in folding.failed:
             raise CannotBeFolded(failure)

@@ -91,8 +91,8 @@ def _watch(
     with _FollowedRuns(stack) as reader, ThreadPoolExecutor(1) as thread:
         messages = Messages()
 
-        def tick(standing: FollowStatus) -> None:
-            reader.wanted = frozenset([options.run_id] if options.run_id else standing.runs)
+        def tick(status: FollowStatus) -> None:
+            reader.wanted = frozenset([options.run_id] if options.run_id else status.runs)
 
         following: Future[TailResult] = thread.submit(
             tail, stack, run_dir, options, stop, messages.say, tick, keep_deleted=keep_deleted

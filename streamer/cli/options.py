@@ -80,6 +80,13 @@ budget_option = click.option(
 """Gives the command `budget: float | None`."""
 
 
+def wait_option(seconds: float, text: str) -> Callable[[Command], Command]:
+    """Gives the command `wait: float`, in seconds."""
+    return click.option(
+        "--wait", type=FiniteRange(min=0), default=seconds, show_default=True, metavar="SECONDS", help=text
+    )
+
+
 def _remember_wide(context: click.Context, _: click.Parameter, wide: bool) -> None:
     context.meta[WIDE] = wide
 

@@ -14,9 +14,8 @@ import click
 from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.options import with_settings
 from streamer.cli.printing import say, shown
-from streamer.cli.source import file_argument, open_lines
+from streamer.cli.source import file_argument, open_records
 from streamer.publish.publisher import Outgoing, ThreadedPublisher
-from streamer.records import records_of_lines
 from streamer.schemas.decode import Reason, decode
 from streamer.settings import Settings
 
@@ -42,11 +41,11 @@ def command(file: Path, raw: bool, settings: Settings) -> None:
     sent = bad = 0
     unknown: Counter[str] = Counter()
     with (
-        open_lines(file) as lines,
+        open_records(file) as records,
         ThreadedPublisher(settings) as publisher,
         _progress(file, publisher) as progress,
     ):
-        for record in records_of_lines(lines, str(file)):
+        for record in records:
             value = record.value or b""
             event = decode(value)
             if isinstance(event, Reason):

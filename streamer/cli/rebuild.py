@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 
 from streamer.cli.errors import FOUND_WRONG, UNVERIFIABLE, explain
-from streamer.cli.options import FiniteRange, json_option, with_settings
+from streamer.cli.options import json_option, wait_option, with_settings
 from streamer.cli.price_tables import price_table
 from streamer.cli.printing import print_json, print_line, say
 from streamer.cli.verify import CANNOT, exit_code, show
@@ -22,14 +22,7 @@ from streamer.settings import Settings
 @click.option(
     "--switch", is_flag=True, help="Replace the state without asking; every worker must be stopped."
 )
-@click.option(
-    "--wait",
-    type=FiniteRange(min=0),
-    default=15.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait for results in flight, and for workers that are leaving.",
-)
+@wait_option(15.0, "How long to wait for results in flight, and for workers that are leaving.")
 @json_option
 @with_settings
 def command(switch: bool, wait: float, as_json: bool, settings: Settings) -> None:

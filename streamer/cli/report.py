@@ -17,8 +17,8 @@ from streamer.cli.options import as_of_option, with_settings
 from streamer.cli.out import write
 from streamer.cli.price_tables import price_table
 from streamer.cli.printing import say
-from streamer.cli.source import from_option, open_lines, report_rejected
-from streamer.records import Position, records_of_lines
+from streamer.cli.source import from_option, open_records, report_rejected
+from streamer.records import Position
 from streamer.report.data import RunData, from_events, from_log, from_stack
 from streamer.report.formats import FORMATS, WITHOUT_TRIALS, format_of
 from streamer.settings import Settings
@@ -109,8 +109,8 @@ def _folded(
     as_of: Position | None,
 ) -> tuple[RunData, int]:
     prices = price_table(settings.prices_file)
-    with open_lines(events) as lines:
-        data, rejected = from_events(records_of_lines(lines, str(events)), run_id, now, prices, label, as_of)
+    with open_records(events) as records:
+        data, rejected = from_events(records, run_id, now, prices, label, as_of)
     for one in rejected:
         report_rejected(one)
     return data, len(rejected)

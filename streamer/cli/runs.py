@@ -6,7 +6,7 @@ import time
 
 import click
 
-from streamer.cli.options import FiniteRange, label_of, with_settings
+from streamer.cli.options import label_of, wait_option, with_settings
 from streamer.cli.printing import say
 from streamer.ops.repair import repair
 from streamer.publish.publisher import ThreadedPublisher, outgoing
@@ -37,14 +37,7 @@ def set_(run: str, name: str | None, labels: tuple[str, ...], settings: Settings
 
 @command.command("repair")
 @click.argument("run")
-@click.option(
-    "--wait",
-    type=FiniteRange(min=0),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait for the worker.",
-)
+@wait_option(60.0, "How long to wait for the worker.")
 @with_settings
 def repair_(run: str, wait: float, settings: Settings) -> None:
     """Fold RUN again from the log, and put what comes out in place of what there is.

@@ -1,24 +1,22 @@
-"""Lines of a file or of stdin: plain or gzip, whatever it is called."""
+"""The records of a file or of stdin: NDJSON, plain or gzip, whatever it is called."""
 
 from __future__ import annotations
 
 import gzip
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader, RawIOBase
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, cast
 
 import click
 import orjson
 
 from streamer.cli.printing import say
+from streamer.records import Record, Rejected, records_of_lines
 from streamer.schemas.limits import MAX_RECORD_BYTES
-
-if TYPE_CHECKING:
-    from streamer.records import Rejected
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """A file with a longer line holds no events, of which each has 1 MiB at most; so much is held at once."""
@@ -42,8 +40,8 @@ from_option = click.option(
 
 
 @contextmanager
-def open_lines(file: Path) -> Iterator[Iterable[bytes]]:
-    """The lines of a file as bytes, read as they are asked for; `-` is stdin.
+def open_records(file: Path) -> Iterator[Iterator[Record]]:
+    """The records of a file, see `records_of_lines`, read as they are asked for; `-` is stdin.
 
     Raises:
         click.UsageError: the file is UTF-16.
@@ -60,7 +58,8 @@ def open_lines(file: Path) -> Iterator[Iterable[bytes]]:
             raise click.UsageError(
                 f"{file} is UTF-16; events are UTF-8 (in PowerShell: Out-File -Encoding utf8)"
             )
-        yield _unpacked(file, stream) if start == _GZIP else _lines(file, stream)
+        lines = _unpacked(file, stream) if start == _GZIP else _lines(file, stream)
+        yield records_of_lines(lines, str(file))
 
 
 def report_rejected(rejected: Rejected) -> None:

@@ -13,7 +13,7 @@ import click
 
 from streamer.cli.options import json_option, with_settings
 from streamer.cli.printing import dollars, print_json, print_line, say, shown
-from streamer.client.feeds import FEEDS, Update, follow
+from streamer.client.feeds import FEEDS, Feed, Update, subscribe
 from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
 from streamer.views.tables import progress
@@ -30,7 +30,7 @@ MessageFields = dict[str, Any]
 @json_option
 @with_settings
 def command(
-    feed: str, from_beginning: bool, run_id: str | None, limit: int | None, as_json: bool, settings: Settings
+    feed: Feed, from_beginning: bool, run_id: str | None, limit: int | None, as_json: bool, settings: Settings
 ) -> None:
     """Follow a topic until Ctrl-C. FEED is agent-model, tier, run, comparison, grades, rejections or trials.
 
@@ -43,20 +43,19 @@ def command(
 
 async def _follow(
     settings: Settings,
-    feed: str,
+    feed: Feed,
     from_beginning: bool,
     run_id: str | None,
     limit: int | None,
     show: Callable[[str, Update], None],
 ) -> None:
     shown_so_far = 0
-    updates = follow(settings, feed, from_beginning=from_beginning, on_ready=_say_ready)
+    updates = subscribe(feed, settings, run_id=run_id, from_beginning=from_beginning, on_ready=_say_ready)
     async with aclosing(updates) as following:  # type: ignore[type-var]
         async for update in following:
-            if run_id is None or update.run_id == run_id:
-                show(feed, update)
-                sys.stdout.flush()
-                shown_so_far += 1
+            show(feed, update)
+            sys.stdout.flush()
+            shown_so_far += 1
             if shown_so_far == limit:
                 return
 

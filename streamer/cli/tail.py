@@ -121,7 +121,7 @@ def command(
                 options,
                 stop,
                 line.say,
-                lambda standing: line.show(progress_of(standing)),
+                lambda status: line.show(progress_of(status)),
                 once=once,
                 keep_deleted=keep_deleted,
             )
@@ -130,7 +130,7 @@ def command(
     if once and not outcome.standing.runs:
         line.say(f"{run_dir}: {NO_RUN if run_dir.exists() else 'there is no such directory'}")
     line.say(summary_of(outcome))
-    bad = outcome.pending or (once and (outcome.standing.unreadable or not outcome.standing.runs))
+    bad = outcome.pending or (once and (outcome.status.unreadable or not outcome.status.runs))
     if bad:
         raise click.exceptions.Exit(FOUND_WRONG)
 
@@ -153,29 +153,29 @@ def stopping() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def progress_of(standing: FollowStatus) -> str:
+def progress_of(status: FollowStatus) -> str:
     """How far it is, in one line."""
-    if not standing.runs:
+    if not status.runs:
         return "no run yet"
-    runs = standing.runs[0] if len(standing.runs) == 1 else f"{len(standing.runs)} runs"
-    return f"{runs}: {_counts(standing)}"
+    runs = status.runs[0] if len(status.runs) == 1 else f"{len(status.runs)} runs"
+    return f"{runs}: {_counts(status)}"
 
 
 def summary_of(outcome: TailResult) -> str:
     """The work done, in one line."""
     acknowledged = "all acknowledged" if not outcome.pending else f"{outcome.pending:,} not acknowledged"
     return (
-        f"{_plural(len(outcome.standing.runs), 'run')}, {_counts(outcome.standing)}; "
-        f"{_plural(outcome.standing.published, 'event')} published, {acknowledged}"
+        f"{_plural(len(outcome.status.runs), 'run')}, {_counts(outcome.status)}; "
+        f"{_plural(outcome.status.published, 'event')} published, {acknowledged}"
     )
 
 
-def _counts(standing: FollowStatus) -> str:
+def _counts(status: FollowStatus) -> str:
     parts = [
-        _plural(standing.trials, "trial"),
-        f"{standing.waiting} being written" if standing.waiting else "",
-        f"{len(standing.unreadable)} unreadable" if standing.unreadable else "",
-        f"{standing.withdrawn} withdrawn" if standing.withdrawn else "",
+        _plural(status.trials, "trial"),
+        f"{status.waiting} being written" if status.waiting else "",
+        f"{len(status.unreadable)} unreadable" if status.unreadable else "",
+        f"{status.withdrawn} withdrawn" if status.withdrawn else "",
     ]
     return ", ".join(filter(None, parts))
 

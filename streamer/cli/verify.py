@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 
 from streamer.cli.errors import FOUND_WRONG, UNVERIFIABLE, explain
-from streamer.cli.options import FiniteRange, json_option, with_settings
+from streamer.cli.options import json_option, wait_option, with_settings
 from streamer.cli.price_tables import price_table
 from streamer.cli.printing import UNSEEN, print_json, print_line, print_table, say
 from streamer.client.results import ReaderError
@@ -35,14 +35,7 @@ CANNOT = (KafkaError, RedisError, ReaderError, TopicMissing, TopicUnreadable, Ti
     is_flag=True,
     help="Compare the topics too: summaries, byte by byte with Redis, and trials.",
 )
-@click.option(
-    "--wait",
-    type=FiniteRange(min=0),
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait for results that are in flight.",
-)
+@wait_option(10.0, "How long to wait for results that are in flight.")
 @json_option
 @with_settings
 def command(

@@ -11,11 +11,11 @@ from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.options import as_of_option, json_option, position_option, with_settings
 from streamer.cli.price_tables import price_table
 from streamer.cli.printing import print_board, print_json, print_line
-from streamer.cli.source import from_option, open_lines, report_rejected
+from streamer.cli.source import from_option, open_records, report_rejected
 from streamer.client.moves import Question, UnknownAgent
 from streamer.client.results import UnknownMetric
 from streamer.client.why import metric_of, why, why_in
-from streamer.records import Position, records_of_lines
+from streamer.records import Position
 from streamer.schemas.canonical import canonical_json
 from streamer.schemas.metrics import BOARD_METRICS, PRIMARY_METRIC
 from streamer.settings import Settings
@@ -82,8 +82,8 @@ def _of_file(
 ) -> tuple[MetricMoves, int]:
     """The answer, and how many lines could not be folded."""
     prices = price_table(settings.prices_file)
-    with open_lines(events) as lines:
-        found, rejected = why_in(records_of_lines(lines, str(events)), run_id, prices, question, as_of)
+    with open_records(events) as records:
+        found, rejected = why_in(records, run_id, prices, question, as_of)
     for one in rejected:
         report_rejected(one)
     return MetricMoves.of(found), len(rejected)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from streamer.client.queries import Exchange, Queries, in_round_trips, stored_in
 from streamer.client.snapshots import SUMMARIES, parsed
-from streamer.redis.entry import DELETED, parse_version, version_text
+from streamer.redis.entry import DELETED, as_text, parse_version, version_text
 from streamer.redis.keys import Keys
 from streamer.redis.script import read_run
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
@@ -92,7 +92,7 @@ class ChangeFeed:
     def _of(self, run_id: str, reply: Sequence[Any]) -> list[StateUpdate]:
         seen = self._seen.setdefault(run_id, {})
         fields = zip(reply[0][::2], reply[0][1::2], strict=True)
-        versions = {_text(field): parse_version(value) for field, value in fields}
+        versions = {as_text(field): parse_version(value) for field, value in fields}
         run_deleted = versions.pop(DELETED, None)
         updates = []
         for suffix, before in list(seen.items()):
@@ -123,7 +123,3 @@ class ChangeFeed:
     def _update(self, run_id: str, suffix: str, summary: AnyState | None) -> StateUpdate:
         kind, _, group = suffix.partition(":")
         return StateUpdate(run_id, kind, group, self._keys.of_run(run_id, suffix), summary)
-
-
-def _text(value: bytes) -> str:
-    return bytes(value).decode()

@@ -7,7 +7,6 @@ older than the last one of the same key, so a reader's values only move forward.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,7 +15,7 @@ import orjson
 from streamer.kafka.names import Names
 from streamer.kafka.partitions import partitions_of
 from streamer.kafka.reader import PartitionReader, following_wait_ms
-from streamer.schemas.identity import decode_id
+from streamer.schemas.identity import run_of_key
 from streamer.settings import Settings
 from streamer.versions import Guard, Version, version_of
 
@@ -54,7 +53,7 @@ class Update:
     def run_id(self) -> str:
         """The run that it is about, as the message says, else by its key."""
         named = self.message.get("run_id") if self.message else None
-        return str(named) if named else decode_id(self.key.partition("|")[0])
+        return str(named) if named else run_of_key(self.key)
 
     @property
     def version(self) -> Version | None:
@@ -64,44 +63,13 @@ class Update:
         return version_of(self.message)
 
 
-async def follow(
-    settings: Settings,
-    feed: str,
-    *,
-    from_beginning: bool = False,
-    on_ready: Callable[[], None] = lambda: None,
-) -> AsyncIterator[Update]:
-    """The messages that are published on a feed, without end.
-
-    Args:
-        settings: where the broker is.
-        feed: a key of FEEDS.
-        from_beginning: start with everything the topic holds; else with what comes from now on.
-        on_ready: called once, when everything that is published from then on will be seen.
-
-    Raises:
-        TopicMissing: no worker has created the topics.
-        KafkaError: the broker cannot be reached, or refuses.
-    """
-    topic = Names(settings.namespace).topic(FEEDS[feed])
-    versioned, guard = feed not in ("grades", "rejections"), Guard()
-    places = [(topic, number) for number in await partitions_of(settings, topic)]
-    async with PartitionReader(settings, places, wait_ms=following_wait_ms(settings)) as reader:
-        ends = await reader.ends()
-        on_ready()
-        async for batch in reader.read({} if from_beginning else ends, None):
-            for record in batch:
-                update = _update(record)
-                if not versioned or guard.is_news(update.key, update.version):
-                    yield update
-
-
 async def subscribe(
     feed: Feed,
     settings: Settings | None = None,
     *,
     run_id: str | None = None,
     from_beginning: bool = False,
+    on_ready: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[Update]:
     """The messages of a feed, as they are published, without end; needs the broker, not Redis.
 
@@ -112,16 +80,25 @@ async def subscribe(
         settings: where the broker is; None: as every command finds it.
         run_id: only what is about this run; None: all.
         from_beginning: start with everything the topic holds; else with what comes from now on.
+        on_ready: called once, when everything that is published from then on will be seen.
 
     Raises:
         TopicMissing: no worker has created the topics.
         aiokafka.errors.KafkaError: the broker cannot be reached, or refuses.
     """
-    updates = follow(settings or Settings(), feed, from_beginning=from_beginning)
-    async with aclosing(updates) as following:  # type: ignore[type-var]
-        async for update in following:
-            if run_id is None or update.run_id == run_id:
-                yield update
+    settings = settings or Settings()
+    topic = Names(settings.namespace).topic(FEEDS[feed])
+    versioned, guard = feed not in ("grades", "rejections"), Guard()
+    places = [(topic, number) for number in await partitions_of(settings, topic)]
+    async with PartitionReader(settings, places, wait_ms=following_wait_ms(settings)) as reader:
+        ends = await reader.ends()
+        on_ready()
+        async for batch in reader.read({} if from_beginning else ends, None):
+            for record in batch:
+                update = _update(record)
+                is_news = not versioned or guard.is_news(update.key, update.version)
+                if is_news and (run_id is None or update.run_id == run_id):
+                    yield update
 
 
 def _update(record: Any) -> Update:

@@ -25,7 +25,7 @@ from streamer.client.results import (
     WorkerStatus,
 )
 from streamer.client.snapshots import OF_COMPARISON, board_run, compared_run, kinds_of, parsed, snapshot_of
-from streamer.redis.entry import IN_FLIGHT
+from streamer.redis.entry import IN_FLIGHT, as_text
 from streamer.redis.keys import Keys
 from streamer.redis.script import read_run
 from streamer.schemas.identity import decode_id
@@ -66,19 +66,12 @@ class Queries:
     def run(self, run_id: str) -> Exchange[RunSummary]:
         """One run; UnknownRun if Redis has none of this id."""
         [run] = yield from self._summaries(RunSummary, [self._keys.run(run_id)])
-        if run is None:
-            known = yield from self.run_ids()
-            raise UnknownRun(run_id, known)
-        return run
+        return (yield from self._known(run_id, run))
 
     def snapshot(self, run_id: str, kinds: Iterable[str] = EVERYTHING) -> Snapshot:
         """A run with its groups of these kinds, or its trials in flight, all from one moment."""
         [reply] = yield [read_run(self._keys, run_id, ("run", *kinds))]
-        found = snapshot_of(self._keys, run_id, stored_in(reply))
-        if found is None:
-            known = yield from self.run_ids()
-            raise UnknownRun(run_id, known)
-        return found
+        return (yield from self._known(run_id, snapshot_of(self._keys, run_id, stored_in(reply))))
 
     def agents(self, run_id: str) -> Exchange[list[AgentModelSummary]]:
         """Every agent:model of a run, baselines too, by label."""
@@ -95,11 +88,7 @@ class Queries:
     def comparison(self, run_id: str) -> Exchange[ComparedRun]:
         """The agents of a run compared, and its tasks, from one moment."""
         [reply] = yield [read_run(self._keys, run_id, OF_COMPARISON)]
-        found = compared_run(self._keys, run_id, stored_in(reply))
-        if found is None:
-            known = yield from self.run_ids()
-            raise UnknownRun(run_id, known)
-        return found
+        return (yield from self._known(run_id, compared_run(self._keys, run_id, stored_in(reply))))
 
     def leaderboard(
         self,
@@ -149,7 +138,7 @@ class Queries:
         yield from self.run(run_id)
         count: RedisCommand = () if limit is None else ("COUNT", limit)
         [entries] = yield [("XREVRANGE", self._keys.history(run_id), "+", "-", *count)]
-        return [history_entry(_text(at), fields) for at, fields in reversed(entries or []) if fields]
+        return [history_entry(as_text(at), fields) for at, fields in reversed(entries or []) if fields]
 
     def workers(self) -> Exchange[list[WorkerStatus]]:
         """The last heartbeat of every worker, by worker id."""
@@ -158,13 +147,20 @@ class Queries:
         for worker_id, value in heartbeats.items():
             status = json.loads(value)
             at = datetime.fromisoformat(status.pop("at"))
-            found.append(WorkerStatus(_text(worker_id), at, status))
+            found.append(WorkerStatus(as_text(worker_id), at, status))
         return sorted(found, key=lambda worker: worker.worker_id)
 
     def run_ids(self) -> Exchange[list[str]]:
         """Latest event first."""
         members = yield from self._board(self._keys.runs)
         return [decode_id(run) for run in reversed(members)]
+
+    def _known(self, run_id: str, found: T | None) -> Exchange[T]:
+        """The answer about a run; UnknownRun where nothing was found."""
+        if found is None:
+            known = yield from self.run_ids()
+            raise UnknownRun(run_id, known)
+        return found
 
     def _places(
         self, metric: str, run: str | None, benchmark: str | None, labels: Mapping[str, str]
@@ -191,7 +187,7 @@ class Queries:
 
     def _board(self, key: str) -> Exchange[list[str]]:
         [members] = yield [("ZRANGE", key, 0, -1)]
-        return [_text(member) for member in members]
+        return [as_text(member) for member in members]
 
     def _summaries(self, kind: type[Summary], keys: Iterable[str]) -> Exchange[list[Summary | None]]:
         """The summaries under these keys, None where there is none."""
@@ -214,7 +210,7 @@ def require_benchmark(benchmark: str, runs: Iterable[RunSummary]) -> None:
 
 def stored_in(reply: Sequence[Any]) -> dict[str, Any]:
     """Key suffix to value, from the reply of read_run.lua; None: the key is not there."""
-    return {_text(suffix): value for suffix, value in zip(reply[1::2], reply[2::2], strict=True)}
+    return {as_text(suffix): value for suffix, value in zip(reply[1::2], reply[2::2], strict=True)}
 
 
 def in_round_trips(
@@ -229,7 +225,7 @@ def in_round_trips(
 
 def history_entry(entry_id: str, fields: Mapping[bytes | str, bytes | str]) -> HistoryEntry:
     """One entry of `streamer:{RUN}:history`."""
-    texts = {_text(name): _text(value) for name, value in fields.items()}
+    texts = {as_text(name): as_text(value) for name, value in fields.items()}
     at = texts.pop("last_event_at", None)
     return HistoryEntry(
         id=entry_id,
@@ -241,8 +237,3 @@ def history_entry(entry_id: str, fields: Mapping[bytes | str, bytes | str]) -> H
         deleted=texts.pop("deleted", "false") == "true",
         headline=texts,
     )
-
-
-def _text(value: Any) -> str:
-    """Redis answers in bytes."""
-    return value if isinstance(value, str) else bytes(value).decode()

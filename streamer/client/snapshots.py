@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from streamer.client.lifecycle import is_over
 from streamer.client.results import BoardRun, ComparedRun, RunSnapshot, UnreadableSummary
-from streamer.redis.entry import COMPARISONS, IN_FLIGHT, TASKS
+from streamer.redis.entry import COMPARISONS, IN_FLIGHT, TASKS, as_text
 from streamer.redis.keys import Keys
 from streamer.schemas.base import Message
 from streamer.schemas.comparison import TASK_OUTCOMES, RunComparison, TaskOutcomes
@@ -99,14 +99,10 @@ def _tasks(key: str, stored: Sequence[bytes | str]) -> dict[str, TaskOutcomes]:
     """The tasks of a run by task key, from the fields and values of the hash under `key`."""
     try:
         pairs = zip(stored[::2], stored[1::2], strict=True)
-        found = {_text(task): TASK_OUTCOMES.validate_json(value) for task, value in pairs}
+        found = {as_text(task): TASK_OUTCOMES.validate_json(value) for task, value in pairs}
     except ValidationError as error:
         raise UnreadableSummary(key, error) from error
     return dict(sorted(found.items()))
-
-
-def _text(value: bytes | str) -> str:
-    return value.decode() if isinstance(value, bytes) else value
 
 
 def _in_flight(key: str, stored: Sequence[bytes]) -> list[TrialInFlight]:

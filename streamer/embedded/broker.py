@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from types import TracebackType
 
-from streamer.embedded.errors import EmbeddedUnavailable, ServerFailed
+from streamer.embedded.errors import EmbeddedUnavailable
 from streamer.embedded.probe import free_port, kafka_answers
 from streamer.embedded.processes import Child
 
@@ -58,11 +58,6 @@ class Broker:
     def broker_pid(self) -> int:
         """Process id of the broker."""
         return self.child.pid
-
-    def check(self) -> None:
-        """Raise ServerFailed if it has ended."""
-        if not self.child.alive:
-            raise ServerFailed(self.child.name, f"ended ({self.child.exit_code})", self.child.log)
 
     def stop(self) -> None:
         """End it; all its topics are gone. It has nothing to save, so it is not asked twice."""

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import platformdirs
 from filelock import FileLock, Timeout
 
 from streamer.embedded.errors import EmbeddedError
@@ -95,8 +94,3 @@ class DataDir:
                 f'{self._state} does not hold {{"epoch": NUMBER}} ({error!r}). Write into it a number higher '
                 "than the `epoch` of every summary published so far, or 0 if nobody kept any."
             ) from error
-
-
-def default_data_dir() -> Path:
-    """The user's data directory for this program."""
-    return Path(platformdirs.user_data_dir("streamer", appauthor=False))

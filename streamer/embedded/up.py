@@ -21,7 +21,7 @@ from typing import Any, cast
 
 from streamer.discovery import discovery_path, read_discovery, remove_discovery, write_discovery
 from streamer.embedded.broker import broker_binary
-from streamer.embedded.data_dir import DataDir, default_data_dir
+from streamer.embedded.data_dir import DataDir
 from streamer.embedded.durable import DurableBroker
 from streamer.embedded.environment import child_environment
 from streamer.embedded.errors import EmbeddedError, ServerFailed
@@ -83,7 +83,7 @@ def run_up(
             if ephemeral:
                 path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="streamer-")))
             else:
-                path = data_dir or settings.data_dir or default_data_dir()
+                path = data_dir or settings.data_root
             directory = DataDir(path.absolute())
             stack.enter_context(directory.locked())
             for chosen in (port, redis_port, web_port):

@@ -1,4 +1,8 @@
-"""The content of the compacted topic `streamer-meta`: the epoch, the name of the log, the configuration."""
+"""The content of the compacted topic `streamer-meta`: the epoch, the name of the log, the configuration.
+
+The epoch is an increasing integer that every summary carries. A rebuild from the log, or a new event topic,
+starts the next one: its offsets start again, and its summaries must still count as newer.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,10 @@ from typing import Any
 
 import orjson
 
+from streamer.kafka.log import read_partition
+from streamer.kafka.names import Names
+from streamer.settings import Settings
+
 FIRST_EPOCH = 1
 EPOCH_KEY = b"epoch"
 LOG_KEY = b"log"
@@ -14,6 +22,11 @@ LOG_KEY = b"log"
 
 CONFIGURATION_KEY = b"made_with"
 """Its value is the fingerprint of the configuration that is current: only workers that have it publish."""
+
+
+async def meta_records(settings: Settings) -> list[Any]:
+    """All records of the topic."""
+    return await read_partition(settings, (Names(settings.namespace).streamer_meta, 0))
 
 
 def epoch_value(epoch: int) -> bytes:
@@ -34,6 +47,11 @@ def greatest_epoch(records: Iterable[Any]) -> int:
     """
     values = (record.value for record in records if record.key == EPOCH_KEY and record.value)
     return max((int(orjson.loads(value)["epoch"]) for value in values), default=FIRST_EPOCH)
+
+
+def epoch_by(settings: Settings, records: Iterable[Any]) -> int:
+    """The setting if there is one, else the current epoch by the records."""
+    return settings.epoch if settings.epoch is not None else greatest_epoch(records)
 
 
 def current_configuration(records: Iterable[Any]) -> str | None:

@@ -73,7 +73,7 @@ class Names:
 
     @property
     def streamer_meta(self) -> str:
-        """The epoch (compacted)."""
+        """The epoch, the name of the log and the current configuration (compacted)."""
         return self.topic("streamer-meta")
 
     @property

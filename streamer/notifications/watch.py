@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from streamer.client.async_reader import AsyncStateReader
 from streamer.client.change_feed import StateUpdate
-from streamer.client.feeds import follow
+from streamer.client.feeds import subscribe
 from streamer.client.results import UnknownRun
 from streamer.notifications.decide import TOLD, Decider, Rules
 from streamer.notifications.memory import Memory
@@ -124,7 +124,7 @@ class Watch:
         failing = False
         while True:
             try:
-                async with aclosing(follow(self._settings, "rejections")) as updates:  # type: ignore[type-var]
+                async with aclosing(subscribe("rejections", self._settings)) as updates:  # type: ignore[type-var]
                     async for update in updates:
                         failing = False
                         await self._rejected(rate, update.message or {})

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from streamer.client.reader import StateReader
 from streamer.kafka.clients import producing
 from streamer.kafka.log import read_topic
 from streamer.kafka.meta import CONFIGURATION_KEY, current_configuration
 from streamer.kafka.names import Names
+from streamer.ops.flow import live_workers
 from streamer.settings import Settings
 
 
@@ -33,9 +33,8 @@ def read_configurations(settings: Settings) -> Configurations:
         TopicMissing, KafkaError: the broker cannot say.
         RedisUnavailable: Redis cannot.
     """
-    now = datetime.now(UTC)
     with StateReader(settings) as reader:
-        live = [worker for worker in reader.workers() if not worker.stale(now)]
+        live = live_workers(reader)
     workers = {w.worker_id: str(w.status["made_with"]) for w in live if "made_with" in w.status}
     return Configurations(
         current_configuration(read_topic(settings, Names(settings.namespace).streamer_meta)), workers

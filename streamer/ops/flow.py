@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
+from streamer.client.reader import StateReader
+from streamer.client.results import WorkerStatus
 from streamer.ops.lag import PartitionLag
 
 
@@ -54,3 +57,9 @@ class Flow:
 
     def _owners(self, partition: PartitionLag) -> list[Mapping[str, Any]]:
         return [status for status in self.workers if partition.partition in status.get("partitions", ())]
+
+
+def live_workers(reader: StateReader) -> list[WorkerStatus]:
+    """The workers with a recent heartbeat; RedisUnavailable where Redis does not answer."""
+    now = datetime.now(UTC)
+    return [worker for worker in reader.workers() if not worker.stale(now)]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, TypeVar
 
 from streamer.aggregate.keys import SummaryKind
 from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
-from streamer.schemas.identity import decode_id
+from streamer.schemas.identity import run_of_key
 from streamer.settings import Settings
+
+T = TypeVar("T")
 
 TOPICS: dict[SummaryKind, str] = {
     "agent_model": "agent-model-summaries",
@@ -36,7 +39,7 @@ class TopicKey(NamedTuple):
         >>> TopicKey("run-summaries", 0, b"a%7Cb|agent:model").run_id
         'a|b'
         """
-        return decode_id(self.text.split("|", 1)[0])
+        return run_of_key(self.text)
 
     @property
     def text(self) -> str:
@@ -44,42 +47,34 @@ class TopicKey(NamedTuple):
         return self.key.decode("utf-8", "backslashreplace")
 
 
-def latest_of(settings: Settings, topic: str, *, run_id: str | None = None) -> dict[TopicKey, bytes]:
-    """The last value of each key of a topic; tombstoned keys left out.
+def latest_of(
+    settings: Settings, topics: Iterable[str], keep: Callable[[bytes], T], *, run_id: str | None = None
+) -> dict[TopicKey, T]:
+    """The last value of each key of these topics, reduced by `keep`; tombstoned keys left out.
 
     Args:
-        topic: without the namespace.
+        settings: where the broker is.
+        topics: without the namespace.
+        keep: reduces a value to the part that is needed.
         run_id: only the partition of this run.
 
     Raises:
         TopicMissing, TopicUnreadable, KafkaError: see `read_topic`.
     """
-    found: dict[TopicKey, bytes] = {}
-    for record in read_topic(settings, Names(settings.namespace).topic(topic), run_id=run_id):
-        place = TopicKey(topic, record.partition, record.key or b"")
-        if record.value is None:
-            found.pop(place, None)
-        else:
-            found[place] = record.value
+    found: dict[TopicKey, T] = {}
+    for topic in topics:
+        for record in read_topic(settings, Names(settings.namespace).topic(topic), run_id=run_id):
+            place = TopicKey(topic, record.partition, record.key or b"")
+            if record.value is None:
+                found.pop(place, None)
+            else:
+                found[place] = keep(record.value)
     return found
 
 
-def live_keys(settings: Settings, topic: str) -> set[TopicKey]:
-    """The keys of a topic that have a value; the values are not kept."""
-    found: set[TopicKey] = set()
-    for record in read_topic(settings, Names(settings.namespace).topic(topic)):
-        place = TopicKey(topic, record.partition, record.key or b"")
-        if record.value is None:
-            found.discard(place)
-        else:
-            found.add(place)
-    return found
-
-
-def summaries_by_run(settings: Settings, run_id: str | None = None) -> dict[str, dict[TopicKey, bytes]]:
-    """The latest summaries by run, of all runs or of those in the partition of one."""
-    found: dict[str, dict[TopicKey, bytes]] = {}
-    for topic in TOPICS.values():
-        for place, value in latest_of(settings, topic, run_id=run_id).items():
-            found.setdefault(place.run_id, {})[place] = value
-    return found
+def by_run(found: Mapping[TopicKey, T]) -> dict[str, dict[TopicKey, T]]:
+    """The same for each run that a key names."""
+    runs: dict[str, dict[TopicKey, T]] = {}
+    for place, value in found.items():
+        runs.setdefault(place.run_id, {})[place] = value
+    return runs

@@ -13,7 +13,6 @@ import uuid
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import cast
 
 import orjson
@@ -28,7 +27,8 @@ from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
 from streamer.kafka.partitions import add_partitions, ours, read_partition_counts
 from streamer.kafka.reader import PartitionReader
-from streamer.ops.published import SCORED, TOPICS, TopicKey, latest_of, live_keys
+from streamer.ops.flow import live_workers
+from streamer.ops.published import SCORED, TOPICS, TopicKey, latest_of
 from streamer.ops.verify import REDIS_TIMEOUT_SECONDS
 from streamer.redis.connect import sync_client
 from streamer.redis.entry import parse_version
@@ -110,16 +110,16 @@ class Switch:
         """
         self.check()
         count = asyncio.run(self._even_out())
-        summaries = {p: v for topic in TOPICS.values() for p, v in latest_of(self._settings, topic).items()}
-        unknown = summaries.keys() - set(places)
-        for place in live_keys(self._settings, SCORED):
+        epochs = latest_of(self._settings, TOPICS.values(), _epoch_of)
+        unknown = epochs.keys() - set(places)
+        for place in self._keys_of(SCORED):
             if place.run_id in ghosts or place.partition != partition_of(place.run_id, count):
                 unknown.add(place)
-        pages = live_keys(self._settings, PAGES)
-        epoch = 1 + max(self._epochs(summaries.values()))
+        pages = self._keys_of(PAGES)
+        epoch = 1 + max(self._epochs(epochs.values()))
         asyncio.run(self._write(epoch, [*pages, *unknown]))
         asyncio.run(self._remove_from_redis(ghosts, epoch))
-        if self._workers() or live_keys(self._settings, PAGES):
+        if self._workers() or self._keys_of(PAGES):
             raise CannotSwitch(
                 "a worker started meanwhile and goes on with the old state: stop it, then rebuild again"
             )
@@ -129,9 +129,8 @@ class Switch:
         """Members of the group; on the embedded broker, which never forgets one, live heartbeats."""
         if not self._settings.embedded:
             return asyncio.run(self._members())
-        now = datetime.now(UTC)
         with StateReader(self._settings) as reader:
-            return sum(not worker.stale(now) for worker in reader.workers())
+            return len(live_workers(reader))
 
     async def _members(self) -> int:
         async with administering(self._settings) as admin:
@@ -158,10 +157,14 @@ class Switch:
         async with PartitionReader(self._settings, places, group=self._names.group) as reader:
             await reader.commit(0)
 
-    def _epochs(self, summaries: Iterable[bytes]) -> Iterator[int]:
+    def _keys_of(self, topic: str) -> Collection[TopicKey]:
+        """The keys of a topic that have a value; the values are not kept."""
+        return latest_of(self._settings, [topic], lambda _: None).keys()
+
+    def _epochs(self, of_summaries: Iterable[int]) -> Iterator[int]:
         """Every epoch that a reader may have seen."""
         yield greatest_epoch(read_topic(self._settings, self._names.streamer_meta))
-        yield from map(_epoch_of, summaries)
+        yield from of_summaries
         options = self._settings.redis_options()
         with sync_client(self._settings.redis, options, REDIS_TIMEOUT_SECONDS) as client:
             for key in client.scan_iter(match=self._keys.versions("*"), count=KEYS_AT_ONCE):

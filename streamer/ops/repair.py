@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from datetime import UTC, datetime
 
 from streamer.client.reader import StateReader
 from streamer.client.results import ReaderError
@@ -13,6 +12,7 @@ from streamer.kafka.clients import producing
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
 from streamer.kafka.quarantine import repair_key
+from streamer.ops.flow import live_workers
 from streamer.ops.lag import read_lags
 from streamer.settings import Settings
 
@@ -25,9 +25,8 @@ class NotRepaired(ReaderError):
 
 def quarantined(reader: StateReader) -> dict[str, str]:
     """Runs in quarantine with the reason, as far as the heartbeats of live workers name them."""
-    now = datetime.now(UTC)
-    live = [worker.status for worker in reader.workers() if not worker.stale(now)]
-    return {run: reason for status in live for run, reason in status.get("quarantined", {}).items()}
+    told = [worker.status.get("quarantined", {}) for worker in live_workers(reader)]
+    return {run: reason for runs in told for run, reason in runs.items()}
 
 
 def repair(settings: Settings, run_id: str, *, wait_seconds: float) -> None:

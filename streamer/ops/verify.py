@@ -11,7 +11,6 @@ import asyncio
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Literal, cast
 
@@ -19,7 +18,6 @@ import orjson
 
 from streamer.aggregate.changes import SummaryChange
 from streamer.client.reader import StateReader
-from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
 from streamer.ops.differences import (
@@ -30,10 +28,10 @@ from streamer.ops.differences import (
     other_bytes,
     scored_differences,
 )
-from streamer.ops.flow import Flow
+from streamer.ops.flow import Flow, live_workers
 from streamer.ops.folded_log import FoldedLog, fold_log
 from streamer.ops.lag import PartitionLag, read_lags
-from streamer.ops.published import SCORED, TOPICS, TopicKey, summaries_by_run
+from streamer.ops.published import SCORED, TOPICS, TopicKey, by_run, latest_of
 from streamer.redis.connect import SyncClient, sync_client
 from streamer.redis.entry import DELETED, HASHES
 from streamer.redis.keys import Keys
@@ -138,9 +136,7 @@ class Verification:
 
     def _flow(self, reader: StateReader) -> Flow:
         partitions = asyncio.run(read_lags(self._settings))
-        now = datetime.now(UTC)
-        live = [worker.status for worker in reader.workers() if not worker.stale(now)]
-        return Flow(tuple(partitions), tuple(live))
+        return Flow(tuple(partitions), tuple(worker.status for worker in live_workers(reader)))
 
     def _wait_for_owners(self, reader: StateReader) -> None:
         """Wait until every partition has an owner, or all workers at work must have been heard."""
@@ -161,24 +157,15 @@ class Verification:
         in_redis = [decode_id(member.decode()) for member in members]
         in_topics = _InTopics()
         if self._topics:
-            in_topics = _InTopics(summaries_by_run(self._settings, run_id), self._scored(run_id))
+            in_topics = _InTopics(
+                by_run(latest_of(self._settings, TOPICS.values(), bytes, run_id=run_id)),
+                by_run(latest_of(self._settings, [SCORED], digest_found, run_id=run_id)),
+            )
         every = {*log.runs, *log.failed, *in_redis, *in_topics.summaries, *in_topics.scored}
         return [
             self._verdict(client, log, run, in_topics, bool(in_redis))
             for run in (sorted(every) if run_id is None else [run_id])
         ]
-
-    def _scored(self, run_id: str | None) -> dict[str, dict[TopicKey, str]]:
-        """Digests of the scored trials in their topic, by run."""
-        found: dict[str, dict[TopicKey, str]] = {}
-        for record in read_topic(self._settings, self._names.topic(SCORED), run_id=run_id):
-            place = TopicKey(SCORED, record.partition, record.key or b"")
-            of_run = found.setdefault(place.run_id, {})
-            if record.value is None:
-                of_run.pop(place, None)
-            else:
-                of_run[place] = digest_found(record.value)
-        return {run: of_run for run, of_run in found.items() if of_run}
 
     def _verdict(
         self, client: SyncClient, log: FoldedLog, run_id: str, in_topics: _InTopics, redis_has_runs: bool

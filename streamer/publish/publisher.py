@@ -10,7 +10,6 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Mapping
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -22,6 +21,7 @@ from streamer.kafka.constants import MAX_MESSAGE_BYTES
 from streamer.kafka.errors import KafkaError, TopicMissing
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of_key
+from streamer.publish.loop_thread import LoopThread
 from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
 
@@ -183,8 +183,6 @@ class ThreadedPublisher:
 
     def __init__(self, settings: Settings) -> None:
         self._publisher = Publisher(settings)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="publisher", daemon=True)
         self._waiting: deque[Outgoing] = deque()
         self._room = threading.BoundedSemaphore(MAX_IN_FLIGHT)
         self._draining = asyncio.Lock()
@@ -199,7 +197,7 @@ class ThreadedPublisher:
         self._room.acquire()
         self._waiting.append(record)
         if len(self._waiting) == 1:  # nobody else wakes the loop
-            self._in_loop(self._drain())
+            self._thread.submit(self._drain())
 
     def flush(self) -> None:
         """Wait until every record handed over is acknowledged.
@@ -207,14 +205,14 @@ class ThreadedPublisher:
         Raises:
             NotDelivered: some were not, since the last flush.
         """
-        self._in_loop(self._flush()).result()
+        self._thread.submit(self._flush()).result()
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._thread = LoopThread("publisher")
         try:
-            self._in_loop(self._publisher.start()).result()
+            self._thread.submit(self._publisher.start()).result()
         except BaseException:
-            self._end_loop()
+            self._thread.stop()
             raise
         return self
 
@@ -227,8 +225,8 @@ class ThreadedPublisher:
                 self.flush()
         finally:
             with suppress(TimeoutError):
-                self._in_loop(self._publisher.stop()).result(GIVE_UP_SECONDS)
-                self._end_loop()
+                self._thread.submit(self._publisher.stop()).result(GIVE_UP_SECONDS)
+                self._thread.stop()
 
     async def _drain(self) -> None:
         """Send what waits, in order. A record leaves the queue when it is sent: see `send`."""
@@ -241,11 +239,3 @@ class ThreadedPublisher:
     async def _flush(self) -> None:
         await self._drain()
         await self._publisher.flush()
-
-    def _in_loop(self, work: Any) -> Future[None]:
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
-
-    def _end_loop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-import platformdirs
 from filelock import lock_descriptor
 
 from streamer.publish.publisher import Outgoing
@@ -35,9 +34,8 @@ def spill_dir(settings: Settings) -> Path:
 
     The embedded stack gets a new port with every start; all its starts share one.
     """
-    root = settings.data_dir or Path(platformdirs.user_data_dir("streamer", appauthor=False))
     broker = "embedded" if settings.embedded else encode_id(settings.bootstrap)
-    return root / "spill" / (f"{settings.namespace}@{broker}" if settings.namespace else broker)
+    return settings.data_root / "spill" / (f"{settings.namespace}@{broker}" if settings.namespace else broker)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 from redis.asyncio import Redis
 
-from streamer.redis.entry import RUN_SUFFIX, KeyState, last_event_seconds
+from streamer.redis.entry import RUN_SUFFIX, KeyState, as_text, last_event_seconds
 from streamer.redis.keys import Keys
 from streamer.schemas.identity import encode_id
 from streamer.schemas.metrics import BOARD_METRICS
@@ -103,7 +103,7 @@ class AcrossRuns:
         pipe = self._client.pipeline(transaction=False)
         for key in keys:
             pipe.smembers(key)
-        return [[*BOARD_METRICS, *sorted(map(_text, named))] for named in await pipe.execute()]
+        return [[*BOARD_METRICS, *sorted(map(as_text, named))] for named in await pipe.execute()]
 
     async def _corrections(self, benchmark: str, truths: Mapping[str, Truth]) -> list[RedisCommand]:
         """The entries that the boards of one benchmark lack of these runs, and the ones to remove."""
@@ -171,7 +171,3 @@ class AcrossRuns:
     def _expiry(self, key: str) -> Iterator[RedisCommand]:
         if self._expire_seconds:
             yield "EXPIRE", key, self._expire_seconds
-
-
-def _text(member: bytes | str) -> str:
-    return member if isinstance(member, str) else member.decode()

@@ -172,6 +172,11 @@ def version_text(version: Version) -> str:
     return f"{version[0]}:{version[1]}"
 
 
+def as_text(value: bytes | str) -> str:
+    """A name or value as text; Redis answers in bytes."""
+    return value if isinstance(value, str) else value.decode()
+
+
 def parse_version(text: bytes) -> Version:
     """Inverse of :func:`version_text`."""
     epoch, _, state_version = text.partition(b":")

@@ -31,6 +31,15 @@ def decode_id(text: str) -> str:
     return unquote(text)
 
 
+def run_of_key(key: str) -> str:
+    """The run of a summary's, a scored trial's or a news item's key in its topic.
+
+    >>> run_of_key("a%7Cb|agent:model"), run_of_key("a%7Cb")
+    ('a|b', 'a|b')
+    """
+    return decode_id(key.partition("|")[0])
+
+
 def agent_model_label(agent: str, model: str) -> str:
     """The label `agent:model` (R7); a colon in the agent's name is encoded, so labels never collide."""
     return f"{agent.translate(_RESERVED_IN_AGENT)}:{model}"

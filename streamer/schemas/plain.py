@@ -209,15 +209,11 @@ def plain_event(value: bytes | None) -> PlainEvent | None:
     return found
 
 
-def plain_trial(value: bytes | None, *, for_score: bool = False) -> PlainTrial | None:
+def plain_trial(value: bytes | None) -> PlainTrial | None:
     """The result in `value` if it is a usual one; None: `decode` has to look at it.
 
     Text beyond ASCII, escapes and times in other zones than UTC are not usual. So control characters cannot
     occur: JSON allows them as escapes only, except U+007F.
-
-    Args:
-        for_score: `value` was accepted before, by either way, and is read for its score alone. Its times stay
-            text where it has a duration, since the score does not need them then.
 
     >>> plain_trial(b'{"type": "trial_result", "run_id": "r", "task_id": "t"}').task_id
     't'
@@ -229,8 +225,6 @@ def plain_trial(value: bytes | None, *, for_score: bool = False) -> PlainTrial |
     try:
         found = _decode(value)
         trial: Any = found  # which may be changed, as mypy does not know
-        if for_score and found.duration_seconds is not None:
-            return found
         for name, fits in _KEY_FITS.items():
             if not all(map(fits, getattr(found, name) or ())):
                 return None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from streamer.sources.files import FileError, part, reading, text
+from streamer.sources.files import UNFINISHED, FileError, part, reading, text
 
 ENDING = "_samples.jsonl"
 """The end of the name of every file of rows."""
@@ -89,7 +89,7 @@ def _row(line: str) -> Row | str:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
-        return "is not valid JSON; it may be cut off, or still being written"
+        return f"is not valid JSON; {UNFINISHED}"
     if not isinstance(value, dict):
         return f"holds a JSON {type(value).__name__} where an object belongs"
     if missing := [name for name in NEEDED if text(value.get(name)) is None]:

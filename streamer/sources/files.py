@@ -77,14 +77,26 @@ def read_json(path: Path) -> Any:
     return parse_json(read_bytes(path))
 
 
-def parse_json(content: bytes) -> Any:
-    """The value in the content of a JSON file. Raises FileError; NaN and Infinity pass as floats."""
+UNFINISHED = "it may be cut off, or still being written"
+"""What may be wrong with a file that is no JSON."""
+
+
+def parse_json(content: bytes, hint: str = UNFINISHED) -> Any:
+    """The value in the content of a JSON file; NaN and Infinity pass as floats.
+
+    Args:
+        content: the bytes of the file.
+        hint: what may be wrong if they are no JSON, for the user.
+
+    Raises:
+        FileError: they are no JSON, or nested too deeply.
+    """
     try:
         return json.loads(content)
     except RecursionError as error:
         raise FileError("not usable JSON: nested too deeply") from error
     except ValueError as error:
-        raise FileError(f"not valid JSON ({error}); it may be cut off, or still being written") from error
+        raise FileError(f"not valid JSON ({error}); {hint}") from error
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -26,6 +26,9 @@ from streamer.sources.inspect_log import is_log, read_header, read_samples
 LEFT_OUT = "have scores that are left out"
 """The remark on scores that are no numbers."""
 
+NO_SAMPLES = "holds no samples, as its eval ran with --no-log-samples. The hook publishes such evals"
+"""Why a log gives no trials, although its eval had some."""
+
 
 class Inspect:
     """Connector for inspect_ai."""
@@ -66,6 +69,8 @@ class Inspect:
             yield Unreadable(path, str(error))
             return
         spec, solvers = part(header, "eval"), part(header, "plan")
+        if not samples and part(spec, "config").get("log_samples") is False:
+            yield Unreadable(path, NO_SAMPLES)
         defaults = known({"agent": options.agent, "model": options.model})
         written_ns = mtime_ns(path)
         for number, sample in enumerate(samples, 1):

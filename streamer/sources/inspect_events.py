@@ -4,7 +4,8 @@
 - A sample is a task, an epoch is an attempt. A sample that runs again fills the same slot, and the later
   `completed_at` wins (R17).
 - The agent is the solver that was named for the eval; else the solvers of the plan, joined by `+`.
-- Tokens are counted for the model under test. Models that grade, and other roles, are not in them.
+- Tokens are counted for the model under test. Other models, which grade or have other roles, are not in them.
+  What the model under test itself grades is: inspect_ai counts by model.
 - A sample that a limit ended has the failure mode that the limit's option is called: `token_limit`.
 - `duration_seconds` is inspect_ai's `total_time`, which includes waiting for the model's rate limits.
 """
@@ -31,6 +32,8 @@ NO_FAILURE = "unset"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EXCEPTION = re.compile(r"([A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|Timeout))\(")
 """The class that begins an exception's `repr`, which inspect_ai mostly writes as the message."""
+_PATTERN = re.compile(r"[*?[]")
+"""What makes a key of a scorer's statistics a pattern of keys."""
 
 Record = Mapping[str, Any]
 NOTHING: Record = {}
@@ -97,11 +100,15 @@ MAX_QUEUE = 100_000
 def planned_metrics(spec: Record) -> list[str]:
     """The metrics that the eval's scorers will give, as far as the specification says it.
 
-    A scorer that gives a dictionary names its keys where it says which statistics they get. inspect_ai
-    numbers scorers of one name: match, match1.
+    A scorer that gives a dictionary names its keys where it says which statistics they get: in a dictionary,
+    or in one among the statistics of the whole. A pattern names no key. inspect_ai numbers scorers of one
+    name: match, match1.
 
     >>> planned_metrics({"scorers": [{"name": "pkg/match"}, {"name": "judge", "metrics": {"style": []}}]})
     ['match', 'judge/style']
+    >>> whole = [{"name": "mean"}, {"style": [], "t_?": []}]
+    >>> planned_metrics({"scorers": [{"name": "judge", "metrics": whole}]})
+    ['judge/style']
     """
     found: list[str] = []
     used: list[str] = []
@@ -112,10 +119,21 @@ def planned_metrics(spec: Record) -> list[str]:
         numbered = (base, *(f"{base}{count}" for count in range(1, len(used) + 2)))
         name = next(candidate for candidate in numbered if candidate not in used)
         used.append(name)
-        metrics = scorer.get("metrics")
-        keys = [key for key in metrics if "*" not in key] if isinstance(metrics, dict) else None
-        found += [name] if keys is None else [f"{name}/{key}" for key in keys]
+        keyed = _keyed_statistics(scorer)
+        keys = [key for statistics in keyed for key in statistics if not _PATTERN.search(key)]
+        found += [f"{name}/{key}" for key in keys] if keyed else [name]
     return list(dict.fromkeys(map(metric_name, found)))[:MAX_METRICS]
+
+
+def _keyed_statistics(scorer: Record) -> list[dict[str, Any]]:
+    """The dictionaries of key to statistics; none for a scorer that gives single values.
+
+    A single statistic is an object too, whose `name` is a text.
+    """
+    metrics = scorer.get("metrics")
+    if isinstance(metrics, dict):
+        return [metrics]
+    return [item for item in objects(scorer, "metrics") if not isinstance(item.get("name"), str)]
 
 
 def finished_event(status: Any, stats: Record) -> dict[str, Any] | None:

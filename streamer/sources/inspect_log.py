@@ -27,7 +27,6 @@ from streamer.sources.files import (
     FileError,
     check_size,
     is_file,
-    listed,
     parse_json,
     part,
     read_object,
@@ -41,6 +40,9 @@ JOURNAL = re.compile(r"_journal/summaries/(\d{1,9})\.json")
 
 ZSTANDARD = 93
 """The method's number in the zip format."""
+
+WRITTEN_SO = "its checksum is right, so the log was written like this: write it again with inspect_ai"
+"""What may be wrong with a member that is no JSON. Checksums are compared first, so it is whole."""
 
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 """A member's header in the archive: signature, lengths of the name and of the extra field."""
@@ -85,18 +87,26 @@ def read_samples(path: Path) -> Iterator[Any]:
     """The finished samples of a log, or their summaries; a sample that ran again comes once, as it is now.
 
     Raises:
-        FileError: as :func:`read_header`.
+        FileError: as :func:`read_header`, or no list stands where the samples belong.
     """
     if path.suffix != ARCHIVE:
-        yield from listed(read_object(path), "samples")
+        samples = read_object(path).get("samples")  # null in a log that keeps none
+        yield from [] if samples is None else _list_of("`samples`", samples)
         return
     with _opened(path) as archive:
-        lists = [archive.json_of(name) for name in archive.summary_names()]
+        lists = [_list_of(name, archive.json_of(name)) for name in archive.summary_names()]
     latest: dict[tuple[Any, Any], Any] = {}
-    for summary in (summary for found in lists if isinstance(found, list) for summary in found):
+    for summary in (summary for found in lists for summary in found):
         key = (summary.get("id"), summary.get("epoch")) if isinstance(summary, dict) else (None, id(summary))
         latest[json.dumps(key[0], default=str), json.dumps(key[1], default=str)] = summary
     yield from latest.values()
+
+
+def _list_of(name: str, value: Any) -> list[Any]:
+    """The list. Raises FileError where something else stands in its place."""
+    if not isinstance(value, list):
+        raise FileError(f"{name} is a JSON {type(value).__name__} where a list of samples belongs")
+    return value
 
 
 @contextmanager
@@ -149,7 +159,7 @@ class _Archive:
         content = self._zstandard(member) if member.compress_type == ZSTANDARD else self._plain(member)
         self._left -= len(content)
         try:
-            return parse_json(content)
+            return parse_json(content, WRITTEN_SO)
         except FileError as error:
             raise FileError(f"{name} is {error}") from error
 

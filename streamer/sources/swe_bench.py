@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,8 +57,17 @@ PLANNED = ("completed_ids", "incomplete_ids", "empty_patch_ids", "error_ids")
 ENDED = ("completed_ids", "empty_patch_ids", "error_ids")
 """Lists of a report that name the instances with a prediction."""
 
+ENDINGS = ("resolved_ids", "unresolved_ids", "empty_patch_ids", "error_ids")
+"""Lists of a report of which each instance with a prediction stands in one."""
+
+LISTS = tuple(dict.fromkeys((*PLANNED, *ENDINGS, "infra_failure_ids")))
+"""Lists of a report that are read."""
+
 LINES_OF_LOG = 10
 """So much of the end of an instance's log is the message of an error."""
+
+SHOWN = 40
+"""So many characters of an odd value are shown."""
 
 
 class SweBench:
@@ -76,6 +86,9 @@ class SweBench:
         plan = RunPlan(run_id=clean_name(Path(place.run)))
         plan.uuids = frozenset({str(place.logs.absolute())})
         reports = place.reports(plan.problems)
+        plan.problems += (
+            Unreadable(file, why) for file, report in reports.values() for why in _wrong_with(report)
+        )
         metadata = read_optional(place.logs / METADATA, plan.problems)
         revision = max(map(mtime_ns, (place.logs / METADATA, *(file for file, _ in reports.values()))))
         tasks = {task for _, content in reports.values() for task in _ids(content, *PLANNED)}
@@ -149,7 +162,7 @@ class _Results:
         result: dict[str, Any] = {}
         if is_file(own):
             try:
-                result = part(read_object(own), task)
+                result = _own_result(own, task)
             except FileError as error:
                 yield Unreadable(self._named(own), f"{instance.name}/{REPORT}: {error}")
         elif self.file is None:
@@ -184,6 +197,28 @@ class _Results:
                 "artifacts": artifacts_of(self.path, instance, (TRIAL,), (REPORT,)),
             }
         )
+
+
+def _wrong_with(report: Mapping[str, Any]) -> Iterator[str]:
+    """What in a report of a run cannot be: a list without ids, or an instance that ended twice."""
+    for name in LISTS:
+        found = report.get(name, [])
+        odd = [found] if not isinstance(found, list) else [item for item in found if not text(item)]
+        if odd:
+            yield f"`{name}` holds {str(odd[0])[:SHOWN]!r} where the ids of instances belong; it is left out"
+    counts = Counter(task for name in ENDINGS for task in _ids(report, name))
+    if several := [task for task, count in counts.items() if count > 1]:
+        names = ", ".join(name for name in ENDINGS if several[0] in _ids(report, name))
+        more = f" ({len(several):,} such instances)" if len(several) > 1 else ""
+        yield f"the instance {several[0]!r} stands in {names}, and only one of them can be{more}"
+
+
+def _own_result(file: Path, task: str) -> dict[str, Any]:
+    """The result in the report of an instance, never empty. Raises FileError where it holds none."""
+    result = part(read_object(file), task)
+    if not result:
+        raise FileError(f"it holds no result under `{task}`, as swebench writes one")
+    return result
 
 
 def _ending(task: str, result: dict[str, Any], report: dict[str, Any]) -> tuple[Any, str]:

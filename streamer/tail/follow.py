@@ -98,7 +98,7 @@ class Follower:
         gone_seconds: float = GONE_SECONDS,
         pace_seconds: float = PACE_SECONDS,
     ) -> None:
-        self.standing = FollowStatus()
+        self.status = FollowStatus()
         self._root = root
         self._options = options
         self._ledger = ledger
@@ -151,7 +151,7 @@ class Follower:
             tick()
 
     def _is_undecided(self) -> bool:
-        return bool(self.standing.waiting or self._diagnostics.pending or self._deletions.doubtful)
+        return bool(self.status.waiting or self._diagnostics.pending or self._deletions.doubtful)
 
     def read_whole(self) -> None:
         """Publish what the directory says and was not published; withdraw what it no longer says."""
@@ -189,7 +189,7 @@ class Follower:
             if new.key not in incremental.seen and not incremental.is_frozen(incremental.path_of(new))
             for event in self._ledger.start(new)
         )
-        self._stand(whole, len(groups))
+        self._note_status(whole, len(groups))
         self._read_at = time.monotonic()
         self._took = whole.seconds + self._read_at - begun
         incremental.urgent |= self._is_undecided() or bool(
@@ -215,17 +215,17 @@ class Follower:
             *((key, root / path) for key, path in ledger.begun() if key not in starts),
         ]
         for key in self._deletions.find(missing, scan, lambda path: incremental.is_held(path, unstable)):
-            self.standing.withdrawn += 1
+            self.status.withdrawn += 1
             yield ledger.retract(key)
 
-    def _stand(self, whole: _Whole, trials: int) -> None:
+    def _note_status(self, whole: _Whole, trials: int) -> None:
         report = whole.scan.report
         self._diagnostics.hear(report, whole.begun)
-        self.standing.readings += 1
-        self.standing.runs = report.runs
-        self.standing.trials = trials
-        self.standing.waiting = len(self._diagnostics.waiting)
-        self.standing.unreadable = self._diagnostics.unreadable
+        self.status.readings += 1
+        self.status.runs = report.runs
+        self.status.trials = trials
+        self.status.waiting = len(self._diagnostics.waiting)
+        self.status.unreadable = self._diagnostics.unreadable
 
     def _is_due(self) -> bool:
         least, times = (self._pace_seconds, PACE) if self._incremental.urgent else (CALM_SECONDS, CALM)
@@ -238,5 +238,5 @@ class Follower:
         self._note(lines)
         if batch:
             self._publish(batch)
-            self.standing.published += len(batch)
+            self.status.published += len(batch)
         return bool(batch)

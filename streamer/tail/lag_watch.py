@@ -7,11 +7,11 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from streamer.client.reader import StateReader
 from streamer.client.results import ReaderError
 from streamer.kafka.errors import KafkaError, TopicMissing
+from streamer.ops.flow import live_workers
 from streamer.ops.lag import PartitionLag, read_lags
 from streamer.settings import Settings
 
@@ -91,9 +91,8 @@ class LagWatch:
                 self._say(line)
 
     def _workers(self) -> int:
-        now = datetime.now(UTC)
         try:
             with StateReader(self._settings) as reader:
-                return sum(not worker.stale(now) for worker in reader.workers())
+                return len(live_workers(reader))
         except ReaderError:
             return 0

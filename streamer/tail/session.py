@@ -33,11 +33,11 @@ class TailResult:
     """How it ended.
 
     Attributes:
-        standing: what was found in the directory.
+        status: what was found in the directory.
         pending: events that the broker has not acknowledged; they are on the disk for the next publisher.
     """
 
-    standing: FollowStatus
+    status: FollowStatus
     pending: int
 
 
@@ -89,12 +89,12 @@ def tail(
         watch.start()
         try:
             work = follower.run_once if once else follower.follow
-            work(stop, lambda: tick(follower.standing))
+            work(stop, lambda: tick(follower.status))
             if once and not stop.is_set():
                 publisher.flush(ONCE_SECONDS)
         finally:
             watch.stop()
-        return TailResult(follower.standing, publisher.close().pending)
+        return TailResult(follower.status, publisher.close().pending)
 
 
 def _hand_over(publisher: TrialPublisher, event: EventFields, stop: threading.Event) -> None:

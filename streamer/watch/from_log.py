@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from streamer.client.feeds import follow
+from streamer.client.feeds import subscribe
 from streamer.kafka.clients import administering
 from streamer.kafka.errors import KafkaError, TopicMissing, no_broker_at
 from streamer.ops.rejections import LogPosition, StoredRejection
@@ -52,7 +52,7 @@ async def read_rejections(settings: Settings, on_ready: Callable[[], None]) -> A
         settings: where the broker is.
         on_ready: called once the log is read, also if it holds no rejection.
     """
-    updates = follow(settings, "rejections", from_beginning=True, on_ready=on_ready)
+    updates = subscribe("rejections", settings, from_beginning=True, on_ready=on_ready)
     async with aclosing(updates) as following:  # type: ignore[type-var]
         async for update in following:
             try:

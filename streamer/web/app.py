@@ -16,66 +16,34 @@ from sse_starlette.sse import AppStatus
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from streamer.aggregate.by_label import UnknownLabel
-from streamer.artifacts.opening import CannotBeOpened
-from streamer.client.folded_run import NothingYet
-from streamer.client.moves import UnknownAgent
-from streamer.client.trials import NotInLog
-from streamer.fold import CannotBeFolded
 from streamer.kafka.errors import KafkaError, broker_problem
-from streamer.records import BadPosition
 from streamer.schemas.canonical import canonical_json
-from streamer.views.matrix import TooManyCells
-from streamer.views.trial_parquet import ParquetMissing
 from streamer.web import STATIC
 from streamer.web.answers import OPERATIONS, values_of
 from streamer.web.boards_module import boards_module
 from streamer.web.downloads import DOWNLOADS, download
-from streamer.web.folds import LogTruncated
-from streamer.web.hub import TooManyViewers
 from streamer.web.models import AsOfQuery, Query
 from streamer.web.openapi import STREAMS, openapi
-from streamer.web.operation import BadQuery, NoSuchTrial, Operation
+from streamer.web.operation import BadQuery, Operation
 from streamer.web.player import player
 from streamer.web.problems import Refused, problem, status_of
 from streamer.web.publishing import publish_events
 from streamer.web.request_checks import EVENTS_PATH, SESSION_PATH, RequestChecks
 from streamer.web.resources import Web
 from streamer.web.rooms import Room
-from streamer.web.run_log import TooManyTrials
 from streamer.web.trial_answers import recorded
-from streamer.web.trial_log import TrialMoved
 
 log = logging.getLogger("streamer.web")
 
 Q = TypeVar("Q", bound=Query)
 
 PLAYER_PATH = "/api/runs/{run}/trials/{trial}/artifacts/{artifact}/player"
-
-_STATUS: dict[type[Exception], int] = {
-    BadQuery: 400,
-    NoSuchTrial: 404,
-    BadPosition: 400,
-    UnknownAgent: 404,
-    UnknownLabel: 404,
-    NothingYet: 404,
-    NotInLog: 404,
-    CannotBeOpened: 404,
-    CannotBeFolded: 409,
-    LogTruncated: 409,
-    TrialMoved: 409,
-    TooManyTrials: 503,
-    TooManyCells: 503,
-    ParquetMissing: 501,
-    TooManyViewers: 503,
-    ClientDisconnect: 400,  # before the end of its body, so it does not get the answer
-}
 
 
 def create_app(
@@ -203,7 +171,7 @@ def _refuse_as_of(request: Request) -> None:
 
 
 def _explained(web: Web, error: Exception) -> Response:
-    status = status_of(error) or _STATUS.get(type(error))
+    status = status_of(error)
     if status is None:
         log.exception("An answer failed")
         return problem(500, f"An error of this server's own, {type(error).__name__}; its log says more")

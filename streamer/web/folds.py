@@ -28,13 +28,15 @@ class TooManyFolds(Refused):
         )
 
 
-class LogTruncated(Exception):
+class LogTruncated(Refused):
     """A log has lost its beginning, so nothing can be folded as of an earlier position.
 
     Args:
         whose: what the log is of: `run 'r'`, or `partition 3`.
         begins_at: offset at which it begins now.
     """
+
+    status = 409
 
     def __init__(self, whose: str, begins_at: int) -> None:
         super().__init__(

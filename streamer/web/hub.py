@@ -14,6 +14,7 @@ from streamer.client.change_feed import AnyState
 from streamer.client.results import ReaderError
 from streamer.views.history import group_of
 from streamer.web.models import Health
+from streamer.web.problems import Refused
 from streamer.web.rooms import GroupKey, Room, event_bytes
 
 log = logging.getLogger("streamer.web")
@@ -36,8 +37,10 @@ TOLD = event_bytes("told", {})
 """Now the viewer knows everything: time to draw."""
 
 
-class TooManyViewers(Exception):
+class TooManyViewers(Refused):
     """The process has no room for one more."""
+
+    status = 503
 
     def __init__(self) -> None:
         super().__init__(f"{MAX_VIEWERS} viewers follow already: close some pages, or start a second server")

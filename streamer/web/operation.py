@@ -8,18 +8,23 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from streamer.web.models import Query
+from streamer.web.problems import Refused
 
 JSON = "application/json"
 
 Answer = BaseModel | Sequence[BaseModel] | bytes
 
 
-class BadQuery(Exception):
+class BadQuery(Refused):
     """The part after the question mark cannot be answered."""
 
+    status = 400
 
-class NoSuchTrial(Exception):
+
+class NoSuchTrial(Refused):
     """The run has no such trial."""
+
+    status = 404
 
     def __init__(self, run_id: str, trial_id: str) -> None:
         super().__init__(f"Run {run_id!r} has no trial {trial_id!r}; /api/runs/.../trials lists those it has")

@@ -5,8 +5,13 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import ClassVar
 
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
+from streamer.aggregate.by_label import UnknownLabel
+from streamer.artifacts.opening import CannotBeOpened
+from streamer.client.folded_run import NothingYet
+from streamer.client.moves import UnknownAgent
 from streamer.client.results import (
     RedisUnavailable,
     UnknownBenchmark,
@@ -14,8 +19,13 @@ from streamer.client.results import (
     UnknownRun,
     UnreadableSummary,
 )
+from streamer.client.trials import NotInLog
+from streamer.fold import CannotBeFolded
 from streamer.kafka.errors import KafkaError, TopicMissing, TopicUnreadable
+from streamer.records import BadPosition
 from streamer.schemas.canonical import canonical_json
+from streamer.views.matrix import TooManyCells
+from streamer.views.trial_parquet import ParquetMissing
 from streamer.web.models import Problem
 
 MEDIA_TYPE = "application/problem+json"
@@ -37,6 +47,20 @@ class Refused(Exception):
     again: ClassVar[bool] = False
 
 
+_UNKNOWN = (UnknownRun, UnknownBenchmark, UnknownAgent, UnknownLabel)
+
+_KINDS: dict[int, tuple[type[Exception], ...]] = {
+    # who disconnects before the end of the body does not get the answer
+    400: (UnknownMetric, BadPosition, ClientDisconnect),
+    404: (*_UNKNOWN, NothingYet, NotInLog, CannotBeOpened),
+    409: (CannotBeFolded,),
+    501: (ParquetMissing,),
+    502: (UnreadableSummary,),
+    503: (RedisUnavailable, KafkaError, TopicMissing, TopicUnreadable, TooManyCells),
+}
+"""HTTP status -> the errors from elsewhere that have it."""
+
+
 def problem(status: int, detail: str, *, again: bool = False) -> Response:
     """One problem as an answer; `again`: say when the client should ask again."""
     found = Problem(title=HTTPStatus(status).phrase, status=status, detail=detail)
@@ -51,12 +75,4 @@ def status_of(error: Exception) -> int | None:
     """HTTP status of an error that can be explained; None: it is a mistake of ours."""
     if isinstance(error, Refused):
         return error.status
-    if isinstance(error, UnknownRun | UnknownBenchmark):
-        return 404
-    if isinstance(error, UnknownMetric):
-        return 400
-    if isinstance(error, UnreadableSummary):
-        return 502
-    if isinstance(error, RedisUnavailable | KafkaError | TopicMissing | TopicUnreadable):
-        return 503
-    return None
+    return next((status for status, kinds in _KINDS.items() if isinstance(error, kinds)), None)

@@ -10,6 +10,7 @@ from typing import Generic, Protocol, TypeVar
 from streamer.kafka.log import read_batches
 from streamer.kafka.reader import ConsumerRecord
 from streamer.settings import Settings
+from streamer.web.problems import Refused
 
 MAX_TRIALS = 200_000
 """So many trials are held in all; about 1 KiB each."""
@@ -21,8 +22,10 @@ AT_ONCE = 200
 """Records that are taken before other requests have a turn."""
 
 
-class TooManyTrials(Exception):
+class TooManyTrials(Refused):
     """A run is too large for this view."""
+
+    status = 503
 
     def __init__(self, run_id: str) -> None:
         super().__init__(

@@ -15,11 +15,14 @@ from streamer.kafka.names import Names
 from streamer.kafka.reader import ConsumerRecord
 from streamer.settings import Settings
 from streamer.views.models import TrialRow
+from streamer.web.problems import Refused
 from streamer.web.run_log import RunLog
 
 
-class TrialMoved(Exception):
+class TrialMoved(Refused):
     """The trial was scored again while it was being read."""
+
+    status = 409
 
     def __init__(self) -> None:
         super().__init__("This trial was scored again just now: ask once more")

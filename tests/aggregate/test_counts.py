@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 
-import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamer.fold import fold_records
 from streamer.pipeline import Pipeline
 from streamer.records import Record
 from tests.support.events import a_plan, a_retraction, folded, records
 from tests.support.events import a_trial as a_result
+from tests.support.examples import examples
 from tests.worker.deployment import trial_events
 
 SLOT = {"run_id", "task_id", "attempt", "agent", "model", "tier"}
 """Fields that name the slot of a result."""
 
 
-@pytest.mark.parametrize("seed", range(6))
+@examples(8)
+@given(seed=st.integers(0, 99))
 def test_trials_scored_together_are_taken_back_as_they_were_counted(seed: int) -> None:
     """Re-runs, retractions, another profile and a new baseline after many trials have come."""
     values = trial_events(400, runs=2, seed=seed)

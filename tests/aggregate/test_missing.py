@@ -7,12 +7,15 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamer.aggregate.formulacode import FormulaCodeSums
 from streamer.aggregate.formulacode_summary import MissingTrials, missing_sub_trials
 from streamer.aggregate.plan import Plan
 from streamer.pipeline import Pipeline
 from tests.support.events import Event, a_plan, a_retraction, a_trial, records
+from tests.support.examples import examples
 
 RUN = "run-1"
 AGENTS = 300
@@ -76,7 +79,8 @@ def plainly_missing(pipeline: Pipeline) -> dict[tuple[str, str], MissingTrials]:
     return {owner: MissingTrials(sums[owner], tasks[owner]) for owner in sums}
 
 
-@pytest.mark.parametrize("seed", range(12))
+@examples(24)
+@given(seed=st.integers(0, 999))
 def test_missing_sub_trials_and_what_cuts_publish_are_those_of_a_plain_walk(seed: int) -> None:
     rng, pipeline, published = random.Random(seed), Pipeline(), dict[tuple[str, str], str]()
     planned = [f"a{number}:m" for number in range(8)]

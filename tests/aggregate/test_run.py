@@ -8,7 +8,7 @@ from typing import Any
 from streamer.aggregate.changes import PageWrite
 from streamer.pipeline import Pipeline
 from streamer.records import Record
-from tests.support.events import a_plan, a_retraction, a_trial, records
+from tests.support.events import a_plan, a_retraction, a_trial, folded, records
 
 TRIALS = [a_trial(task_id=f"t{n}") for n in range(300)]
 
@@ -86,3 +86,31 @@ def test_late_news_of_a_sub_trial_concerns_the_others_of_its_trial() -> None:
     successor.loaded()
     drained = {change.key for change in successor.run("run-1").take_scored() if "|shared|" in change.key}
     assert {key.split("|")[4] for key in drained} == {"a", "oracle"}
+
+
+def test_a_scored_trial_is_the_same_from_what_was_at_hand_and_from_what_is_kept() -> None:
+    sub_trials = [a_trial(task_id="shared", agent=agent, agent_index=n) for n, agent in enumerate("ab", 1)]
+    events = [
+        a_plan(grading_profile="scylla-2026"),
+        *TRIALS[:3],
+        *sub_trials,
+        a_trial(task_id="t1", revision=4, resolved=False),
+        a_trial(task_id="t2", revision=2),
+        a_retraction(task_id="t2", revision=1),
+        a_trial(task_id="\u00fcnusual", started_at="2026-01-01T01:00:00+01:00", duration_seconds=None),
+        a_trial(task_id="usual", started_at="2026-01-01T00:00:00+00:00", duration_seconds=2.5),
+        a_plan(grading_profile="specified", revision=9),
+    ]
+    runs = [folded(events)[0].run("run-1") for _ in range(2)]
+    runs[1].state.changes.only_scored_trials(runs[1].state.slots)
+    at_hand, read_again = ({change.key: change.value for change in run.take_scored()} for run in runs)
+    assert at_hand == read_again
+    assert sorted(key.split("|")[2] for key in at_hand) == [
+        "shared",
+        "shared",
+        "t0",
+        "t1",
+        "t2",
+        "usual",
+        "\u00fcnusual",
+    ]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
+from streamer.aggregate.tasks import Pairing, by_place
 from tests.aggregate.compared import (
     END,
     PLAN,
@@ -59,3 +62,11 @@ def test_what_was_retracted_leaves_no_trace() -> None:
     found, plain = the_comparison([*kept, *gone]), the_comparison(kept)
     assert found["digest"] == plain["digest"]
     assert tasks_of([*kept, *gone]) == tasks_of(kept)
+
+
+def test_trials_of_one_place_follow_a_hash_and_never_their_names() -> None:
+    tied = [Pairing(name, 1, None, None) for name in "abcdef"]
+    hashed = sorted(tied, key=lambda one: sha256(f"r\0{one}".encode()).digest())
+    assert hashed not in (tied, tied[::-1])
+    for given in (tied, tied[::-1]):
+        assert by_place("r", [(one, 2) for one in given], 8, {1}) == [None, *hashed]

@@ -1,4 +1,4 @@
-"""Lines of a file: plain or gzip whatever it is called, and bounded."""
+"""Records of a file: plain or gzip whatever it is called, and bounded."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import click
 import pytest
 
 from streamer.cli import source as module
-from streamer.cli.source import open_lines
+from streamer.cli.source import open_records
 
 LINES = [b'{"a": 1}\n', b"\n", b"last"]
 
 
-def lines(file: Path) -> list[bytes]:
-    with open_lines(file) as found:
-        return list(found)
+def lines(file: Path) -> list[tuple[int, bytes | None]]:
+    with open_records(file) as found:
+        return [(record.offset, record.value) for record in found]
 
 
 @pytest.mark.parametrize("name", ["events.ndjson", "events.gz"])
@@ -24,7 +24,7 @@ def test_gzip_is_known_by_its_bytes_and_not_by_its_name(tmp_path: Path, name: st
     file = tmp_path / name
     for content in (b"".join(LINES), gzip.compress(b"".join(LINES))):
         file.write_bytes(content)
-        assert lines(file) == LINES
+        assert lines(file) == [(0, b'{"a": 1}'), (2, b"last")]
 
 
 def test_an_empty_file_has_no_lines(tmp_path: Path) -> None:
@@ -52,8 +52,7 @@ def test_a_line_beyond_the_limit_is_named_and_ends_the_reading(
     monkeypatch.setattr(module, "MAX_LINE_BYTES", 10)
     content = b"123456789\n" + b"1234567890\n"
     (tmp_path / "file").write_bytes(gzip.compress(content) if packed else content)
-    with open_lines(tmp_path / "file") as found:
-        read = iter(found)
-        assert next(read) == b"123456789\n"
+    with open_records(tmp_path / "file") as found:
+        assert next(found).value == b"123456789"
         with pytest.raises(click.ClickException, match="line 2 has more than 10 bytes"):
-            next(read)
+            next(found)

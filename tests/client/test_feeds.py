@@ -9,7 +9,7 @@ from contextlib import aclosing
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from streamer.client.feeds import Update, follow
+from streamer.client.feeds import Feed, Update, subscribe
 from streamer.kafka.errors import TopicMissing
 from streamer.kafka.names import Names
 from streamer.settings import Settings
@@ -37,14 +37,14 @@ def a_record(version: int, *, epoch: int = 1, agent: str = "claude") -> tuple[by
 
 async def take(
     settings: Settings,
-    feed: str,
+    feed: Feed,
     count: int,
     *,
     from_beginning: bool,
     on_ready: Callable[[], None] = lambda: None,
 ) -> list[Update]:
     found: list[Update] = []
-    updates = follow(settings, feed, from_beginning=from_beginning, on_ready=on_ready)
+    updates = subscribe(feed, settings, from_beginning=from_beginning, on_ready=on_ready)
     async with asyncio.timeout(SECONDS), aclosing(updates) as following:  # type: ignore[type-var]
         async for update in following:
             found.append(update)

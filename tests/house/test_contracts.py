@@ -45,7 +45,7 @@ PLANTS = [
     Plant(FAUST, "streamer/worker/process/planted.py", "from mode import Service"),
     Plant(FAUST, "streamer/client/planted.py", "import mode.utils.queues"),
     Plant(ROOMS, "streamer/worker/processing/planted.py", "import streamer.worker.process.metrics"),
-    Plant(ROOMS, "streamer/worker/processing/planted.py", "import streamer.worker.recovery.epoch"),
+    Plant(ROOMS, "streamer/worker/processing/planted.py", "import streamer.worker.recovery.repair"),
     Plant(ROOMS, "streamer/worker/recovery/planted.py", "import streamer.worker.process.topics"),
     Plant(ROOMS, "streamer/worker/faust/planted.py", "import streamer.worker.processing.partition"),
     Plant(ROOMS, "streamer/worker/process/planted.py", "import streamer.worker.app"),

@@ -155,8 +155,8 @@ def test_tail_says_once_per_run_which_keys_were_there(tmp_path: Path) -> None:
         wait_for(lambda: any(NOT_AMONG in line for line in following.said), "the keys that were there")
         a_run_of_two_models(tmp_path, {GPT: strange, QWEN: strange | {"codex:z": SPEEDUPS}}, tasks=4)
         wait_for(lambda: len(following.trials) >= 8, "more trials")
-        readings = following.follower.standing.readings
-        wait_for(lambda: following.follower.standing.readings >= readings + 3, "more readings")
+        readings = following.follower.status.readings
+        wait_for(lambda: following.follower.status.readings >= readings + 3, "more readings")
     (line,) = [line for line in following.said if NOT_AMONG in line]
     assert line.startswith("note: run run1: ")
     assert "'openhands:x'" in line

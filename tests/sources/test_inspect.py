@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from streamer.sources.inspect import LEFT_OUT
+from streamer.sources.inspect import LEFT_OUT, NO_SAMPLES
 from streamer.sources.inspect_log import read_header
 from tests.sources.builders import Event, converted, plan_of, trials_of, write_json
 from tests.sources.inspect import a_log, a_spec, a_summary, the_log
@@ -129,6 +129,15 @@ def test_the_plan_of_a_retry_that_ran_nothing_again_is_sent(tmp_path: Path) -> N
     assert [event.get("status") for event in events if event["type"] == "run_finished"] == ["success"]
     assert plan_of(events)["started_at"] == later["created"]
     assert report.duplicates == 1
+
+
+def test_a_log_that_keeps_no_samples_is_said(tmp_path: Path) -> None:
+    """As `--no-log-samples` leaves it; a log that keeps them may have none yet."""
+    log = a_log(tmp_path / "x.eval", spec=a_spec(config={"log_samples": False}))
+    events, report = converted(log)
+    assert [event["type"] for event in events] == ["run_started", "run_finished"]
+    assert report.unreadable == [(log, NO_SAMPLES)]
+    assert not converted(a_log(tmp_path / "y.eval", spec=a_spec(config={"log_samples": True})))[1].unreadable
 
 
 def test_two_evals_of_one_task_are_two_runs(inspect_logs: Path) -> None:

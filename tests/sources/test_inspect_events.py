@@ -159,6 +159,14 @@ def test_metrics_are_planned_under_the_names_that_inspect_gives_scores() -> None
     assert planned_metrics({"scorers": None}) == []
 
 
+def test_keys_among_statistics_of_the_whole_are_planned_and_patterns_are_not() -> None:
+    """As inspect_ai writes `metrics=[mean(), {"style": [mean()], "t_*": [mean()]}]`."""
+    mean = {"name": "inspect_ai/mean", "options": {}}
+    metrics = [mean, {"style": [mean], "t_*": [mean], "u?": [mean], "v[ab]": [mean], "name": [mean]}]
+    scorers = [{"name": "judge", "metrics": metrics}, {"name": "match", "metrics": [mean]}]
+    assert planned_metrics({"scorers": scorers}) == ["judge/style", "judge/name", "match"]
+
+
 @pytest.mark.parametrize("status", [None, "", "started"])
 def test_an_eval_that_goes_on_has_no_end(status: object) -> None:
     assert finished_event(status, {"completed_at": "2026-01-02T03:04:05+00:00"}) is None

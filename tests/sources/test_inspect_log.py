@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZipFile
+from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_STORED, ZipFile
 
 import pytest
 
 from streamer.sources import files
 from streamer.sources.files import MAX_FILE_BYTES, FileError
 from streamer.sources.inspect_log import is_log, read_header, read_samples
+from tests.sources.builders import write_json
 from tests.sources.inspect import A_PLAN, a_log, a_spec, a_summary, an_archive, the_log
 
 START = {"_journal/start.json": {"version": 2, "eval": a_spec(), "plan": A_PLAN}}
@@ -124,6 +125,38 @@ def test_a_method_that_nobody_unpacks_here_is_named(tmp_path: Path) -> None:
 def test_a_header_that_is_none_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:
     with pytest.raises(FileError, match=reason):
         read_header(an_archive(tmp_path / "x.eval", {"header.json": content}))
+
+
+@pytest.mark.parametrize("method", [ZIP_STORED, ZIP_DEFLATED, None])
+def test_a_member_with_the_right_checksum_is_not_said_to_be_cut_off(
+    tmp_path: Path, method: int | None
+) -> None:
+    path = tmp_path / "x.eval"
+    if method is None:
+        an_archive(path, {"header.json": b'{"eval": '})
+    else:
+        with ZipFile(path, "w", method) as archive:
+            archive.writestr("header.json", '{"eval": ')
+    with pytest.raises(FileError, match=r"header\.json is not valid JSON .* its checksum is right") as caught:
+        read_header(path)
+    assert files.UNFINISHED not in str(caught.value)
+
+
+@pytest.mark.parametrize("samples", [{}, "", 0, {"1": a_summary()}])
+def test_samples_that_are_no_list_are_said(tmp_path: Path, samples: object) -> None:
+    log = {"version": 2, "status": "success", "eval": a_spec(), "plan": A_PLAN}
+    whole = write_json(tmp_path / "x.json", log | {"samples": samples})
+    with pytest.raises(FileError, match=r"`samples` is a JSON \w+ where a list of samples belongs"):
+        list(read_samples(whole))
+    packed = an_archive(tmp_path / "x.eval", {"header.json": log, "summaries.json": samples})
+    with pytest.raises(FileError, match=r"summaries\.json is a JSON \w+ where a list of samples belongs"):
+        list(read_samples(packed))
+
+
+def test_a_log_may_keep_no_samples(tmp_path: Path) -> None:
+    log = {"version": 2, "status": "success", "eval": a_spec()}
+    assert list(read_samples(write_json(tmp_path / "x.json", log))) == []
+    assert list(read_samples(write_json(tmp_path / "y.json", log | {"samples": None}))) == []
 
 
 def test_a_log_that_is_gone_or_no_file_is_said(tmp_path: Path) -> None:

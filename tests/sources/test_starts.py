@@ -51,7 +51,7 @@ def test_every_start_that_is_seen_while_a_harness_writes_has_the_slot_of_its_res
         for event in starts_of(converted(run)[0]):
             seen.setdefault(slot(event), event["revision"])
 
-    simulate_run(layout, run, 12, seed=7, start=START, pace_seconds=1.0, sleep=look)
+    simulate_run(layout, run, 6, seed=7, start=START, pace_seconds=1.0, sleep=look)
     events, _ = converted(run)
     results = {slot(event): event for event in trials_of(events)}
     assert seen.keys() == results.keys()

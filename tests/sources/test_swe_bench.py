@@ -165,6 +165,49 @@ def test_a_broken_report_of_an_instance_is_an_error_and_reported(home: Path) -> 
     assert [reason[:28] for _, reason in said.unreadable] == ["django__django-1/report.json"]
 
 
+@pytest.mark.parametrize("content", ["{}", '{"other": {"resolved": true}}', '{"django__django-1": {}}'])
+def test_a_report_without_the_result_of_its_instance_is_reported(home: Path, content: str) -> None:
+    """Also while the run goes on, when no other file names the instance."""
+    file = home / "logs/run_evaluation/nightly" / MODEL / "django__django-1" / "report.json"
+    file.write_text(content)
+    (home / REPORT).unlink()
+    events, said = converted(home)
+    assert "django__django-1" not in by_task(events)
+    reason = (
+        "django__django-1/report.json: it holds no result under `django__django-1`, as swebench writes one"
+    )
+    assert said.unreadable == [(file, reason)]
+
+
+@pytest.mark.parametrize(
+    ("lists", "reason"),
+    [
+        ({"resolved_ids": 5}, "`resolved_ids` holds '5' where the ids of instances belong; it is left out"),
+        ({"incomplete_ids": ["a", None]}, "`incomplete_ids` holds 'None' where the ids of instances belong"),
+        (
+            {"completed_ids": ["a"], "error_ids": ["a"], "resolved_ids": ["a"]},
+            "the instance 'a' stands in resolved_ids, error_ids, and only one of them can be",
+        ),
+    ],
+)
+def test_a_report_that_cannot_be_is_reported_and_its_plan_is_not_complete(
+    tmp_path: Path, lists: Event, reason: str
+) -> None:
+    report = {"total_instances": 1, "completed_ids": [], "empty_patch_ids": ["b"], **lists}
+    events, said = converted(write_json(tmp_path / "m.nightly.json", report))
+    assert [path.name for path, _ in said.unreadable] == ["m.nightly.json"]
+    assert said.unreadable[0].reason.startswith(reason)
+    assert plan_of(events)["plan_complete"] is False
+
+
+def test_an_instance_may_be_completed_and_an_error_and_the_infrastructures(tmp_path: Path) -> None:
+    """As `make_run_report` says of one whose own report is half written."""
+    lists = {name: ["a"] for name in ("completed_ids", "error_ids", "infra_failure_ids")}
+    events, said = converted(write_json(tmp_path / "m.nightly.json", {"total_instances": 1, **lists}))
+    assert [(t.get("resolved"), t["failure_mode"]) for t in trials_of(events)] == [(None, "infra_failure")]
+    assert not said.unreadable
+
+
 @pytest.mark.parametrize("content", ["[]", '{"total_instances": 1, "resolved_ids": 5}', '{"total_instances'])
 def test_a_broken_report_of_a_run_loses_no_instance_with_logs(home: Path, content: str) -> None:
     (home / REPORT).write_text(content)

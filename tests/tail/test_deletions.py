@@ -21,7 +21,7 @@ def test_a_deleted_result_is_withdrawn_and_comes_back_with_its_file(tmp_path: Pa
     with followed(run) as following:
         wait_for(lambda: len(following.trials) == 2, "both results")
         file.rename(tmp_path / "kept")
-        wait_for(lambda: following.follower.standing.withdrawn == 1, "the withdrawal")
+        wait_for(lambda: following.follower.status.withdrawn == 1, "the withdrawal")
         following.wait_until_converted()
         (tmp_path / "kept").rename(file)
         following.wait_until_converted()
@@ -34,8 +34,8 @@ def test_keeping_what_is_deleted_withdraws_nothing(tmp_path: Path) -> None:
         wait_for(lambda: len(following.trials) == 2, "both results")
         shutil.rmtree(run / "oom")
         a_trial_file(run, a_result("c"))
-        wait_for(lambda: following.follower.standing.trials == 2, "another result")
-    assert following.follower.standing.withdrawn == 0
+        wait_for(lambda: following.follower.status.trials == 2, "another result")
+    assert following.follower.status.withdrawn == 0
 
 
 def test_a_run_that_is_removed_as_a_whole_keeps_its_results(tmp_path: Path) -> None:
@@ -43,10 +43,10 @@ def test_a_run_that_is_removed_as_a_whole_keeps_its_results(tmp_path: Path) -> N
     with followed(tmp_path / "runs") as following:
         wait_for(lambda: len(following.trials) == 2, "both results")
         run.rename(tmp_path / "away")
-        wait_for(lambda: following.follower.standing.trials == 0, "nothing is there")
+        wait_for(lambda: following.follower.status.trials == 0, "nothing is there")
         a_run(tmp_path / "runs" / "run2", [a_result(run="run2")], lock=LOCK)
         wait_for(lambda: len(following.trials) == 3, "another run")
-    assert following.follower.standing.withdrawn == 0
+    assert following.follower.status.withdrawn == 0
 
 
 def test_a_renamed_trial_directory_changes_nothing(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_renamed_trial_directory_changes_nothing(tmp_path: Path) -> None:
         a_trial_file(run, a_result("c"))
         wait_for(lambda: len(following.trials) == 3, "another result")
         following.wait_until_converted()
-    assert following.follower.standing.withdrawn == 0
+    assert following.follower.status.withdrawn == 0
 
 
 def test_a_directory_that_is_replaced_is_followed(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_what_may_not_be_looked_at_is_not_gone(tmp_path: Path) -> None:
         wait_for(lambda: len(following.trials) == 3, "another result")
         deadline = time.monotonic() + 4.0
         while time.monotonic() < deadline:
-            assert following.follower.standing.withdrawn == 0
+            assert following.follower.status.withdrawn == 0
             time.sleep(POLL_SECONDS)
 
 
@@ -98,7 +98,7 @@ def test_a_trial_that_harbor_deletes_to_run_it_again_is_withdrawn_meanwhile(tmp_
         wait_for(lambda: len(following.trials) == 4, "all results")
         shutil.copytree(trial, tmp_path / "kept")
         shutil.rmtree(trial)
-        wait_for(lambda: following.follower.standing.withdrawn == 1, "the withdrawal")
+        wait_for(lambda: following.follower.status.withdrawn == 1, "the withdrawal")
         following.wait_until_converted()
         shutil.copytree(tmp_path / "kept", trial)
         following.wait_until_converted()

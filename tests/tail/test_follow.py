@@ -31,7 +31,7 @@ def test_a_finished_directory_is_published_once_and_as_convert_has_it(
     with followed(real[name]) as following:
         following.wait_until_converted()
     assert len(following.events) == len({str(event) for event in following.events})
-    assert following.follower.standing.withdrawn == 0
+    assert following.follower.status.withdrawn == 0
 
 
 @pytest.mark.parametrize("name", REAL)
@@ -91,7 +91,7 @@ def test_half_a_file_is_never_published_and_never_lost(tmp_path: Path) -> None:
     with followed(run, still_seconds=60.0) as following:
         for length in range(0, len(text), 40):
             path = write_json(run / "oom" / "oom.1-of-1.run1" / "results.json", text[:length])
-            wait_for(lambda: following.follower.standing.waiting == 1, "half a file is seen")
+            wait_for(lambda: following.follower.status.waiting == 1, "half a file is seen")
             assert not following.trials
         path.write_text(text)
         wait_for(lambda: following.trials, "the whole file")
@@ -161,7 +161,7 @@ def test_results_wait_for_a_lock_that_is_being_written(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run1", [a_result()])
     write_json(run / "tb.lock", json.dumps(LOCK)[:20])
     with followed(run, still_seconds=60.0) as following:
-        wait_for(lambda: following.follower.standing.waiting == 1, "half a lock is seen")
+        wait_for(lambda: following.follower.status.waiting == 1, "half a lock is seen")
         write_json(run / "tb.lock", LOCK)
         wait_for(lambda: following.trials, "the result")
         following.wait_until_converted()

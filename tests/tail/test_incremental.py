@@ -59,7 +59,7 @@ def a_big_run(path: Path) -> Path:
 
 
 def wait_for_what_is_there(following: Followed) -> None:
-    wait_for(lambda: following.follower.standing.readings == 1, "what is there")
+    wait_for(lambda: following.follower.status.readings == 1, "what is there")
 
 
 def of_run(following: Followed, run_id: str) -> list[Event]:

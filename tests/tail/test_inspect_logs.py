@@ -51,9 +51,9 @@ def test_a_retry_gives_the_run_one_plan_however_often_the_logs_are_read(
         following.wait_until_converted()
         put(second, logs)
         following.wait_until_converted()
-        readings = following.follower.standing.readings
+        readings = following.follower.status.readings
         put(second, logs)
-        wait_for(lambda: following.follower.standing.readings > readings, "one more reading")
+        wait_for(lambda: following.follower.status.readings > readings, "one more reading")
     plans = [event["revision"] for event in following.events if event["type"] == "run_started"]
     assert len(plans) == len(set(plans)) == 2
     assert following.digests == converted_digests(logs)

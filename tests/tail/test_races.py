@@ -93,7 +93,7 @@ def test_a_file_that_was_read_by_half_and_then_moved_is_never_complained_of(
     assert meanwhile.is_done
     assert following.said == []
     assert [event["attempt"] for event in following.trials] == [1, 2]
-    assert following.follower.standing.unreadable == {}
+    assert following.follower.status.unreadable == {}
 
 
 def test_a_file_below_a_directory_that_was_renamed_is_never_complained_of(
@@ -203,7 +203,7 @@ def test_a_result_that_was_elsewhere_while_one_reading_looked_is_not_withdrawn(
     read_often(following)
     assert meanwhile.is_done
     assert [event["type"] for event in following.events] == ["run_started", "trial_result", "trial_result"]
-    assert following.follower.standing.withdrawn == 0
+    assert following.follower.status.withdrawn == 0
 
 
 def test_reading_it_once_waits_for_all_that_is_to_be_said_and_withdrawn(tmp_path: Path) -> None:
@@ -215,5 +215,5 @@ def test_reading_it_once_waits_for_all_that_is_to_be_said_and_withdrawn(tmp_path
     again = Followed(run, before.ledger)
     again.follower.run_once(threading.Event(), lambda: None)
     assert [str(broken) in line for line in sorted(again.said)] == [False, True]
-    assert again.follower.standing.withdrawn == 2
-    assert list(again.follower.standing.unreadable) == [broken]
+    assert again.follower.status.withdrawn == 2
+    assert list(again.follower.status.unreadable) == [broken]

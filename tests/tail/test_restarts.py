@@ -50,7 +50,7 @@ def test_a_withdrawal_that_was_noted_and_not_published_is_made_up_for(tmp_path: 
     with followed(run) as before:
         wait_for(lambda: len(before.trials) == 2, "both results")
         shutil.rmtree(run / "b")
-        wait_for(lambda: before.follower.standing.withdrawn == 1, "the withdrawal")
+        wait_for(lambda: before.follower.status.withdrawn == 1, "the withdrawal")
     published = [event for event in before.events if event["type"] != "trial_retracted"]
     with followed(run, restarted(before)) as after:
         wanted = converted_digests(run)

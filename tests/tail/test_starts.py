@@ -117,7 +117,7 @@ def test_a_restart_does_not_publish_a_start_twice(tmp_path: Path) -> None:
     with followed(run, restarted(before)) as after:
         begin(run, "b")
         wait_for(lambda: starts_of(after), "another start")
-        wait_for(lambda: after.follower.standing.readings > 2, "the whole is read again")
+        wait_for(lambda: after.follower.status.readings > 2, "the whole is read again")
     assert [event["task_id"] for event in starts_of(after)] == ["b"]
 
 
@@ -140,7 +140,7 @@ def test_a_start_is_withdrawn_when_the_directory_of_its_trial_goes(tmp_path: Pat
     with followed(run) as following:
         wait_for(lambda: starts_of(following), "the start")
         shutil.rmtree(trial.parent)
-        wait_for(lambda: following.follower.standing.withdrawn == 1, "the withdrawal")
+        wait_for(lambda: following.follower.status.withdrawn == 1, "the withdrawal")
         following.wait_until_converted()
     assert following.events[-1]["revision"] == starts_of(following)[0]["revision"]
 

@@ -6,8 +6,16 @@ import json
 
 import pytest
 
+from streamer.aggregate.by_label import UnknownLabel
 from streamer.client.results import RedisUnavailable, UnknownBenchmark, UnknownMetric, UnknownRun
+from streamer.client.trials import NotInLog
+from streamer.fold import CannotBeFolded
 from streamer.kafka.errors import KafkaConnectionError, TopicMissing
+from streamer.records import BadPosition
+from streamer.views.matrix import TooManyCells
+from streamer.web.folds import LogTruncated
+from streamer.web.hub import TooManyViewers
+from streamer.web.operation import BadQuery
 from streamer.web.problems import MEDIA_TYPE, problem, status_of
 
 
@@ -20,6 +28,14 @@ from streamer.web.problems import MEDIA_TYPE, problem, status_of
         (RedisUnavailable, 503),
         (KafkaConnectionError, 503),
         (TopicMissing, 503),
+        (BadPosition, 400),
+        (UnknownLabel, 404),
+        (NotInLog, 404),
+        (CannotBeFolded, 409),
+        (TooManyCells, 503),
+        (BadQuery, 400),
+        (LogTruncated, 409),
+        (TooManyViewers, 503),
         (KeyError, None),
     ],
 )

@@ -236,7 +236,7 @@ class Consumer(driver.Consumer):
 
 
 class Transport(driver.Transport):
-    """Installed by `app.transport = batch_transport(settings)(app)`."""
+    """The transport of a worker's app; :func:`batch_transport` makes it."""
 
     Consumer = Consumer
     event_topic: str

@@ -13,11 +13,10 @@ from contextlib import suppress
 from typing import Any
 
 from streamer.kafka.errors import KafkaError, TopicUnreadable
-from streamer.kafka.meta import CONFIGURATION_KEY, current_configuration
+from streamer.kafka.meta import CONFIGURATION_KEY, current_configuration, meta_records
 from streamer.kafka.names import Names
 from streamer.settings import Settings
 from streamer.worker.faust.producer import Producer, ProducerRecord
-from streamer.worker.recovery.epoch import meta_records
 
 log = logging.getLogger(__name__)
 

@@ -133,15 +133,15 @@ class IdleRuns:
         """
         apart = partition.quarantined.get(run_id)
         if apart is not None:
-            return self._stored(run_id, apart.summaries)
+            return self._stored(apart.summaries)
         closed = partition.closed.get(run_id)
         if closed is not None:
-            stored = self._stored(run_id, closed.summaries)
+            stored = self._stored(closed.summaries)
             return stored or [partition.deleted(run_id, closed.state_version)]
         if not partition.pipeline.knows(run_id):
             return []
         run = partition.pipeline.run(run_id)
-        stored = self._stored(run_id, run.taken())
+        stored = self._stored(run.taken())
         return stored if stored or run.state.exists else [partition.deleted(run_id, run.state.state_version)]
 
     def standing(self, partition: Partition, run_id: str) -> RunUpdate:
@@ -179,9 +179,9 @@ class IdleRuns:
         )
         del partition.heard[run_id]
 
-    def _stored(self, run_id: str, standing: Iterable[tuple[SummaryKind, str]]) -> list[SummaryChange]:
+    def _stored(self, standing: Iterable[tuple[SummaryKind, str]]) -> list[SummaryChange]:
         return [
-            self._encoder.stored(kind, key, run_id, value)
+            self._encoder.stored(kind, key, value)
             for kind, key in standing
             if (value := self._tables.summaries[kind].published(key)) is not None
         ]

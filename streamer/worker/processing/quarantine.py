@@ -19,7 +19,7 @@ from streamer.kafka.quarantine import BY_DELETION, Quarantine, quarantine_key, r
 from streamer.records import Failure, Rejected, reject, set_apart
 from streamer.redis.sink import RedisSink
 from streamer.schemas.canonical import canonical_json
-from streamer.schemas.identity import decode_id
+from streamer.schemas.identity import run_of_key
 from streamer.text import visible
 from streamer.worker.faust.producer import Producer, ProducerRecord, RecordsRefused, RecordTooLarge
 from streamer.worker.faust.tables import Tables
@@ -123,7 +123,7 @@ class QuarantineWriter:
             if value is None:
                 gone.append(SummaryChange.tombstone(run_id, change.group, change.epoch, change.state_version))
             else:
-                good.append(self._encoder.stored(change.kind, change.key, run_id, value))
+                good.append(self._encoder.stored(change.kind, change.key, value))
         return good, gone
 
     async def restore(self, partition: Partition, run_id: str, found: Iterable[SummaryChange]) -> None:
@@ -201,4 +201,4 @@ def run_of(record: ProducerRecord) -> str:
     >>> run_of(ProducerRecord("run-summaries", 0, b"a%7Cb", b""))
     'a|b'
     """
-    return decode_id((record.key or b"").decode("utf-8").partition("/")[0].partition("|")[0])
+    return run_of_key((record.key or b"").decode("utf-8").partition("/")[0])

@@ -12,7 +12,7 @@ from streamer.aggregate.changes import RunUpdate, ScoredChange, SummaryChange
 from streamer.aggregate.keys import GroupId, SummaryKind
 from streamer.kafka.names import Names
 from streamer.records import Rejected
-from streamer.schemas.identity import decode_id
+from streamer.schemas.identity import run_of_key
 from streamer.worker.faust.producer import ProducerRecord
 from streamer.worker.faust.tables import Tables
 
@@ -43,27 +43,27 @@ class RecordEncoder:
         """Records of summaries, which count as published from now on."""
         return [self._tables.summaries[c.kind].publish(partition, c.key, c.value) for c in changes]
 
-    def stored(self, kind: SummaryKind, key: str, run_id: str, value: bytes) -> SummaryChange:
+    def stored(self, kind: SummaryKind, key: str, value: bytes) -> SummaryChange:
         """A summary as a table holds it."""
         told = orjson.loads(value)
         group = GroupId.of_topic_key(kind, key)
         version = told["state_version"]
-        return SummaryChange(run_id, group, value, told, told["epoch"], version, told["digest"])
+        return SummaryChange(run_of_key(key), group, value, told, told["epoch"], version, told["digest"])
 
     def take_back(self, runs: Collection[str]) -> None:
         """Treat records of these runs that were not written as not published."""
         for table in self._tables.summaries.values():
-            table.take_back(lambda key: _run_of(key) in runs)
+            table.take_back(lambda key: run_of_key(key) in runs)
 
     def stored_of_runs(self, partition: int, runs: Collection[str]) -> dict[str, list[SummaryChange]]:
         """The summaries of these runs as the tables hold them; those that cannot be read left out."""
         found: dict[str, list[SummaryChange]] = {run_id: [] for run_id in runs}
         for kind, table in self._tables.summaries.items():
             for key, value in table.of_partition(partition):
-                run_id = _run_of(key)
+                run_id = run_of_key(key)
                 if run_id in found:
                     with suppress(ValueError, KeyError, TypeError):
-                        found[run_id].append(self.stored(kind, key, run_id, value))
+                        found[run_id].append(self.stored(kind, key, value))
         return found
 
     def of_rejections(self, partition: int, rejections: Iterable[Rejected]) -> list[ProducerRecord]:
@@ -97,21 +97,15 @@ class RecordEncoder:
         found = []
         for kind, table in self._tables.summaries.items():
             for key, value in table.of_partition(partition):
-                run_id = _run_of(key)
-                if run_id in current and (kind, key) not in standing:
-                    found.append(_tombstone(kind, key, run_id, orjson.loads(value), epoch))
+                if run_of_key(key) in current and (kind, key) not in standing:
+                    found.append(_tombstone(kind, key, orjson.loads(value), epoch))
         return found
 
 
-def _tombstone(kind: SummaryKind, key: str, run_id: str, old: dict[str, Any], epoch: int) -> SummaryChange:
+def _tombstone(kind: SummaryKind, key: str, old: dict[str, Any], epoch: int) -> SummaryChange:
     epoch = max(epoch, int(old["epoch"]))
     group = GroupId.of_topic_key(kind, key)
-    return SummaryChange.tombstone(run_id, group, epoch, int(old["state_version"]))
-
-
-def _run_of(key: str) -> str:
-    """The run of a topic key."""
-    return decode_id(key.split("|", 1)[0])
+    return SummaryChange.tombstone(run_of_key(key), group, epoch, int(old["state_version"]))
 
 
 def _raw(key: str) -> bytes:

@@ -19,7 +19,7 @@ import orjson
 from streamer.kafka.errors import KafkaError
 from streamer.kafka.log import records_between
 from streamer.kafka.quarantine import run_to_repair
-from streamer.schemas.identity import decode_id
+from streamer.schemas.identity import run_of_key
 from streamer.settings import Settings
 from streamer.versions import Version, is_older, version_of
 from streamer.worker.faust.app import StreamerApp
@@ -75,7 +75,7 @@ class Fencing:
             outs = []
             for raw, value in written.items():
                 key = raw.decode("utf-8")
-                run_id = decode_id(key.split("|", 1)[0])
+                run_id = run_of_key(key)
                 known = partition.pipeline.knows(run_id) or partition.pipeline.holds(run_id)
                 if (known or run_id in partition.closed) and is_overwritten(value, table.get(key)):
                     outs.append(ProducerRecord(table.topic, number, raw, table.get(key)))

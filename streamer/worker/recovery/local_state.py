@@ -14,14 +14,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import platformdirs
 from filelock import BaseFileLock, FileLock, Timeout
 
 from streamer.kafka.clients import producing
-from streamer.kafka.meta import LOG_KEY
+from streamer.kafka.meta import LOG_KEY, meta_records
 from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.worker.recovery.epoch import meta_records
 
 MAX_WORKERS = 1_000
 """Workers of one machine, at most."""
@@ -61,8 +59,7 @@ def held_directory(settings: Settings, log: str) -> Iterator[Path]:
             "the setting store=rocksdb needs the package rocksdict: pip install 'trialstream[rocksdb]', "
             "or choose store=memory"
         )
-    root = settings.data_dir or Path(platformdirs.user_data_dir("streamer", appauthor=False))
-    parent = root / "state" / (settings.namespace or "default") / log
+    parent = settings.data_root / "state" / (settings.namespace or "default") / log
     try:
         parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         directory, lock = _first_free(parent)

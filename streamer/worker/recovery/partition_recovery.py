@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from streamer.kafka.meta import EPOCH_KEY, epoch_by, epoch_value, meta_records
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
 from streamer.kafka.quarantine import BY_DELETION, Quarantine, quarantined_run, run_to_repair
@@ -23,7 +24,7 @@ from streamer.score import PriceTable
 from streamer.settings import Settings
 from streamer.worker.constants import PAGES_PER_TURN
 from streamer.worker.faust.app import StreamerApp
-from streamer.worker.faust.producer import Producer
+from streamer.worker.faust.producer import Producer, ProducerRecord
 from streamer.worker.faust.tables import Tables
 from streamer.worker.faust.topic_partition import TopicPartition
 from streamer.worker.processing.changelog_checkpoint import (
@@ -35,7 +36,6 @@ from streamer.worker.processing.changelog_checkpoint import (
 )
 from streamer.worker.processing.partition import Partition, QuarantinedRun
 from streamer.worker.processing.processor import Processor
-from streamer.worker.recovery.epoch import epoch_by, epoch_record, meta_records
 from streamer.worker.recovery.log_positions import LogPositions, read_positions
 
 log = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ class PartitionRecovery:
         self, number: int, pages: dict[str, bytes], at: LogPositions, epoch: int
     ) -> Partition:
         if self._settings.epoch is None:
-            epoch = max(epoch, self._published_epoch(number))
+            epoch = max(epoch, self._greatest("epoch", number))
         told = Checkpoint.decoded(self._tables.trials.get(checkpoint_key(number)))
         covered, refill = told.covers(at.changelog_start), _lacks_scored(told, at, pages)
         holds = told.basis == basis_of(self._prices, epoch) and not refill and not at.committed_by_others
@@ -196,7 +196,7 @@ class PartitionRecovery:
         for run_id in pipeline.runs():  # a local disk may have pages that the changelog has lost
             pipeline.run(run_id).replace_pages()
         done = at.committed or 0
-        past = max(pipeline.as_of + 1, done, self._published_version(number) + 1)
+        past = max(pipeline.as_of + 1, done, self._greatest("state_version", number) + 1)
         checkpoint = replace(checkpoint, complete_from=at.changelog_start, scored_to=0)
         return Partition(
             number,
@@ -229,15 +229,10 @@ class PartitionRecovery:
         pipeline.loaded()
         return pipeline
 
-    def _published_epoch(self, number: int) -> int:
-        """Greatest epoch among the run summaries of the partition, 0 if there are none."""
+    def _greatest(self, field: str, number: int) -> int:
+        """Greatest epoch or state version among the run summaries of the partition, -1 if there are none."""
         runs = self._tables.summaries["run"].of_partition(number)
-        return max((int(orjson.loads(value)["epoch"]) for _, value in runs), default=0)
-
-    def _published_version(self, number: int) -> int:
-        """Greatest state version among the run summaries of the partition, -1 if there are none."""
-        runs = self._tables.summaries["run"].of_partition(number)
-        return max((int(orjson.loads(value)["state_version"]) for _, value in runs), default=-1)
+        return max((int(orjson.loads(value)[field]) for _, value in runs), default=-1)
 
     async def _next_epoch(self, number: int, as_of: int, end: int, epoch: int) -> int:
         log.warning(
@@ -247,7 +242,8 @@ class PartitionRecovery:
             end,
             epoch + 1,
         )
-        await self._producer.write([epoch_record(self._settings, epoch + 1)])
+        record = ProducerRecord(self._names.streamer_meta, 0, EPOCH_KEY, epoch_value(epoch + 1))
+        await self._producer.write([record])
         return epoch + 1
 
 
