@@ -1,8 +1,8 @@
 """Settings of every command and of the worker: `STREAMER_*` variables, or a TOML file, or arguments.
 
 The first source with a value wins: arguments, environment, the configuration file, the discovery file of a
-running `streamer up`, the defaults. `STREAMER_CONFIG` names the configuration file, which must be there; empty
-means no file. Without it `streamer.toml` in the working directory is read, if it exists.
+running `streamer up`, the defaults. `STREAMER_CONFIG` names the configuration file, which must be there;
+empty means no file. Without it `streamer.toml` in the working directory is read, if it exists.
 """
 
 from __future__ import annotations

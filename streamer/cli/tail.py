@@ -127,7 +127,7 @@ def command(
             )
         finally:
             line.end()
-    if once and not outcome.standing.runs:
+    if once and not outcome.status.runs:
         line.say(f"{run_dir}: {NO_RUN if run_dir.exists() else 'there is no such directory'}")
     line.say(summary_of(outcome))
     bad = outcome.pending or (once and (outcome.status.unreadable or not outcome.status.runs))
