@@ -46,14 +46,17 @@ class NoSuchRun(Exception):
     """A file of events holds no such run, or several without a choice."""
 
     def __init__(self, run_id: str | None, known: Sequence[str]) -> None:
-        shown = ", ".join(known[:5]) or "none"
-        if run_id is None:
+        shown = ", ".join(known[:5])
+        if not known:
+            text = "the file holds no run. `streamer fold` says what is wrong with its lines"
+        elif run_id is None:
             text = f"the file holds {len(known)} runs ({shown}): say which one, or give a file with one"
         else:
             close = get_close_matches(run_id, known, n=5, cutoff=0.4)
             hint = f"Did you mean {', '.join(close)}?" if close else f"It holds {len(known)}: {shown}."
             text = f"the file holds no run {run_id!r}. {hint}"
         super().__init__(text)
+        self.known = known
 
 
 @dataclass(slots=True)

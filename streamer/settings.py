@@ -1,8 +1,8 @@
 """Settings of every command and of the worker: `STREAMER_*` variables, or a TOML file, or arguments.
 
-The first source with a value wins: arguments, environment, the file named by `STREAMER_CONFIG` (default
-`streamer.toml` in the working directory, if it exists), the discovery file of a running `streamer up`, the
-defaults.
+The first source with a value wins: arguments, environment, the configuration file, the discovery file of a
+running `streamer up`, the defaults. `STREAMER_CONFIG` names the configuration file, which must be there;
+empty means no file. Without it `streamer.toml` in the working directory is read, if it exists.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import logging
 import os
 import ssl
 import tomllib
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,8 +20,15 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, V
 from streamer.discovery import discovered_settings, user_data_dir
 
 DEFAULT_CONFIG_FILE = "streamer.toml"
+_ARGUMENTS = ("bootstrap", "redis", "namespace")
+"""The settings that commands take as arguments too."""
+
 READ_COMMITTED = "read_committed"
 """Isolation level of every consumer."""
+
+
+class BadConfigurationFile(ValueError):
+    """The file that STREAMER_CONFIG names is not there, or the configuration file is not TOML in UTF-8."""
 
 
 class Settings(BaseModel):
@@ -114,7 +122,7 @@ class Settings(BaseModel):
 
         Raises:
             ValidationError: a setting is wrong; :func:`what_is_wrong` says which.
-            tomllib.TOMLDecodeError: the configuration file is not TOML.
+            BadConfigurationFile: the configuration file cannot be used.
         """
         named = _from_file() | _from_environment() | given
         # Never half of each: who names a broker or a Redis does not mean the running stack.
@@ -200,9 +208,19 @@ class Settings(BaseModel):
 
 
 def _from_file() -> dict[str, Any]:
-    """The settings of the configuration file; none without one."""
-    file = Path(os.environ.get("STREAMER_CONFIG", DEFAULT_CONFIG_FILE)).expanduser()
-    return tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    """The settings of the configuration file; none without one. A file that is named must be there."""
+    named = os.environ.get("STREAMER_CONFIG")
+    file = Path(DEFAULT_CONFIG_FILE if named is None else named).expanduser()
+    if not file.is_file():
+        if named:
+            raise BadConfigurationFile(
+                f"STREAMER_CONFIG names {named}, and there is no such file. Name another one, or unset it"
+            )
+        return {}
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadConfigurationFile(f"the configuration file {file} is not TOML: {error}") from error
 
 
 def _from_environment() -> dict[str, str]:
@@ -216,9 +234,14 @@ def what_is_wrong(error: ValidationError) -> str:
     """One sentence about the first setting that is wrong, without what was given for it."""
     first = error.errors(include_url=False, include_input=False)[0]
     name = ".".join(map(str, first["loc"]))
+    if first["type"] == "extra_forbidden":  # variables that name no setting are not looked at
+        close = get_close_matches(name, Settings.model_fields, n=3)
+        hint = f"Did you mean {', '.join(close)}?" if close else "docs/operator.md lists the settings."
+        return f"there is no setting {name!r}, which the configuration file names. {hint}"
+    argument = f"--{name}, " if name in _ARGUMENTS else ""
+    said = first["msg"].removeprefix("Value error, ")
     return (
-        f"setting {name}: {first['msg']}. It comes from --{name.replace('_', '-')}, "
-        f"STREAMER_{name.upper()} or the configuration file"
+        f"setting {name}: {said}. It comes from {argument}STREAMER_{name.upper()} or the configuration file"
     )
 
 

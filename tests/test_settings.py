@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from streamer.settings import Settings
+from streamer.settings import BadConfigurationFile, Settings, what_is_wrong
 from tests.support.cli import streamer
 
 SECRET = "s3cr/et?#@:%41"
@@ -73,6 +73,58 @@ def test_a_wrong_setting_is_named_without_any_secret_beside_it() -> None:
 
 def test_settings_print_no_url_that_may_hold_a_password() -> None:
     assert SECRET not in repr(Settings(redis=f"redis://u:{SECRET}@h/0"))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(None, "there is no such file"), (b"\xff\xfe", "is not TOML"), (b"a = [", "is not TOML")],
+)
+def test_a_named_configuration_file_that_cannot_be_used_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None, said: str
+) -> None:
+    file = tmp_path / "named.toml"
+    if content is not None:
+        file.write_bytes(content)
+    monkeypatch.setenv("STREAMER_CONFIG", str(file))
+    with pytest.raises(BadConfigurationFile, match=said) as caught:
+        Settings()
+    assert str(file) in str(caught.value)
+    done = streamer("query", "runs", environment={"STREAMER_CONFIG": str(file)})
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    assert said.encode() in done.stderr
+
+
+def test_an_empty_name_means_no_configuration_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "streamer.toml").write_text("partitions = 3\n")
+    monkeypatch.chdir(tmp_path)
+    assert Settings(bootstrap="a:1").partitions == 3
+    monkeypatch.setenv("STREAMER_CONFIG", "")
+    assert Settings(bootstrap="a:1").partitions == 8
+
+
+@pytest.mark.parametrize(("name", "hint"), [("namspace", "Did you mean namespace"), ("xyzzy", "operator.md")])
+def test_a_setting_that_does_not_exist_is_called_so(name: str, hint: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Settings(**{name: "a"})
+    said = what_is_wrong(caught.value)
+    assert said.startswith(f"there is no setting {name!r}")
+    assert hint in said
+    assert f"--{name}" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "places"),
+    [
+        ("namespace", "a b", "It comes from --namespace, STREAMER_NAMESPACE or the"),
+        ("ssl_cafile", "absent", "there is no file absent. It comes from STREAMER_SSL_CAFILE or the"),
+    ],
+)
+def test_a_wrong_setting_is_said_to_come_from_places_that_exist(name: str, value: str, places: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Settings(**{name: value})
+    said = what_is_wrong(caught.value)
+    assert places in said
+    assert "Value error" not in said
 
 
 def test_data_lie_in_the_users_directory_unless_the_settings_name_another(

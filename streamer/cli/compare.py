@@ -125,7 +125,7 @@ def command(
         text = error.format_message() if isinstance(error, click.ClickException) else explain(error, settings)
         if not files and any(map(_is_file, (a, b))):
             text = f"{text.rstrip('.')}. There is a file of that name: --files reads files of events"
-        if isinstance(error, NoSuchRun) and files:
+        if isinstance(error, NoSuchRun) and error.known and files:
             text = f"{text.rstrip('.')}. --a-run RUN and --b-run RUN choose"
         say(f"streamer: {text}")
         raise click.exceptions.Exit(UNVERIFIABLE) from error

@@ -14,7 +14,7 @@ from streamer.settings import Settings
 from streamer.sources.base import AUTO, ConvertOptions
 from streamer.sources.convert import convert
 from streamer.sources.registry import HARNESSES
-from streamer.sources.report import ConvertReport, Explanation
+from streamer.sources.report import NO_RUN, ConvertReport, Explanation
 
 
 @click.command()
@@ -83,7 +83,7 @@ def lines_of(report: ConvertReport) -> list[str]:
     lines += [f"{path}: {name} cut: {reason}" for path, name, reason in report.cut]
     lines += [f"{path}: {reason}" for path, reason in report.unreadable]
     if not report.runs:
-        lines.append("no run of a known harness found; give the directory of a run, or one above it")
+        lines.append(NO_RUN)
     counts = (
         f"{_count(len(report.runs), 'run')}, {_count(report.trials, 'trial')} "
         f"({report.run_file_trials} only in run-level files), {_count(report.duplicates, 'duplicate')}, "

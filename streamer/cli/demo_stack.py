@@ -69,8 +69,7 @@ def _at_work(reader: StateReader) -> bool:
 
 def _environment(discovery: Path) -> dict[str, str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("STREAMER_")}
-    no_file = discovery.with_name("no-settings.toml")
-    return clean | {"STREAMER_DISCOVERY": str(discovery), "STREAMER_CONFIG": str(no_file)}
+    return clean | {"STREAMER_DISCOVERY": str(discovery), "STREAMER_CONFIG": ""}
 
 
 def _settings(discovery: Path) -> Settings:

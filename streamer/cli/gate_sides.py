@@ -153,6 +153,11 @@ def _must_exist(result: GateResult) -> None:
     """A run that is not there is an error, unless somebody said how long to wait for it."""
     for side in (result.candidate, result.baseline):
         if side is not None and side.run_id is None:
+            if Path(side.source).is_dir():
+                raise NoSuchSide(
+                    f"{side.source} is a directory, and the event log holds no such run. `streamer convert "
+                    f"{side.source} > FILE` writes its results as events; judge FILE"
+                )
             raise NoSuchSide(
                 f"there is no file {side.source!r}, and the event log holds no such run. `streamer query "
                 "runs` lists the runs; --timeout SECONDS waits for one that has not begun"

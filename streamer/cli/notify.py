@@ -40,5 +40,6 @@ async def _watch(settings: Settings, asked: Asked, run_ids: frozenset[str]) -> N
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     wanted = (lambda run_id: run_id in run_ids) if run_ids else (lambda run_id: True)
-    say(f"telling {len(asked.urls)} services; Ctrl-C ends it")
+    services = len(asked.urls)
+    say(f"telling {services} service{'s' * (services != 1)}; Ctrl-C ends it")
     await Watch(settings, asked.urls, asked.rules, say, wanted).run(stop)

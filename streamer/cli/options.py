@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 import re
-import tomllib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -14,7 +13,7 @@ from pydantic import ValidationError
 
 from streamer.cli.printing import WIDE
 from streamer.records import BadPosition, Position
-from streamer.settings import Settings, what_is_wrong
+from streamer.settings import BadConfigurationFile, Settings, what_is_wrong
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -134,8 +133,8 @@ def read_settings(given: dict[str, Any]) -> Settings:
         settings = Settings(**given)
     except ValidationError as error:
         raise click.UsageError(what_is_wrong(error)) from error
-    except tomllib.TOMLDecodeError as error:
-        raise click.UsageError(f"the configuration file is not TOML: {error}") from error
+    except BadConfigurationFile as error:
+        raise click.UsageError(str(error)) from error
     for server in settings.bootstrap.split(","):
         if not _SERVER.fullmatch(server.strip()):
             raise click.UsageError(

@@ -17,11 +17,17 @@ def write(content: bytes, out: Path | None) -> None:
     Args:
         content: all of it.
         out: where; None: stdout.
+
+    Raises:
+        OSError: the file cannot be written; it names `out`, not the partial file beside it.
     """
     if out is None:
         click.get_binary_stream("stdout").write(content)
         return
-    handle, name = tempfile.mkstemp(prefix=f".{out.name}.", dir=out.parent)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{out.name}.", dir=out.parent)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(out)) from error
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)

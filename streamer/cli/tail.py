@@ -24,6 +24,7 @@ from streamer.kafka.broker import refuse_other_protocol
 from streamer.settings import Settings
 from streamer.sources.base import AUTO, ConvertOptions
 from streamer.sources.registry import HARNESSES
+from streamer.sources.report import NO_RUN
 from streamer.tail.difficulty import difficulties
 from streamer.tail.follow import FollowStatus
 from streamer.tail.session import TailResult, tail
@@ -126,6 +127,8 @@ def command(
             )
         finally:
             line.end()
+    if once and not outcome.status.runs:
+        line.say(f"{run_dir}: {NO_RUN if run_dir.exists() else 'there is no such directory'}")
     line.say(summary_of(outcome))
     bad = outcome.pending or (once and (outcome.status.unreadable or not outcome.status.runs))
     if bad:

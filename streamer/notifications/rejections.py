@@ -41,6 +41,6 @@ class RejectionRate:
         lines = [", ".join(f"{named(code)} {count}" for code, count in codes)]
         if runs:
             lines.append(f"Runs: {', '.join(map(named, runs[:MAX_CODES]))}")
-        lines.append("`streamer rejections` shows them, and how they are published again".replace("`", "'"))
+        lines.append("'streamer rejections list' shows them, 'streamer rejections requeue' sends them again")
         title = f"more than {self._limit:g} records rejected within a minute"
         return Notification("", KEY, title, "\n".join(lines))

@@ -10,7 +10,7 @@ from typing import Any
 
 from streamer.client.reader import StateReader
 from streamer.client.results import ReaderError, WorkerStatus
-from streamer.kafka.errors import KafkaError, TopicMissing
+from streamer.kafka.errors import KafkaError, TopicMissing, broker_problem, is_away
 from streamer.kafka.names import Names
 from streamer.kafka.partitions import ours, read_partition_counts, what_differs
 from streamer.kafka.retention import read_retention, what_is_finite
@@ -91,7 +91,7 @@ def _ask_broker(settings: Settings, health: DeploymentHealth) -> None:
     except TopicMissing:
         pass  # is among the problems already
     except BROKER_AWAY as error:
-        health.problems.append(f"the broker at {settings.bootstrap} does not answer: {_said(error)}")
+        health.problems.append(_broker_problem(error, settings.bootstrap))
 
 
 def _ask_redis(settings: Settings, health: DeploymentHealth) -> None:
@@ -147,6 +147,12 @@ def _quarantine_problems(worker: WorkerStatus) -> list[str]:
     if (more := worker.status.get("quarantined_runs", 0) - len(told)) > 0:
         problems.append(f"{more:,} more runs of worker {worker.worker_id} are in quarantine")
     return problems
+
+
+def _broker_problem(error: Exception, bootstrap: str) -> str:
+    if is_away(error):
+        return broker_problem(error, bootstrap)
+    return f"the broker at {bootstrap} does not answer: {_said(error)}"
 
 
 def _said(error: Exception) -> str:

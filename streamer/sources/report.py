@@ -12,6 +12,9 @@ from streamer.sources.base import Found, Remark, Unreadable
 EXPLAINED = ("input_tokens", "output_tokens", "cost_usd", "trajectory_length")
 """Fields that may come from the harness's result or from an agent's own logs."""
 
+NO_RUN = "no run of a known harness found; give the directory of a run, or one above it"
+"""Said where nothing was read."""
+
 _DETAILS_SHOWN = 5
 
 

@@ -105,5 +105,5 @@ class RunsScreen(LiveScreen):
         if rejections.problem:
             parts.append(f"rejections unknown: {rejections.problem}")
         elif count := rejections.counts.total():
-            parts.append(f"{count:,} rejections in the log (streamer rejections list)")
+            parts.append(f"{count:,} rejection{'s' * (count != 1)} in the log (streamer rejections list)")
         return visible(" · ".join(parts)) if parts else ""

@@ -78,7 +78,8 @@ class Hub:
         )
 
     async def follow(self) -> None:
-        """Follow Redis until cancelled; an outage is sat out."""
+        """Follow Redis until cancelled; an outage is sat out. It is logged once, not at each try."""
+        logged: str | None = None
         while True:
             self._subscriptions = 1
             try:
@@ -87,9 +88,10 @@ class Hub:
                     async for update in updates:
                         self._apply(update)
             except ReaderError as error:
-                if self._problem != str(error):
-                    log.warning("%s", error)
                 self._problem = str(error)
+                if logged != self._problem:
+                    log.warning("%s", error)
+                logged = self._problem
             except Exception as error:  # a mistake of ours must not end the boards for good
                 log.exception("Following Redis failed")
                 self._problem = f"{type(error).__name__} in the server; its log says more"

@@ -4,7 +4,7 @@ import sys
 
 from pydantic import ValidationError
 
-from streamer.settings import Settings, what_is_wrong
+from streamer.settings import BadConfigurationFile, Settings, what_is_wrong
 from streamer.worker.app import run_worker
 from streamer.worker.process.runner import USED_WRONGLY
 
@@ -15,6 +15,9 @@ def main() -> int:
         settings = Settings()
     except ValidationError as error:
         sys.stderr.write(f"streamer worker: {what_is_wrong(error)}\n")
+        return USED_WRONGLY
+    except BadConfigurationFile as error:
+        sys.stderr.write(f"streamer worker: {error}\n")
         return USED_WRONGLY
     return run_worker(settings)
 

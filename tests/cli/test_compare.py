@@ -124,7 +124,12 @@ async def test_while_one_run_goes_on_page_and_command_say_the_same_of_its_order(
         (["a", "absent", "--files"], 2, "no file absent"),
         (["a", "a", "--a-run", "r"], 2, "belong to --files"),
         (["a", "a", "--files", "--a-agent", "termnus:gpt-5"], 3, "Did you mean terminus:gpt-5?"),
-        (["a", "a", "--files", "--b-run", "x"], 3, "no run 'x'"),
+        (["a", "a", "--files", "--b-run", "x"], 3, "no run 'x'. It holds 1: r. --a-run RUN and --b-run"),
+        (
+            ["a", "empty", "--files"],
+            3,
+            "holds no run. `streamer fold` says what is wrong with its lines\n",
+        ),
         (["r", "s", "--redis", "redis://127.0.0.1:1"], 3, "does not answer"),
         (
             ["a", "s", "--redis", "redis://127.0.0.1:1"],
@@ -137,6 +142,7 @@ async def test_while_one_run_goes_on_page_and_command_say_the_same_of_its_order(
 def test_what_cannot_be_compared_never_looks_like_a_verdict(
     tmp_path: Path, arguments: list[str], code: int, said: str
 ) -> None:
+    (tmp_path / "empty").touch()
     written(tmp_path, "a", events("r", 8))
     written(tmp_path, "other", [a_trial(task_id="elsewhere")])
     done = streamer("compare", *arguments, cwd=tmp_path)

@@ -78,6 +78,9 @@ def test_a_run_that_has_not_begun_is_waited_for_only_for_a_time(stack: Online) -
     absent = call(stack, "gate", new, "--against", old)
     assert absent.returncode == 3
     assert b"the event log holds no such run" in absent.stderr
+    directory = call(stack, "gate", ROOT / "tests", "--against", old)
+    assert directory.returncode == 3
+    assert f"`streamer convert {ROOT / 'tests'} > FILE`".encode() in directory.stderr
     with gate(stack, f"{new}/a:m", "--against", old, "--timeout", SECONDS) as process:
         assert process.stdout is not None
         assert b"no trial is known yet" in process.stdout.readline()

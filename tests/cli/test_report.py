@@ -84,7 +84,8 @@ async def test_a_run_whose_plan_alone_is_known_has_a_report(feed: Feed, settings
         (["r", "--format", "docx"], 2, "docx"),
         (["--from", "two.ndjson"], 1, "2 runs (q, r)"),
         (["s", "--from", "two.ndjson"], 1, "no run 's'"),
-        (["r", "--from", "two.ndjson", "--out", "absent/run.md"], 1, "No such file"),
+        (["r", "--from", "two.ndjson", "--out", "absent/run.md"], 1, "absent/run.md: No such file"),
+        (["--from", "/dev/null"], 1, "the file holds no run. `streamer fold` says"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(tmp_path: Path, arguments: list[Any], code: int, said: str) -> None:

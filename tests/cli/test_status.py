@@ -30,6 +30,8 @@ def test_status_names_what_is_wrong(embedded_broker: str, stack: Online, tmp_pat
         assert done.stderr.startswith(b"streamer: no worker is running (5 events wait)")
     away = ("--bootstrap", f"127.0.0.1:{free_port()}", "--redis", f"redis://127.0.0.1:{free_port()}")
     done = call(stack, "status", *away)
-    assert (done.returncode, done.stderr.count(b"does not answer")) == (1, 2)
+    assert (done.returncode, done.stdout.count(b"does not answer")) == (1, 2)
+    assert b"no Kafka broker answers at" in done.stderr
+    assert b"Redis at" in done.stderr
     nobody = call(stack, "status", "--namespace", "nobody")
     assert (nobody.returncode, nobody.stderr[:38]) == (1, b"streamer: none of our topics exists: a")

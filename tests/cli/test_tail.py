@@ -65,6 +65,11 @@ def test_once_publishes_what_is_there_and_says_what_is_unreadable(tails: Tails) 
 def test_once_on_a_directory_without_a_run_ends_with_1(tails: Tails) -> None:
     with tails.running("--once") as process:
         assert process.wait(DEADLINE_SECONDS) == 1
+    assert f"{tails.run}: there is no such directory" in tails.printed
+    tails.run.mkdir()
+    with tails.running("--once") as process:
+        assert process.wait(DEADLINE_SECONDS) == 1
+    assert f"{tails.run}: no run of a known harness found; give the directory of a run" in tails.printed
     assert "0 runs" in tails.printed
 
 

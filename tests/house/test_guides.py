@@ -12,7 +12,7 @@ from streamer.settings import Settings
 from tests.house.guides import OPERATOR, PARTS, with_part
 from tests.house.prose import pages
 from tests.house.repository import ROOT
-from tests.house.test_readme import BLOCK, Newcomer
+from tests.house.test_readme import BLOCK, README, Newcomer
 from tests.support.worker_process import wait_for
 
 DOCS = ROOT / "docs"
@@ -56,7 +56,8 @@ def test_every_command_of_the_guides_works_in_order(tmp_path: Path) -> None:
     up = newcomer.background("streamer up --no-web")
     try:
         wait_for(newcomer.announced, "`streamer up` announced itself", 120)
-        printed = ""
+        stream = next(commands for mark, commands in BLOCK.findall(README) if not mark)
+        printed = newcomer.run(stream)  # a reader comes from there, and its run shares the guide's partition
         for guide in GUIDES:
             for _, commands in BLOCK.findall((DOCS / guide).read_text("utf-8")):
                 printed += newcomer.run(commands)

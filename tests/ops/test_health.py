@@ -25,7 +25,10 @@ def test_where_nobody_answers_each_is_a_problem() -> None:
     health = read_health(away)
     assert (health.broker_answers, health.redis_answers) == (False, False)
     broker, store = health.problems
-    assert broker.startswith(f"the broker at {away.bootstrap} does not answer")
+    assert (
+        broker
+        == f"no Kafka broker answers at {away.bootstrap}. Start one (streamer up, or docker compose up)"
+    )
     assert "Redis" in store
 
 

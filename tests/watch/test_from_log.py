@@ -17,7 +17,10 @@ async def test_rejections_are_counted_by_run_and_the_newest_is_shown(
     logged: Settings, feed_of_both: Feed
 ) -> None:
     await feed_of_both.take([a_plan(tasks=3), a_trial()])
-    await reject(logged, NOT_JSON, WRONG)
+    await reject(logged, NOT_JSON)
+    async with watching(logged, None, LARGE) as driver:
+        await driver.shows("1 rejection in the log (streamer rejections list)")
+    await reject(logged, WRONG)
     async with watching(logged, "run-1", LARGE) as driver:
         await driver.shows("rejections (1)", "1 more name no run", "invalid_field", "Field 'resolved'")
         await reject(logged, WRONG.replace(b'"yes"', b'"[bold]no[/]"'))

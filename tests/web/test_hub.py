@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from typing import cast
+
+import pytest
 import redis
 
+from streamer.client.async_reader import AsyncStateReader
+from streamer.client.change_feed import StateUpdate
+from streamer.client.results import ReaderError
 from streamer.redis.keys import Keys
 from streamer.settings import Settings
+from streamer.web.hub import Hub
 from tests.support.events import a_trial
 from tests.support.eventually import eventually
 from tests.support.servers import RedisServer
@@ -47,3 +56,27 @@ async def test_viewers_sit_out_a_redis_that_goes_away_and_comes_back(
     redis_server.start()
     await feed.take([a_trial(task_id="task-2")])
     await converged(viewer, feed)
+
+
+async def test_an_outage_is_logged_once_and_not_at_each_try(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("streamer.web.hub.RETRY_SECONDS", 0.0)
+    reader = AwayThenUnreadable()
+    following = asyncio.create_task(Hub(cast(AsyncStateReader, reader)).follow())
+    await eventually(lambda: reader.tries >= 20, "twenty tries")
+    following.cancel()
+    said = [record.getMessage() for record in caplog.records if record.name == "streamer.web"]
+    assert said == ["Redis is away", "the summary is of a newer version"]
+
+
+class AwayThenUnreadable:
+    """A reader that fails in one way ten times, and then in another."""
+
+    def __init__(self) -> None:
+        self.tries = 0
+
+    async def updates(self) -> AsyncIterator[StateUpdate]:
+        self.tries += 1
+        raise ReaderError("Redis is away" if self.tries <= 10 else "the summary is of a newer version")
+        yield

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from streamer.kafka.errors import KafkaConnectionError
 from streamer.settings import Settings
 from streamer.worker.app import build
 from streamer.worker.process import runner
@@ -54,3 +55,19 @@ def test_an_address_for_probes_that_cannot_be_used_is_named(
     assert f"cannot answer probes at {address}" in caplog.text
     assert "STREAMER_METRICS_ADDRESS" in caplog.text
     assert "Kafka" not in caplog.text
+
+
+def test_without_a_broker_each_try_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def is_away(*_: Any) -> None:
+        raise KafkaConnectionError("Unable to bootstrap from [('b', 1, <AddressFamily.AF_INET: 2>)]")
+
+    monkeypatch.setattr(runner, "ensure_topics", is_away)
+    monkeypatch.setattr(runner, "CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr(runner, "CONNECT_RETRY_SECONDS", 0.1)
+    assert runner.run(Settings(bootstrap="b:1"), build) == runner.FOUND_WRONG
+    *tries, last = [record.getMessage() for record in caplog.records]
+    away = "no Kafka broker answers at b:1. Start one (streamer up, or docker compose up)"
+    assert set(tries) == {f"waiting for Kafka: {away}"}
+    assert last == f"cannot start with Kafka at b:1: {away}"

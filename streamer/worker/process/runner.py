@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from streamer.kafka.errors import KafkaConnectionError, KafkaError
+from streamer.kafka.errors import KafkaConnectionError, KafkaError, broker_problem, is_away
 from streamer.redis.connect import BadRedisUrl, check_protocol
 from streamer.redis.sink import RedisSink
 from streamer.score import PriceTableError
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 CONNECT_SECONDS = 60.0
 """How long to wait for the broker at the start."""
 
-CONNECT_RETRY_SECONDS = 0.5
+CONNECT_RETRY_SECONDS = 2.0
 STOP_SECONDS = 30.0
 """How long a stop may take before the process ends anyway: nothing that counts would be lost."""
 
@@ -83,7 +83,9 @@ def run(settings: Settings, build: Build) -> int:
         log.critical("%s", error)
         return USED_WRONGLY
     except (KafkaError, OSError) as error:
-        log.critical("cannot start with Kafka at %s: %s", settings.bootstrap, error)
+        away = is_away(error)
+        said = broker_problem(error, settings.bootstrap) if away else error
+        log.critical("cannot start with Kafka at %s: %s", settings.bootstrap, said)
         return FOUND_WRONG
     finally:
         _close(loop)
@@ -194,7 +196,7 @@ async def _ensure_topics(settings: Settings) -> None:
         except KafkaConnectionError as error:
             if asyncio.get_running_loop().time() > deadline:
                 raise
-            log.warning("waiting for Kafka at %s: %s", settings.bootstrap, error)
+            log.warning("waiting for Kafka: %s", broker_problem(error, settings.bootstrap))
         await asyncio.sleep(CONNECT_RETRY_SECONDS)
 
 
