@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 CONNECT_SECONDS = 60.0
 """How long to wait for the broker at the start."""
 
-CONNECT_RETRY_SECONDS = 2.0
+CONNECT_RETRY_SECONDS = 1.0
 STOP_SECONDS = 30.0
 """How long a stop may take before the process ends anyway: nothing that counts would be lost."""
 
