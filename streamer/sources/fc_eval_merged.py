@@ -27,21 +27,21 @@ from streamer.sources.agent_keys import ConfiguredAgent, key_for_reporting, own_
 from streamer.sources.costs import reported_cost
 from streamer.sources.fc_eval_layout import METRICS
 from streamer.sources.fc_eval_payload import (
-    FALLBACK_MARK,
     RATIOS,
     BenchmarkFields,
     Payload,
+    read_kept_snapshot,
     slim,
     trajectory_length,
 )
 from streamer.sources.fc_eval_roster import Roster
 from streamer.sources.files import known, part
 from streamer.sources.formulacode_blocks import (
+    FALLBACK_MARK,
     TEST_COUNTS,
     ResultBlock,
     Section,
     read_result,
-    read_snapshot,
     read_tests,
 )
 
@@ -219,7 +219,7 @@ def _snapshot(summary: Mapping[str, Any]) -> Section:
     if not _passed(summary) and not any(summary.get(name) for name in (*_SNAPSHOT_COUNTS, "pass_to_fail")):
         return {"status": "failed"}
     counts = {name: summary[name] for name in _SNAPSHOT_COUNTS if name in summary}
-    section = read_snapshot({"pass-to-fail": summary.get("pass_to_fail", 0), **counts})
+    section = read_kept_snapshot({"pass-to-fail": summary.get("pass_to_fail", 0), **counts})
     return section if _passed(summary) else section | {"status": "failed"}
 
 

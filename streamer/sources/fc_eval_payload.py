@@ -24,7 +24,14 @@ from streamer.sources.agent_keys import Subject
 from streamer.sources.base import Remark, Unreadable
 from streamer.sources.fc_eval_layout import METRICS, POST_TEST_PANE
 from streamer.sources.files import FileError, is_file, known, part, read_bytes
-from streamer.sources.formulacode_blocks import ResultBlock, Section, read_result, read_snapshot, read_tests
+from streamer.sources.formulacode_blocks import (
+    FALLBACK_MARK,
+    ResultBlock,
+    Section,
+    read_result,
+    read_snapshot,
+    read_tests,
+)
 from streamer.sources.formulacode_log import (
     ParsedLog,
     benchmarks_of,
@@ -42,7 +49,6 @@ NOT_AMONG = "with speedups in the log but none of their own agent's, so they cou
 UNREADABLE = "failed to parse JSON"
 """What the harness keeps as the `error` of a block that is no JSON, beside the `exception`."""
 
-FALLBACK_MARK = "fallback_to_baseline"
 RATIOS = ("agent/nop", "oracle/nop")
 _ROOM_FOR_BENCHMARKS = MAX_RECORD_BYTES - 128 * 1024
 
@@ -106,7 +112,7 @@ def payload_of(result: Mapping[str, Any], directory: Path | None, subject: Subje
     elif overwritten:
         written = _as_before_the_fallback(written, log, subject, payload.problems)
     tests = _section(metrics.get("tests_dict"), read_tests, log.tests if log else None)
-    snapshot = _section(metrics.get("snapshot_dict"), _read_kept_snapshot, log.snapshot if log else None)
+    snapshot = _section(metrics.get("snapshot_dict"), read_kept_snapshot, log.snapshot if log else None)
     return _filled(payload, ParsedLog(tests, snapshot, written), subject)
 
 
@@ -124,7 +130,7 @@ def _section(block: Any, read: Callable[[Any], Section], in_pane: Section | None
     return read(block) if block is not None else in_pane or {"status": "missing"}
 
 
-def _read_kept_snapshot(block: Any) -> Section:
+def read_kept_snapshot(block: Any) -> Section:
     """The snapshot that the harness kept. A null there was NaN (D17), which passes (B6)."""
     if isinstance(block, dict) and block.get("pass-to-fail", 0) is None:
         block = block | {"pass-to-fail": math.nan}

@@ -20,6 +20,9 @@ from streamer.sources.formulacode_values import count, number, raw_benchmarks
 Section = dict[str, Any]
 """The `tests` or `snapshot` field of an event: a status and counts."""
 
+FALLBACK_MARK = "fallback_to_baseline"
+"""What the harness puts beside the numbers that its fallback writes over an agent's own (C1)."""
+
 _BENCHMARK_COUNTS = ("num_valid_benchmarks", "total_benchmarks")
 TEST_COUNTS = ("passed", "failed", "error", "skipped", "total")
 _SNAPSHOT_COUNTS = ("passed", "failed", "skipped", "total")
@@ -123,8 +126,13 @@ def _by_agent(by_agent: Any) -> dict[str, dict[str, JsonValue]] | None:
 
 
 def _claims(block: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """Advantages and counts that a log claims; one that is no number is not claimed."""
+    """Advantages and counts that a log claims; one that is no number is not claimed.
+
+    In a result that the harness kept, its fallback may have written over a failed agent's claims.
+    """
     claims: dict[str, JsonValue] = {}
+    if block.get(FALLBACK_MARK) is True:
+        return claims
     for name in ADVANTAGES:
         if name in block:
             with suppress(ValueError):

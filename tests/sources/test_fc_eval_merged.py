@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from streamer.simulate import simulate_run
-from tests.sources.builders import Event, converted
+from tests.sources.builders import Event, converted, trials_of, write_json
 from tests.sources.fc_eval_run_level import ALWAYS, CONFIGURATION, ONE_AGENT, SEVERAL_AGENTS, both, by_agent
 from tests.sources.fc_eval_runs import agents_of, run_level_only
 from tests.support.events import summarised
@@ -207,3 +207,43 @@ def test_a_simulated_run_has_the_same_numbers_by_its_run_level_file(tmp_path: Pa
     for key, summary in wanted.items():
         assert summary["formulacode"]["agent_advantage"] == found[key]["formulacode"]["agent_advantage"]
         assert {path for path in differing(summary, found[key]) if not is_named(path, MAY_DIFFER)} == set()
+
+
+def merged_events(tmp_path: Path, entry: Event, **metrics: Any) -> list[Event]:
+    """The events of a run-level file with one trial of nop and t:m, each with this entry."""
+    agents = [{"agent_name": "nop", "model_name": "nop"}, {"agent_name": "t", "model_name": "m"}]
+    result = {
+        "task_id": "t1",
+        "trial_name": "t1.1-of-1.run1.agent-2-t",
+        "is_resolved": True,
+        "parser_extra_metrics": {"agent_metrics_by_agent": {"nop:nop": entry, "t:m": entry}, **metrics},
+    }
+    write_json(tmp_path / "run1" / "fc.lock", {"run_spec": {"agent_mode": "multi", "agents": agents}})
+    write_json(tmp_path / "run1" / "results.json", {"results": [result], "n_resolved": 1})
+    return trials_of(converted(tmp_path / "run1")[0])
+
+
+def test_a_null_in_place_of_the_snapshots_count_was_nan_and_passes_as_in_a_trials_own_file(
+    tmp_path: Path,
+) -> None:
+    """D17, B6: the harness itself writes a whole number there (0 for NaN), never a null."""
+    snapshot = {"pass_to_fail": None, "passed": 3, "status": "passed"}
+    entry = {"pytest_summary": {"passed": 1, "status": "passed"}, "snapshot_summary": snapshot}
+    events = merged_events(tmp_path, entry)
+    held = {event["agent"]: (event["resolved"], event["snapshot"]) for event in events}
+    assert held == dict.fromkeys(("nop", "t"), (True, {"status": "passed", "pass_to_fail": 0.0, "passed": 3}))
+
+
+def test_advantages_that_the_harnesss_fallback_wrote_over_a_claim_are_not_claimed(tmp_path: Path) -> None:
+    """C1: t failed by itself, and no worse than the oracle; its log has no benchmarks by agent (B11)."""
+    entry = {"pytest_summary": {"passed": 1, "status": "passed"}, "snapshot_summary": {"status": "passed"}}
+    claims = {"nop:nop": {"agent_advantage": -0.5}, "t:m": {"agent_advantage": -0.5}}
+    claims["t:m"]["fallback_to_baseline"] = True
+    improvements = {
+        "last_agent": "t:m",
+        "agent_advantage": 0.25,
+        "agent_advantages_by_agent": claims,
+        "per_benchmark_speedups_by_agent": {},
+    }
+    events = merged_events(tmp_path, entry, improvements_dict=improvements)
+    assert [event.get("claimed") for event in events] == [{"agent_advantage": -0.5}, None]
