@@ -38,8 +38,8 @@ def state_of(run: RunSummary | Mapping[str, Any], now: datetime | None) -> State
 
     Args:
         run: its summary, as the model or as the dict of its JSON.
-        now: the time of asking. An event ahead of it counts as heard just now. None: that of a position whose
-            time is not known, as in a file; a run is then not silent.
+        now: the time of asking. An event ahead of it counts as heard just now. None: the time is not known,
+            as of a line of a file. A run is then not silent.
     """
     found = run if isinstance(run, RunSummary) else RunSummary.model_validate(run)
     if is_fulfilled(found):
