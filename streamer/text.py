@@ -56,6 +56,15 @@ def shown(value: object) -> str:
     return _INFINITE.get(value, visible(value)) if isinstance(value, str) else visible(value)
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """So many of a thing; "": its plural has an s more.
+
+    >>> counted(0, "trial"), counted(1, "trial"), counted(1200, "planned trial")
+    ('0 trials', '1 trial', '1,200 planned trials')
+    """
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
 def dollars(value: Any) -> str:
     """An amount in US dollars.
 
@@ -72,16 +81,50 @@ def percent(value: float | None) -> str:
     ('41.7 %', '100.0 %', '>99.9 %', '0.0 %', '<0.1 %')
     >>> percent(77 / 400), percent(-77 / 400), percent(1.9e30), percent(float("inf")), percent(None)
     ('19.3 %', '-19.3 %', '1.9e+32 %', 'inf %', '–')
+    >>> percent(-10_079 / 10_080), percent(-0.0), percent(-1 / 10_080)
+    ('<-99.9 %', '0.0 %', '>-0.1 %')
     """
     if value is None:
         return UNSEEN
-    if 0.9995 <= value < 1:
-        return ">99.9 %"
-    if 0 < value < 0.0005:
-        return "<0.1 %"
-    if not abs(value) < _MOST_WRITTEN_OUT:
+    size, minus = abs(value), "-" if value < 0 else ""
+    if 0.9995 <= size < 1:
+        return f"{'<' if minus else '>'}{minus}99.9 %"
+    if 0 < size < 0.0005:
+        return f"{'>' if minus else '<'}{minus}0.1 %"
+    if not size < _MOST_WRITTEN_OUT:
         return f"{100 * value:g} %"
-    return f"{Decimal(100 * value).quantize(_TENTH, ROUND_HALF_UP)} %"
+    return f"{minus}{Decimal(100 * size).quantize(_TENTH, ROUND_HALF_UP)} %"
+
+
+def points(difference: float | None, digits: int = 1) -> str:
+    """A difference of two shares, in percentage points with its sign; only no difference is 0.
+
+    Args:
+        difference: of the shares, so 0.01 is a point; None: not known.
+        digits: decimals, 1 or more.
+
+    >>> points(0.0333), points(-0.5), points(0.0), points(-0.0), points(None)
+    ('+3.3 points', '-50.0 points', '+0.0 points', '+0.0 points', '–')
+    >>> points(1 / 10_080), points(-1 / 10_080), points(-1 / 10_080, 2), points(0.0125)
+    ('<+0.1 points', '>-0.1 points', '-0.01 points', '+1.3 points')
+    """
+    if difference is None:
+        return UNSEEN
+    least, size = Decimal(1).scaleb(-digits), Decimal(100 * abs(difference))
+    rounded, sign = size.quantize(least, ROUND_HALF_UP), "-" if difference < 0 else "+"
+    if size and not rounded:
+        return f"{'>' if sign == '-' else '<'}{sign}{least} points"
+    return f"{sign}{rounded} points"
+
+
+def ends_in_points(low: float, high: float) -> str:
+    """Both ends of a range of differences, in the points that stand before it or behind it.
+
+    >>> ends_in_points(-0.0125, 0.5), ends_in_points(-0.0001, 0.0)
+    ('[-1.3, 50.0]', '[0.0, 0.0]')
+    """
+    first, second = (Decimal(100 * end).quantize(_TENTH, ROUND_HALF_UP) + 0 for end in (low, high))
+    return f"[{first}, {second}]"
 
 
 def ratio(value: object) -> str:

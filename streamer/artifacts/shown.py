@@ -14,6 +14,7 @@ from streamer.artifacts.ansi import Span, lines_of
 from streamer.artifacts.opening import CannotBeOpened, FilePart, read_below
 from streamer.artifacts.steps import NotThisFormat, Step
 from streamer.schemas.base import Message
+from streamer.text import counted
 
 MAX_LOG_BYTES = 1 << 20
 """The end of a longer text is shown, since the reason stands there."""
@@ -90,7 +91,7 @@ def _steps(home: Path, path: str, name: str) -> ArtifactView | None:
             continue
         except RecursionError:
             return None
-        left = f"{more:,} more steps" if more else None
+        left = counted(more, "more step") if more else None
         return ArtifactView(kind="steps", name=name, size=part.size, steps=steps, left_out=left)
     return None
 
@@ -102,5 +103,5 @@ def _text(part: FilePart, path: str) -> str:
 
 
 def _left_out(size: int, lines: int) -> str | None:
-    parts = [f"{size:,} bytes" if size else "", f"{lines:,} lines" if lines else ""]
+    parts = [f"{size:,} bytes" if size else "", counted(lines, "line") if lines else ""]
     return " and ".join(filter(None, parts)) + " before this" if size or lines else None

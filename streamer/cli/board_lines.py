@@ -7,6 +7,7 @@ from operator import itemgetter
 
 from rich.cells import cell_len
 
+from streamer.text import UNSEEN
 from streamer.views.columns import Column
 from streamer.views.tables import Table
 from streamer.watch.columns import BoardColumn, fit, padded
@@ -47,6 +48,29 @@ def board_lines(table: Table, width: int) -> Iterator[str]:
     yield "─" * (sum(size for _, size in kept) + gap * (len(kept) - 1))
     for row in table.rows:
         yield space.join(padded(c.text(row), size, right=not c.left) for c, size in kept).rstrip()
+
+
+def lists_below(table: Table) -> Table:
+    """The same with its lists of names as lines below it: in a column a list takes the room of all others.
+
+    >>> side, which = Column("a", "only in", "state", ()), Column("b", "which", "list", ())
+    >>> below = lists_below(Table("Tasks", [side, which], [["A", "t1, t2"], ["B", "t3"]]))
+    >>> below.heads, below.rows, below.note
+    (['only in'], [['A'], ['B']], 'A: t1, t2\\nB: t3')
+    """
+    kept = [at for at, column in enumerate(table.columns) if column.format != "list"]
+    lists = [at for at, column in enumerate(table.columns) if column.format == "list"]
+    words = [at for at in kept if table.columns[at].left]
+    lines = [
+        f"{', '.join(row[at] for at in words if row[at] != UNSEEN)}: {row[listed]}"
+        for row in table.rows
+        for listed in lists
+    ]
+    return table._replace(
+        columns=[table.columns[at] for at in kept],
+        rows=[[row[at] for at in kept] for row in table.rows],
+        note="\n".join([*lines, *table.note.splitlines()]),
+    )
 
 
 def left_out(table: Table, width: int) -> str:

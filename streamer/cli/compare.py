@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from streamer.cli.errors import FOUND_WRONG, UNVERIFIABLE, explain
-from streamer.cli.options import FiniteRange, json_option, with_settings
+from streamer.cli.options import FiniteRange, json_option, wide_option, with_settings
 from streamer.cli.out import write
 from streamer.cli.price_tables import price_table
 from streamer.cli.printing import print_board, print_json, print_line, say
@@ -24,7 +24,7 @@ from streamer.schemas.metrics import can_have_board
 from streamer.schemas.summaries import AgentModelSummary
 from streamer.settings import Settings
 from streamer.views.compare import METRICS, ComparedSide, compare_sides, worse_by
-from streamer.views.comparison_document import column_of, comparison_document, interval_of, written
+from streamer.views.comparison_document import column_of, comparison_document, interval_of, moved
 from streamer.views.models import Comparison
 from streamer.views.ordered_words import with_order
 from streamer.views.tables import Document
@@ -78,6 +78,7 @@ def _metric(_: click.Context, __: click.Parameter, value: str) -> str:
     "--out", type=click.Path(dir_okay=False, path_type=Path), help="File to write; stdout if not given."
 )
 @json_option
+@wide_option
 @with_settings
 def command(
     a: str,
@@ -186,10 +187,10 @@ def _verdict(found: Comparison, metric: str, tolerance: float, significance: flo
         say(f"cannot be compared: there is no task where both sides know {metric}")
         return UNVERIFIABLE
     column = column_of(metric, difference)
-    moved = f"{written(column, difference.mean)} {interval_of(column, difference)}".rstrip()
+    by = f"{moved(column, difference.mean)} {interval_of(column, difference)}".rstrip()
     p = difference.p_value
     tested = "no p: no task that differs has equal attempts" if p is None else f"p = {p:.3g}"
-    told = f"{metric} of B minus that of A: {moved}, {tested}"
+    told = f"{metric} of B minus that of A: {by}, {tested}"
     if worse <= tolerance:
         say(f"B is not worse than A: {told}")
         return 0

@@ -15,6 +15,7 @@ from streamer.sources.base import AUTO, ConvertOptions
 from streamer.sources.convert import convert
 from streamer.sources.registry import HARNESSES
 from streamer.sources.report import NO_RUN, ConvertReport, Explanation
+from streamer.text import counted
 
 
 @click.command()
@@ -63,7 +64,7 @@ def explained(report: ConvertReport) -> list[str]:
     )
     return [
         *map(_explained, report.explanations),
-        f"{with_logs} of {_count(trials, 'trial')} with numbers from agent logs or recordings; "
+        f"{with_logs} of {counted(trials, 'trial')} with numbers from agent logs or recordings; "
         "a cost that nobody reports is estimated when scored: tokens x price (streamer prices MODEL)",
     ]
 
@@ -85,12 +86,8 @@ def lines_of(report: ConvertReport) -> list[str]:
     if not report.runs:
         lines.append(NO_RUN)
     counts = (
-        f"{_count(len(report.runs), 'run')}, {_count(report.trials, 'trial')} "
-        f"({report.run_file_trials} only in run-level files), {_count(report.duplicates, 'duplicate')}, "
-        f"{len(report.unreadable)} unreadable, {_count(len(report.left_out), 'value')} left out"
+        f"{counted(len(report.runs), 'run')}, {counted(report.trials, 'trial')} "
+        f"({report.run_file_trials} only in run-level files), {counted(report.duplicates, 'duplicate')}, "
+        f"{len(report.unreadable)} unreadable, {counted(len(report.left_out), 'value')} left out"
     )
     return [*lines, counts]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -15,6 +15,7 @@ from streamer.client.results import UnknownRun
 from streamer.ops.repair import quarantined
 from streamer.publish.publisher import ThreadedPublisher, outgoing
 from streamer.settings import Settings
+from streamer.text import counted
 
 WAIT_SECONDS = 15.0
 POLL_SECONDS = 0.1
@@ -58,8 +59,10 @@ def _trials(reader: StateReader, run: str) -> int:
 
 def _ask(run: str, trials: int) -> None:
     if not sys.stdin.isatty():
-        raise click.UsageError(f"this deletes run {run!r} with {trials:,} trials: confirm with --yes")
-    click.confirm(f"Delete run {visible(run)} with {trials:,} trials?", abort=True, err=True)
+        raise click.UsageError(
+            f"this deletes run {run!r} with {counted(trials, 'trial')}: confirm with --yes"
+        )
+    click.confirm(f"Delete run {visible(run)} with {counted(trials, 'trial')}?", abort=True, err=True)
 
 
 def _gone(reader: StateReader, run: str) -> bool:

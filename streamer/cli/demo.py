@@ -39,6 +39,7 @@ from streamer.settings import Settings
 from streamer.sources.base import ConvertOptions
 from streamer.sources.convert import convert
 from streamer.sources.report import ConvertReport
+from streamer.text import counted
 from streamer.views.outlook import places_of
 from streamer.views.tables import agents_table, leaders_table, runs_table
 
@@ -118,7 +119,8 @@ def _follow(stack: DemoStack, reader: StateReader, root: Path, *, fast: bool, br
         finally:
             stop.set()
         if pending := running.result().pending:
-            say(f"streamer: the demo's broker has not acknowledged {pending:,} events: the numbers lack them")
+            events = counted(pending, "event")
+            say(f"streamer: the demo's broker has not acknowledged {events}: the numbers lack them")
             raise click.exceptions.Exit(FOUND_WRONG)
 
 
@@ -192,7 +194,7 @@ def _print_rejections(settings: Settings) -> None:
     codes = Counter(orjson.loads(record.value)["code"] for record in read_topic(settings, topic))
     if codes:
         kinds = ", ".join(f"{count} {code}" for code, count in sorted(codes.items()))
-        print_line(f"Rejected: {codes.total()} events that do not fit the schema ({kinds})")
+        print_line(f"Rejected, as they do not fit the schema: {counted(codes.total(), 'event')} ({kinds})")
 
 
 def _print_verdicts(verdicts: Sequence[Verdict]) -> None:

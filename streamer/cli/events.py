@@ -15,6 +15,7 @@ from streamer.kafka.names import Names
 from streamer.records import may_name
 from streamer.schemas.decode import Reason, decode
 from streamer.settings import Settings
+from streamer.text import counted
 
 _SUGGESTED = 5
 
@@ -46,7 +47,7 @@ def command(run: str, settings: Settings) -> None:
         elif event.run_id == run:
             print_json(_on_one_line(value))
             printed += 1
-    say(f"{printed:,} events of {run}; {rejected:,} rejected records of it left out")
+    say(f"{counted(printed, 'event')} of {run}; {counted(rejected, 'rejected record')} of it left out")
     if not printed:
         say(_unknown(run, [name for name in others if name]))
         raise click.exceptions.Exit(FOUND_WRONG)

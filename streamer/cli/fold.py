@@ -22,6 +22,7 @@ from streamer.fold import Folding, fold_records
 from streamer.records import Failure, Position
 from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
+from streamer.text import counted
 from streamer.views.tables import labels_table
 
 
@@ -53,7 +54,8 @@ def command(
     if as_json:
         _print_json(folding, by)
     else:
-        _print_tables(folding, by)
+        # lines of a file have no times, so nothing says how long a run was silent as of one of them
+        _print_tables(folding, by, datetime.now(UTC) if as_of is None else None)
     for failure in folding.failed:
         say(f"streamer: run {visible(failure.run_id)} cannot be folded{_line_of(failure)}: {failure.reason}")
     say(_counts(folding))
@@ -69,8 +71,7 @@ def _print_json(folding: Folding, by: str | None) -> None:
             print_json(canonical_json(body))
 
 
-def _print_tables(folding: Folding, by: str | None) -> None:
-    now = datetime.now(UTC)
+def _print_tables(folding: Folding, by: str | None, now: datetime | None) -> None:
     for run_id in folding.runs():
         summaries = [change.summary or {} for change in folding.summaries_of(run_id)]
         if not summaries:
@@ -114,8 +115,9 @@ def _line_of(failure: Failure) -> str:
 def _counts(folding: Folding) -> str:
     counts = folding.counts
     return (
-        f"{counts.records} events: {counts.counted} counted, {counts.duplicates} duplicates, "
+        f"{counted(counts.records, 'event')}: {counts.counted} counted, "
+        f"{counted(counts.duplicates, 'duplicate')}, "
         f"{counts.superseded} superseded on arrival, {counts.ignored} ignored, {folding.rejected} rejected, "
-        f"{counts.unknown_fields} unknown fields"
-        + (f", {counts.missing_times} times outside 2000 to 2200" if counts.missing_times else "")
+        f"{counted(counts.unknown_fields, 'unknown field')}"
+        + (f", {counted(counts.missing_times, 'time')} outside 2000 to 2200" if counts.missing_times else "")
     )

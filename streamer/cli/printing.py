@@ -128,17 +128,17 @@ def print_board(*tables: Table, empty: str = "") -> None:
         tables: those without rows are left out.
         empty: a line if no table has rows; "": none.
     """
-    from streamer.cli.board_lines import board_lines, left_out
+    from streamer.cli.board_lines import board_lines, left_out, lists_below
 
     context = click.get_current_context(silent=True)
     wide = context is not None and context.meta.get(WIDE, False)
     width = WIDTH_OF_FILES if wide else console().width
-    for table in tables:
+    for table in map(lists_below, tables):
         if table.rows:
             for line in (table.title, *board_lines(table, width)):
                 print_line(line)
             for note in (left_out(table, width), *table.note.splitlines()):
-                for line in wrap(visible(note), width):
+                for line in wrap(visible(note), width, break_on_hyphens=False):
                     print_line(line)
             print_line()
     if empty and not any(table.rows for table in tables):

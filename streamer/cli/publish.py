@@ -18,6 +18,7 @@ from streamer.cli.source import file_argument, open_records
 from streamer.publish.publisher import Outgoing, ThreadedPublisher
 from streamer.schemas.decode import Reason, decode
 from streamer.settings import Settings
+from streamer.text import counted
 
 if TYPE_CHECKING:
     from rich.progress import Task
@@ -59,7 +60,8 @@ def command(file: Path, raw: bool, settings: Settings) -> None:
                 sent += 1
             progress.advance(len(value) + 1)
         publisher.flush()
-    say(f"{sent:,} events sent and acknowledged; {bad:,} bad lines{'' if raw or not bad else ' not sent'}")
+    unsent = "" if raw or not bad else " not sent"
+    say(f"{counted(sent, 'event')} sent and acknowledged; {counted(bad, 'bad line')}{unsent}")
     if unknown:
         say(f"fields that no event has, sent along and ignored: {_named(unknown)}")
     if bad:
@@ -98,7 +100,7 @@ def _progress(file: Path, publisher: ThreadedPublisher) -> Iterator[Advancing]:
 
     class Acknowledged(ProgressColumn):
         def render(self, task: Task) -> Text:
-            return Text(f"{publisher.acknowledged:,} events acknowledged")
+            return Text(f"{counted(publisher.acknowledged, 'event')} acknowledged")
 
     plain = file.is_file() and file.suffix != ".gz"
     with Progress(BarColumn(), Acknowledged(), TimeElapsedColumn(), console=Console(stderr=True)) as bar:

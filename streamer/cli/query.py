@@ -10,6 +10,7 @@ import click
 import orjson
 
 from streamer.cli.budget import budget_forecast, budget_outlook
+from streamer.cli.known_run import scored_of
 from streamer.cli.labels import label_option, labels_of
 from streamer.cli.leaderboard import leaderboard
 from streamer.cli.options import (
@@ -202,11 +203,9 @@ def trials(
 
     With --task also what FormulaCode measured in each: benchmarks, tests, why it fell back to baseline.
     """
-    from streamer.client.trials import scored_trials  # only this needs a Kafka client
-
     found = []
     values = (
-        scored_trials(settings, run_id) if as_of is None else _folded(settings, run_id, as_of).scored_trials()
+        scored_of(settings, run_id) if as_of is None else _folded(settings, run_id, as_of).scored_trials()
     )
     for value in values:
         trial = orjson.loads(value)

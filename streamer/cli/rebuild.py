@@ -16,6 +16,7 @@ from streamer.ops.rebuild import CannotSwitch, Switch
 from streamer.ops.verify import Verdict, Verification
 from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
+from streamer.text import counted
 
 
 @click.command()
@@ -55,9 +56,10 @@ def command(switch: bool, wait: float, as_json: bool, settings: Settings) -> Non
     except CannotSwitch as error:
         say(f"streamer: {error}")
         raise click.exceptions.Exit(FOUND_WRONG) from error
+    runs = counted(done.runs, "run")
     say(
         f"epoch {done.epoch} begins: {done.pages:,} state pages, {done.unknown:,} records that the log does "
-        f"not know and {done.runs:,} runs removed. Start the workers: they fold the log again and publish"
+        f"not know and {runs} removed. Start the workers: they fold the log again and publish"
     )
 
 

@@ -25,6 +25,7 @@ from streamer.ops.rejections import (
 )
 from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
+from streamer.text import counted
 
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
@@ -186,7 +187,8 @@ def requeue_(
     right = wanted if force else [again for again in wanted if not _still_wrong(again)]
     sent = requeue(settings, right) if right else 0
     refused = len(wanted) - len(right)
-    say(f"{sent:,} records requeued and acknowledged; {refused:,} would be rejected again and were not sent")
+    again = f"{refused:,} would be rejected again and were not sent"
+    say(f"{counted(sent, 'record')} requeued and acknowledged; {again}")
     if refused:
         raise click.exceptions.Exit(FOUND_WRONG)
 

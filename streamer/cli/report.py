@@ -88,7 +88,8 @@ def _data(
     now = datetime.now(UTC)
     try:
         if events is not None:
-            return _folded(events, run_id, now, settings, label, as_of)
+            # lines of a file have no times: the state as of one of them is not that of now
+            return _folded(events, run_id, now if as_of is None else None, settings, label, as_of)
         assert run_id is not None
         if as_of is not None:
             data, begins_at = from_log(settings, run_id, now, price_table(settings.prices_file), label, as_of)
@@ -103,7 +104,7 @@ def _data(
 def _folded(
     events: Path,
     run_id: str | None,
-    now: datetime,
+    now: datetime | None,
     settings: Settings,
     label: str | None,
     as_of: Position | None,

@@ -11,6 +11,7 @@ from streamer.cli.options import FiniteRange, with_settings
 from streamer.cli.printing import say
 from streamer.settings import Settings
 from streamer.simulate import LAYOUTS, SHUFFLES, simulate_run
+from streamer.text import counted
 
 
 @click.command()
@@ -64,4 +65,4 @@ def command(
         concurrency=concurrency,
         shuffle=shuffle,
     )
-    say(f"{trials:,} trials written to {out}")
+    say(f"{counted(trials, 'trial')} written to {out}")

@@ -16,6 +16,7 @@ from streamer.cli.printing import dollars, print_json, print_line, say, shown
 from streamer.client.feeds import FEEDS, Feed, Update, subscribe
 from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
+from streamer.text import counted
 from streamer.views.tables import progress
 from streamer.views.wording import accuracy, accuracy_name, grade_with_basis
 
@@ -84,9 +85,10 @@ def _show_line(feed: str, update: Update) -> None:
 
 def _group(message: MessageFields) -> str:
     who = " ".join(str(part) for part in (message.get("tier"), message["agent_model"]) if part)
-    of_planned = "" if message["runs_planned"] is None else f" of {message['runs_planned']}"
+    done, planned = message["trials"], message["runs_planned"]
+    trials = counted(done, "trial") if planned is None else f"{done:,} of {counted(planned, 'trial')}"
     return (
-        f"{message['run_id']} {who}: {message['trials']}{of_planned} trials, "
+        f"{message['run_id']} {who}: {trials}, "
         f"accuracy {accuracy(message)}, grade {grade_with_basis(message)}, "
         f"cost {dollars(message['total_cost'])}"
     )
@@ -94,7 +96,7 @@ def _group(message: MessageFields) -> str:
 
 def _run(message: MessageFields) -> str:
     return (
-        f"{message['run_id']}: {message['resolved']} of {message['trials']} trials resolved, "
+        f"{message['run_id']}: {message['resolved']:,} of {counted(message['trials'], 'trial')} resolved, "
         f"{accuracy_name(message)} {accuracy(message)}, cost {dollars(message['total_cost'])}, "
         f"{progress(message)}"
     )
@@ -109,7 +111,7 @@ def _comparison(message: MessageFields) -> str:
     places = ", ".join(f"{label} {place}" for label, place in places_of(comparison).items())
     missing = comparison.rank_missing
     where = f"no ranks: {MISSING[missing]}" if missing else f"places {places}"
-    return f"{comparison.run_id}: {comparison.agents_total} agents compared, {where}"
+    return f"{comparison.run_id}: {counted(comparison.agents_total, 'agent')} compared, {where}"
 
 
 def _news(message: MessageFields) -> str:

@@ -23,7 +23,7 @@ Summary = Mapping[str, Any]
 
 def print_run(
     summaries: Iterable[Summary],
-    now: datetime,
+    now: datetime | None,
     subtests: Sequence[Summary] = (),
     fallbacks: Sequence[Summary] | None = None,
     places: Mapping[str, str] | None = None,
@@ -32,7 +32,7 @@ def print_run(
 
     Args:
         summaries: the run's.
-        now: the time at which its state is determined.
+        now: the time at which its state is determined; see `state_of`.
         subtests: its tiers broken down.
         fallbacks: scored trials that fell back to baseline; None where the trials are not at hand.
         places: agent:model to the places that it may truly have; None: not known.
@@ -49,7 +49,7 @@ def print_run(
     print_board(*tiers_tables(by_type.get("tier_summary", ())), subtests_table(subtests))
 
 
-def _print_header(run: Summary, now: datetime) -> None:
+def _print_header(run: Summary, now: datetime | None) -> None:
     print_line(" · ".join([f"Run {run['display_name'] or run['run_id']}", *about(run, state_of(run, now))]))
     for line in head_lines(run, now):
         print_line(f"  {line}")

@@ -16,7 +16,7 @@ from streamer.cli.printing import (
     shown,
     visible,
 )
-from streamer.text import ratio
+from streamer.text import counted, ratio
 from streamer.views.tables import failures_table
 
 Summary = Mapping[str, Any]
@@ -162,13 +162,13 @@ def why_failed(payload: Summary) -> str:
     if payload["pytest_failed"]:
         absent = _NOT_THERE.get(tests.get("status", ""))
         failed = tests.get("failed_total") or 0
-        counted = f"{shown(failed)} test{'s' * (failed != 1)} failed" if failed else "tests failed"
-        reasons.append(f"test results {absent}" if absent else counted)
+        words = f"{counted(failed, 'test')} failed" if failed else "tests failed"
+        reasons.append(f"test results {absent}" if absent else words)
     if payload["snapshot_failed"]:
         absent = _NOT_THERE.get(snapshot.get("status", ""))
         worse = snapshot.get("pass_to_fail")
-        counted = f"snapshot failed, {_count(worse)} from pass to fail" if worse else "snapshot failed"
-        reasons.append(f"snapshot results {absent}" if absent else counted)
+        words = f"snapshot failed, {_count(worse)} from pass to fail" if worse else "snapshot failed"
+        reasons.append(f"snapshot results {absent}" if absent else words)
     return "; ".join(reasons) or "neither tests nor snapshot failed"
 
 

@@ -28,6 +28,7 @@ from streamer.sources.report import NO_RUN
 from streamer.tail.difficulty import difficulties
 from streamer.tail.follow import FollowStatus
 from streamer.tail.session import TailResult, tail
+from streamer.text import counted
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -157,7 +158,7 @@ def progress_of(status: FollowStatus) -> str:
     """How far it is, in one line."""
     if not status.runs:
         return "no run yet"
-    runs = status.runs[0] if len(status.runs) == 1 else f"{len(status.runs)} runs"
+    runs = status.runs[0] if len(status.runs) == 1 else counted(len(status.runs), "run")
     return f"{runs}: {_counts(status)}"
 
 
@@ -165,20 +166,16 @@ def summary_of(outcome: TailResult) -> str:
     """The work done, in one line."""
     acknowledged = "all acknowledged" if not outcome.pending else f"{outcome.pending:,} not acknowledged"
     return (
-        f"{_plural(len(outcome.status.runs), 'run')}, {_counts(outcome.status)}; "
-        f"{_plural(outcome.status.published, 'event')} published, {acknowledged}"
+        f"{counted(len(outcome.status.runs), 'run')}, {_counts(outcome.status)}; "
+        f"{counted(outcome.status.published, 'event')} published, {acknowledged}"
     )
 
 
 def _counts(status: FollowStatus) -> str:
     parts = [
-        _plural(status.trials, "trial"),
+        counted(status.trials, "trial"),
         f"{status.waiting} being written" if status.waiting else "",
         f"{len(status.unreadable)} unreadable" if status.unreadable else "",
         f"{status.withdrawn} withdrawn" if status.withdrawn else "",
     ]
     return ", ".join(filter(None, parts))
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -19,12 +19,15 @@ from streamer.redis.errors import RedisError
 from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.canonical import canonical_json
 from streamer.settings import Settings
+from streamer.text import counted
 
 DIGEST_CHARACTERS = 12
 """Enough to see that two differ; --json has all 64."""
 
 CANNOT = (KafkaError, RedisError, ReaderError, TopicMissing, TopicUnreadable, TimeoutError)
 """What can keep the log or Redis from being read."""
+
+SUMMARIES = "summary", "summaries"
 
 
 @click.command()
@@ -78,12 +81,15 @@ def show(verdict: Verdict) -> None:
     """One line, and a table of what differs."""
     match verdict.outcome:
         case "equal":
-            held = f"{verdict.summaries} summaries" if verdict.summaries else "deleted, and gone from Redis"
+            held = (
+                counted(verdict.summaries, *SUMMARIES)
+                if verdict.summaries
+                else "deleted, and gone from Redis"
+            )
             print_line(f"{verdict.run_id}: equal, {held}")
         case "differs":
-            count = len(verdict.differences)
-            differences = f"{count:,} difference{'s' * (count != 1)}"
-            print_line(f"{verdict.run_id}: {differences}, {verdict.summaries:,} summaries compared")
+            differences = counted(len(verdict.differences), "difference")
+            print_line(f"{verdict.run_id}: {differences}, {counted(verdict.summaries, *SUMMARIES)} compared")
         case "unverifiable":
             print_line(f"{verdict.run_id}: cannot be verified: {verdict.reason}")
     columns = ("where", "key", "log", "found", "fields")

@@ -8,12 +8,14 @@ import click
 
 from streamer.cli.as_of import say_if_truncated
 from streamer.cli.errors import FOUND_WRONG
-from streamer.cli.options import as_of_option, json_option, position_option, with_settings
+from streamer.cli.known_run import known_run
+from streamer.cli.options import as_of_option, json_option, position_option, wide_option, with_settings
 from streamer.cli.price_tables import price_table
 from streamer.cli.printing import print_board, print_json, print_line
 from streamer.cli.source import from_option, open_records, report_rejected
 from streamer.client.moves import Question, UnknownAgent
 from streamer.client.results import UnknownMetric
+from streamer.client.trials import NotInLog
 from streamer.client.why import metric_of, why, why_in
 from streamer.records import Position
 from streamer.schemas.canonical import canonical_json
@@ -38,6 +40,7 @@ SHOWN = 20
 @from_option
 @click.option("--limit", type=click.IntRange(min=1), default=SHOWN, show_default=True, help="Rows to list.")
 @json_option
+@wide_option
 @with_settings
 def command(
     run_id: str | None,
@@ -64,8 +67,7 @@ def command(
         elif run_id is None:
             raise click.UsageError("say which RUN, or name a file of events with --from")
         else:
-            prices = price_table(settings.prices_file)
-            found = MetricMoves.of(why(settings, run_id, prices, question, as_of))
+            found = _of_log(run_id, question, as_of, settings)
     except (UnknownAgent, UnknownMetric) as error:
         raise click.UsageError(str(error)) from None
     say_if_truncated(found.log_begins_at)
@@ -75,6 +77,15 @@ def command(
         _print(found)
     if rejected:
         raise click.exceptions.Exit(FOUND_WRONG)
+
+
+def _of_log(run_id: str, question: Question, as_of: Position | None, settings: Settings) -> MetricMoves:
+    try:
+        return MetricMoves.of(why(settings, run_id, price_table(settings.prices_file), question, as_of))
+    except NotInLog:
+        if as_of is None:  # an earlier position is answered without Redis
+            known_run(settings, run_id)
+        raise
 
 
 def _of_file(

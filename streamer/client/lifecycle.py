@@ -25,7 +25,7 @@ UNNAMED = "finished"
 """Status of a run whose `run_finished` event names none."""
 
 
-def state_of(run: RunSummary | Mapping[str, Any], now: datetime) -> State:
+def state_of(run: RunSummary | Mapping[str, Any], now: datetime | None) -> State:
     """The state of a run at a moment.
 
     | plan fulfilled | `run_finished` came | silent | plan known | state |
@@ -38,7 +38,8 @@ def state_of(run: RunSummary | Mapping[str, Any], now: datetime) -> State:
 
     Args:
         run: its summary, as the model or as the dict of its JSON.
-        now: the time of asking. An event ahead of it counts as heard just now.
+        now: the time of asking. An event ahead of it counts as heard just now. None: the time is not known,
+            as of a line of a file. A run is then not silent.
     """
     found = run if isinstance(run, RunSummary) else RunSummary.model_validate(run)
     if is_fulfilled(found):
@@ -46,7 +47,7 @@ def state_of(run: RunSummary | Mapping[str, Any], now: datetime) -> State:
     if found.status is not None:
         return "finished"
     heard = found.last_event_at
-    if heard is not None and now - heard <= SILENT_AFTER:
+    if now is None or (heard is not None and now - heard <= SILENT_AFTER):
         return "running"
     return "stalled" if found.progress.planned else "unfinished"
 

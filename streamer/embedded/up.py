@@ -36,6 +36,7 @@ from streamer.redis.connect import sync_client
 from streamer.redis.errors import RedisError
 from streamer.redis.keys import Keys
 from streamer.settings import Settings
+from streamer.text import counted
 
 WORKER = (sys.executable, "-m", "streamer.worker")
 WEB = (sys.executable, "-m", "streamer.web")
@@ -287,7 +288,7 @@ class Up:
         self._echo(f"  Namespace  {settings.namespace or '(none)'}")
         self._echo(f"  Kept in    {kept or 'memory only; nothing is kept'}")
         if kept:
-            self._echo(f"  Loaded     {self._broker.loaded:,} events from the journal")
+            self._echo(f"  Loaded     {counted(self._broker.loaded, 'event')} from the journal")
         self._echo(f"  Logs       {self._directory.logs}")
         self._echo(f"  Found by   {discovery_path()}")
         self._echo("Ctrl-C ends everything.")

@@ -24,7 +24,7 @@ from streamer.notifications.notification import (
 )
 from streamer.notifications.race import Leader, Race, Settled
 from streamer.schemas.summaries import RunSummary
-from streamer.text import dollars
+from streamer.text import counted, dollars
 from streamer.views import wording
 
 ADOPTED, PENDING, TOLD = "adopted", "pending", "told"
@@ -240,7 +240,7 @@ def _group(memory: RunMemory, group: Json) -> list[Notification]:
     words = wording.grade(group)
     moved = f"{last} → {words}" if last != grade else words
     grounds = wording.grade_with_basis(group)
-    body = f"Grade {grounds}, {group['trials']:,} trials, cost {dollars(group['total_cost'])}"
+    body = f"Grade {grounds}, {counted(group['trials'], 'trial')}, cost {dollars(group['total_cost'])}"
     about = run_name(memory.run) if memory.run else named(group["run_id"])
     notice = memory.once(key, about, f"{group_name(group)}: grade {moved}", body, group["run_id"])
     return [notice] if notice else []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamer.client.lifecycle import PLAN_INCOMPLETE, plan_words
-from streamer.text import dollars, visible
+from streamer.text import counted, dollars, visible
 from streamer.views.wording import accuracy, accuracy_name, best_first, grade_with_basis
 
 Json = Mapping[str, Any]
@@ -61,10 +61,10 @@ def run_name(run: Json) -> str:
 def standing(run: Json) -> str:
     """How a run stands, in a line."""
     done, planned = run["progress"]["done"], run["progress"]["planned"]
-    counted = f"{done:,} of {planned:,} planned trials" if planned is not None else f"{done:,} trials"
-    counted += f" ({words})" if (words := plan_words(run)) == PLAN_INCOMPLETE else ""
+    trials = counted(done, "trial") if planned is None else f"{done:,} of {counted(planned, 'planned trial')}"
+    trials += f" ({words})" if (words := plan_words(run)) == PLAN_INCOMPLETE else ""
     resolved = f"{run['resolved']:,} of {run['trials']:,} resolved"
-    return f"{counted}, {resolved}, {accuracy_name(run)} {accuracy(run)}, cost {dollars(run['total_cost'])}"
+    return f"{trials}, {resolved}, {accuracy_name(run)} {accuracy(run)}, cost {dollars(run['total_cost'])}"
 
 
 def board(agents: Sequence[Json], primary: str) -> str:

@@ -51,7 +51,7 @@ class RunData:
 
     Attributes:
         run: RunSummary.
-        read_at: when the run was read; this moment decides its state.
+        read_at: when the run was read; this moment decides its state, see `state_of`.
         agents: AgentModelSummary each, baselines too, by label.
         tiers: TierSummary each, by tier: pooled, then the agent:models within it.
         trials: ScoredTrial each, by key; None: not asked for.
@@ -64,7 +64,7 @@ class RunData:
     """
 
     run: Json
-    read_at: datetime
+    read_at: datetime | None
     agents: list[Json]
     tiers: list[Json]
     trials: list[Json] | None = None
@@ -165,7 +165,7 @@ def from_log(
 def from_events(
     records: Iterable[LogRecord],
     run_id: str | None,
-    now: datetime,
+    now: datetime | None,
     prices: PriceTable | None = None,
     label: str | None = None,
     as_of: Position | None = None,
@@ -176,7 +176,7 @@ def from_events(
     Args:
         records: of a file, in any order; held in memory.
         run_id: which run; None: the only one there is.
-        now: the time at which its state is determined.
+        now: the time at which its state is determined; None: not known, see `state_of`.
         prices: price table (R2), the default one if None.
         label: by which label it is broken down; None: by none.
         as_of: fold those at or before this position alone; None: all.
@@ -223,7 +223,7 @@ class _Steps:
                 else:
                     scored[trial.key] = trial.value
 
-    def data(self, folding: Folding, run_id: str | None, now: datetime, label: str | None) -> RunData:
+    def data(self, folding: Folding, run_id: str | None, now: datetime | None, label: str | None) -> RunData:
         """The run as it stands; NoSuchRun if it is not there, or there are several without a choice."""
         run_id = folding.chosen(run_id)
         found = folding.pipeline.run(run_id)

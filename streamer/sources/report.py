@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from streamer.sources.base import Found, Remark, Unreadable
+from streamer.text import counted
 
 EXPLAINED = ("input_tokens", "output_tokens", "cost_usd", "trajectory_length")
 """Fields that may come from the harness's result or from an agent's own logs."""
@@ -71,7 +72,7 @@ class Remarks:
         shown = "; ".join(detail for detail, _ in self.details.most_common(_DETAILS_SHOWN))
         more = len(self.details) - _DETAILS_SHOWN
         rest = f"; and {more} more" if more > 0 else ""
-        trials = "1 trial" if self.trials == 1 else f"{self.trials} trials"
+        trials = counted(self.trials, "trial")
         return f"run {self.run_id}: {trials} {self.what}: {shown}{rest}"
 
 

@@ -102,6 +102,7 @@ FORMATS: dict[str, Callable[[Any, Any, Any], str]] = {
     "id": lambda run_id, name, _: visible(run_id) if name else UNSEEN,
     "infrastructure": _infrastructure,
     "letter": _value(visible),
+    "list": _value(visible),
     "name": _value(visible),
     "number": _value(shown),
     "of": lambda count, whole, _: of_planned(count, whole),

@@ -14,7 +14,7 @@ Surface = Literal["page", "terminal", "text"]
 LIVE: tuple[Surface, ...] = ("page", "terminal")
 EVERYWHERE: tuple[Surface, ...] = ("page", "terminal", "text")
 
-NAMES = frozenset(("agent", "failure", "id", "name", "run", "task", "tier"))
+NAMES = frozenset(("agent", "failure", "id", "list", "name", "run", "task", "tier"))
 """Formats of text from outside."""
 
 WORDS = NAMES | {"basis", "grade", "letter", "outcome", "state", "verdict"}

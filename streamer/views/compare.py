@@ -17,6 +17,7 @@ from streamer.schemas.details import NAMED
 from streamer.schemas.metrics import BoardMetric
 from streamer.schemas.summaries import AgentModelSummary
 from streamer.stats.sign_test import sign_test
+from streamer.text import counted
 from streamer.views.boards import COMPARED
 from streamer.views.comparisons import between
 from streamer.views.flips import Rows, Task, flip_groups, name_of, passes
@@ -150,7 +151,7 @@ def compare(
 
 def _in_common(found: Comparison) -> str:
     return (
-        f"{found.tasks:,} tasks in common: passed by both {found.both_passed:,}, by A alone "
+        f"{counted(found.tasks, 'task')} in common: passed by both {found.both_passed:,}, by A alone "
         f"{found.only_a:,}, by B alone {found.only_b:,}, by neither {found.neither:,}; "
         f"only in A {found.a.only_here:,}, only in B {found.b.only_here:,}"
     )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from streamer.schemas.details import NAMED
+from streamer.text import counted, ends_in_points, points
 from streamer.views.boards import COMPARED
 from streamer.views.cells import text
 from streamer.views.columns import Board, Column
@@ -15,6 +16,8 @@ from streamer.views.models import Comparison, Difference, SideTotals
 from streamer.views.named_columns import named
 from streamer.views.tables import Document, Table, table_of
 
+OF_INTERVAL = "Of the mean difference on tasks like these, clustered by task."
+
 METRICS = Board(
     "Metrics",
     (
@@ -22,12 +25,12 @@ METRICS = Board(
         Column("a", "A", "number", ("a",)),
         Column("b", "B", "number", ("b",)),
         Column("moved", "B - A", "number", ("moved",)),
-        Column("interval", "95 %", "number", ("interval",)),
-        Column("tasks", "tasks", "count", ("tasks",)),
+        Column("interval", "95 %", "number", ("interval",), hint=OF_INTERVAL),
+        Column("tasks", "tasks", "count", ("tasks",), hint="Tasks where both know it."),
         Column("a_better", "A better", "count", ("a_better",)),
         Column("b_better", "B better", "count", ("b_better",)),
         Column("equal", "equal", "count", ("equal",)),
-        Column("p", "p", "number", ("p",)),
+        Column("p", "p", "number", ("p",), hint="Two-sided exact sign test over the tasks that differ."),
     ),
 )
 FLIPS = Board(
@@ -37,7 +40,7 @@ FLIPS = Board(
         Column("tier", "tier", "tier", ("tier",)),
         Column("failure_mode", "the other failed by", "failure", ("failure_mode",)),
         Column("count", "tasks", "count", ("count",)),
-        Column("tasks", "which", "name", ("tasks",)),
+        Column("tasks", "which", "list", ("tasks",)),
     ),
 )
 PAIRS = Board(
@@ -56,7 +59,7 @@ NOT_COMMON = Board(
     (
         Column("side", "only in", "state", ("side",)),
         Column("count", "tasks", "count", ("count",)),
-        Column("tasks", "which", "name", ("tasks",)),
+        Column("tasks", "which", "list", ("tasks",)),
     ),
 )
 
@@ -95,10 +98,30 @@ def written(column: Column, value: float | None) -> str:
     return text(replace(column, path=("value",)), {"value": value})
 
 
+def moved(column: Column, by: float | None) -> str:
+    """A difference of two values of a compared metric, with its sign; percentages differ by points.
+
+    >>> moved(COMPARED.columns[0], -0.05), moved(COMPARED.columns[4], 0.5), moved(COMPARED.columns[4], None)
+    ('-5.0 points', '+$0.5000', '–')
+    """
+    if by is None or column.format == "percent":
+        return points(by)
+    return f"{'+' if by > 0 else ''}{_signed(column, by)}"
+
+
 def interval_of(column: Column, difference: Difference) -> str:
-    """The interval of a difference as text; "" where there is none."""
+    """The interval of a difference as text, of percentages in points; "" where there is none."""
     ends = difference.interval
-    return f"[{written(column, ends.low)}, {written(column, ends.high)}]" if ends else ""
+    if ends is None:
+        return ""
+    if column.format == "percent":
+        return ends_in_points(ends.low, ends.high)
+    return f"[{_signed(column, ends.low)}, {_signed(column, ends.high)}]"
+
+
+def _signed(column: Column, by: float) -> str:
+    """The minus stands before the sign of a currency."""
+    return f"{'-' if by < 0 else ''}{written(column, abs(by))}"
 
 
 def _metrics(found: Comparison) -> Table:
@@ -115,7 +138,7 @@ def _metric_rows(found: Comparison) -> Iterable[dict[str, Any]]:
                 "metric": column.title if column.outside else metric,
                 "a": written(column, value_of(found.a, metric)),
                 "b": written(column, value_of(found.b, metric)),
-                "moved": written(column, difference.mean),
+                "moved": moved(column, difference.mean),
                 "interval": interval_of(column, difference) or None,
                 "p": None if difference.p_value is None else f"{difference.p_value:.3g}",
             }
@@ -157,4 +180,4 @@ def _listed(tasks: list[str], count: int) -> str:
 
 def _side(side: SideTotals) -> str:
     whose = "all but baselines" if side.agent_model is None else side.agent_model
-    return f"{side.run}: {whose}, {side.trials:,} trials of the common tasks"
+    return f"{side.run}: {whose}, {counted(side.trials, 'trial')} of the common tasks"

@@ -16,6 +16,7 @@ from streamer.inference.paired import Attempts, Paired, TaskPair, paired
 from streamer.schemas.base import Message
 from streamer.schemas.comparison import ComparedPair, ComparisonMissing, RunComparison, TaskOutcomes
 from streamer.stats.rounding import quotient
+from streamer.text import ends_in_points, points
 from streamer.views.columns import Board, Column
 from streamer.views.formatting import place
 from streamer.views.tables import Table, table_of
@@ -265,11 +266,11 @@ def _times(value: float | None, sign: int) -> float | None:
 
 
 def _signed(value: float | None) -> str:
-    return "no common result" if value is None else f"{100 * value:+.1f} points"
+    return "no common result" if value is None else points(value)
 
 
 def _ends(found: Range | None) -> str:
-    return "" if found is None else f"[{100 * found.low:.1f}, {100 * found.high:.1f}]"
+    return "" if found is None else ends_in_points(found.low, found.high)
 
 
 def _range(ends: tuple[float, float] | None) -> Range | None:

@@ -82,12 +82,12 @@ def minute(at: datetime | str | None) -> str:
     """A time to the minute, UTC.
 
     >>> minute("2026-01-31T09:08:35.377616Z"), minute(None)
-    ('2026-01-31 09:08', '–')
+    ('2026-01-31 09:08 UTC', '–')
     """
     if at is None:
         return UNSEEN
     moment = at if isinstance(at, datetime) else datetime.fromisoformat(at)
-    return f"{moment:%Y-%m-%d %H:%M}"
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 def bar(share: float, width: int) -> str:

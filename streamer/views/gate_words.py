@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from streamer.aggregate.matching import Unmatched
 from streamer.inference.comparisons import GateVerdict
 from streamer.schemas.metrics import PRIMARY_METRIC
-from streamer.text import percent
+from streamer.text import counted, percent, points
 from streamer.views.formatting import of_planned
 from streamer.views.gate_verdict import (
     AbilityAnswer,
@@ -78,7 +78,7 @@ def saved_line(result: GateResult) -> str | None:
         return None
     cost = result.saved.cost_usd
     money = "" if cost is None else f", and {cost:,.2f} USD if each costs the mean so far"
-    return f"estimate: stopping now saves up to {result.saved.trials:,} trials{money}"
+    return f"estimate: stopping now saves up to {counted(result.saved.trials, 'trial')}{money}"
 
 
 def _answers(result: GateResult) -> Iterable[str]:
@@ -157,7 +157,7 @@ def _range(ends: GateEnds, metric: str) -> str:
 
 
 def _signed(value: float, metric: str) -> str:
-    return f"{100 * value:+.1f}{POINTS}" if metric == PRIMARY_METRIC else f"{value:+.4g}"
+    return points(value) if metric == PRIMARY_METRIC else f"{value:+.4g}"
 
 
 def _amount(value: float, metric: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 
 from streamer.aggregate.run_state import RunState
+from streamer.text import ends_in_points
 from streamer.views.entrants import NoSuchSide, entrant
 from streamer.views.gate import Entrant, Terms, judge
 from streamer.views.gate_verdict import FinalAnswer, GateEnds, GateSide
@@ -20,7 +22,11 @@ def with_order(found: Comparison, a: RunState | None, b: RunState | None) -> Com
     """
     if a is None or b is None or not needs_order(found):
         return found
-    said = ordered_words(a, b, found.a.agent_model, found.b.agent_model)
+    return with_words(found, ordered_words(a, b, found.a.agent_model, found.b.agent_model))
+
+
+def with_words(found: Comparison, said: Iterable[str]) -> Comparison:
+    """A comparison with more sentences, before its own; each stands once."""
     return found.model_copy(update={"words": list(dict.fromkeys([*said, *found.words]))})
 
 
@@ -76,4 +82,4 @@ def _words(a: str, b: str, final: FinalAnswer, ends: GateEnds) -> list[str]:
 
 
 def _range(low: float, high: float) -> str:
-    return f"[{100 * low:.1f}, {100 * high:.1f}] points"
+    return f"{ends_in_points(low, high)} points"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from streamer.client.lifecycle import State, plan_words, state_and_status, state_of
 from streamer.schemas.metrics import BOARD_METRICS, PRIMARY_METRIC
-from streamer.text import dollars, shown, visible
+from streamer.text import counted, dollars, shown, visible
 from streamer.views import cells
 from streamer.views.boards import (
     AGENTS,
@@ -172,13 +172,14 @@ def about(run: Summary, state: State) -> list[str]:
     return [*(str(value) for value in known if value), state_and_status(state, run["status"])]
 
 
-def head_lines(run: Summary, now: datetime) -> list[str]:
+def head_lines(run: Summary, now: datetime | None) -> list[str]:
     """The run in a few sentences: what came out, how far it is, what lies across its tiers, whose time."""
     lines = [
-        f"{run['resolved']} of {run['trials']} trials resolved: {accuracy_name(run)} {accuracy(run)}, "
-        f"{run['no_verdict']} without a verdict, {run['tasks']} tasks, "
+        f"{run['resolved']:,} of {counted(run['trials'], 'trial')} resolved: "
+        f"{accuracy_name(run)} {accuracy(run)}, "
+        f"{run['no_verdict']} without a verdict, {counted(run['tasks'], 'task')}, "
         f"{_pass_at_k_of_run(run)}, cost {dollars(run['total_cost'])}",
-        f"{progress(run)}; {run['superseded']} superseded, {run['conflicts']} conflicts; "
+        f"{progress(run)}; {run['superseded']} superseded, {counted(run['conflicts'], 'conflict')}; "
         f"grades by profile {run['grading_profile']}",
     ]
     if cross := run["cross_tier"]:
@@ -187,7 +188,7 @@ def head_lines(run: Summary, now: datetime) -> list[str]:
             f" ({shown(cross['frontier_tier'])}), cost delta {dollars(cross['cost_delta'])}, variance of "
             f"pass rate {shown(cross['pass_rate_variance'])}, impl rate {shown(cross['impl_rate_variance'])}"
         )
-    if note := event_time_note(run["last_event_at"], now):
+    if now and (note := event_time_note(run["last_event_at"], now)):
         lines.append(note)
     return lines
 
@@ -195,7 +196,8 @@ def head_lines(run: Summary, now: datetime) -> list[str]:
 def progress(run: Summary) -> str:
     """How far a run is: `12 of 80 planned trials in, 8 in flight, provisional`; without a number, why."""
     done, planned = run["progress"]["done"], run["progress"]["planned"]
-    text = f"{done} of {planned} planned trials in" if planned is not None else f"{done} trials in"
+    trials = counted(done, "trial") if planned is None else f"{done:,} of {counted(planned, 'planned trial')}"
+    text = f"{trials} in"
     text += f", {words}" if (words := plan_words(run)) else ""
     text += f", {run['in_flight']:,} in flight" if run["in_flight"] else ""
     return f"{text}, provisional" if run["provisional"] else text

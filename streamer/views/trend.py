@@ -7,7 +7,7 @@ from pydantic import Field
 from streamer.client.results import BoardRun, ComparedRun
 from streamer.inference.paired import Paired, paired
 from streamer.schemas.base import Instant, Message, Number
-from streamer.text import UNSEEN
+from streamer.text import UNSEEN, ends_in_points, points
 from streamer.views.comparisons import EITHER, between, task_pairs
 from streamer.views.models import Ends
 
@@ -76,6 +76,6 @@ def _said(found: Paired, *, certain: bool) -> str:
     if found.difference is None:
         return UNSEEN
     ends, untested = found.interval, found.uneven == found.tasks
-    between = f" [{100 * ends.low:.1f}, {100 * ends.high:.1f}]" if ends else ""
+    between = f" {ends_in_points(ends.low, ends.high)}" if ends else ""
     judged = "real" if certain else "attempts differ" if untested else "may be chance"
-    return f"{100 * found.difference:+.1f} points{between}, {judged}"
+    return f"{points(found.difference)}{between}, {judged}"

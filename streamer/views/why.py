@@ -13,7 +13,7 @@ from streamer.schemas.base import Instant, Message, Number
 from streamer.schemas.canonical import json_number
 from streamer.schemas.identity import agent_model_label
 from streamer.schemas.metrics import BOARD_METRICS, named_metric
-from streamer.text import UNSEEN, visible
+from streamer.text import UNSEEN, counted, points, visible
 from streamer.views import cells
 from streamer.views.boards import leaders_of
 from streamer.views.columns import Column
@@ -105,13 +105,13 @@ def moves_table(found: MetricMoves) -> Table:
     number, change = _writers(found.metric)
     columns = (
         Column("offset", "offset", "count", ("offset",)),
-        Column("at", "time", "name", ("at",)),
-        Column("agent_model", "agent:model", "agent", ("agent_model",)),
-        Column("cause", "what", "name", ("cause",)),
-        Column("trial", "trial", "name", ("trial",)),
-        Column("before", "before", "number", ("before",)),
-        Column("after", "after", "number", ("after",)),
-        Column("delta", "change", "number", ("delta",)),
+        Column("at", "time, UTC", "name", ("at",), rank=6),
+        Column("agent_model", "agent:model", "agent", ("agent_model",), rank=2, least=18),
+        Column("cause", "what", "name", ("cause",), rank=4),
+        Column("trial", "trial", "name", ("trial",), rank=3, least=16),
+        Column("before", "before", "number", ("before",), rank=5),
+        Column("after", "after", "number", ("after",), rank=1),
+        Column("delta", "change", "number", ("delta",), rank=1),
     )
     rows = [
         [
@@ -143,7 +143,7 @@ def totals_lines(found: MetricMoves) -> list[str]:
         ends = (total.before, total.after)
         before, after = ("unknown" if value is None else number(value) for value in ends)
         difference = "" if total.delta is None else f" ({change(total.delta)})"
-        events = f"{total.moves:,} event{'s' * (total.moves != 1)}: {total.up:,} up, {total.down:,} down"
+        events = f"{counted(total.moves, 'event')}: {total.up:,} up, {total.down:,} down"
         lines.append(f"{about} moved from {before} to {after}{difference} by {events}")
     return lines
 
@@ -193,7 +193,7 @@ def _writers(metric: str) -> tuple[Callable[[Any], str], Callable[[Any], str]]:
     if column.format == "percent":
         return (
             lambda value: UNSEEN if value is None else f"{value:.2%}".replace("%", " %"),
-            lambda delta: UNSEEN if delta is None else f"{100 * delta:+.2f} points",
+            lambda delta: points(delta, 2),
         )
 
     unit = {"1": "", "seconds": " s"}.get(of.unit, f" {of.unit}")

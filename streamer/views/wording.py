@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from streamer.schemas.metrics import PRIMARY_METRIC, board_metric
-from streamer.text import UNSEEN, percent, shown
+from streamer.text import UNSEEN, counted, percent, shown
 from streamer.views.columns import found
 
 Json = Mapping[str, Any]
@@ -23,8 +23,11 @@ BASES = {"composite_median": "composite", "mean_pass_rate": "pass rate"}
 GRADES = "SABCDF"
 """The letters, best first."""
 
-GRADE_MARKS = "* planned trials are missing; ? trials wait for their judge; ! decided"
-"""What the marks beside a grade mean where there is little room."""
+MARKS = {"*": "planned trials are missing", "?": "trials wait for their judge", "!": "decided"}
+"""What each mark beside a grade means where there is little room."""
+
+GRADE_MARKS = "; ".join(f"{mark} {meaning}" for mark, meaning in MARKS.items())
+"""All marks beside a grade in one line."""
 
 OUTCOMES = {"passed": "passed", "failed": "failed", "fell_back": "fell back", "no_verdict": "no verdict"}
 """`outcome` of a trial -> what people call it."""
@@ -112,7 +115,7 @@ def accuracy(summary: Summary) -> str:
     if not count:
         return percent(of(summary, "accuracy"))
     without = percent(of(summary, "accuracy_excluding_infrastructure"))
-    failures = f"{count:,} infrastructure failure{'s' * (count != 1)}"
+    failures = counted(count, "infrastructure failure")
     return f"{percent(of(summary, 'accuracy'))} ({without} without {failures})"
 
 

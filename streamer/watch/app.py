@@ -17,7 +17,7 @@ from streamer.client.async_reader import AsyncStateReader
 from streamer.client.results import WorkerStatus
 from streamer.redis.connect import address
 from streamer.settings import Settings
-from streamer.text import visible
+from streamer.text import counted, visible
 from streamer.watch.context import Session
 from streamer.watch.following import Rejections, Tell, feel_pulse, noting
 from streamer.watch.live_screen import LiveScreen
@@ -113,7 +113,7 @@ class WatchApp(App[None]):
         if self._heartbeats is None:
             return []
         live = sum(not worker.stale(self.now()) for worker in self._heartbeats)
-        return [f"{live} worker{'s' * (live != 1)}" if live else "no worker is running"]
+        return [counted(live, "worker") if live else "no worker is running"]
 
     def on_mount(self) -> None:
         """Begin."""

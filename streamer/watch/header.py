@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamer.client.lifecycle import State, plan_words, state_and_status
 from streamer.schemas.summaries import RunSummary
-from streamer.text import dollars, percent, visible
+from streamer.text import counted, dollars, percent, visible
 from streamer.views.budget import budget_of, budget_words
 from streamer.views.estimate import end_words, usd_words
 from streamer.views.eta import Eta, finite
@@ -53,7 +53,7 @@ def outcome_line(run: RunSummary, width: int) -> str:
     parts.append(f"{run.resolved:,} of {run.trials:,} resolved")
     if run.no_verdict:
         parts.append(f"{run.no_verdict:,} no verdict")
-    parts.append(f"{run.tasks:,} task{'s' * (run.tasks != 1)}")
+    parts.append(counted(run.tasks, "task"))
     while len(parts) > 1 and len(" · ".join(parts)) > width:
         parts.pop()
     return " · ".join(parts)

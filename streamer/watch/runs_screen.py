@@ -11,7 +11,7 @@ from textual.widgets import DataTable, Footer, Input, Static
 
 from streamer.client.change_feed import StateUpdate
 from streamer.client.results import ReaderError
-from streamer.text import visible
+from streamer.text import counted, visible
 from streamer.views.boards import RUNS
 from streamer.views.models import RunNow
 from streamer.watch.boards import board_columns
@@ -95,7 +95,7 @@ class RunsScreen(LiveScreen):
     def _count(self, count: int) -> str:
         if not count:
             return "no runs yet: waiting" if self._filled else "looking for runs"
-        return f"{count:,} run{'s' * (count != 1)}"
+        return counted(count, "run")
 
     def _note(self, wanted: int) -> str:
         parts = []

@@ -10,13 +10,14 @@ import orjson
 from streamer.client.lifecycle import NO_PLAN, PLAN_INCOMPLETE
 from streamer.schemas.metrics import BOARD_METRICS
 from streamer.views import budget, named_columns
-from streamer.views.boards import AGENTS, COMPARED, RUNS, TIERS, TRIALS
+from streamer.views.boards import AGENTS, COMPARED, RUNNING, RUNS, TIERS, TRIALS
 from streamer.views.columns import Board
-from streamer.views.comparison_document import FLIPS, METHODS, STILL_OPEN
+from streamer.views.comparison_document import FLIPS, METHODS, METRICS, STILL_OPEN
 from streamer.views.failures import NO_FAILURE
+from streamer.views.formatting import EVENT_TIME
 from streamer.views.leaderboard_document import POOLED
 from streamer.views.uncertainty import EXPLAINED, PLACES, REASONS, SO_FAR
-from streamer.views.wording import BASES, GRADE_MARKS, GRADES, OUTCOMES
+from streamer.views.wording import BASES, GRADE_MARKS, GRADES, MARKS, OUTCOMES
 
 
 def boards_module() -> str:
@@ -34,16 +35,20 @@ def _for_page() -> dict[str, Any]:
         "trials": TRIALS,
         "leaders": POOLED,
         "compared": COMPARED,
+        "comparison": METRICS,
         "flips": FLIPS,
+        "running": RUNNING,
     }
     words = {
         "bases": BASES,
         "budget": budget.WORDS,
         "compared": METHODS,
         "compared_open": STILL_OPEN,
+        "event_time": EVENT_TIME,
         "explained": EXPLAINED,
         "grades": GRADES,
-        "marks": GRADE_MARKS,
+        "grade_marks": GRADE_MARKS,
+        "marks": MARKS,
         "no_failure": NO_FAILURE,
         "no_plan": NO_PLAN,
         "outcomes": OUTCOMES,
@@ -61,7 +66,12 @@ def _page_columns(board: Board) -> list[dict[str, Any]]:
     columns = board.shown_on("page")
     return [
         {key: value for key, value in asdict(column).items() if key in kept}
-        | {"title": column.title[:1].upper() + column.title[1:]}
+        | {"title": _title(column.title)}
         | {"left": column.left, "metric": column.name in BOARD_METRICS}
         for column in columns
     ]
+
+
+def _title(title: str) -> str:
+    """A title as the page begins it; a symbol such as p stays as it is."""
+    return title[:1].upper() + title[1:] if len(title) > 1 else title

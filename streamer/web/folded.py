@@ -17,7 +17,7 @@ from streamer.fold import CannotBeFolded
 from streamer.kafka.errors import TopicAuthorizationFailedError, TopicMissing
 from streamer.records import Position
 from streamer.views.models import Comparison
-from streamer.views.ordered_words import needs_order, with_order
+from streamer.views.ordered_words import needs_order, ordered_words, with_words
 from streamer.views.why import MetricMoves
 from streamer.web.folds import LogTruncated
 from streamer.web.models import WhyQuery
@@ -75,22 +75,23 @@ async def answer_as_of(
 
 
 async def in_order(web: Web, found: Comparison) -> Comparison:
-    """A comparison of two runs, and what the order of their trials allows to say; see `with_order`.
+    """A comparison of two runs, and what the order of their trials allows to say; see `ordered_words`.
 
     The same comparison where the log does not hold all events of both, or this server may not read them.
     """
     if not needs_order(found):
         return found
-    runs = found.a.run, found.b.run
+    runs, agents = (found.a.run, found.b.run), (found.a.agent_model, found.b.agent_model)
     versions = [(await web.reader.run(run_id)).state_version for run_id in runs]
 
-    def folded() -> Comparison:
+    def folded() -> list[str]:
         a, b = (fold_run(web.settings, run_id, web.prices) for run_id in runs)
-        return found if a.log.begins_at or b.log.begins_at else with_order(found, a.run.state, b.run.state)
+        truncated = a.log.begins_at or b.log.begins_at
+        return [] if truncated else ordered_words(a.run.state, b.run.state, *agents)
 
-    question = "order", *runs, *versions, found.model_dump_json()
+    question = "order", *runs, *agents, *versions
     try:
-        return await web.folds.answer(question, folded)
+        return with_words(found, await web.folds.answer(question, folded, keep=True))
     except (NotInLog, CannotBeFolded, TopicMissing, TopicAuthorizationFailedError):
         return found
 

@@ -11,6 +11,9 @@ from streamer.web.problems import Refused
 
 T = TypeVar("T")
 
+MAX_KEPT = 64
+"""Small answers that are kept, the ones asked for last."""
+
 MAX_WAITING = 8
 """Questions that wait while one is worked out."""
 
@@ -51,24 +54,38 @@ class Folds:
     def __init__(self) -> None:
         self._one_at_a_time = asyncio.Lock()
         self._under_way: dict[Hashable, asyncio.Task[Any]] = {}
+        self._kept: dict[Hashable, Any] = {}
 
-    async def answer(self, question: Hashable, work: Callable[[], T]) -> T:
+    async def answer(self, question: Hashable, work: Callable[[], T], *, keep: bool = False) -> T:
         """What `work` returns; an equal question that is under way is not worked out twice.
 
         Args:
             question: whatever the answer depends on, with the kind of it and the run.
             work: reads the log and folds; called in a thread.
+            keep: keep the answer, which is small, for later equal questions; at most :data:`MAX_KEPT`.
 
         Raises:
             TooManyFolds: :data:`MAX_WAITING` others wait.
         """
+        if question in self._kept:
+            kept: T = self._kept.pop(question)
+            self._keep(question, kept)
+            return kept
         task: asyncio.Task[T] | None = self._under_way.get(question)
         if task is None:
             if len(self._under_way) > MAX_WAITING:
                 raise TooManyFolds
             task = self._under_way[question] = asyncio.create_task(self._worked_out(work))
             task.add_done_callback(partial(self._done, question))
-        return await asyncio.shield(task)
+        found = await asyncio.shield(task)
+        if keep:
+            self._keep(question, found)
+        return found
+
+    def _keep(self, question: Hashable, found: Any) -> None:
+        self._kept[question] = found
+        if len(self._kept) > MAX_KEPT:
+            del self._kept[next(iter(self._kept))]
 
     async def _worked_out(self, work: Callable[[], T]) -> T:
         async with self._one_at_a_time:

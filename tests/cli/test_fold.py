@@ -121,8 +121,8 @@ def test_the_counts_tell_duplicates_superseded_ignored_and_unknown_fields() -> N
     lines = [*LINES, LINES[3], *map(orjson.dumps, (better, late, gone)), LINES[2]]
     result = fold(lines=b"\n".join(lines))
     assert result.stderr.strip() == (
-        f"{len(lines)} events: {len(LINES) + 2} counted, 1 duplicates, 1 superseded on arrival, 1 ignored, "
-        "0 rejected, 1 unknown fields"
+        f"{len(lines)} events: {len(LINES) + 2} counted, 1 duplicate, 1 superseded on arrival, 1 ignored, "
+        "0 rejected, 1 unknown field"
     )
 
 
@@ -136,6 +136,18 @@ def test_tables_show_runs_agents_and_tiers() -> None:
     assert "composite" in text
     assert "all trials" in text
     assert "Run r1 · stalled" in text
+
+
+def test_as_of_a_line_of_a_file_a_run_goes_on_as_no_line_has_a_time() -> None:
+    text = fold("--as-of", len(EVENTS) - 1).stdout
+    assert "Run r1 · running" in text
+    assert "16 of 24 planned trials in, provisional" in text
+    report = CliRunner().invoke(
+        cli,
+        ["report", "r1", "--from", "-", "--as-of", str(len(EVENTS) - 1), "--format", "md"],
+        input=b"\n".join(LINES),
+    )
+    assert "· <code>running</code>" in report.stdout
 
 
 def test_tables_break_tiers_down_by_subtest() -> None:

@@ -63,7 +63,7 @@ def test_bad_lines_are_named_and_not_sent_unless_asked(stack: Online) -> None:
     first, second, counts = done.stderr.decode().splitlines()
     assert first.startswith("line 3: missing_field: Field 'task_id'")
     assert second.startswith("line 4: not_json: ")
-    assert counts == "1 events sent and acknowledged; 2 bad lines not sent"
+    assert counts == "1 event sent and acknowledged; 2 bad lines not sent"
     raw = call(stack, "publish", "--raw", stdin=bad + b"\n" + b"\xff\x00")
     assert raw.returncode == 1
     assert raw.stderr.endswith(b"2 events sent and acknowledged; 2 bad lines\n")

@@ -234,7 +234,13 @@ def test_an_unknown_run_is_one_line_and_exit_code_1(query: Query, command: str) 
     result = query(command, "done1")
     assert (result.exit_code, result.stdout) == (1, "")
     assert len(result.stderr.splitlines()) == 1
-    assert "'done1'" in result.stderr
+    assert "'done1'. Did you mean done/1?" in result.stderr
+
+
+def test_a_run_without_trials_has_no_trials(query: Query, settings: Settings) -> None:
+    fill(settings, fold_records(records_of_lines([orjson.dumps(EVENTS[1] | {"run_id": "new"})])))
+    result = query("trials", "new")
+    assert (result.exit_code, result.output) == (0, "No such trials.\n")
 
 
 def test_a_run_shows_its_agents_and_tiers(query: Query) -> None:

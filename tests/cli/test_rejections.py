@@ -92,7 +92,7 @@ def test_a_corrected_event_counts_as_if_it_had_come_right_the_first_time(
     file = tmp_path / "event.json"
     shown = call(stack, "rejections", "show", found["id"], "--raw").stdout
     file.write_bytes(shown.replace(b'"2.5"', b"2.5") + b"\n")
-    assert "1 records requeued" in requeue(stack, found["id"], "--with", file)
+    assert "1 record requeued" in requeue(stack, found["id"], "--with", file)
     pipeline = Pipeline()
     pipeline.fold([Record(good, 0), Record(right, 1, timestamp=found["source_timestamp_ms"])])
     wanted = {c.key: c for c in pipeline.run("mend").summaries() if c.kind == "run"}["mend"].summary
@@ -113,7 +113,7 @@ def test_what_is_still_wrong_is_requeued_only_by_force_and_rejected_once_more_at
     before = events_in_log(stack)
     requeue(stack, found["id"], "--force")
     wait_for(lambda: count(stack, "round") == 2, "one more rejection")
-    assert "1 records requeued" in requeue(stack, "--all", "--run", "round", "--force")  # two of the same
+    assert "1 record requeued" in requeue(stack, "--all", "--run", "round", "--force")  # two of the same
     wait_for(lambda: count(stack, "round") == 3, "one more rejection")
     settled(stack)
     assert {r["source_timestamp_ms"] for r in listed(stack, "--run", "round")} == {

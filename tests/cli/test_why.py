@@ -160,6 +160,8 @@ def test_the_last_number_is_the_published_one(stack: Online) -> None:
     events = [event | {"run_id": RUN} for event in HISTORY]
     published(stack, events)
     settled(stack, RUN)
+    mistyped = call(stack, "why", "why1")
+    assert (mistyped.returncode, b"'why1'. Did you mean why/1?" in mistyped.stderr) == (1, True)
     found = answer(call(stack, "why", RUN, "--json"))
     agents = lines(call(stack, "query", "agents", RUN, "--json").stdout)
     now = {agent["agent_model"]: agent["statistics"]["pass_rate"]["mean"] for agent in agents}

@@ -69,6 +69,19 @@ def test_the_state_of_a_run(run: RunSummary, state: State) -> None:
     assert state_of(run.model_dump(mode="json"), NOW) == state
 
 
+@pytest.mark.parametrize(
+    ("run", "state"),
+    [
+        (a_run(last_event_at=LONG_AGO), "running"),
+        (a_run(planned=None, last_event_at=None), "running"),
+        (a_run(12, last_event_at=None), "complete"),
+        (a_run(status="aborted"), "finished"),
+    ],
+)
+def test_a_run_is_not_silent_at_a_moment_that_is_not_known(run: RunSummary, state: State) -> None:
+    assert state_of(run, None) == state
+
+
 @pytest.mark.parametrize("status", [None, "completed"])
 @pytest.mark.parametrize("planned", [None, 0, 2, 3])
 @pytest.mark.parametrize("last_event_at", [None, JUST_NOW, LONG_AGO])

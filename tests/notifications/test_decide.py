@@ -55,7 +55,7 @@ def test_a_notice_says_that_the_plan_is_incomplete() -> None:
     decider = Decider(RULES)
     decider.begin("r", {}, new=True)
     [started] = decider.take(a_run_change("r", progress=reading).summary or {}, NOW)
-    assert "1 trials (plan not complete yet), 1 of 1 resolved" in started.body
+    assert "1 trial (plan not complete yet), 1 of 1 resolved" in started.body
 
 
 def test_a_change_of_grade_is_told_and_the_first_grade_is_none() -> None:
@@ -71,7 +71,7 @@ def test_a_grade_is_told_with_what_it_rests_on_and_the_board_begins_with_the_bes
     decider.take(agent("B", 1), NOW)
     [notice] = decider.take(agent("C", 2, **judged), NOW)
     assert notice.title == "r a:m: grade B → C (judge awaited)"
-    assert notice.body.startswith("Grade C (judge awaited) by composite 0.8475, 1 trials")
+    assert notice.body.startswith("Grade C (judge awaited) by composite 0.8475, 1 trial")
     rates = {"low": 0.25, "high": 0.5}
     agents = [
         an_agent_model_change("r", name, "m", means={"pass_rate": rate}).summary or {}

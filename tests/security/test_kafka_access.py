@@ -39,7 +39,7 @@ def refused(secured: Secured, given: dict[str, Any]) -> str:
 def test_scram_over_tls_lets_in(secured: Secured) -> None:
     assert publishing(secured, secured.given("publisher")) == (
         0,
-        "1 events sent and acknowledged; 0 bad lines\n",
+        "1 event sent and acknowledged; 0 bad lines\n",
     )
 
 

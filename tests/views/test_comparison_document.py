@@ -28,9 +28,9 @@ def tables(*, ended: bool, limit: int = 20) -> list[Table]:
 def test_each_metric_has_a_row_in_its_own_unit() -> None:
     metrics = cells(tables(ended=True)[0])
     assert [(row["mean over tasks"], row["A"], row["B"], row["B - A"], row["95 %"]) for row in metrics] == [
-        ("pass_rate", "100.0 %", "0.0 %", "-100.0 %", "[-100.0 %, -100.0 %]"),
-        ("cost_usd", "$1.0000", "$1.5000", "$0.5000", "[$0.5000, $0.5000]"),
-        ("Wait\\u202e", "2 s", "3 s", "1 s", "[1 s, 1 s]"),
+        ("pass_rate", "100.0 %", "0.0 %", "-100.0 points", "[-100.0, -100.0]"),
+        ("cost_usd", "$1.0000", "$1.5000", "+$0.5000", "[$0.5000, $0.5000]"),
+        ("Wait\\u202e", "2 s", "3 s", "+1 s", "[1 s, 1 s]"),
     ]
     assert [row["A better"] for row in metrics] == ["3", "3", "3"]
 
@@ -58,6 +58,6 @@ def test_lists_end_with_how_many_more_there_are() -> None:
 def test_a_side_is_called_by_its_run_and_its_agent() -> None:
     found = compare([a_row()], [a_row()], NAMES, 0, 1)
     assert comparison_document(found).facts == [
-        "A  r: a:m, 1 trials of the common tasks",
-        "B  s: all but baselines, 1 trials of the common tasks",
+        "A  r: a:m, 1 trial of the common tasks",
+        "B  s: all but baselines, 1 trial of the common tasks",
     ]

@@ -37,7 +37,7 @@ def row_of(move: Move, metric: str = "pass_rate") -> dict[str, str]:
 def test_a_hundredth_of_a_point_is_seen() -> None:
     row = row_of(a_move())
     assert (row["before"], row["after"], row["change"]) == ("50.00 %", "50.01 %", "+0.01 points")
-    assert row["time"] == "2026-01-02 03:04:05"
+    assert row["time, UTC"] == "2026-01-02 03:04:05"
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_trial_is_named_as_far_as_it_needs_and_an_event_of_the_run_has_none() 
 
 
 def test_a_column_of_times_is_left_out_where_no_record_has_one() -> None:
-    assert "time" not in row_of(a_move(at=None))
+    assert "time, UTC" not in row_of(a_move(at=None))
 
 
 def test_names_are_safe_to_print() -> None:

@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 
-from streamer.web.folds import MAX_WAITING, Folds, LogTruncated, TooManyFolds
+from streamer.web.folds import MAX_KEPT, MAX_WAITING, Folds, LogTruncated, TooManyFolds
 from streamer.web.problems import RETRY_SECONDS, problem, status_of
 
 PATIENCE = 30.0
@@ -62,6 +62,17 @@ async def test_an_equal_question_under_way_is_worked_out_once_and_later_again(wo
     assert work.begun == ["a"]
     assert await folds.answer("a", work.on("a")) == "a"
     assert work.begun == ["a", "a"]
+
+
+async def test_an_answer_that_is_kept_is_worked_out_once_until_newer_ones_replace_it(work: Work) -> None:
+    folds = Folds()
+    work.gate.set()
+    for name in [*map(str, range(MAX_KEPT)), "0", "0", "new"]:
+        assert await folds.answer(name, work.on(name), keep=True) == name
+    assert work.begun == [*map(str, range(MAX_KEPT)), "new"]
+    for name in ("0", "new", "1"):
+        assert await folds.answer(name, work.on(name), keep=True) == name
+    assert work.begun[MAX_KEPT + 1 :] == ["1"]
 
 
 async def test_where_enough_wait_the_next_is_refused_for_now_and_an_equal_one_is_not(work: Work) -> None:

@@ -41,7 +41,7 @@ def test_a_budget_stands_in_the_address_and_goes_along(
     page.set_viewport_size({"width": width, "height": 800})
     page.goto(f"{web.url}/#/run/{RUN}?budget=6")
     cost = page.locator(".tile").filter(has_text="Cost")
-    expect(cost).to_contain_text(re.compile(r"forecast: the budget of \$6.00 is passed about \d\d:\d\d"))
+    expect(cost).to_contain_text(re.compile(r"forecast: the budget of \$6.00 is passed about \d\d:\d\d UTC"))
     assert page.evaluate("() => document.documentElement.scrollWidth") <= width
     field = page.get_by_label("Budget, $")
     expect(field).to_have_value("6")

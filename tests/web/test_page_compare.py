@@ -105,7 +105,7 @@ def test_intervals_stand_at_the_end_and_not_before(
     totals = sized.get_by_role("region", name="Totals")
     rows = totals.locator("tbody tr")
     expect(rows).to_have_count(3)
-    expect(rows.nth(0)).to_contain_text("[−74.0\u00a0%, −26.0\u00a0%]")  # -.5 -+ 2.093 sqrt(.25 20/19 / 20)
+    expect(rows.nth(0)).to_contain_text("[−74.0, −26.0]")  # -.5 -+ 2.093 sqrt(.25 20/19 / 20)
     expect(rows.nth(1)).to_contain_text("[$2.00, $2.00]")
     expect(rows.nth(2)).to_contain_text("wait")
     expect(sized.get_by_text(METHODS)).to_be_visible()
@@ -131,6 +131,25 @@ def test_flips_are_grouped_and_lead_to_the_trials_that_failed(
     expect(rows).to_contain_text("failed")
     sized.go_back()
     expect(groups).to_have_count(1)
+
+
+def test_a_run_against_itself_begins_with_two_of_its_agents(
+    page: Page, web: WebProcess, stack: Settings, environment: dict[str, str]
+) -> None:
+    run = {"run_id": "pair", "task_id": "t00"}
+    events = [
+        a_trial(**run, agent=agent, model=model) for agent, model in (("nop", "nop"), ("b", "m"), ("c", "m"))
+    ]
+    publish(stack, [json.dumps(event).encode() for event in events])
+    with StateReader(stack) as reader:
+        reader.wait_for("pair", lambda found: found.progress.done == 3, timeout_seconds=30)
+    page.goto(f"{web.url}/#/compare?a=base&b=later")
+    chosen = [page.get_by_role("combobox", name=f"Agent of {side}") for side in "AB"]
+    for side in "AB":
+        page.get_by_role("combobox", name=f"Run {side}").select_option("pair")
+    for select, label in zip(chosen, ("b:m", "c:m"), strict=True):
+        expect(select).to_have_value(label)
+    expect(page.locator(".said p").first).to_contain_text("pair: b:m, 1 trial of the common tasks")
 
 
 def test_tasks_of_one_side_alone_are_named(page: Page, web: WebProcess, environment: dict[str, str]) -> None:

@@ -9,9 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from streamer.settings import Settings
-from streamer.text import percent
 from streamer.views.boards import AGENTS, TRIALS
-from streamer.views.formatting import span
 from streamer.views.named_columns import with_named, with_values
 from tests.support.events import a_plan, a_trial, summarised
 from tests.web.browsing import WebProcess, publish, trials
@@ -83,22 +81,6 @@ def test_the_columns_of_the_page_follow_the_rules_of_the_terminal(page: Page, we
         assert [tuple(column[key] for key in keys) for column in drawn] == wanted
         titles = {c.name: c.title for c in with_named(AGENTS, groups).columns if c.outside}
         assert {c["name"]: c["title"] for c in drawn if c.get("outside")} == titles
-
-
-def test_the_page_writes_shares_and_spans_as_the_terminal_does(page: Page, web: WebProcess) -> None:
-    halves = [passed / 80 for passed in range(-80, 81)]
-    shares = [1 / 10_080, 0.41667, 10_079 / 10_080, *halves, None]
-    seconds = [0.0, 8.5, 9.125, 12.25, 119.4, 735.0, 20_070.0, 400_000.0, None]
-    page.goto(web.url)
-    drawn = page.evaluate(
-        """async ([shares, seconds]) => {
-            const { percent, duration } = await import("/static/js/format.js");
-            return [...shares.map(percent), ...seconds.map(duration)];
-        }""",
-        [shares, seconds],
-    )
-    written = [*map(percent, shares), *map(span, seconds)]
-    assert [text.replace("\u00a0", " ") for text in drawn] == written
 
 
 def test_boards_have_columns_and_are_sorted_by_the_primary_metric(

@@ -177,7 +177,7 @@ def test_running_trials_have_an_age_and_the_end_and_the_cost_are_forecasts(
     page.get_by_role("button", name=re.compile("Show all 48")).click()
     expect(running.locator("tbody tr")).to_have_count(48)
     expect(page.locator(".tiles")).to_contain_text(
-        re.compile(r"forecast: ends about (\d+ \w+ )?\d\d:\d\d, (\d+ \w+ )?\d\d:\d\d to")
+        re.compile(r"forecast: ends about (\d+ \w+ )?\d\d:\d\d UTC, (\d+ \w+ )?\d\d:\d\d to")
     )
     expect(page.locator(".tiles")).to_contain_text(
         re.compile(r"forecast: about \$[\d.]+ in all, \$[\d.]+ to")
@@ -223,7 +223,7 @@ def test_an_event_time_ahead_of_the_clock_is_called_event_time(
     later = datetime.now(UTC) + timedelta(minutes=24)
     publish(stack, [json.dumps(a_trial(run_id="ahead", finished_at=later.isoformat())).encode()])
     opened(page, web, "#/run/ahead")
-    expect(page.locator(".head")).to_contain_text("last event event time")
+    expect(page.locator(".head")).to_contain_text("last event: event time")
     assert "in 24 min" not in (page.locator(".head").text_content() or "")
 
 

@@ -16,7 +16,7 @@ charts.update(data.agents, data.tiers, data.run.primary_metric);
 charts.curves.take({ state_version: data.run.state_version, curves: data.curves });
 
 const board = new Board();
-place("agents", card("Agents", [h("span", { class: "note" }, WORDS.marks)], board.element));
+place("agents", card("Agents", [h("span", { class: "note" }, WORDS.grade_marks)], board.element));
 const drawBoard = () => board.update(data.agents, (label) => charts.indexOf(label), data.run.primary_metric, { places: data.places });
 charts.told = drawBoard;
 drawBoard();

@@ -2,8 +2,8 @@
 
 import { BOARDS, WORDS } from "./boards.js";
 import { h, name, visible } from "./dom.js";
-import { UNKNOWN, ago, count, duration, grade, groupGrade, meter, number, percent, ratio, share, signed, times, usd } from "./format.js";
-import { passRate } from "./uncertainty.js";
+import { UNKNOWN, ago, count, duration, grade, meter, number, percent, ratio, share, signed, times, usd } from "./format.js";
+import { groupGrade, passRate } from "./uncertainty.js";
 
 // Formats that need the value alone, as text.
 export const WRITERS = { pass_rate: percent, count, dollars: usd, number: ratio, percent, ratio, score: share, span: duration, times };

@@ -7,6 +7,7 @@ import { offer, select } from "./controls.js";
 import { count } from "./format.js";
 
 const PAGE = 50;
+const WHOLE = ["", "all but baselines"];
 
 export class Compare {
   // chosen: {a, b, a_agent, b_agent}; change(chosen): so that the address can follow
@@ -14,11 +15,12 @@ export class Compare {
     this.chosen = { a: "", b: "", a_agent: "", b_agent: "", ...chosen };
     this.change = change;
     this.offset = 0;
+    this.able = []; // agents of the run that was offered last, without baselines
     this.choices = {};
     for (const side of ["a", "b"]) {
       const title = side.toUpperCase();
       this.choices[side] = select(`Run ${title}`, [], "", (value) => this.set({ [side]: value, [`${side}_agent`]: "" }));
-      this.choices[`${side}_agent`] = select(`Agent of ${title}`, [["", "all agents"]], "", (value) => this.set({ [`${side}_agent`]: value }));
+      this.choices[`${side}_agent`] = select(`Agent of ${title}`, [WHOLE], "", (value) => this.set({ [`${side}_agent`]: value }));
     }
     this.result = h("div", { "aria-live": "polite" });
     const controls = (side) => h("div", { class: "controls" }, this.choices[side].element, this.choices[`${side}_agent`].element);
@@ -42,13 +44,12 @@ export class Compare {
     }
   }
 
-  // Nothing chosen: the first two agents of the run are a better beginning than a run against itself.
+  // No agent chosen: the first two of the run are a better beginning than a run against itself.
   spread() {
     const { a, b, a_agent, b_agent } = this.chosen;
     if (a !== b || a_agent || b_agent) return;
-    const labels = [...this.choices.a_agent.select.options].map((option) => option.value).filter(Boolean);
-    if (labels.length < 2) return;
-    [this.chosen.a_agent, this.chosen.b_agent] = labels;
+    if (this.able.length < 2) return;
+    [this.chosen.a_agent, this.chosen.b_agent] = this.able;
     for (const side of ["a", "b"]) this.choices[`${side}_agent`].select.value = this.chosen[`${side}_agent`];
   }
 
@@ -56,7 +57,8 @@ export class Compare {
     if (!this.chosen[side]) return;
     const agents = await get(runPath(this.chosen[side], "/agents"));
     const labels = agents.map((agent) => [agent.agent_model, agent.agent_model]);
-    offer(this.choices[`${side}_agent`].select, [["", "all but baselines"], ...labels], this.chosen[`${side}_agent`]);
+    this.able = agents.filter((agent) => !agent.baseline).map((agent) => agent.agent_model);
+    offer(this.choices[`${side}_agent`].select, [WHOLE, ...labels], this.chosen[`${side}_agent`]);
   }
 
   async set(change) {
@@ -66,6 +68,7 @@ export class Compare {
     try {
       if ("a" in change) await this.offerAgents("a");
       if ("b" in change) await this.offerAgents("b");
+      if ("a" in change || "b" in change) this.spread();
       await this.ask();
     } catch (error) {
       this.fail(error);

@@ -3,7 +3,7 @@
 import { BOARDS, WORDS } from "./boards.js";
 import { WRITERS, columnsOf } from "./cells.js";
 import { h, name, visible } from "./dom.js";
-import { count, percent, ratio, signed, usd, number } from "./format.js";
+import { count, counted, difference, differences, percent, ratio, usd, number } from "./format.js";
 import { isNamed, nameIn, namedColumn } from "./named.js";
 import { runLink } from "./runs.js";
 import { Table } from "./table.js";
@@ -20,28 +20,29 @@ export function comparison(found) {
   return [...parts, ...SIDES.map((side) => notCommon(found, side)).filter(Boolean)];
 }
 
-const whose = (side) => [name(side.run), ": ", side.agent_model === null ? "all but baselines" : name(side.agent_model), `, ${count(side.trials)} trials of the common tasks`];
+const whose = (side) => [name(side.run), ": ", side.agent_model === null ? "all but baselines" : name(side.agent_model), `, ${counted(side.trials, "trial")} of the common tasks`];
 
 function totals(found) {
   const columns = metrics(found);
   const of = (column) => found.differences[column.name];
   const write = (column) => WRITERS[column.format];
   const value = (side, column) => (isNamed(column.name) ? found[side].metrics[nameIn(column.name)] : found[side][column.name]) ?? null;
-  const better = (side, title) => ({ id: `${side}_better`, title, number: true, cell: (column) => count(of(column)[`${side}_better`]) });
-  const heads = [
-    { id: "what", title: "Mean over tasks", cell: (column) => (column.outside ? name(column.title) : column.title) },
-    { id: "a", title: "A", number: true, cell: (column) => write(column)(value("a", column)) },
-    { id: "b", title: "B", number: true, cell: (column) => write(column)(value("b", column)) },
-    { id: "moved", title: "B − A", number: true, cell: (column) => moved(of(column).mean, write(column), of(column).higher_is_better) },
-    { id: "interval", title: "95 %", hint: "Of the mean difference on tasks like these, clustered by task", number: true, cell: (column) => ends(of(column).interval, write(column)) },
-    { id: "p", title: "p", hint: "Two-sided exact sign test over the tasks that differ", number: true, cell: (column) => chance(of(column).p_value) },
-    { id: "tasks", title: "Tasks", hint: "Tasks where both know it", number: true, cell: (column) => count(of(column).tasks) },
-    better("a", "A better"),
-    better("b", "B better"),
-    { id: "equal", title: "Equal", number: true, cell: (column) => count(of(column).equal) },
-  ];
-  const shown = heads.filter((column) => column.id !== "interval" || columns.some((one) => of(one).interval));
-  const table = new Table(shown, { caption: "Totals", key: (column) => column.name, primary: "moved" });
+  const counts = (field) => (column) => count(of(column)[field]);
+  const cells = {
+    metric: (column) => (column.outside ? name(column.title) : column.title),
+    a: (column) => write(column)(value("a", column)),
+    b: (column) => write(column)(value("b", column)),
+    moved: (column) => moved(of(column).mean, write(column), of(column).higher_is_better),
+    interval: (column) => ends(of(column).interval, write(column)),
+    tasks: counts("tasks"),
+    a_better: counts("a_better"),
+    b_better: counts("b_better"),
+    equal: counts("equal"),
+    p: (column) => chance(of(column).p_value),
+  };
+  const some = columns.some((column) => of(column).interval);
+  const heads = columnsOf("comparison", columns, cells).filter(({ id }) => id !== "interval" || some);
+  const table = new Table(heads, { caption: "Totals", key: (column) => column.name, primary: "moved" });
   table.update(columns);
   return table;
 }
@@ -83,23 +84,24 @@ function listed(tasks, all, draw, what = "") {
   const more = all - tasks.length;
   const items = tasks.map((task) => h("li", {}, draw(task)));
   const rest = more > 0 ? h("li", {}, `and ${count(more)} more`) : null;
-  return h("details", {}, h("summary", {}, `${count(all)} task${all === 1 ? "" : "s"}${what}`), h("ul", {}, ...items, rest));
+  return h("details", {}, h("summary", {}, `${counted(all, "task")}${what}`), h("ul", {}, ...items, rest));
 }
 
 // The tasks of one page, the most different first.
 export function pairs(found) {
   const side = (which, title) => ({ id: which, title, number: true, high: true, value: (p) => p[which].pass_rate, cell: (p) => `${percent(p[which].pass_rate)} of ${count(p[which].trials)}` });
   const cost = (which, title) => ({ id: `${which}_cost`, title, number: true, value: (p) => number(p[which].cost_usd), cell: (p) => usd(p[which].cost_usd) });
+  const tiered = found.pairs.some((pair) => pair.tier !== null);
   const table = new Table(
     [
       { id: "task", title: "Task", value: (p) => p.task_id, cell: (p) => name(p.task_id) },
-      { id: "tier", title: "Tier", value: (p) => p.tier, cell: (p) => (p.tier === null ? "–" : name(p.tier)) },
+      tiered && { id: "tier", title: "Tier", value: (p) => p.tier, cell: (p) => (p.tier === null ? "–" : name(p.tier)) },
       side("a", "A"),
       side("b", "B"),
-      { id: "difference", title: "B − A", number: true, high: true, value: (p) => p.b.pass_rate - p.a.pass_rate, cell: (p) => moved(p.b.pass_rate - p.a.pass_rate, percent, true) },
+      { id: "difference", title: "B - A", number: true, high: true, value: (p) => p.b.pass_rate - p.a.pass_rate, cell: (p) => moved(p.b.pass_rate - p.a.pass_rate, percent, true) },
       cost("a", "Cost, A"),
       cost("b", "Cost, B"),
-    ],
+    ].filter(Boolean),
     { caption: "Tasks that both have done", key: (p) => `${p.task_id}\n${p.tier}` },
   );
   table.update(found.pairs);
@@ -109,9 +111,9 @@ export function pairs(found) {
 function moved(by, write, high) {
   if (by === null) return "–";
   const mood = by === 0 ? null : by > 0 === high ? "better" : "worse";
-  return h("span", { class: mood }, signed(by, write));
+  return h("span", { class: mood }, difference(by, write));
 }
 
-const ends = (interval, write) => (interval ? `[${write(interval.low).replace("-", "−")}, ${write(interval.high).replace("-", "−")}]` : "–");
+const ends = (interval, write) => (interval ? differences(interval, write) : "–");
 
 const chance = (p) => (p === null ? "–" : p < 0.001 ? "< 0.001" : ratio(p));

@@ -20,15 +20,35 @@ function finite(value, write) {
 }
 
 export const count = (value) => finite(value, (v) => integers.format(v));
+// So many of a thing whose plural ends in s.
+export const counted = (value, noun) => `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
 export const ratio = (value) => finite(value, (v) => ratios.format(v));
 export const share = (value) => finite(value, (v) => v.toFixed(3));
 export const times = (value) => finite(value, (v) => `${ratios.format(v)}×`);
 // Only the whole is 100 %, and only nothing is 0 %, as `streamer.text.percent` says.
 export const percent = (value) => finite(value, (v) => {
-  if (v >= 0.9995 && v < 1) return ">99.9\u00a0%";
-  return v > 0 && v < 0.0005 ? "<0.1\u00a0%" : `${(100 * v).toFixed(1)}\u00a0%`;
+  const [size, minus] = [Math.abs(v), v < 0 ? "-" : ""];
+  if (size >= 0.9995 && size < 1) return `${minus ? "<" : ">"}${minus}99.9\u00a0%`;
+  if (size > 0 && size < 0.0005) return `${minus ? ">" : "<"}${minus}0.1\u00a0%`;
+  return `${minus}${(100 * size).toFixed(1)}\u00a0%`;
 });
-export const signed = (value, write) => (value > 0 ? `+${write(value)}` : write(value).replace("-", "−"));
+
+// A difference with its sign; the minus stands before the sign of a currency.
+export const signed = (by, write) => `${by > 0 ? "+" : ""}${minus(by, write)}`;
+const minus = (by, write) => `${by < 0 ? "−" : ""}${write(Math.abs(by))}`;
+
+// A difference of two shares in points, and both ends of a range of them, as `streamer.text` writes them.
+export const points = (by) => {
+  const size = (100 * Math.abs(by)).toFixed(1);
+  const sign = by < 0 ? "−" : "+";
+  const least = by !== 0 && Number(size) === 0;
+  return `${least ? (by < 0 ? ">" : "<") : ""}${sign}${least ? "0.1" : size}\u00a0points`;
+};
+const tenth = (by) => minus(by, (size) => (100 * size).toFixed(1)).replace(/^−0\.0$/, "0.0");
+
+// By how much a metric differs, and an interval of that; percentages differ by points.
+export const difference = (by, write) => (write === percent ? points(by) : signed(by, write));
+export const differences = ({ low, high }, write) => `[${[low, high].map((end) => (write === percent ? tenth(end) : minus(end, write))).join(", ")}]`;
 
 export const usd = (value) =>
   finite(value, (v) => {
@@ -38,8 +58,13 @@ export const usd = (value) =>
 
 export const usdRough = (value) => `$${value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
 
+// Times are in UTC, and in the words of `streamer/views/formatting.py`.
+const iso = (date, from, to) => date.toISOString().slice(from, to);
+const minute = (date) => `${iso(date, 0, 16).replace("T", " ")} UTC`;
+export const second = (date) => `${iso(date, 11, 19)} UTC`;
+
 // "03:40", or "2 Feb 03:40" where it may be another day.
-export const clock = (date, withDay) => date.toLocaleString("en-GB", { ...(withDay ? { day: "numeric", month: "short" } : {}), hour: "2-digit", minute: "2-digit" });
+export const clock = (date, withDay) => `${withDay ? `${date.getUTCDate()} ${date.toLocaleString("en", { month: "short", timeZone: "UTC" })} ` : ""}${iso(date, 11, 16)}`;
 
 export const duration = (value) =>
   finite(value, (v) => {
@@ -51,33 +76,31 @@ export const duration = (value) =>
   });
 
 export function moment(text) {
-  if (!text) return UNKNOWN;
-  const date = new Date(text);
-  const shown = date.toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
-  return h("time", { datetime: text, title: text }, shown);
+  return text ? h("time", { datetime: text, title: text }, minute(new Date(text))) : UNKNOWN;
 }
 
-// A time further ahead of this clock is not the run's own.
+// A time further ahead of this clock is not of this clock; an older one is a date.
 const AHEAD = 60;
-const STEPS = [["day", 86_400], ["hour", 3600], ["minute", 60], ["second", 1]];
-const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
+const OLD = 2 * 86_400;
+
+// How long ago something was, in one unit; times in milliseconds.
+export function age(at, now) {
+  const seconds = (now - at) / 1000;
+  const date = new Date(at);
+  if (seconds < -AHEAD) return `event time ${-seconds < OLD ? `${clock(date)} UTC` : iso(date, 0, 10)}`;
+  if (seconds >= OLD) return iso(date, 0, 10);
+  const whole = Math.max(0, Math.floor(seconds));
+  const [unit, size] = [["h", 3600], ["min", 60], ["s", 1]].find(([, least]) => whole >= least) ?? ["s", 1];
+  return `${Math.floor(whole / size)} ${unit} ago`;
+}
 
 export function ago(text) {
   if (!text) return UNKNOWN;
-  const seconds = (new Date(text) - Date.now()) / 1000;
-  if (seconds > AHEAD) return h("span", { title: "This time has not come yet: the run is simulated or replayed." }, "event time ", moment(text));
-  const [unit, size] = STEPS.find(([, length]) => Math.abs(seconds) >= length) ?? STEPS[3];
-  return h("time", { datetime: text, title: new Date(text).toLocaleString("en-GB") }, relative.format(Math.round(seconds / size), unit));
+  const [at, now] = [new Date(text), Date.now()];
+  return h("time", { datetime: text, title: now - at < -1000 * AHEAD ? WORDS.event_time : minute(at) }, age(at.getTime(), now));
 }
 
 const MOODS = { S: "good", A: "good", B: "accent", C: "accent", D: "warn", F: "bad" };
-
-// Of a group or a row of a leaderboard: * planned trials are missing, ? trials wait for their judge, ! decided.
-export function groupGrade(group) {
-  const settled = Boolean(group.uncertainty?.decided?.grade) && Boolean(group.provisional || group.in_flight);
-  const why = [WORDS.bases[group.grade_basis] && `by ${WORDS.bases[group.grade_basis]}`, group.provisional && "planned trials are missing", group.grade_provisional && "trials wait for their judge", settled && "decided: it can no longer change, unless results are corrected"];
-  return grade(group.grade, `${group.provisional ? "*" : ""}${group.grade_provisional ? "?" : ""}${settled ? "!" : ""}`, why.filter(Boolean).join("; "));
-}
 
 export function grade(value, marks = "", why = "") {
   if (!value) return UNKNOWN;
@@ -88,7 +111,7 @@ export function grade(value, marks = "", why = "") {
 export function withoutInfrastructure(summary) {
   const failures = summary.infrastructure_failures;
   if (!failures) return null;
-  return `${percent(summary.accuracy_excluding_infrastructure)} without ${count(failures)} infrastructure failure${failures === 1 ? "" : "s"}`;
+  return `${percent(summary.accuracy_excluding_infrastructure)} without ${counted(failures, "infrastructure failure")}`;
 }
 
 export function meter(value, write = percent) {

@@ -3,7 +3,7 @@
 import { WORDS } from "./boards.js";
 import { select } from "./controls.js";
 import { card, h, visible } from "./dom.js";
-import { count, duration, number, percent, times, usd, ratio } from "./format.js";
+import { count, counted, duration, number, percent, times, usd, ratio } from "./format.js";
 
 const METRICS = { outcome: "Outcome", composite_score: "Composite", cost_usd: "Cost", duration_seconds: "Duration", task_speedup: "Speedup" };
 const WRITE = { composite_score: ratio, cost_usd: usd, duration_seconds: duration, task_speedup: times };
@@ -238,4 +238,4 @@ export const matrixChoices = (chosen, change, metrics = Object.keys(METRICS)) =>
 
 export const matrixCard = (grid, controls, note) => card("Agents by tasks", controls, grid.element, note);
 
-export const matrixShare = (matrix) => `${count(matrix.tasks.length)} tasks, ${count(matrix.agents.length)} agents; the hardest task is passed by ${percent(Math.min(1, ...matrix.tasks.map((task) => task.pass_rate ?? 1)))} of trials`;
+export const matrixShare = (matrix) => `${counted(matrix.tasks.length, "task")}, ${counted(matrix.agents.length, "agent")}; the hardest task is passed by ${percent(Math.min(1, ...matrix.tasks.map((task) => task.pass_rate ?? 1)))} of trials`;

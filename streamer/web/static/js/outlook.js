@@ -2,8 +2,9 @@
 
 import { get, runPath } from "./api.js";
 import { WORDS } from "./boards.js";
-import { card, h, name, visible } from "./dom.js";
-import { UNKNOWN, clock, count, duration, usdRough } from "./format.js";
+import { columnsOf } from "./cells.js";
+import { card, h, visible } from "./dom.js";
+import { clock, count, usdRough } from "./format.js";
 import { Table } from "./table.js";
 import { passes } from "./trouble.js";
 
@@ -20,7 +21,7 @@ export class Outlook {
     this.tried = false;
     this.timer = 0;
     this.all = false;
-    this.table = new Table(COLUMNS, { caption: "Trials that are running", primary: "age", key: (row) => `${row.agent_model}\n${row.task}\n${row.attempt}\n${row.tier}\n${row.subtest}` });
+    this.table = new Table(columnsOf("running", []), { caption: "Trials that are running", primary: "age", key: (row) => `${row.agent_model}\n${row.task}\n${row.attempt}\n${row.tier}\n${row.subtest}` });
     this.more = h("button", { type: "button", class: "plain", onclick: () => this.unfold() });
     this.element = card("Running trials", [], this.table.element, h("p", { class: "body" }, this.more));
     this.element.hidden = true;
@@ -82,7 +83,11 @@ export class Outlook {
     if (!this.found) return;
     const { running, in_flight: total } = this.found;
     this.element.hidden = total === 0;
-    if (total) this.table.update(this.all ? running : running.slice(0, SHOWN));
+    const rows = this.all ? running : running.slice(0, SHOWN);
+    if (total) {
+      this.table.setColumns(columnsOf("running", rows));
+      this.table.update(rows);
+    }
     this.more.textContent = this.all ? "Show fewer" : `Show all ${count(running.length)}`;
     this.more.parentElement.hidden = running.length <= SHOWN;
   }
@@ -93,22 +98,14 @@ export class Outlook {
   }
 }
 
-const COLUMNS = [
-  { id: "task", title: "Task", cell: (row) => name(row.task) },
-  { id: "agent", title: "Agent:model", cell: (row) => name(row.agent_model) },
-  { id: "attempt", title: "Try", number: true, cell: (row) => count(row.attempt) },
-  { id: "tier", title: "Tier", cell: (row) => (row.tier === null ? UNKNOWN : name(row.subtest === null ? row.tier : `${row.tier}/${row.subtest}`)) },
-  { id: "age", title: "Running for", number: true, cell: (row) => (row.age_seconds === null ? UNKNOWN : duration(row.age_seconds)) },
-];
-
-// "forecast: ends about 03:40, 03:10 to 04:30"; null: not known, or nothing is awaited.
+// "forecast: ends about 03:40 UTC, 03:10 to 04:30"; null: not known, or nothing is awaited.
 export function endWords(outlook) {
   const left = outlook?.seconds_left ?? null;
   if (!left || !outlook.at || left.high === 0) return null;
   const ends = ["low", "likely", "high"].map((end) => new Date(new Date(outlook.at).getTime() + 1000 * left[end]));
   const far = ends[2] - new Date(outlook.at) >= 86_400_000;
   const [low, likely, high] = ends.map((end) => clock(end, far));
-  return `forecast: ends about ${likely}, ${low} to ${high}`;
+  return `forecast: ends about ${likely} UTC, ${low} to ${high}`;
 }
 
 export function costWords(outlook) {
@@ -117,11 +114,11 @@ export function costWords(outlook) {
   return `forecast: about ${usdRough(total.likely)} in all, ${usdRough(total.low)} to ${usdRough(total.high)}`;
 }
 
-// "forecast: the budget of $40.00 is passed about 03:10"; null: no budget.
+// "forecast: the budget of $40.00 is passed about 03:10 UTC"; null: no budget.
 export function budgetWords(outlook) {
   const budget = outlook?.budget ?? null;
   if (!budget) return null;
   const end = new Date(new Date(outlook.at).getTime() + 1000 * budget.seconds_until);
-  const about = budget.seconds_until === null || !outlook.at ? "" : ` about ${clock(end, 1000 * budget.seconds_until >= 86_400_000)}`;
+  const about = budget.seconds_until === null || !outlook.at ? "" : ` about ${clock(end, 1000 * budget.seconds_until >= 86_400_000)} UTC`;
   return WORDS.budget[budget.standing].replace("{usd}", usdRough(budget.usd)).replace("{about}", about);
 }

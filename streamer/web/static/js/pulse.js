@@ -2,6 +2,7 @@
 
 import { get } from "./api.js";
 import { h, visible } from "./dom.js";
+import { second } from "./format.js";
 
 const EVERY_MS = 5000;
 const PATIENCE_MS = 1200;
@@ -53,7 +54,7 @@ export class Pulse {
 
   tell() {
     this.waiting = null;
-    const since = this.at ? ` The numbers below are of ${this.at.toLocaleTimeString("en-GB")}.` : "";
+    const since = this.at ? ` The numbers below are of ${second(this.at)}.` : "";
     const said = this.problem ?? "The stream of updates broke off; it is opened again.";
     this.banner.replaceChildren(h("p", {}, said + since));
     this.banner.hidden = false;

@@ -7,7 +7,7 @@ import { Charts } from "./charts.js";
 import { Compare } from "./compare.js";
 import { closeDrawer, openTrial } from "./drawer.js";
 import { card, field, h, name, visible } from "./dom.js";
-import { UNKNOWN, ago, count, percent, usd, withoutInfrastructure } from "./format.js";
+import { UNKNOWN, ago, count, counted, percent, usd, withoutInfrastructure } from "./format.js";
 import { Live } from "./live.js";
 import { Outlook, budgetWords, costWords, endWords } from "./outlook.js";
 import { runLink } from "./runs.js";
@@ -106,7 +106,7 @@ export class Run {
     this.charts = new Charts(this.id);
     this.charts.told = () => this.drawBoard();
     const budget = h("input", { type: "number", min: "0", step: "any", size: "8", value: this.budget, onchange: () => this.setBudget(budget) });
-    return [card("Board", [h("span", { class: "note" }, WORDS.marks), field("Budget, $", budget)], this.board.element), this.charts.element, this.outlook.element];
+    return [card("Board", [h("span", { class: "note" }, WORDS.grade_marks), field("Budget, $", budget)], this.board.element), this.charts.element, this.outlook.element];
   }
 
   // A snapshot begins: what it does not name is gone. The chart asks what happened meanwhile.
@@ -185,7 +185,7 @@ export class Run {
     const facts = [["", run.run_id], ["", run.harness], ["", run.benchmark], ...Object.entries(run.labels)].filter(([, value]) => value);
     this.head.replaceChildren(
       h("div", { class: "line" }, h("h1", {}, name(run.display_name ?? run.run_id)), stateBadge(run.state, run.status), run.provisional ? h("span", { class: "badge warn" }, "provisional") : null),
-      h("div", { class: "line note" }, ...facts.map(([key, value]) => h("span", {}, name(key ? `${key}=${value}` : value))), h("span", {}, "last event ", ago(run.last_event_at))),
+      h("div", { class: "line note" }, ...facts.map(([key, value]) => h("span", {}, name(key ? `${key}=${value}` : value))), h("span", {}, "last event: ", ago(run.last_event_at))),
     );
     this.tiles.replaceChildren(...tiles(run, this.outlook));
   }
@@ -212,7 +212,7 @@ function tiles(run, { found: outlook, refused }) {
     tile("Progress", progress(run.progress), [counts, running, endWords(outlook)]),
     tile(run.agent_models > 1 ? "All trials" : "Accuracy", percent(run.accuracy), [`${count(run.resolved)} resolved of ${count(run.trials)}`, withoutInfrastructure(run)]),
     tile("Cost", usd(run.total_cost), [rate, costWords(outlook), refused ?? budgetWords(outlook)]),
-    run.pass_at_k === null ? tile("pass@k", UNKNOWN, ["each agent has its own: these trials are of several"]) : tile(pass ? `pass@${pass[0]}` : "pass@k", pass ? percent(pass[1].value) : UNKNOWN, [pass ? `${count(pass[1].tasks_covered)} tasks${pass[1].partial ? ", not all yet" : ""}` : null]),
+    run.pass_at_k === null ? tile("pass@k", UNKNOWN, ["each agent has its own: these trials are of several"]) : tile(pass ? `pass@${pass[0]}` : "pass@k", pass ? percent(pass[1].value) : UNKNOWN, [pass ? `${counted(pass[1].tasks_covered, "task")}${pass[1].partial ? ", not all yet" : ""}` : null]),
     tile("Tokens", count(run.tokens.output), [`out; ${count(run.tokens.input)} in`]),
   ];
 }

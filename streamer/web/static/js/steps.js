@@ -2,7 +2,7 @@
 
 import { badge } from "./cells.js";
 import { h, field, name } from "./dom.js";
-import { count, usd } from "./format.js";
+import { count, counted, usd } from "./format.js";
 import { asWritten, written } from "./said.js";
 
 const SOURCES = { agent: "agent", user: "user", system: "system", environment: "environment" };
@@ -22,7 +22,7 @@ export function stepsView(view) {
       if (fits) shown += 1;
       if (fits && wanted) for (const call of element.querySelectorAll("details")) call.open = asText(call).includes(wanted);
     }
-    const all = shown === items.length ? `${count(items.length)} steps` : `${count(shown)} of ${count(items.length)} steps`;
+    const all = shown === items.length ? counted(items.length, "step") : `${count(shown)} of ${counted(items.length, "step")}`;
     status.textContent = `${all}, ${count(failed)} with an error${view.left_out ? `; not shown: ${view.left_out}` : ""}`;
   };
   show();
@@ -35,7 +35,7 @@ const asText = (element) => element.textContent.toLowerCase();
 const textOf = (step) => [step.text, step.reasoning ?? "", ...step.calls.flatMap((call) => [call.name, call.arguments, call.output ?? ""])].join("\n").toLowerCase();
 
 function item(step) {
-  const facts = [step.at, step.tokens === null ? null : `${count(step.tokens)} tokens`, step.cost_usd === null ? null : usd(step.cost_usd)];
+  const facts = [step.at, step.tokens === null ? null : counted(step.tokens, "token"), step.cost_usd === null ? null : usd(step.cost_usd)];
   const head = h("div", { class: "line" }, h("b", {}, `${count(step.number)}. ${SOURCES[step.source]}`), step.error ? badge("error", "bad") : null, h("span", { class: "note" }, name(facts.filter(Boolean).join(" · "))));
   const thought = step.reasoning ? h("details", {}, h("summary", {}, "Reasoning"), written(step.reasoning)) : null;
   return h("li", { class: step.error ? "failed" : null }, head, step.text ? written(step.text) : null, thought, ...step.calls.map(called));

@@ -1,7 +1,7 @@
 // A metric while trials came in, one line per agent:model or tier. Drawn by uPlot; the legend is ours.
 
 import { h, name, visible } from "./dom.js";
-import { percent, ratio } from "./format.js";
+import { counted, percent, ratio } from "./format.js";
 import { Legend } from "./legend.js";
 import { color } from "./metrics.js";
 
@@ -85,6 +85,7 @@ export class TimeChart {
       {
         width: this.width(),
         height: HEIGHT,
+        tzDate: (at) => window.uPlot.tzDate(new Date(1000 * at), "UTC"),
         legend: { show: false },
         focus: { alpha: 0.3 },
         cursor: { points: { size: 7 }, focus: { prox: NEAR } },
@@ -102,6 +103,7 @@ export class TimeChart {
   span(low, high) {
     if (low === null || high === null) return this.along === "time" ? [Date.now() / 1000 - HOUR, Date.now() / 1000] : [0, 1];
     const least = this.along === "time" ? MINUTE : 1;
+    if (this.data[0].length === 1) high = low; // uPlot makes years of one moment
     return high - low >= least ? [low, high] : [low - least, high + least];
   }
 
@@ -168,14 +170,14 @@ export class TimeChart {
   note(banded) {
     if (this.curves.problem) return [`${this.keys.length ? "Old curves" : "No curves"}: ${visible(this.curves.problem)}`];
     const grey = this.keys.length - this.keys.filter((key) => this.picks.has(key)).length;
-    return [[grey ? `${grey} grey: point at a line or its name.` : null, banded ? "Band: where the final pass rate lay." : null, this.along === "trials" ? "Along: trials done." : null].filter(Boolean).join(" ")];
+    return [[grey ? `${grey} grey: point at a line or its name.` : null, banded ? "Band: where the final pass rate lay." : null, this.along === "trials" ? "Along: trials done." : "Along: time, UTC."].filter(Boolean).join(" ")];
   }
 
   describe() {
     this.legend.show(this.keys, this.picks);
     this.write(null);
     const along = this.along === "time" ? "by the trials' own times" : "by trials done";
-    const groups = this.keys.length === 1 ? "1 line" : `${this.keys.length} lines`;
+    const groups = counted(this.keys.length, "line");
     this.plotBox.setAttribute("aria-label", `${this.metric.title} ${along}, ${groups}; the latest values stand below`);
     this.plotBox.dataset.points = String(this.keys.reduce((sum, key) => sum + this.curves.groups[this.kind].get(key).length, 0));
     const xs = this.data[0];

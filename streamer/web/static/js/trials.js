@@ -31,7 +31,7 @@ export class Trials {
       key: (trial) => trial.id,
       sort: { id: this.query.sort, descending: this.query.descending },
       onsort: (sort, descending) => this.choose({ sort, descending, offset: 0 }),
-      empty: "No trial fits.",
+      empty: () => (this.page?.total === 0 ? "No trial has been counted yet." : "No trial fits."),
     });
     this.status = h("p", { class: "note", role: "status" }, "Loading…");
     this.back = h("button", { type: "button", class: "plain", onclick: () => this.choose({ offset: Math.max(0, this.query.offset - PAGE) }) }, "Previous");
@@ -135,7 +135,7 @@ export class Trials {
     this.table.update(page.trials);
     const last = page.offset + page.trials.length;
     const of = page.matching === page.total ? count(page.total) : `${count(page.matching)} that fit, of ${count(page.total)}`;
-    this.status.textContent = page.matching ? `${count(page.offset + 1)}–${count(last)} of ${of}` : `None of ${count(page.total)} fits`;
+    this.status.textContent = page.matching ? `${count(page.offset + 1)}–${count(last)} of ${of}` : page.total ? `None of ${count(page.total)} fits` : "";
     this.back.disabled = page.offset === 0;
     this.next.disabled = last >= page.matching;
   }

@@ -2,7 +2,7 @@
 
 import { WORDS } from "./boards.js";
 import { h, visible } from "./dom.js";
-import { UNKNOWN, number, percent } from "./format.js";
+import { UNKNOWN, grade, number, percent } from "./format.js";
 
 const NEARLY = 1e-9;
 
@@ -41,9 +41,19 @@ export function reason(group) {
 
 export const decided = (group) => Boolean(group.uncertainty?.decided?.grade) && isOpen(group);
 
+// The grade of a group or of a row of a leaderboard, with its marks; pointed at, it says what they mean.
+export function groupGrade(group) {
+  const stands = { "*": group.provisional, "?": group.grade_provisional, "!": decided(group) };
+  const marks = Object.keys(stands).filter((mark) => stands[mark]);
+  const basis = WORDS.bases[group.grade_basis];
+  return grade(group.grade, marks.join(""), [...(basis ? [`by ${basis}`] : []), ...marks.map((mark) => WORDS.marks[mark])].join("; "));
+}
+
+const rateOf = (group) => number(group.statistics?.pass_rate?.mean ?? null);
+
 // "61.7 % [55, 68]" over a thin bar: the interval, and where the rate so far stands in it.
 export function passRate(group) {
-  const rate = number(group.statistics?.pass_rate?.mean ?? null);
+  const rate = rateOf(group);
   if (rate === null) return UNKNOWN;
   const lies = interval(group);
   const soFar = isOpen(group) && !lies ? ` ${WORDS.so_far}` : "";
@@ -60,10 +70,10 @@ function bar(rate, lies) {
 
 // What the marks in these rows mean, a line each, and why intervals are missing.
 export function footnotes(groups) {
-  const marks = new Set(groups.map((group) => interval(group)?.mark).filter(Boolean));
+  const rated = groups.filter((group) => rateOf(group) !== null); // the others show no mark
+  const marks = new Set(rated.map((group) => interval(group)?.mark).filter(Boolean));
   if (marks.has("if")) marks.add("interval");
-  const open = groups.filter(isOpen);
-  if (open.some((group) => !interval(group))) marks.add(WORDS.so_far);
+  if (rated.some((group) => isOpen(group) && !interval(group))) marks.add(WORDS.so_far);
   if (groups.some(decided)) marks.add("decided");
   const lines = Object.keys(WORDS.explained).filter((mark) => marks.has(mark)).map((mark) => WORDS.explained[mark]);
   return [...lines, ...missing(groups)];
