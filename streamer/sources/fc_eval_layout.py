@@ -9,19 +9,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from itertools import chain
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamer.schemas.identity import UNKNOWN
-from streamer.sources.agent_keys import (
-    ConfiguredAgent,
-    agent_of_key,
-    key_for_reporting,
-    model_of,
-    spelled_for_files,
-)
+from streamer.sources.agent_keys import ConfiguredAgent, model_of, spelled_for_files
 from streamer.sources.base import RunPlan
 from streamer.sources.files import (
     is_directory,
@@ -115,10 +108,7 @@ def named_so(agent: ConfiguredAgent, label: str) -> bool:
 
 
 def configured_agents(run: Path, plan: RunPlan) -> tuple[bool, list[ConfiguredAgent]]:
-    """Whether several agents share a trial, and the agents in their order (D4); [] if nothing says so.
-
-    A model that the configuration leaves out is the harness's default, which only results name.
-    """
+    """Whether several agents share a trial, and the agents in their order (D4); [] if nothing says so."""
     home = run if is_directory(run) else run.parent
     has_lock = is_directory(run) or run.name == RESULTS
     lock = (peek(home / FC_EVAL_LOCK) or peek(home / LOCK)) if has_lock else {}
@@ -131,29 +121,7 @@ def configured_agents(run: Path, plan: RunPlan) -> tuple[bool, list[ConfiguredAg
         or part(part(lock, "agent"), "extra_kwargs").get("multi_agent_agents")
         or []
     )
-    agents = [_agent(one) for one in configurations] if isinstance(configurations, list) else []
-    default = _default_model(run, agents)
-    return True, [agent if agent.model else agent._replace(model=default) for agent in agents]
-
-
-def _default_model(run: Path, agents: Sequence[ConfiguredAgent]) -> str | None:
-    """The model of the agents that are configured without one, by the first result that names it.
-
-    None if every agent has a model, before such a result is there, and where the harness had no default.
-    A lock never has it (`RunSpecLock`): a harness that is started by a program may.
-    """
-    without = {agent.label for agent in agents if agent.model is None}
-    if not without:
-        return None
-    configured = {key_for_reporting(agent.key) for agent in agents if agent.model}
-    own = filter(None, map(peek, result_files(run, None, sub_trials=True)))
-    run_file = run / RESULTS if is_directory(run) else run
-    for result in chain(own, objects(peek(run_file), "results")):
-        for key in part(result, "costs_by_agent_model"):
-            agent = agent_of_key(key)
-            if agent and agent.label in without and key_for_reporting(key) not in configured:
-                return None if agent.model == UNKNOWN else agent.model
-    return None
+    return True, [_agent(one) for one in configurations] if isinstance(configurations, list) else []
 
 
 def _agent(configuration: Any) -> ConfiguredAgent:

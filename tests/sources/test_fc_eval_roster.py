@@ -9,15 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sources.builders import (
-    Event,
-    a_result,
-    a_trial_file,
-    converted,
-    plan_of,
-    trials_of,
-    write_json,
-)
+from tests.sources.builders import Event, converted, plan_of, trials_of, write_json
 from tests.sources.fc_eval_run_level import ALWAYS, CONFIGURATION, ONE_AGENT, SEVERAL_AGENTS, both, by_agent
 from tests.sources.fc_eval_runs import agents_of, run_level_only
 
@@ -140,37 +132,3 @@ def test_in_merged_logs_a_key_that_two_agents_would_take_is_neithers(
     events = trials_of(converted(run)[0])
     held = {event["agent_index"]: event["benchmarks"] for event in events if "benchmarks" in event}
     assert held == expected
-
-
-@pytest.mark.parametrize(
-    ("named", "model"), [(["t:m"], "m"), (["t:unknown"], "unknown"), (["t:m2", "t:m"], "m"), ([], "unknown")]
-)
-def test_an_agent_configured_without_a_model_has_the_harnesss_default_which_results_name(
-    tmp_path: Path, named: list[str], model: str
-) -> None:
-    """D4: the lock never has that default, so the plan and a merged result take it from another result."""
-    agents = [{"agent_name": "t", "model_name": name} for name in ("m2", None)]
-    write_json(tmp_path / "run1" / "fc.lock", {"run_spec": {"agent_mode": "multi", "agents": agents}})
-    entry = {"pytest_summary": {"passed": 1, "status": "passed"}, "snapshot_summary": {"status": "passed"}}
-    merged = {
-        "task_id": "t1",
-        "trial_name": "t1.1-of-1.run1.agent-2-t",
-        "costs_by_agent_model": dict.fromkeys(named, 0.5),
-        "parser_extra_metrics": {"agent_metrics_by_agent": {f"t:{model}": entry, "t:m2": entry}},
-    }
-    write_json(tmp_path / "run1" / "results.json", {"results": [merged], "n_resolved": 0})
-    events, report = converted(tmp_path / "run1")
-    assert plan_of(events)["agent_models"] == ["t:m2", f"t:{model}"]
-    assert [event["model"] for event in trials_of(events)] == ["m2", model]
-    assert not report.remarks
-
-
-def test_the_default_model_of_a_run_is_read_from_the_file_of_one_of_its_agents(tmp_path: Path) -> None:
-    """Without it a board would have `t:unknown` too, planned, and failed once the run has finished (R21)."""
-    agents = [{"agent_name": "nop", "model_name": "nop"}, {"agent_name": "t", "model_name": None}]
-    write_json(tmp_path / "run1" / "fc.lock", {"run_spec": {"agent_mode": "multi", "agents": agents}})
-    own = a_result("t1", run="run1.agent-2-t", costs_by_agent_model={"t:openai/gpt-5": 0.5})
-    a_trial_file(tmp_path / "run1", own)
-    events, _ = converted(tmp_path / "run1")
-    assert plan_of(events)["agent_models"] == ["nop:nop", "t:openai/gpt-5"]
-    assert [(event["agent"], event["model"]) for event in trials_of(events)] == [("t", "openai/gpt-5")]
