@@ -30,7 +30,8 @@ def start_in(job: Path, trial: Path, options: ConvertOptions) -> Iterator[Found]
     name, task = text(config.get("trial_name")), text(part(lock, "task").get("name"))
     if name is None or name != clean_name(trial) or task is None:
         return
-    asked = part(lock, "agent")  # config.json leaves out what is harbor's default: the agent oracle, say
+    # config.json leaves out what is harbor's default: the agent oracle, say
+    asked = part(lock, "agent") or part(config, "agent")
     agent, model = agent_of(asked)
     agent = agent or _name_of_code(asked, _results(subdirectories(job)))
     if agent is None:

@@ -89,7 +89,7 @@ class TerminalBench:
         revision = max(mtime_ns(file) for file in (*files, own_results))
         plan.started = _run_started(lock, metadata, plan, revision)
         if has_lock:
-            # Said without a plan too: a lock that was broken before it was deleted had made it false (R26).
+            # Said without a plan too: a broken lock set it to false, and its deletion must set it back (R26).
             is_named = bool(plan.started.get("tasks")) or not (lock or metadata)
             plan.started["plan_complete"] = is_named and not plan.problems
         if text(metadata.get("end_time")):

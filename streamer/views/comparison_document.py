@@ -22,15 +22,17 @@ METRICS = Board(
     "Metrics",
     (
         Column("metric", "mean over tasks", "name", ("metric",)),
-        Column("a", "A", "number", ("a",)),
-        Column("b", "B", "number", ("b",)),
-        Column("moved", "B - A", "number", ("moved",)),
-        Column("interval", "95 %", "number", ("interval",), hint=OF_INTERVAL),
-        Column("tasks", "tasks", "count", ("tasks",), hint="Tasks where both know it."),
-        Column("a_better", "A better", "count", ("a_better",)),
-        Column("b_better", "B better", "count", ("b_better",)),
-        Column("equal", "equal", "count", ("equal",)),
-        Column("p", "p", "number", ("p",), hint="Two-sided exact sign test over the tasks that differ."),
+        Column("a", "A", "number", ("a",), rank=3),
+        Column("b", "B", "number", ("b",), rank=3),
+        Column("moved", "B - A", "number", ("moved",), rank=1),
+        Column("interval", "95 %", "number", ("interval",), hint=OF_INTERVAL, rank=2),
+        Column("tasks", "tasks", "count", ("tasks",), hint="Tasks where both know it.", rank=5),
+        Column("a_better", "A better", "count", ("a_better",), rank=6),
+        Column("b_better", "B better", "count", ("b_better",), rank=6),
+        Column("equal", "equal", "count", ("equal",), rank=6),
+        Column(
+            "p", "p", "number", ("p",), hint="Two-sided exact sign test over the tasks that differ.", rank=1
+        ),
     ),
 )
 FLIPS = Board(

@@ -78,7 +78,7 @@ class Hub:
         )
 
     async def follow(self) -> None:
-        """Follow Redis until cancelled; an outage is sat out. It is logged once, not at each try."""
+        """Follow Redis until cancelled; an outage is sat out. Each one is logged once, not at each try."""
         logged: str | None = None
         while True:
             self._subscriptions = 1
@@ -86,6 +86,7 @@ class Hub:
                 self._problem = None
                 async with aclosing(self._reader.updates()) as updates:  # type: ignore[type-var]
                     async for update in updates:
+                        logged = None
                         self._apply(update)
             except ReaderError as error:
                 self._problem = str(error)

@@ -58,7 +58,7 @@ def test_the_demo_leaves_events_and_summaries_that_agree(tmp_path: Path) -> None
     done = streamer("demo", "--fast", cwd=tmp_path, environment=elsewhere)
     folding = check_output(tmp_path / "demo-out", done)
     assert folding.runs() == [RUN]
-    assert b"Rejected: 3 events" in done.stdout
+    assert b"Rejected, as they do not fit the schema: 3 events" in done.stdout
     assert b"streamer publish demo-out/events.ndjson" in done.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["demo-out"]
 

@@ -110,7 +110,7 @@ def test_each_event_is_one_line_and_what_was_rejected_is_counted(settings: Setti
     first, second = (json.loads(line) for line in printed.stdout.splitlines())
     assert (first["run_id"], first["trial_name"], second["trial_name"]) == (run, "two\nlines", "two")
     assert b"2 events of" in printed.stderr
-    assert b"1 rejected record" in printed.stderr
+    assert b"1 rejected record of it" in printed.stderr
 
 
 def test_a_run_that_the_log_does_not_hold_is_exit_code_1_with_the_names_like_it(settings: Settings) -> None:

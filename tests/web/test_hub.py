@@ -62,21 +62,22 @@ async def test_an_outage_is_logged_once_and_not_at_each_try(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("streamer.web.hub.RETRY_SECONDS", 0.0)
-    reader = AwayThenUnreadable()
+    reader = AwayTwiceThenUnreadable()
     following = asyncio.create_task(Hub(cast(AsyncStateReader, reader)).follow())
-    await eventually(lambda: reader.tries >= 20, "twenty tries")
+    await eventually(lambda: reader.tries >= 30, "thirty tries")
     following.cancel()
     said = [record.getMessage() for record in caplog.records if record.name == "streamer.web"]
-    assert said == ["Redis is away", "the summary is of a newer version"]
+    assert said == ["Redis is away", "Redis is away", "the summary is of a newer version"]
 
 
-class AwayThenUnreadable:
-    """A reader that fails in one way ten times, and then in another."""
+class AwayTwiceThenUnreadable:
+    """A reader that fails ten times, has an update, fails in the same way, and then in another one."""
 
     def __init__(self) -> None:
         self.tries = 0
 
     async def updates(self) -> AsyncIterator[StateUpdate]:
         self.tries += 1
-        raise ReaderError("Redis is away" if self.tries <= 10 else "the summary is of a newer version")
-        yield
+        if self.tries == 11:
+            yield StateUpdate("r", "run", "", "key", None)
+        raise ReaderError("Redis is away" if self.tries <= 20 else "the summary is of a newer version")

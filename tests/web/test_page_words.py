@@ -23,13 +23,15 @@ def test_the_page_writes_shares_and_spans_as_the_terminal_does(page: Page, web: 
     page.goto(web.url)
     drawn = page.evaluate(
         """async ([shares, seconds]) => {
-            const { difference, differences, duration, percent } = await import("/static/js/format.js");
+            const format = await import("/static/js/format.js");
+            const { difference, differences, duration, percent, signed } = format;
             const moved = shares.filter((by) => by !== null);
             return [
               ...shares.map(percent),
               ...seconds.map(duration),
               ...moved.map((by) => difference(by, percent)),
               ...moved.map((low) => differences({ low, high: 0.5 }, percent)),
+              ...[0.0003, -0.9997, 0.05, -0.05].map((by) => signed(by, percent)),
             ];
         }""",
         [shares, seconds],
@@ -37,6 +39,7 @@ def test_the_page_writes_shares_and_spans_as_the_terminal_does(page: Page, web: 
     moved = [share for share in shares if share is not None]
     written = [*map(percent, shares), *map(span, seconds)]
     written += [*map(points, moved), *(ends_in_points(low, 0.5) for low in moved)]
+    written += ["<0.1 %", "<-99.9 %", "+5.0 %", "-5.0 %"]
     assert [text.replace("\u00a0", " ").replace("−", "-") for text in drawn] == written
 
 

@@ -54,8 +54,10 @@ export class Compare {
   }
 
   async offerAgents(side) {
-    if (!this.chosen[side]) return;
-    const agents = await get(runPath(this.chosen[side], "/agents"));
+    const run = this.chosen[side];
+    if (!run) return;
+    const agents = await get(runPath(run, "/agents"));
+    if (this.chosen[side] !== run) return; // another one was chosen meanwhile
     const labels = agents.map((agent) => [agent.agent_model, agent.agent_model]);
     this.able = agents.filter((agent) => !agent.baseline).map((agent) => agent.agent_model);
     offer(this.choices[`${side}_agent`].select, [WHOLE, ...labels], this.chosen[`${side}_agent`]);

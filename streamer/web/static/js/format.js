@@ -33,8 +33,8 @@ export const percent = (value) => finite(value, (v) => {
   return `${minus}${(100 * size).toFixed(1)}\u00a0%`;
 });
 
-// A difference with its sign; the minus stands before the sign of a currency.
-export const signed = (by, write) => `${by > 0 ? "+" : ""}${minus(by, write)}`;
+// A difference with its sign; the minus stands before the sign of a currency. What is below or above a limit has its own.
+export const signed = (by, write) => (/^[<>]/.test(write(Math.abs(by))) ? write(by) : `${by > 0 ? "+" : ""}${minus(by, write)}`);
 const minus = (by, write) => `${by < 0 ? "−" : ""}${write(Math.abs(by))}`;
 
 // A difference of two shares in points, and both ends of a range of them, as `streamer.text` writes them.
