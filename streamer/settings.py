@@ -213,14 +213,17 @@ def _from_file() -> dict[str, Any]:
     file = Path(DEFAULT_CONFIG_FILE if named is None else named).expanduser()
     if not file.is_file():
         if named:
+            what = "it is no file" if file.exists() else "there is no such file"
             raise BadConfigurationFile(
-                f"STREAMER_CONFIG names {named}, and there is no such file. Name another one, or unset it"
+                f"STREAMER_CONFIG names {named}, and {what}. Name another one, or unset it"
             )
         return {}
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadConfigurationFile(f"the configuration file {file} is not TOML: {error}") from error
+    except OSError as error:
+        raise BadConfigurationFile(f"the configuration file {file} cannot be read: {error}") from error
 
 
 def _from_environment() -> dict[str, str]:

@@ -14,12 +14,12 @@ from streamer.aggregate.keys import GroupId, SlotKey, SummaryKind
 from streamer.schemas.canonical import canonical_json
 
 if TYPE_CHECKING:
-    from streamer.schemas.plain import AnyTrial
+    from streamer.schemas.plain import PlainTrial
     from streamer.score import Scored
 
 
 _MOST_JUDGED = 4_096
-"""Trials that are kept until their scored trial is written, 2 KB each; others are read and scored again."""
+"""Plain trials that wait for their scored trial, mostly 2 KB each; others are read and scored again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +168,9 @@ class Rescoring(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """A trial with its score, at hand since it was counted."""
+    """A trial without FormulaCode's sections, with its score; at hand since it was counted."""
 
-    event: AnyTrial
+    event: PlainTrial
     scored: Scored
 
 

@@ -18,7 +18,7 @@ from streamer.aggregate.slots import Slot, event_of
 from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.canonical import canonical_json, json_number, sha256_hex
 from streamer.schemas.identity import agent_model_label
-from streamer.schemas.plain import AnyTrial
+from streamer.schemas.plain import AnyTrial, PlainTrial
 from streamer.score import (
     NOP,
     FormulaCodeScore,
@@ -206,7 +206,9 @@ class Scores:
     def _enter(self, key: SlotKey, slot: Slot, event: AnyTrial) -> None:
         """A trial of its own is in."""
         scored = score_trial(event, self.rules)
-        self._changes.scored_trial(key, Judged(event, scored))
+        # FormulaCode's sections may be large, so a trial with them is not kept
+        judged = Judged(event, scored) if isinstance(event, PlainTrial) else None
+        self._changes.scored_trial(key, judged)
         self.roster.enter(key, slot, scored)
         if self._counts.enter(key, scored, single=True):
             self.count()

@@ -101,10 +101,11 @@ def test_a_scored_trial_is_the_same_from_what_was_at_hand_and_from_what_is_kept(
         a_trial(task_id="usual", started_at="2026-01-01T00:00:00+00:00", duration_seconds=2.5),
         a_plan(grading_profile="specified", revision=9),
     ]
-    runs = [folded(events)[0].run("run-1") for _ in range(2)]
-    runs[1].state.changes.only_scored_trials(runs[1].state.slots)
-    at_hand, read_again = ({change.key: change.value for change in run.take_scored()} for run in runs)
-    assert at_hand == read_again
+    for known in (events[:-1], events):  # the last plan scores all trials again
+        runs = [folded(known)[0].run("run-1") for _ in range(2)]
+        runs[1].state.changes.only_scored_trials(runs[1].state.slots)
+        at_hand, read_again = ({change.key: change.value for change in run.take_scored()} for run in runs)
+        assert at_hand == read_again
     assert sorted(key.split("|")[2] for key in at_hand) == [
         "shared",
         "shared",
@@ -114,3 +115,9 @@ def test_a_scored_trial_is_the_same_from_what_was_at_hand_and_from_what_is_kept(
         "usual",
         "\u00fcnusual",
     ]
+
+
+def test_trials_with_sections_are_not_kept_until_their_scored_trial_is_taken() -> None:
+    run = folded([a_trial(task_id="plain"), a_trial(benchmarks={"b": {"agent/nop": 2.0}})])[0].run("run-1")
+    judged = run.state.changes.take_scored()
+    assert [found is not None for found in judged.values()] == [True, False]

@@ -63,7 +63,7 @@ def _forked(
 
 
 def _main(words: tuple[str, ...], streams: list[Path], cwd: Path, environment: dict[str, str]) -> None:
-    """What the forked process does: the streams are files, all else is as in a process of its own."""
+    """What the forked process does. Its streams are files; all such processes hash text alike."""
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(cwd)
