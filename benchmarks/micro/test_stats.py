@@ -9,20 +9,17 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 from streamer.stats.distribution import Distribution
 from streamer.stats.exact_sum import ExactSum
-from streamer.stats.ordered import OrderedMultiset
 from streamer.stats.pass_at_k import PassAtK
-from streamer.stats.ranked import most_frequent, runs_of
 
 RNG = random.Random(1)
 VALUES = [round(RNG.lognormvariate(-1, 1), 6) for _ in range(1_000)]
 ATTEMPTS = [(RNG.randrange(250), RNG.random() < 0.6) for _ in range(1_000)]
 HELD = 10_000
-KINDS: list[Callable[[], Any]] = [ExactSum, OrderedMultiset, Distribution]
+KINDS: list[Callable[[], Any]] = [ExactSum, Distribution]
 
 
 def held(kind: Callable[[], Any]) -> Any:
@@ -60,17 +57,14 @@ def test_numbers_after_one_more_value(benchmark: Any, kind: Callable[[], Any]) -
     assert benchmark(add_and_say)
 
 
-def test_mode_of_ordered_values(benchmark: Any) -> None:
-    ordered = np.sort(np.array(VALUES * 10))
-    assert benchmark(lambda: most_frequent(*runs_of(ordered)))
+def test_mode(benchmark: Any) -> None:
+    assert benchmark(Distribution.of(VALUES * 10).mode)
 
 
 def test_pass_at_k_thousand_attempts_at_once(benchmark: Any) -> None:
-    attempts = PassAtK()
-    benchmark.pedantic(attempts.extend, args=(ATTEMPTS,), rounds=200)
+    attempts, more = PassAtK(), PassAtK.of(ATTEMPTS)
+    benchmark.pedantic(attempts.merge, args=(more,), rounds=200)
 
 
 def test_pass_at_k_numbers(benchmark: Any) -> None:
-    attempts = PassAtK()
-    attempts.extend(ATTEMPTS)
-    assert benchmark(attempts.summary)
+    assert benchmark(PassAtK.of(ATTEMPTS).summary)

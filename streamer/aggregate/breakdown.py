@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from typing import TypeVar
 
-from streamer.aggregate.group import GroupState, Trials
+from streamer.aggregate.group import GroupState
 from streamer.aggregate.keys import SlotKey
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.slots import Slot
@@ -22,17 +23,16 @@ def broken_down(run: RunState, places: Callable[[SlotKey, Slot], Iterable[Place]
         places: where the trial of a slot counts.
     """
     trials: dict[Place, list[tuple[SlotKey, Scored]]] = {}
-    groups: dict[Place, GroupState] = {}
+    marks: Counter[tuple[Place, str]] = Counter()
     for key, slot in run.slots.items():
         scored = run.scores.of(slot)
         if scored is None:
             continue
         for place in places(key, slot):
             trials.setdefault(place, []).append((key, scored))
-            group = groups.setdefault(place, GroupState())
-            group.superseded += slot.superseded
-            group.conflicts += slot.in_conflict
-    for place, group in groups.items():
-        group.count([Trials.of(trials[place])])
-        group.owners.update((key.agent, key.model, key.tier) for key, _ in trials[place])
+            marks[place, "superseded"] += slot.superseded
+            marks[place, "conflicts"] += slot.in_conflict
+    groups = {place: GroupState.of(counted) for place, counted in trials.items()}
+    for (place, name), times in marks.items():
+        setattr(groups[place], name, times)
     return groups

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from streamer.aggregate.group import GroupState, Owner, Trials, accuracies, count_values, tally, tally_all
+from streamer.aggregate.group import GroupState, Owner, accuracies, change, count, count_all
 from streamer.aggregate.keys import GroupId, SlotKey, groups_of
 from streamer.schemas.canonical import json_count, json_number
 from streamer.score import NOP, Scored
 from streamer.stats.exact_sum import ExactSum
-from streamer.stats.pass_at_k import Attempts, PassAtK
+from streamer.stats.pass_at_k import PassAtK
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,13 @@ _COVERED = ("impl_rate", "duration_seconds", "trajectory_length")
 
 
 class RunTotals:
-    """What the run summary counts. Every `count_*` has its inverse.
+    """What the run summary counts. Every `count_*` with the sign -1 is the inverse of itself.
 
     Attributes:
         owners: trials by agent, model and tier, those of several agents under :data:`SEVERAL`; without
             those of baselines. pass@k stands where all are the same (R11).
+        attempts: of all trials.
+        pass_at_k: the attempts of trials in which not only baselines took part (R4).
         with_formulacode: slots that carry FormulaCode's sections, or whose trial group does.
     """
 
@@ -75,8 +77,8 @@ class RunTotals:
         self.with_formulacode = 0
         self.failure_modes: Counter[str] = Counter()
         self.owners: Counter[Owner] = Counter()
-        self.tasks: Counter[Hashable] = Counter()
         self.covered: Counter[str] = Counter()
+        self.attempts = PassAtK()
         self.pass_at_k = PassAtK()
         self.speedup_percentage = ExactSum()
         self.sums = {metric: ExactSum() for metric in _SUMMED}
@@ -90,53 +92,54 @@ class RunTotals:
         self.with_benchmarks += sign * outcome.with_benchmarks
         self.unmeasured_failures += sign * outcome.unmeasured_failure
         if outcome.failure_mode is not None:
-            tally(self.failure_modes, outcome.failure_mode, sign)
-        tally(self.tasks, outcome.task_id, sign)
+            count(self.failure_modes, outcome.failure_mode, sign)
         if outcome.speedup_percentage is not None:
-            count_values(self.speedup_percentage, [outcome.speedup_percentage], sign)
+            change(self.speedup_percentage, ExactSum.of([outcome.speedup_percentage]), sign)
+        attempts = PassAtK.of([(outcome.task_id, outcome.resolved is True)])
+        self._count_attempts(attempts, sign, compared=outcome.compared)
         if outcome.compared:
-            tally(self.owners, (*SEVERAL, outcome.tier), sign)
-            attempts = Attempts.of([(outcome.task_id, outcome.resolved is True)])
-            count_values(self.pass_at_k, attempts, sign)
+            count(self.owners, (*SEVERAL, outcome.tier), sign)
 
-    def count_trials(self, trials: Trials, sign: int, owner: Owner, *, compared: bool) -> None:
+    def count_trials(self, group: GroupState, sign: int, owner: Owner, *, compared: bool) -> None:
         """Count trials of their own of one agent:model in one tier, or take them back.
 
         Args:
             compared: the agent is no baseline.
         """
-        self.trials += sign * trials.number
-        self.resolved += sign * trials.resolved
-        self.no_verdict += sign * trials.no_verdict
-        self.infrastructure_failures += sign * trials.infrastructure_failures
+        self.trials += sign * group.trials
+        self.resolved += sign * group.resolved
+        self.no_verdict += sign * group.no_verdict
+        self.infrastructure_failures += sign * group.infrastructure_failures
+        self.with_benchmarks += sign * group.formulacode.with_benchmarks
         if owner[0] != NOP:
-            self.unmeasured_failures += sign * trials.unmeasured_failures
-        tally_all(self.failure_modes, trials.failure_modes, sign)
-        if trials.formulacode:
-            scores = [score for _, score in trials.formulacode.pairs]
-            self.with_benchmarks += sign * sum(score.num_benchmarks > 0 for score in scores)
-            known = [s.speedup_percentage for s in scores if s.speedup_percentage is not None]
-            count_values(self.speedup_percentage, known, sign)
-        trials.attempts.tally(self.tasks, sign)
+            self.unmeasured_failures += sign * (group.failures - group.formulacode.failures)
+        count_all(self.failure_modes, group.failure_modes, sign)
+        change(self.speedup_percentage, group.formulacode.speedup_percentage, sign)
+        self._count_attempts(group.pass_at_k, sign, compared=compared)
         if compared:
-            tally(self.owners, owner, sign * trials.number)
-            count_values(self.pass_at_k, trials.attempts, sign)
+            count(self.owners, owner, sign * group.trials)
 
-    def count_spent(self, trials: Trials, sign: int) -> None:
+    def count_spent(self, group: GroupState, sign: int) -> None:
         """Count what slots spend (`sign` 1) or take it back (-1)."""
-        self.slots += sign * trials.number
-        self.with_formulacode += sign * (len(trials.formulacode.pairs) if trials.formulacode else 0)
+        self.slots += sign * group.trials
+        self.with_formulacode += sign * group.formulacode.trials
         for metric, held in self.sums.items():
-            (held.merge if sign > 0 else held.unmerge)(trials.values[metric].sums)
+            change(held, group.sums.get(metric) or group.distributions[metric].finite, sign)
         for metric in _COVERED:
-            self.covered[metric] += sign * len(trials.values[metric])
+            counted = group.sums.get(metric) or group.distributions[metric]
+            self.covered[metric] += sign * counted.count
+
+    def _count_attempts(self, attempts: PassAtK, sign: int, *, compared: bool) -> None:
+        change(self.attempts, attempts, sign)
+        if compared:
+            change(self.pass_at_k, attempts, sign)
 
     def body(self, planned_attempts: int | None, planned_tasks: int | None) -> dict[str, Any]:
         """The run summary's fields that come from these totals."""
         cost = self.sums["cost_usd"]
         return {
             "trials": self.trials,
-            "tasks": len(self.tasks),
+            "tasks": self.attempts.tasks,
             "resolved": self.resolved,
             "unresolved": self.trials - self.resolved,
             "no_verdict": self.no_verdict,
@@ -175,12 +178,7 @@ Cell = tuple[str, str, str | None, bool]
 Waiting = dict[Cell, list[tuple[SlotKey, Scored]]]
 
 _MOST_WAITING = 16_384
-"""Trials that may wait to be counted, 500 bytes each: a few megabytes for a large run.
-
-While they are counted, they and their columns take twice that."""
-
-_LARGE = 8
-"""From so many trials on, counting a part by itself is faster than as one of many."""
+"""Trials that may wait to be counted, 500 bytes each: a few megabytes for a large run."""
 
 
 class Counts:
@@ -208,18 +206,14 @@ class Counts:
 
     def enter(self, key: SlotKey, scored: Scored, *, single: bool) -> bool:
         """Count a trial in, of its own (`single`) or a sub-trial; True if it is time to count."""
-        cell = (key.agent, key.model, key.tier, single)
-        held = self._entered.get(cell)
-        if held is None:
-            self._entered[cell] = [(key, scored)]
-        else:
-            held.append((key, scored))
-        self.waiting += 1
-        return self.waiting >= _MOST_WAITING
+        return self._wait(self._entered, key, scored, single=single)
 
     def leave(self, key: SlotKey, scored: Scored, *, single: bool) -> bool:
         """Take back exactly what one of the above counted; True if it is time to count."""
-        self._left.setdefault((key.agent, key.model, key.tier, single), []).append((key, scored))
+        return self._wait(self._left, key, scored, single=single)
+
+    def _wait(self, waiting: Waiting, key: SlotKey, scored: Scored, *, single: bool) -> bool:
+        waiting.setdefault((key.agent, key.model, key.tier, single), []).append((key, scored))
         self.waiting += 1
         return self.waiting >= _MOST_WAITING
 
@@ -235,41 +229,25 @@ class Counts:
         """Count what waits; the groups that it changed."""
         entered, left = self._entered, self._left
         self._entered, self._left, self.waiting = {}, {}, 0
-        came = ((cell, Trials.of(trials)) for cell, trials in entered.items())
-        gone = ((cell, Trials.of(trials)) for cell, trials in left.items())
-        return self._count(came, 1, is_baseline) | self._count(gone, -1, is_baseline)
+        return self._count(entered, 1, is_baseline) | self._count(left, -1, is_baseline)
 
-    def _count(
-        self, cells: Iterable[tuple[Cell, Trials]], sign: int, is_baseline: Callable[[str], bool]
-    ) -> set[GroupId]:
-        parts: dict[GroupId, list[tuple[Owner, Trials]]] = {}
-        everything = []
-        for (agent, model, tier, single), trials in cells:
-            everything.append(trials)
-            owner = (agent, model, tier)
+    def _count(self, waiting: Waiting, sign: int, is_baseline: Callable[[str], bool]) -> set[GroupId]:
+        changed: set[GroupId] = set()
+        for (agent, model, tier, single), trials in waiting.items():
+            part, baseline = GroupState.of(trials), is_baseline(agent)
             if single:
-                self.totals.count_trials(trials, sign, owner, compared=not is_baseline(agent))
-            for group_id in groups_of(agent, model, tier, baseline=is_baseline(agent)):
-                parts.setdefault(group_id, []).append((owner, trials))
-        for trials in _portions(everything):
-            self.totals.count_spent(trials, sign)
-        for group_id, owned in parts.items():
-            self._count_in(group_id, owned, sign)
-        return set(parts)
+                self.totals.count_trials(part, sign, (agent, model, tier), compared=not baseline)
+            self.totals.count_spent(part, sign)
+            for group_id in groups_of(agent, model, tier, baseline=baseline):
+                self._count_in(group_id, part, sign)
+                changed.add(group_id)
+        return changed
 
-    def _count_in(self, group_id: GroupId, owned: list[tuple[Owner, Trials]], sign: int) -> None:
+    def _count_in(self, group_id: GroupId, part: GroupState, sign: int) -> None:
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = GroupState()
             group.superseded, group.conflicts = self._marks.get(group_id, (0, 0))
-        group.count(_portions([trials for _, trials in owned]), sign)
-        for owner, trials in owned:
-            tally(group.owners, owner, sign * trials.number)
+        change(group, part, sign)
         if not group.trials:
             del self.groups[group_id]
-
-
-def _portions(parts: list[Trials]) -> list[Trials]:
-    """Large parts as they are, since their sums are shared between groups; the small ones in one."""
-    small = [part for part in parts if part.number < _LARGE]
-    return [part for part in parts if part.number >= _LARGE] + ([Trials.together(small)] if small else [])

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamer.aggregate.formulacode_summary import MissingTrials, formulacode_body, missing_sub_trials
-from streamer.aggregate.group import COMPOSITE, GroupState, Trials
+from streamer.aggregate.group import COMPOSITE, GroupState
 from streamer.aggregate.group_summary import headline, named_body
 from streamer.aggregate.keys import NO_TIME, GroupId, SlotKey, event_time, microseconds, rfc3339
 from streamer.aggregate.plan import Denominators
@@ -123,8 +123,7 @@ def _points(
     bands = {sizes[index - 1] for index in evenly(len(sizes), BAND_POINTS)}
     for size in sizes:
         counted = [(trial.key, trial.scored) for trial in trials[before:size]]
-        group.count([Trials.of(counted)])
-        group.owners.update((key.agent, key.model, key.tier) for key, _ in counted)
+        group.merge(GroupState.of(counted))
         before, is_last = size, size == len(trials)
         at = next((trial.at for trial in reversed(trials[:size]) if trial.at != NO_TIME), NO_TIME)
         ended = None if is_last else {trial.key for trial in trials[:size]}

@@ -3,40 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from streamer.schemas.canonical import json_count, json_number
 from streamer.schemas.formulacode import ADVANTAGES
-from streamer.score import FormulaCodeScore, Scored
+from streamer.score import FormulaCodeScore
 from streamer.stats.exact_sum import ExactSum
 
-
-class FormulaCodeTrials:
-    """Some trials that carry FormulaCode's sections; their sums are worked out once for all groups."""
-
-    def __init__(self, pairs: list[tuple[Scored, FormulaCodeScore]]) -> None:
-        self.pairs = pairs
-        """Each trial's scores, and FormulaCode's part of them."""
-
-    @property
-    def failures(self) -> int:
-        """How many of the trials failed."""
-        return sum(not scored.success for scored, _ in self.pairs)
-
-    @cached_property
-    def sums(self) -> FormulaCodeSums:
-        """To be read only."""
-        return FormulaCodeSums.of([score for _, score in self.pairs], failures=self.failures)
+_COUNTS = (
+    "trials",
+    "failures",
+    "fallbacks",
+    "claimed",
+    "num_benchmarks",
+    "num_valid_benchmarks",
+    "with_benchmarks",
+)
 
 
 class FormulaCodeSums:
-    """Sums over trials that carry FormulaCode's sections; counting in and out is inverse.
+    """Sums over trials that carry FormulaCode's sections. `merge` and `unmerge` are inverse.
 
     Attributes:
         trials: how many.
         failures: how many of them failed.
+        fallbacks, claimed: how many have advantages by the fallback, or claimed ones.
+        num_benchmarks, num_valid_benchmarks: of all trials together.
+        with_benchmarks: how many count with benchmarks.
+        speedup: of the trials that have one.
+        speedup_percentage: likewise (F8).
+        advantages: level to the advantages of the trials that have them.
+        logs: level to log(1 + advantage) of those above -1 (F7).
     """
 
     def __init__(self) -> None:
@@ -46,7 +44,9 @@ class FormulaCodeSums:
         self.claimed = 0
         self.num_benchmarks = 0
         self.num_valid_benchmarks = 0
+        self.with_benchmarks = 0
         self.speedup = ExactSum()
+        self.speedup_percentage = ExactSum()
         self.advantages = {name: ExactSum() for name in ADVANTAGES}
         self.logs = {name: ExactSum() for name in ADVANTAGES}
 
@@ -54,12 +54,17 @@ class FormulaCodeSums:
     def of(cls, scores: Sequence[FormulaCodeScore], *, failures: int) -> FormulaCodeSums:
         """The sums of some trials, of which so many failed."""
         sums = cls()
+        if not scores:
+            return sums
         sums.trials, sums.failures = len(scores), failures
         sums.fallbacks = sum(score.fallback for score in scores)
         sums.claimed = sum(score.claimed for score in scores)
         sums.num_benchmarks = sum(score.num_benchmarks for score in scores)
         sums.num_valid_benchmarks = sum(score.num_valid_benchmarks for score in scores)
+        sums.with_benchmarks = sum(score.num_benchmarks > 0 for score in scores)
         sums.speedup.extend([score.task_speedup for score in scores if score.task_speedup is not None])
+        percentages = [score.speedup_percentage for score in scores]
+        sums.speedup_percentage.extend([known for known in percentages if known is not None])
         levels = zip(*(score.advantages for score in scores if score.advantages is not None), strict=True)
         for name, level in zip(ADVANTAGES, levels, strict=False):  # there are no levels of nothing
             known = [advantage for advantage in level if advantage is not None]
@@ -67,33 +72,41 @@ class FormulaCodeSums:
             sums.logs[name].extend([math.log(1.0 + advantage) for advantage in known if advantage > -1.0])
         return sums
 
-    def count(self, sums: FormulaCodeSums, sign: int) -> None:
-        """Count other trials in (`sign` 1), or take back exactly what was counted (-1)."""
-        self.trials += sign * sums.trials
-        self.failures += sign * sums.failures
-        self.fallbacks += sign * sums.fallbacks
-        self.claimed += sign * sums.claimed
-        self.num_benchmarks += sign * sums.num_benchmarks
-        self.num_valid_benchmarks += sign * sums.num_valid_benchmarks
-        change = ExactSum.merge if sign > 0 else ExactSum.unmerge
-        change(self.speedup, sums.speedup)
+    def merge(self, other: FormulaCodeSums) -> None:
+        """Count in all trials of the other, which stays as it is."""
+        for name in _COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for mine, theirs in self._sums(other):
+            mine.merge(theirs)
+
+    def unmerge(self, other: FormulaCodeSums) -> None:
+        """Undo one `merge` of the other."""
+        for name in _COUNTS:
+            setattr(self, name, getattr(self, name) - getattr(other, name))
+        for mine, theirs in self._sums(other):
+            mine.unmerge(theirs)
+
+    def _sums(self, other: FormulaCodeSums) -> Iterator[tuple[ExactSum, ExactSum]]:
+        """Each sum beside the other's."""
+        yield self.speedup, other.speedup
+        yield self.speedup_percentage, other.speedup_percentage
         for name in ADVANTAGES:
-            change(self.advantages[name], sums.advantages[name])
-            change(self.logs[name], sums.logs[name])
+            yield self.advantages[name], other.advantages[name]
+            yield self.logs[name], other.logs[name]
 
     def plus(self, other: FormulaCodeSums, unmeasured_failures: int) -> FormulaCodeSums:
         """The sums of both, and speedup 1.0 for each failed trial without any section (R21)."""
         total = FormulaCodeSums()
         for sums in (self, other):
-            total.count(sums, 1)
+            total.merge(sums)
         total.speedup.extend([1.0] * unmeasured_failures)
         return total
 
     def minus(self, other: FormulaCodeSums) -> FormulaCodeSums:
         """The sums without those of some of the trials."""
         rest = FormulaCodeSums()
-        rest.count(self, 1)
-        rest.count(other, -1)
+        rest.merge(self)
+        rest.unmerge(other)
         return rest
 
     def body(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from streamer.aggregate.group import COMPOSITE, GroupState, accuracies
-from streamer.aggregate.named_values import NamedMetrics
 from streamer.aggregate.plan import GroupPlan, Plan
 from streamer.aggregate.roster import MEANS
 from streamer.aggregate.run_state import RunState
@@ -93,7 +93,9 @@ def headline(group: GroupState) -> dict[str, Any]:
     }
 
 
-def named_body(held: NamedMetrics, plan: Plan, ddof: int, evidence: Evidence | None) -> dict[str, Any]:
+def named_body(
+    held: Mapping[str, Distribution], plan: Plan, ddof: int, evidence: Evidence | None
+) -> dict[str, Any]:
     """Metric to its statistics and how to read them: the planned ones, then by number of trials.
 
     Args:

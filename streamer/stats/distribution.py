@@ -1,23 +1,32 @@
-"""All that one metric of one group keeps."""
+"""All that one metric of one group keeps: its values in order, and their exact sums."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from bisect import insort_right
+from collections.abc import Iterable
 from math import inf, isfinite, nan
-from typing import Any
+from typing import Any, Self
+
+import numpy as np
 
 from streamer.schemas.canonical import json_number
 from streamer.stats.errors import StatsError
 from streamer.stats.exact_sum import ExactSum
-from streamer.stats.held import FewValues, Held, Values, ZerosAndOnes
+from streamer.stats.rounding import middle_of
+
+_ONE_BY_ONE = 8
+"""Up to so many values are put in their places one by one; more are merged in together."""
 
 
 class Distribution:
     """Median, mean, mode, minimum, maximum, standard deviation and count of one metric of one group.
 
-    Infinite values have their place in the order and can be the mode. They enter no sum and are counted
-    apart: the mean is then infinite, NaN between inf and -inf, and the standard deviation is unknown (R14,
-    R18, S9). NaN enters nothing, not even `count`; `nans` tells how many there were. -0.0 counts as 0.0.
+    It keeps the values as doubles in ascending order, 8 bytes each, and their :class:`ExactSum`.
+
+    Infinite values have their place in the order and can be the mode. They enter no sum: the mean is then
+    infinite, NaN between inf and -inf, and the standard deviation is unknown (R14, R18, S9). NaN enters
+    nothing, not even `count`; `nans` tells how many there were. -0.0 counts as 0.0.
 
     >>> cost = Distribution()
     >>> for value in (0.2, 0.4, 0.4, float("inf")):
@@ -32,109 +41,132 @@ class Distribution:
     0.33333333333333337
     """
 
-    __slots__ = ("_held", "_said", "_total", "nans")
+    __slots__ = ("_ordered", "_said", "finite", "nans")
 
     def __init__(self) -> None:
-        self._held = self._empty()
-        self._forget()
+        self._ordered = array("d")
+        self._said: tuple[int, dict[str, Any]] | None = None
+        self.finite = ExactSum()
+        """The exact sums of the finite values, to be read only."""
         self.nans = 0
         """NaN values seen; they are in no other number."""
 
-    def _empty(self) -> Held:
-        return FewValues()
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Self:
+        """The distribution of some values.
 
-    def _forget(self) -> None:
-        """Drop what was worked out and no longer holds."""
-        self._said: tuple[int, dict[str, Any]] | None = None
-        self._total: float | None = None
+        >>> Distribution.of([3.0, 1.0, float("nan")]).ascending()
+        [1.0, 3.0]
+        """
+        held = cls()
+        held.extend(values)
+        return held
 
     @property
     def count(self) -> int:
         """Values held, infinite ones included, NaN not."""
-        return len(self._held.ordered)
-
-    @property
-    def finite(self) -> ExactSum:
-        """The exact sums of the finite values, to be read only."""
-        return self._held.finite
+        return len(self._ordered)
 
     def ascending(self) -> list[float]:
         """The values in ascending order, infinite ones included, NaN not."""
-        return sorted(self._held.to_list())
+        return self._ordered.tolist()
 
     def add(self, value: float) -> None:
         """Count a value in."""
         self.extend((value,))
 
-    def extend(self, values: Sequence[float] | Values) -> None:
-        """Count several values in, which is much faster than one by one."""
-        counted = values if isinstance(values, Values) else Values(values)
-        self._held = self._held.with_more(counted)
-        self.nans += counted.nans
-        self._forget()
-
-    def remove(self, value: float) -> None:
-        """Undo one `add` of the value; raises StatsError if it is not there."""
-        self.withdraw((value,))
-
-    def withdraw(self, values: Sequence[float] | Values) -> None:
-        """Undo one `extend` of the values; raises StatsError if one is not there, and changes nothing."""
-        gone = values if isinstance(values, Values) else Values(values)
-        if gone.nans > self.nans:
-            raise StatsError.absent("Distribution", nan)
-        self._held.take_out(gone)
-        self.nans -= gone.nans
-        self._forget()
+    def extend(self, values: Iterable[float]) -> None:
+        """Count several values in."""
+        every = list(values)
+        known = every
+        if not isfinite(sum(every)):  # or their sum overflows
+            known = [value for value in every if value == value]
+            self.nans += len(every) - len(known)
+            self.finite.extend([value for value in known if isfinite(value)])
+        else:
+            self.finite.extend(every)
+        self._insert(array("d", sorted([value + 0.0 for value in known])))
 
     def merge(self, *others: Distribution) -> None:
         """Count in all that the others hold; they stay as they are."""
-        parts = [(other._held.to_list(), other.nans) for other in others]
-        for values, nans in parts:
-            self.extend(values)
-            self.nans += nans
+        for other in others:
+            self.nans += other.nans
+            self.finite.merge(other.finite)
+            self._insert(other._ordered[:])
+
+    def remove(self, value: float) -> None:
+        """Undo one `add` of the value; raises StatsError if it is not there."""
+        self.unmerge(Distribution.of((value,)))
 
     def unmerge(self, *others: Distribution) -> None:
-        """Undo one `merge` of the others; raises StatsError if a value is not there."""
-        values = [value for other in others for value in other._held.to_list()]
-        self.withdraw(values + [nan] * sum(other.nans for other in others))
+        """Undo one `merge` of the others; raises StatsError, and changes nothing, if a value is not there."""
+        gone = Distribution()
+        gone.merge(*others)
+        if gone.nans > self.nans:
+            raise StatsError.absent("Distribution", nan)
+        held, leaving = np.array(self._ordered), np.array(gone._ordered)
+        places = held.searchsorted(leaving) + np.arange(len(leaving)) - leaving.searchsorted(leaving)
+        if len(places) and (places[-1] >= len(held) or (held[places] != leaving).any()):
+            raise StatsError.absent("Distribution", leaving.tolist())
+        self.finite.unmerge(gone.finite)
+        self.nans -= gone.nans
+        self._ordered = array("d", np.delete(held, places).tobytes())
+        self._said = None
 
     def total(self) -> float:
         """The sum, correctly rounded: 0.0 of nothing, infinite or NaN with infinite values."""
-        if self._total is None:
-            self._total = self._held.finite.total() + self._infinities()
-        return self._total
+        return self.finite.total() + self._infinities()
 
     def total_over(self, parts: int) -> float:
         """The exact sum over a positive count, rounded once (R18); infinite or NaN with infinite values."""
-        return self._held.finite.total_over(parts) + self._infinities()
+        return self.finite.total_over(parts) + self._infinities()
 
     def mean(self) -> float | None:
         """The mean, correctly rounded: None of nothing, infinite or NaN with infinite values."""
-        return self._infinities() or self._held.finite.mean()
-
-    def median(self) -> float | None:
-        """The middle value, or the mean of the two middle ones (S5); None of nothing."""
-        return self._held.ordered.median()
-
-    def mode(self) -> float | None:
-        """The most frequent value, compared as it is; of several the smallest (R15)."""
-        return self._held.ordered.mode()
+        return self._infinities() or self.finite.mean()
 
     def min(self) -> float | None:
         """The smallest value; None of nothing."""
-        return self._held.ordered.min()
+        return self._ordered[0] if self._ordered else None
 
     def max(self) -> float | None:
         """The largest value; None of nothing."""
-        return self._held.ordered.max()
+        return self._ordered[-1] if self._ordered else None
+
+    def median(self) -> float | None:
+        """The middle value, or the correctly rounded mean of the two middle ones (S5); None of nothing.
+
+        Between -inf and inf there is no middle: NaN.
+        """
+        if not self._ordered:
+            return None
+        half, odd = divmod(len(self._ordered), 2)
+        upper = self._ordered[half]
+        return upper if odd else middle_of(self._ordered[half - 1], upper)
+
+    def mode(self) -> float | None:
+        """The most frequent value, compared as it is; of several the smallest (R15).
+
+        With all values distinct it is the smallest one. Infinite values count like others. Of nothing it is
+        None.
+        """
+        if not self._ordered:
+            return None
+        values = np.frombuffer(self._ordered)
+        last = np.flatnonzero(values[1:] != values[:-1])  # where each value stands for the last time
+        if len(last) == len(values) - 1:
+            return self._ordered[0]
+        ends = np.concatenate(([-1], last, [len(values) - 1]))
+        most_frequent = int(np.argmax(ends[1:] - ends[:-1]))  # the first one of the greatest
+        return self._ordered[int(ends[most_frequent]) + 1]
 
     def std_dev(self, ddof: int = 0) -> float | None:
         """The standard deviation (ddof 1: of a sample); None of nothing or with infinite values (R14)."""
-        return None if self._infinities() else self._held.finite.std_dev(ddof)
+        return None if self._infinities() else self.finite.std_dev(ddof)
 
     def variance(self, ddof: int = 0) -> float | None:
         """The variance (ddof 1: of a sample); None of nothing or with infinite values (R14)."""
-        return None if self._infinities() else self._held.finite.variance(ddof)
+        return None if self._infinities() else self.finite.variance(ddof)
 
     def summary(self, ddof: int = 0) -> dict[str, Any]:
         """The statistics as they travel in JSON (R14); of nothing: count 0, the rest None (R16).
@@ -146,39 +178,35 @@ class Distribution:
         return self._said[1]
 
     def _numbers(self, ddof: int) -> dict[str, Any]:
-        """The summary, from sums that are worked out once."""
-        ordered, finite, infinities = self._held.ordered, self._held.finite, self._infinities()
-        self._total = finite.total() + infinities
-        spread = None if infinities else finite.std_dev(ddof)
+        spread = self.std_dev(ddof)
         says: dict[str, Any] = {
-            "median": ordered.median(),
-            "mean": infinities or finite.mean(),
-            "mode": ordered.mode(),
-            "min": ordered.min(),
-            "max": ordered.max(),
+            "median": self.median(),
+            "mean": self.mean(),
+            "mode": self.mode(),
+            "min": self.min(),
+            "max": self.max(),
             "std_dev": spread,
         }
         if spread is None or not isfinite(spread):
             says = {name: json_number(value) for name, value in says.items()}
-        return says | {"count": len(ordered)}
+        return says | {"count": self.count}
 
     def _infinities(self) -> float:
         """The sum of the infinite values; 0.0 if there are none."""
-        if self._held.infinite:
-            return nan if self._held.negative_infinite else inf
-        return -inf if self._held.negative_infinite else 0.0
+        if not self._ordered:
+            return 0.0
+        most, least = self._ordered[-1], self._ordered[0]
+        return (most if most == inf else 0.0) + (least if least == -inf else 0.0)
 
-
-class Shares(Distribution):
-    """A :class:`~streamer.stats.Distribution` of 0 and 1 only; raises StatsError for other values.
-
-    >>> shares = Shares()
-    >>> shares.extend([1.0, 1.0, 0.0])
-    >>> shares.median(), shares.mean(), shares.summary()["std_dev"]
-    (1.0, 0.6666666666666666, 0.4714045207910317)
-    """
-
-    __slots__ = ()
-
-    def _empty(self) -> Held:
-        return ZerosAndOnes()
+    def _insert(self, values: array[float]) -> None:
+        """Put values that are in order, none of them NaN, in their places."""
+        self._said = None
+        if not self._ordered:
+            self._ordered = values
+        elif len(values) <= _ONE_BY_ONE:
+            for value in values:
+                insort_right(self._ordered, value)
+        else:
+            both = np.concatenate((np.frombuffer(self._ordered), np.frombuffer(values)))
+            both.sort(kind="stable")  # which merges what is in order already
+            self._ordered = array("d", both.tobytes())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import frexp, inf, isfinite
 from operator import mul
-from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +12,7 @@ from numpy.typing import NDArray
 from streamer.schemas.canonical import JsonNumber, json_number
 from streamer.stats.digits import MANY, MOST_BITS, PORTION, sums_of
 from streamer.stats.errors import StatsError
-from streamer.stats.rounding import quotient, root_of_quotient
-
-_WHOLE = 2**53
-"""Up to that, floats hold every integer."""
+from streamer.stats.rounding import FLOAT_BITS, quotient, root_of_quotient
 
 
 class ExactSum:
@@ -66,18 +62,6 @@ class ExactSum:
         sums.extend(values)
         return sums
 
-    @classmethod
-    def of_zeros_and_ones(cls, zeros: int, ones: int) -> ExactSum:
-        """The sums of so many zeros and ones.
-
-        >>> ExactSum.of_zeros_and_ones(1, 3).mean()
-        0.75
-        """
-        sums = cls()
-        sums._sum = sums._squares = ones
-        sums.count = zeros + ones
-        return sums
-
     def _reset(self) -> None:
         self._sum = 0  # over 2 ** shift
         self._squares = 0  # over 2 ** (2 * shift)
@@ -86,40 +70,25 @@ class ExactSum:
 
     def add(self, value: float) -> None:
         """Count a finite value in; raises StatsError for an infinite one or NaN."""
-        scaled = value * self._scale  # exact, as the scale is a power of two, or overflows
-        try:
-            units = int(scaled)
-            if units != scaled:
-                units = self._units(value)
-        except (OverflowError, ValueError):
-            units = self._units(value)
-        self._sum += units
-        self._squares += units * units
-        self.count += 1
+        self.extend((value,))
 
     def extend(self, values: Sequence[float] | NDArray[np.float64]) -> None:
         """Count several finite values in; raises StatsError for an infinite one or NaN."""
-        if not isinstance(values, np.ndarray) and len(values) < MANY:
-            self._extend_with_few(values)
-            return
         for start in range(0, len(values), PORTION):
-            portion = np.asarray(values[start : start + PORTION], dtype=np.float64)
-            sums = sums_of(portion, self._shift)
-            if sums is None:  # they lie too far apart
-                for value in portion.tolist():
-                    self.add(value)
-                continue
+            self._extend(values[start : start + PORTION])
+
+    def _extend(self, portion: Sequence[float] | NDArray[np.float64]) -> None:
+        if len(portion) < MANY:
+            if self._extend_in_units(portion):
+                return
+        elif (sums := sums_of(np.asarray(portion, dtype=np.float64), self._shift)) is not None:
             self._refine(sums.shift)
             self._sum += sums.total
             self._squares += sums.squares
             self.count += len(portion)
-
-    def _extend_with_few(self, values: Sequence[float]) -> None:
-        if values and values[0].__class__ is int and _are_whole(values):
-            self._extend_with_whole(values)
-        elif not self._extend_in_units(values):
-            for value in values:
-                self.add(value)
+            return
+        for value in portion:  # they lie too far apart
+            self._extend_with_one(value)
 
     def remove(self, value: float) -> None:
         """Undo one `add` of the value.
@@ -127,17 +96,7 @@ class ExactSum:
         No values are kept, so that only some mistakes show: taking from nothing, and what leaves a
         remainder that no values have. Those raise StatsError.
         """
-        units = self._units(value)
-        left, rest, squares = self.count - 1, self._sum - units, self._squares - units * units
-        if left < 0 or squares < 0 or left * squares < rest * rest:
-            raise StatsError.absent("ExactSum", value)
-        if left == 0:
-            if squares:
-                raise StatsError.absent("ExactSum", value)
-            self._reset()
-        else:
-            self._sum, self._squares = rest, squares
-        self.count = left
+        self.unmerge(ExactSum.of((value,)))
 
     def merge(self, *others: ExactSum) -> None:
         """Count in all that the others hold; they stay as they are."""
@@ -147,10 +106,6 @@ class ExactSum:
             self._sum += other._sum << finer
             self._squares += other._squares << 2 * finer
             self.count += other.count
-
-    def withdraw(self, values: Sequence[float]) -> None:
-        """Undo one `extend` of the values; raises StatsError where `remove` of one would."""
-        self.unmerge(ExactSum.of(values))
 
     def unmerge(self, *others: ExactSum) -> None:
         """Undo one `merge` of the others; raises StatsError where `remove` of their values would."""
@@ -216,31 +171,31 @@ class ExactSum:
         numerator = self.count * self._squares - self._sum * self._sum
         return numerator, self.count * (self.count - ddof) << 2 * self._shift
 
-    def _units(self, value: float) -> int:
-        """The value in units of the common power of two, which is refined where the value needs it."""
+    def _extend_with_one(self, value: float) -> None:
         if not isfinite(value):
             raise StatsError.unfit("ExactSum", value, "finite floats")
         numerator, denominator = float(value).as_integer_ratio()
         shift = denominator.bit_length() - 1
         self._refine(shift)
-        return numerator << self._shift - shift
+        units = numerator << self._shift - shift
+        self._sum += units
+        self._squares += units * units
+        self.count += 1
 
-    def _extend_with_whole(self, values: Sequence[int]) -> None:
-        """Count integers in."""
-        self._sum += sum(values) << self._shift
-        self._squares += sum(map(mul, values, values)) << 2 * self._shift
-        self.count += len(values)
+    def _extend_in_units(self, values: Sequence[float] | NDArray[np.float64]) -> bool:
+        """Count the values in, all in whole units of 2^-shift; False: they lie too far apart for floats.
 
-    def _extend_in_units(self, values: Sequence[float]) -> bool:
-        """Count the values in, in units so fine that the smallest is whole; False: they lie too far apart."""
-        smallest = min(map(abs, filter(None, values)), default=1.0)
-        finer = 53 - frexp(smallest)[1]
-        if not smallest < inf or finer > MOST_BITS or self._shift > MOST_BITS:
-            return False
-        self._refine(finer)
-        scale = self._scale
+        Floats multiply by a power of two without rounding, so the units are exact.
+        """
         try:
-            units = [int(value * scale) for value in values]
+            scaled = [value * self._scale for value in values]
+            units = list(map(int, scaled))
+            if units != scaled:
+                finer = FLOAT_BITS - frexp(min(map(abs, filter(None, values))))[1]
+                if finer > MOST_BITS:
+                    return False
+                self._refine(finer)
+                units = [int(value * self._scale) for value in values]
         except (OverflowError, ValueError):
             return False
         self._sum += sum(units)
@@ -255,8 +210,3 @@ class ExactSum:
             self._squares <<= 2 * finer
             self._shift = shift
             self._scale = 2.0**shift if shift < 1024 else inf
-
-
-def _are_whole(values: Sequence[float]) -> TypeGuard[Sequence[int]]:
-    """Whether they are integers, and such as floats hold exactly."""
-    return set(map(type, values)) == {int} and min(values) >= -_WHOLE and max(values) <= _WHOLE

@@ -3,60 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from math import comb, lcm
-from typing import Any
+from typing import Any, Self
 
 from streamer.stats.errors import StatsError
 from streamer.stats.rounding import quotient
 
-ATTEMPT = 1 << 32
+_ATTEMPT = 1 << 32
 """One attempt, beside the passes: both counts of a task in one integer."""
-
-_PASSED = ATTEMPT + 1
-
-
-class Attempts:
-    """Some attempts, none of which changes any more.
-
-    >>> tasks = Counter()
-    >>> Attempts.of([("a", True), ("b", False), ("a", False)]).tally(tasks, 1)
-    >>> tasks
-    Counter({'a': 2, 'b': 1})
-    """
-
-    __slots__ = ("_held",)
-
-    def __init__(self, held: Sequence[tuple[Hashable, int]] = ()) -> None:
-        self._held = held
-
-    @classmethod
-    def of(cls, attempts: Iterable[tuple[Hashable, bool]]) -> Attempts:
-        """The attempts at some tasks: each task, and whether the attempt passed."""
-        return cls([(task, _PASSED if passed else ATTEMPT) for task, passed in attempts])
-
-    @classmethod
-    def together(cls, parts: Sequence[Attempts]) -> Attempts:
-        """All attempts of some parts."""
-        return parts[0] if len(parts) == 1 else cls([held for part in parts for held in part._held])
-
-    def items(self) -> Collection[tuple[Hashable, int]]:
-        """Tasks, and attempts * 2^32 + passes of each; the same task may come more than once."""
-        return self._held
-
-    def tally(self, tasks: Counter[Hashable], sign: int) -> None:
-        """Count the attempts at each task (`sign` 1) or take them back (-1); nothing is kept at zero."""
-        if sign > 0:
-            tasks.update([task for task, _ in self._held])
-            return
-        for task, held in self._held:
-            tasks[task] -= held // ATTEMPT
-            if not tasks[task]:
-                del tasks[task]
-
-
-_RECOUNT_SHARE = 8
-"""More changes than one in so many tasks: counting all tasks again is faster."""
 
 
 class PassAtK:
@@ -77,12 +32,18 @@ class PassAtK:
     {'1': (0.5, 3, False), '2': (0.5, 2, True)}
     """
 
-    __slots__ = ("_changed", "_tasks", "_with")
+    __slots__ = ("_counts", "_tasks")
 
     def __init__(self) -> None:
         self._tasks: dict[Hashable, int] = {}  # task: attempts * 2^32 + passes
-        self._with: dict[int, int] = {}  # the same: how many tasks
-        self._changed: dict[Hashable, int] | None = {}  # task: what it is counted as in _with; None: any
+        self._counts: list[tuple[int, int, int]] | None = None  # what `counts` says; None: to be counted
+
+    @classmethod
+    def of(cls, attempts: Iterable[tuple[Hashable, bool]]) -> Self:
+        """Some attempts: the task of each, and whether it passed."""
+        held = cls()
+        held._count((task, _ATTEMPT + bool(passed)) for task, passed in attempts)
+        return held
 
     @property
     def tasks(self) -> int:
@@ -91,43 +52,21 @@ class PassAtK:
 
     def add(self, task: Hashable, passed: bool) -> None:
         """Count one attempt at a task in."""
-        self._add(task, ATTEMPT + bool(passed))
-
-    def extend(self, attempts: Attempts | Iterable[tuple[Hashable, bool]]) -> None:
-        """Count several attempts in: tasks, and whether they passed."""
-        added = (attempts if isinstance(attempts, Attempts) else Attempts.of(attempts)).items()
-        if self._changed is not None:
-            if len(self._changed) + len(added) <= len(self._tasks) // _RECOUNT_SHARE:
-                for task, held in added:
-                    self._add(task, held)
-                return
-            self._changed = None
-        tasks = self._tasks
-        get = tasks.get
-        for task, held in added:
-            tasks[task] = get(task, 0) + held
-
-    def withdraw(self, attempts: Attempts | Iterable[tuple[Hashable, bool]]) -> None:
-        """Undo one `extend`; raises StatsError at the first task that has no such attempts."""
-        gone = attempts if isinstance(attempts, Attempts) else Attempts.of(attempts)
-        for task, held in gone.items():
-            self._take(task, held)
+        self._count([(task, _ATTEMPT + bool(passed))])
 
     def remove(self, task: Hashable, passed: bool) -> None:
         """Undo one such `add`; raises StatsError if the task has no such attempt."""
-        self._take(task, ATTEMPT + bool(passed))
+        self._take_back([(task, _ATTEMPT + bool(passed))])
 
     def merge(self, *others: PassAtK) -> None:
         """Count in all attempts of the others, which stay as they are; equal tasks are the same task."""
-        for tasks in [dict(other._tasks) for other in others]:
-            for task, held in tasks.items():
-                self._add(task, held)
+        for attempts in [list(other._tasks.items()) for other in others]:
+            self._count(attempts)
 
     def unmerge(self, *others: PassAtK) -> None:
-        """Undo one `merge` of the others; raises StatsError if a task does not have their attempts."""
-        for other in others:
-            for task, held in list(other._tasks.items()):
-                self._take(task, held)
+        """Undo one `merge` of the others; raises StatsError at the first task that has no such attempts."""
+        for attempts in [list(other._tasks.items()) for other in others]:
+            self._take_back(attempts)
 
     def summary(
         self, planned_attempts: int | None = None, planned_tasks: int | None = None
@@ -149,45 +88,30 @@ class PassAtK:
             result[str(k)] = {"value": value, "tasks_covered": covered, "partial": covered < expected}
         return result
 
-    def _add(self, task: Hashable, attempts: int) -> None:
-        before = self._tasks.get(task, 0)
-        self._note(task, before)
-        self._tasks[task] = before + attempts
-
-    def _take(self, task: Hashable, attempts: int) -> None:
-        before = self._tasks.get(task, 0)
-        (tried, passed), (less, fewer) = divmod(before, ATTEMPT), divmod(attempts, ATTEMPT)
-        if not 0 <= passed - fewer <= tried - less:
-            raise StatsError.absent("PassAtK", (task, {"attempts": less, "passes": fewer}))
-        self._note(task, before)
-        if tried == less:
-            del self._tasks[task]
-        else:
-            self._tasks[task] = before - attempts
-
-    def _note(self, task: Hashable, before: int) -> None:
-        if self._changed is not None:
-            self._changed.setdefault(task, before)
-
     def counts(self) -> list[tuple[int, int, int]]:
-        """(attempts, passes, tasks that have so many) of all tasks."""
-        if self._changed is None:
-            self._with = dict(Counter(self._tasks.values()))
-        else:
-            self._recount(self._changed)
-        self._changed = {}
-        counts = self._with
-        return [(*divmod(held, ATTEMPT), tasks) for held, tasks in counts.items() if held]
+        """(attempts, passes, tasks that have so many) of all tasks; to be read only."""
+        if self._counts is None:
+            alike = Counter(self._tasks.values())
+            self._counts = [(*divmod(attempts, _ATTEMPT), tasks) for attempts, tasks in alike.items()]
+        return self._counts
 
-    def _recount(self, changed: dict[Hashable, int]) -> None:
-        """Count the tasks that changed as what they are now."""
-        counts = self._with
-        for task, before in changed.items():
-            after = self._tasks.get(task, 0)
-            counts[before] = counts.get(before, 0) - 1
-            counts[after] = counts.get(after, 0) + 1
-            if not counts[before]:
-                del counts[before]
+    def _count(self, attempts: Iterable[tuple[Hashable, int]]) -> None:
+        self._counts = None
+        tasks, before = self._tasks, self._tasks.get
+        for task, more in attempts:
+            tasks[task] = before(task, 0) + more
+
+    def _take_back(self, attempts: Iterable[tuple[Hashable, int]]) -> None:
+        self._counts = None
+        for task, gone in attempts:
+            before = self._tasks.get(task, 0)
+            (tried, passed), (less, fewer) = divmod(before, _ATTEMPT), divmod(gone, _ATTEMPT)
+            if not 0 <= passed - fewer <= tried - less:
+                raise StatsError.absent("PassAtK", (task, {"attempts": less, "passes": fewer}))
+            if tried == less:
+                del self._tasks[task]
+            else:
+                self._tasks[task] = before - gone
 
 
 Counts = Iterable[tuple[int, int, int]]

@@ -47,13 +47,13 @@ def test_sub_trials_and_trials_of_their_own_are_taken_back_as_they_were_counted(
     pipeline, _ = folded(sub_trials + own, takes_changes=False)
     run = pipeline.run("run-1").state
     run.count()
-    assert (run.totals.trials, run.totals.slots, len(run.totals.tasks)) == (80, 120, 40)
+    assert (run.totals.trials, run.totals.slots, run.totals.attempts.tasks) == (80, 120, 40)
     gone = [a_retraction(**{k: v for k, v in e.items() if k in SLOT}) for e in own[:39] + sub_trials]
     pipeline.fold(records(gone))
     run.count()
-    assert (run.totals.trials, run.totals.slots, dict(run.totals.tasks)) == (1, 1, {"t4": 1})
+    assert (run.totals.trials, run.totals.slots, run.totals.attempts.tasks) == (1, 1, 1)
     last = a_retraction(**{k: v for k, v in own[39].items() if k in SLOT})
     pipeline.fold(records([last]))
     run.count()
-    assert (run.groups, run.totals.trials, len(run.totals.tasks)) == ({}, 0, 0)
+    assert (run.groups, run.totals.trials, run.totals.attempts.tasks) == ({}, 0, 0)
     assert {total.count for total in run.totals.sums.values()} == {0}

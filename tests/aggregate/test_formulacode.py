@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.aggregate.formulacode import FormulaCodeSums, FormulaCodeTrials
+from streamer.aggregate.formulacode import FormulaCodeSums
 from streamer.pipeline import Pipeline
 from streamer.schemas.events import EVENT, TrialResult
 from streamer.schemas.formulacode import ADVANTAGES
@@ -72,18 +72,22 @@ def body(state: FormulaCodeSums) -> Json:
 @given(st.lists(counted_trials, max_size=8), st.randoms(use_true_random=False))
 def test_what_is_taken_back_leaves_the_aggregate_of_the_rest(events: list[Event], rng: random.Random) -> None:
     trials = [(trial, trial.formulacode) for trial in map(scored, events)]
-    known = [FormulaCodeTrials([(trial, score)]) for trial, score in trials if score is not None]
+    known = [
+        FormulaCodeSums.of([score], failures=not trial.success)
+        for trial, score in trials
+        if score is not None
+    ]
     state, rest = FormulaCodeSums(), FormulaCodeSums()
     for trial in known:
-        state.count(trial.sums, 1)
+        state.merge(trial)
     gone = rng.sample(range(len(known)), rng.randrange(len(known) + 1))
     for index in gone:
-        state.count(known[index].sums, -1)
+        state.unmerge(known[index])
     for index in sorted(set(range(len(known))) - set(gone), reverse=True):
-        rest.count(known[index].sums, 1)
+        rest.merge(known[index])
     assert body(state) == body(rest)
     for index in set(range(len(known))) - set(gone):
-        state.count(known[index].sums, -1)
+        state.unmerge(known[index])
     assert body(state) == body(FormulaCodeSums())
 
 

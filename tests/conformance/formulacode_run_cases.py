@@ -81,6 +81,7 @@ def scored_trial(entry: Json, verdict: bool | None) -> Scored:
         | {
             "resolved": verdict,
             "success": passed,
+            "infrastructure_failure": False,
             "pass_rate": float(passed),
             "cost_usd": number(entry.get("task_cost_usd")),
             "trajectory_length": whole(entry.get("trajectory_length")),
@@ -105,7 +106,7 @@ def summary(key: str, entries: list[Entry]) -> Json:
     group = GroupState()
     for number, entry in enumerate(entries):
         slot = SlotKey("", f"task-{number}", 1, key, "", None, None)
-        group.add(slot, entry.scored)
+        group.merge(GroupState.of([(slot, entry.scored)]))
     body = formulacode_body(group, nop=key.partition(":")[0] == "nop")
     assert body is not None
     return body

@@ -219,10 +219,10 @@ def test_an_aggregate_forgets_what_is_taken_back(order: int) -> None:
         group = GroupState()
         slots: list[SlotKey] = [SlotKey("", f"task-{n}", 1, key, "", None, None) for n in range(len(entries))]
         for slot, entry in zip(slots, entries, strict=True):
-            group.add(slot, entry.scored)
+            group.merge(GroupState.of([(slot, entry.scored)]))
         half = list(zip(slots, entries, strict=True))[::2]
         for slot, entry in half[::order]:
-            group.remove(slot, entry.scored)
+            group.unmerge(GroupState.of([(slot, entry.scored)]))
         left = entries[1::2]
         ours = formulacode_body(group, nop=key.partition(":")[0] == "nop")
         assert ours == summary(key, left), (case.id, key)

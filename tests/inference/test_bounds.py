@@ -77,8 +77,8 @@ def test_the_ends_of_pass_at_k_are_those_of_all_ways_to_end(k: int, tasks: list[
     for ways in product([False, True], repeat=len(missing)):
         attempts = PassAtK()
         for task, (failed, passed, _) in enumerate(tasks):
-            attempts.extend([(task, False)] * failed + [(task, True)] * passed)
-        attempts.extend(zip(missing, ways, strict=True))
+            attempts.merge(PassAtK.of([(task, False)] * failed + [(task, True)] * passed))
+        attempts.merge(PassAtK.of(zip(missing, ways, strict=True)))
         found.append(attempts.summary(planned_attempts=4).get(str(k), {}).get("value"))
     planned = [Attempted(failed + passed, passed, left) for failed, passed, left in tasks]
     reach = reachable_pass_at_k(k, planned)

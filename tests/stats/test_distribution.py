@@ -1,13 +1,21 @@
-"""One metric of one group: what is not finite, and what is not there."""
+"""One metric of one group: the middle, the mode, what is not finite, and what is not there."""
 
 from __future__ import annotations
 
-from math import inf, nan
+import random
+from math import inf, isnan, nan
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from streamer.schemas.canonical import canonical_json
 from streamer.stats.distribution import Distribution
 from streamer.stats.errors import StatsError
+from tests.stats import oracles
+from tests.support.examples import examples
+
+anything = st.one_of(st.floats(allow_nan=False), st.floats(-1e7, 1e7))
 
 
 def distribution(*values: float) -> Distribution:
@@ -85,3 +93,94 @@ def test_the_sample_deviation_is_asked_for() -> None:
 def test_the_two_zeros_are_one_value() -> None:
     assert repr(distribution(-0.0, 0.0).summary()) == repr(distribution(0.0, -0.0).summary())
     assert "-0.0" not in repr(distribution(-0.0, -1e-9, 1e-9).summary()["mode"])
+
+
+def test_two_values_whose_sum_overflows_have_a_middle() -> None:
+    assert distribution(1.5e308, 1.7e308).median() == 1.6e308
+
+
+def test_the_middle_of_the_smallest_floats_is_rounded_to_even() -> None:
+    assert distribution(0.0, 5e-324).median() == 0.0
+    assert distribution(5e-324, 1e-323).median() == 1e-323
+    assert repr(distribution(-5e-324, 0.0).median()) == "0.0"
+
+
+def test_between_the_infinities_there_is_no_middle() -> None:
+    middle = distribution(-inf, inf).median()
+    assert middle is not None
+    assert isnan(middle)
+    assert distribution(-inf, 2.0, inf).median() == 2.0
+
+
+@examples(500)
+@given(st.lists(anything, min_size=1, max_size=8), st.integers(1, 3))
+@example([8796093.022208, -8796093.022208, -inf, inf, 2.5e-6, 8796093.5, 1e10, 2**33 + 0.1], 1)
+def test_the_mode_equals_the_oracle(values: list[float], times: int) -> None:
+    values = values + values[: len(values) // 2] * times
+    assert repr(Distribution.of(values).mode()) == repr(oracles.mode_of(values))
+
+
+def test_with_all_values_distinct_the_mode_is_the_minimum() -> None:
+    assert distribution(0.9, 0.1234564, 0.5).mode() == 0.1234564
+
+
+def test_r15_values_that_differ_in_the_seventh_decimal_are_different_values() -> None:
+    assert distribution(0.1, 0.9, 0.9000001).mode() == 0.1
+    assert distribution(0.4999996, 0.5, 0.5).mode() == 0.5
+
+
+def test_of_equally_frequent_values_the_smallest_wins_whatever_the_order() -> None:
+    assert distribution(2.0, 1.0, 2.0, 1.0).mode() == distribution(1.0, 1.0, 2.0, 2.0).mode() == 1.0
+
+
+def test_infinity_can_be_the_mode() -> None:
+    assert distribution(inf, 1.0, inf).mode() == inf
+
+
+@pytest.mark.parametrize("spread", [3, 40, 1000])
+def test_a_long_walk_of_parts_that_come_and_go_equals_the_oracle(spread: int) -> None:
+    """Single values and parts of up to 40, so that they are put in one by one and merged in together."""
+    choice = random.Random(spread)
+    held, parts = Distribution(), list[list[float]]()
+    for growing in (0.8, 0.3, 0.7, 0.1):
+        for _ in range(150):
+            if choice.random() < growing or not parts:
+                size = choice.choice([1, 1, 5, 40])
+                parts.append([choice.randrange(spread) / 8 + choice.choice([0.0, 1e-7]) for _ in range(size)])
+                held.merge(Distribution.of(parts[-1]))
+            else:
+                held.unmerge(Distribution.of(parts.pop(choice.randrange(len(parts)))))
+            if choice.random() < 0.3:
+                assert held.summary() == oracles.distribution([value for part in parts for value in part])
+        assert held.ascending() == sorted(value for part in parts for value in part)
+
+
+numbers = st.one_of(st.sampled_from([0.0, -0.0, 1.0, inf, -inf]), st.floats())
+portions = st.lists(st.lists(numbers, min_size=1, max_size=90), max_size=4)
+
+
+@examples(150)
+@given(portions, portions)
+def test_a_part_counts_in_every_distribution_that_it_is_merged_into_and_can_be_taken_back(
+    first: list[list[float]], second: list[list[float]]
+) -> None:
+    shared = list(map(Distribution.of, first))
+    other = Distribution()
+    for values in second:
+        other.extend(values)
+    other.merge(*shared)
+    everything = [value for values in first + second for value in values]
+    assert canonical_json(other.summary()) == canonical_json(oracles.distribution(everything))
+    other.unmerge(*shared)
+    left = [value for values in second for value in values]
+    assert canonical_json(other.summary()) == canonical_json(oracles.distribution(left))
+    assert other.nans == sum(value != value for value in left)
+    assert [part.count + part.nans for part in shared] == list(map(len, first))
+
+
+def test_a_value_takes_eight_bytes() -> None:
+    choice = random.Random(1)
+    held = Distribution.of(choice.random() for _ in range(20_000))
+    for _ in range(500):
+        held.add(choice.random())
+    assert held._ordered.__sizeof__() < 10 * held.count

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from streamer.stats.errors import StatsError
-from streamer.stats.pass_at_k import Attempts, PassAtK, sizes
+from streamer.stats.pass_at_k import PassAtK, sizes
 from tests.stats import oracles
 
 
@@ -92,26 +92,17 @@ def test_attempts_in_parts_are_counted_by_task_like_one_by_one(tasks: int) -> No
     choice = random.Random(tasks)
     attempts = [(f"t{choice.randrange(tasks)}", choice.random() < 0.3) for _ in range(700)]
     bounds = [0, 5, 5, 300, 420, 700]
-    parts = [Attempts.of(attempts[first:end]) for first, end in pairwise(bounds)]
+    parts = [PassAtK.of(attempts[first:end]) for first, end in pairwise(bounds)]
     together, one_by_one, apart = PassAtK(), PassAtK(), PassAtK()
-    together.extend(Attempts.together([*parts, Attempts.of([("more", True)])]))
+    together.merge(*parts, tried(more="+"))
     for part in parts:
-        apart.extend(part)
+        apart.merge(part)
     for task, result in [*attempts, ("more", True)]:
         one_by_one.add(task, result)
     apart.add("more", True)
     assert together.summary(9) == apart.summary(9) == one_by_one.summary(9)
     for part in parts:
-        together.withdraw(part)
+        together.unmerge(part)
     assert together.summary() == tried(more="+").summary()
     with pytest.raises(StatsError, match="more"):
-        together.withdraw([("more", False)])
-
-
-def test_attempts_that_are_few_among_many_leave_the_counts_of_the_others_alone() -> None:
-    held = tried(**{f"t{number}": "+-" for number in range(100)})
-    before = held.summary()
-    held.extend([("t1", True), ("t2", True)])
-    assert held.summary() != before
-    held.withdraw([("t1", True), ("t2", True)])
-    assert held.summary() == before
+        together.unmerge(tried(more="-"))
