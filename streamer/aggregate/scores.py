@@ -152,21 +152,20 @@ class Scores:
             return None
         event = judged.event if judged else event_of(slot.raw)
         scored = judged.scored if judged else slot.scored or score_trial(event, self.rules)
-        body = fields_of(scored) | {
-            "type": "scored_trial",
-            "semantics_version": SEMANTICS_VERSION,
-            "run_id": run_id,
-            **key._asdict(),
-            "agent_model": _label(key.agent, key.model),
-            "agent_index": slot.agent_index,
-            "revision": slot.revision,
-            "fingerprint": fingerprint(event),
-            "grade": self.rules.profile.grade(scored.composite_score),
-            "cost_of_pass": json_number(scored.cost_of_pass),
-            "formulacode": self._payload(key, event, scored),
-        }
+        body = fields_of(scored)
         for name in _NOT_PUBLISHED:
             del body[name]
+        body.update(zip(SlotKey._fields, key, strict=True))
+        body["type"] = "scored_trial"
+        body["semantics_version"] = SEMANTICS_VERSION
+        body["run_id"] = run_id
+        body["agent_model"] = _label(key.agent, key.model)
+        body["agent_index"] = slot.agent_index
+        body["revision"] = slot.revision
+        body["fingerprint"] = fingerprint(event)
+        body["grade"] = self.rules.profile.grade(scored.composite_score)
+        body["cost_of_pass"] = json_number(scored.cost_of_pass)
+        body["formulacode"] = self._payload(key, event, scored)
         digested = canonical_json(body)
         return b'%b,"digest":"%b"' % (digested[:-1], sha256_hex(digested).encode())
 

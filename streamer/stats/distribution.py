@@ -77,15 +77,15 @@ class Distribution:
 
     def extend(self, values: Iterable[float]) -> None:
         """Count several values in."""
-        every = list(values)
-        known = every
-        if not isfinite(sum(every)):  # or their sum overflows
-            known = [value for value in every if value == value]
+        known = [value + 0.0 for value in values]  # never -0.0
+        finite = known
+        if not isfinite(sum(known)):  # or their sum overflows
+            every, known = known, [value for value in known if value == value]
             self.nans += len(every) - len(known)
-            self.finite.extend([value for value in known if isfinite(value)])
-        else:
-            self.finite.extend(every)
-        self._insert(array("d", sorted([value + 0.0 for value in known])))
+            finite = [value for value in known if isfinite(value)]
+        self.finite.extend(finite)
+        known.sort()
+        self._insert(array("d", known))
 
     def merge(self, *others: Distribution) -> None:
         """Count in all that the others hold; they stay as they are."""

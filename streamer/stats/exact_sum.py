@@ -183,21 +183,23 @@ class ExactSum:
         self.count += 1
 
     def _extend_in_units(self, values: Sequence[float] | NDArray[np.float64]) -> bool:
-        """Count the values in, all in whole units of 2^-shift; False: they lie too far apart for floats.
+        """Count the values in, in units so fine that the smallest is whole; False: they lie too far apart.
 
         Floats multiply by a power of two without rounding, so the units are exact.
         """
+        smallest = min(map(abs, filter(None, values)), default=1)
+        finer = 0 if isinstance(smallest, int) else FLOAT_BITS - frexp(smallest)[1]
+        if finer > MOST_BITS:
+            return False
         try:
-            scaled = [value * self._scale for value in values]
+            scale = self._scale if finer <= self._shift else 2.0**finer
+            scaled = [value * scale for value in values]
             units = list(map(int, scaled))
-            if units != scaled:
-                finer = FLOAT_BITS - frexp(min(map(abs, filter(None, values))))[1]
-                if finer > MOST_BITS:
-                    return False
-                self._refine(finer)
-                units = [int(value * self._scale) for value in values]
         except (OverflowError, ValueError):
             return False
+        if units != scaled:
+            return False
+        self._refine(finer)
         self._sum += sum(units)
         self._squares += sum(map(mul, units, units))
         self.count += len(units)
