@@ -6,13 +6,9 @@ from collections.abc import Sequence
 from math import frexp, inf, isfinite
 from operator import mul
 
-import numpy as np
-from numpy.typing import NDArray
-
 from streamer.schemas.canonical import JsonNumber, json_number
-from streamer.stats.digits import MANY, MOST_BITS, PORTION, sums_of
 from streamer.stats.errors import StatsError
-from streamer.stats.rounding import FLOAT_BITS, quotient, root_of_quotient
+from streamer.stats.rounding import FLOAT_BITS, LARGEST_EXPONENT, quotient, root_of_quotient
 
 
 class ExactSum:
@@ -52,7 +48,7 @@ class ExactSum:
         self._reset()
 
     @classmethod
-    def of(cls, values: Sequence[float] | NDArray[np.float64]) -> ExactSum:
+    def of(cls, values: Sequence[float]) -> ExactSum:
         """The sums of finite values; raises StatsError for an infinite one or NaN.
 
         >>> ExactSum.of([0.1, 0.2]).total()
@@ -72,23 +68,11 @@ class ExactSum:
         """Count a finite value in; raises StatsError for an infinite one or NaN."""
         self.extend((value,))
 
-    def extend(self, values: Sequence[float] | NDArray[np.float64]) -> None:
+    def extend(self, values: Sequence[float]) -> None:
         """Count several finite values in; raises StatsError for an infinite one or NaN."""
-        for start in range(0, len(values), PORTION):
-            self._extend(values[start : start + PORTION])
-
-    def _extend(self, portion: Sequence[float] | NDArray[np.float64]) -> None:
-        if len(portion) < MANY:
-            if self._extend_in_units(portion):
-                return
-        elif (sums := sums_of(np.asarray(portion, dtype=np.float64), self._shift)) is not None:
-            self._refine(sums.shift)
-            self._sum += sums.total
-            self._squares += sums.squares
-            self.count += len(portion)
-            return
-        for value in portion:  # they lie too far apart
-            self._extend_with_one(value)
+        if not self._extend_in_units(values):
+            for value in values:
+                self._extend_with_one(value)
 
     def remove(self, value: float) -> None:
         """Undo one `add` of the value.
@@ -182,14 +166,14 @@ class ExactSum:
         self._squares += units * units
         self.count += 1
 
-    def _extend_in_units(self, values: Sequence[float] | NDArray[np.float64]) -> bool:
+    def _extend_in_units(self, values: Sequence[float]) -> bool:
         """Count the values in, in units so fine that the smallest is whole; False: they lie too far apart.
 
         Floats multiply by a power of two without rounding, so the units are exact.
         """
         smallest = min(map(abs, filter(None, values)), default=1)
         finer = 0 if isinstance(smallest, int) else FLOAT_BITS - frexp(smallest)[1]
-        if finer > MOST_BITS:
+        if finer > LARGEST_EXPONENT:
             return False
         try:
             scale = self._scale if finer <= self._shift else 2.0**finer
@@ -211,4 +195,4 @@ class ExactSum:
             self._sum <<= finer
             self._squares <<= 2 * finer
             self._shift = shift
-            self._scale = 2.0**shift if shift < 1024 else inf
+            self._scale = 2.0**shift if shift <= LARGEST_EXPONENT else inf

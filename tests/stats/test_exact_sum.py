@@ -168,7 +168,7 @@ def test_many_with_one_that_is_not_finite_are_refused(stranger: float) -> None:
         ExactSum().extend([0.5] * 100 + [stranger])
 
 
-def test_more_than_a_chunk_of_the_largest_digits_is_exact() -> None:
+def test_many_of_the_largest_whole_numbers_are_exact() -> None:
     values = [float(2**53 - 1), -float(2**53 - 1) * 2**-40] * 5_000
     held = ExactSum()
     held.extend(values)
