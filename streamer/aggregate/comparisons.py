@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from streamer.aggregate.changes import SummaryChange, TasksChange, packed, unpacked
+from streamer.aggregate.changes import SummaryChange, TasksChange, packed
 from streamer.aggregate.comparison_table import MOST_CELLS, ComparisonTable, read_trials
 from streamer.aggregate.keys import COMPARISON, GroupId, SummaryKind
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.summarise import Summaries, sealed
+from streamer.aggregate.tasks import TaskTable
 from streamer.aggregate.uncertainty import LEVEL
 from streamer.inference.ranks import ComparisonMissing
 
@@ -41,8 +42,8 @@ class Comparisons:
 
     def take(self) -> tuple[list[SummaryChange], TasksChange | None]:
         """The comparison and the tasks, where they say something else than when they were taken last."""
-        comparison, fields = self._now()
-        tasks = None
+        comparison, trials = self._now()
+        fields, tasks = packed(trials.fields() if trials else {}), None
         if fields != (self.tasks_taken.packed if self.tasks_taken else b""):
             version = self._run.state_version
             tasks = self.tasks_taken = TasksChange(self._run.run_id, fields, self._epoch, version)
@@ -62,15 +63,14 @@ class Comparisons:
     def tasks(self) -> dict[str, str]:
         """The tasks as they stand, as Redis holds them; takes nothing."""
         self._run.count()
-        return unpacked(self._now()[1])
+        trials = self._now()[1]
+        return trials.fields() if trials else {}
 
-    def _now(self) -> tuple[SummaryChange, bytes]:
+    def _now(self) -> tuple[SummaryChange, TaskTable | None]:
         run = self._run
         agents = compared_agents(run)
-        body, fields = None, b""
-        if agents:
-            body, fields = compared(run, agents, self._summaries.final_missing)
-        return sealed(run, COMPARISON, body, {}, self._epoch, self._made_with), fields
+        body, trials = compared(run, agents, self._summaries.final_missing) if agents else (None, None)
+        return sealed(run, COMPARISON, body, {}, self._epoch, self._made_with), trials
 
 
 def compared_agents(run: RunState) -> list[GroupId]:
@@ -87,8 +87,8 @@ def compared_agents(run: RunState) -> list[GroupId]:
 
 def compared(
     run: RunState, agents: list[GroupId], final_missing: Mapping[GroupId, str | None]
-) -> tuple[dict[str, Any] | None, bytes]:
-    """The comparison's body, None of a single agent; and the tasks, packed."""
+) -> tuple[dict[str, Any] | None, TaskTable | None]:
+    """The comparison's body, None of a single agent; and the trials, None where there are too many."""
     labels = [group.agent_model or "" for group in agents]
     body: dict[str, Any] = {
         "agents": [_agent(group) for group in agents[:MOST_AGENTS]],
@@ -102,18 +102,17 @@ def compared(
         "rank_missing": None,
     }
     if len(agents) > MOST_AGENTS:
-        return body | _without(ComparisonMissing.TOO_MANY_AGENTS), b""
+        return body | _without(ComparisonMissing.TOO_MANY_AGENTS), None
     if sum(len(run.scores.roster.lineup(group).states) for group in agents) > MOST_CELLS:
-        return body | _without(ComparisonMissing.TOO_MANY_TRIALS), b""
+        return body | _without(ComparisonMissing.TOO_MANY_TRIALS), None
     if len(agents) < 2:
-        return None, packed(read_trials(run, agents)[0].fields(labels))
+        return None, read_trials(run, agents)[0]
     table = ComparisonTable(run, agents, final_missing)
-    fields = packed(table.trials.fields(labels))
     ranks, rank_missing = table.ranks(labels)
     for agent, label in zip(body["agents"], labels, strict=True):
         agent["rank"] = ranks[label]._asdict() if ranks else None
     told = {"planned": table.planned, "ended": table.ended, "rank_missing": rank_missing}
-    return body | told | {"pairs": table.pairs()}, fields
+    return body | told | {"pairs": table.pairs()}, table.trials
 
 
 def _agent(group: GroupId) -> dict[str, Any]:

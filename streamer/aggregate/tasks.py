@@ -78,6 +78,7 @@ class TaskTable:
 
     def __init__(self, run: RunState, agents: Sequence[GroupId], attempts: int | None) -> None:
         self._run, self._attempts = run, attempts
+        self._labels = [group.agent_model or "" for group in agents]
         self._columns: dict[Pairing, int] = {}
         self._sharded: set[Pairing] = set()
         self.positions: list[list[tuple[Pairing, int]] | None] = []
@@ -124,12 +125,12 @@ class TaskTable:
             return None
         return self._ordered(positions, planned, self.others[agent])
 
-    def fields(self, labels: Sequence[str]) -> dict[str, str]:
+    def fields(self) -> dict[str, str]:
         """Task to the JSON of {agent:model: [known, passed, unknown]}, without agents that have no trial."""
         planned, low, high = self.by_task()
         cells = np.stack([planned - high + low, low, high - low], axis=2)
         found: list[dict[str, list[int]]] = [{} for _ in self.tasks]
-        for label, row, present in zip(labels, cells, self._summed(self._present), strict=True):
+        for label, row, present in zip(self._labels, cells, self._summed(self._present), strict=True):
             tasks = np.flatnonzero(present)
             for task, cell in zip(tasks.tolist(), row[tasks].tolist(), strict=True):
                 found[task][label] = cell
