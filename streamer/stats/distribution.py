@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from array import array
-from bisect import insort_right
+from bisect import bisect_left, insort_right
 from collections.abc import Iterable
+from itertools import chain
 from math import inf, isfinite, nan
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamer.schemas.canonical import json_number
 from streamer.stats.errors import StatsError
@@ -18,11 +20,16 @@ from streamer.stats.rounding import middle_of
 _ONE_BY_ONE = 8
 """Up to so many values are put in their places one by one; more are merged in together."""
 
+_BLOCK = 1024
+"""Values of a block, 8 KiB, when it is made; at twice that it is split.
+
+Memory that one distribution gives back then fits another one, however much they grow."""
+
 
 class Distribution:
     """Median, mean, mode, minimum, maximum, standard deviation and count of one metric of one group.
 
-    It keeps the values as doubles in ascending order, 8 bytes each, and their :class:`ExactSum`.
+    It keeps the values as doubles in ascending order, in blocks, 8 bytes each, and their :class:`ExactSum`.
 
     Infinite values have their place in the order and can be the mode. They enter no sum: the mean is then
     infinite, NaN between inf and -inf, and the standard deviation is unknown (R14, R18, S9). NaN enters
@@ -41,10 +48,10 @@ class Distribution:
     0.33333333333333337
     """
 
-    __slots__ = ("_ordered", "_said", "finite", "nans")
+    __slots__ = ("_blocks", "_said", "finite", "nans")
 
     def __init__(self) -> None:
-        self._ordered = array("d")
+        self._blocks: list[array[float]] = []  # none of them empty
         self._said: tuple[int, dict[str, Any]] | None = None
         self.finite = ExactSum()
         """The exact sums of the finite values, to be read only."""
@@ -65,11 +72,11 @@ class Distribution:
     @property
     def count(self) -> int:
         """Values held, infinite ones included, NaN not."""
-        return len(self._ordered)
+        return sum(map(len, self._blocks))
 
     def ascending(self) -> list[float]:
         """The values in ascending order, infinite ones included, NaN not."""
-        return self._ordered.tolist()
+        return list(chain.from_iterable(self._blocks))
 
     def add(self, value: float) -> None:
         """Count a value in."""
@@ -84,15 +91,14 @@ class Distribution:
             self.nans += len(every) - len(known)
             finite = [value for value in known if isfinite(value)]
         self.finite.extend(finite)
-        known.sort()
-        self._insert(array("d", known))
+        self._insert([array("d", known)])
 
     def merge(self, *others: Distribution) -> None:
         """Count in all that the others hold; they stay as they are."""
         for other in others:
             self.nans += other.nans
             self.finite.merge(other.finite)
-            self._insert(other._ordered[:])
+            self._insert(list(other._blocks))
 
     def remove(self, value: float) -> None:
         """Undo one `add` of the value; raises StatsError if it is not there."""
@@ -104,14 +110,13 @@ class Distribution:
         gone.merge(*others)
         if gone.nans > self.nans:
             raise StatsError.absent("Distribution", nan)
-        held, leaving = np.array(self._ordered), np.array(gone._ordered)
+        held, leaving = self._joined(), gone._joined()
         places = held.searchsorted(leaving) + np.arange(len(leaving)) - leaving.searchsorted(leaving)
         if len(places) and (places[-1] >= len(held) or (held[places] != leaving).any()):
             raise StatsError.absent("Distribution", leaving.tolist())
         self.finite.unmerge(gone.finite)
         self.nans -= gone.nans
-        self._ordered = array("d", np.delete(held, places).tobytes())
-        self._said = None
+        self._hold(np.delete(held, places))
 
     def total(self) -> float:
         """The sum, correctly rounded: 0.0 of nothing, infinite or NaN with infinite values."""
@@ -127,22 +132,22 @@ class Distribution:
 
     def min(self) -> float | None:
         """The smallest value; None of nothing."""
-        return self._ordered[0] if self._ordered else None
+        return self._blocks[0][0] if self._blocks else None
 
     def max(self) -> float | None:
         """The largest value; None of nothing."""
-        return self._ordered[-1] if self._ordered else None
+        return self._blocks[-1][-1] if self._blocks else None
 
     def median(self) -> float | None:
         """The middle value, or the correctly rounded mean of the two middle ones (S5); None of nothing.
 
         Between -inf and inf there is no middle: NaN.
         """
-        if not self._ordered:
+        if not self._blocks:
             return None
-        half, odd = divmod(len(self._ordered), 2)
-        upper = self._ordered[half]
-        return upper if odd else middle_of(self._ordered[half - 1], upper)
+        half, odd = divmod(self.count, 2)
+        upper = self._at(half)
+        return upper if odd else middle_of(self._at(half - 1), upper)
 
     def mode(self) -> float | None:
         """The most frequent value, compared as it is; of several the smallest (R15).
@@ -150,15 +155,15 @@ class Distribution:
         With all values distinct it is the smallest one. Infinite values count like others. Of nothing it is
         None.
         """
-        if not self._ordered:
+        if not self._blocks:
             return None
-        values = np.frombuffer(self._ordered)
+        values = self._joined()
         last = np.flatnonzero(values[1:] != values[:-1])  # where each value stands for the last time
         if len(last) == len(values) - 1:
-            return self._ordered[0]
+            return self.min()
         ends = np.concatenate(([-1], last, [len(values) - 1]))
         most_frequent = int(np.argmax(ends[1:] - ends[:-1]))  # the first one of the greatest
-        return self._ordered[int(ends[most_frequent]) + 1]
+        return float(values[int(ends[most_frequent]) + 1])
 
     def std_dev(self, ddof: int = 0) -> float | None:
         """The standard deviation (ddof 1: of a sample); None of nothing or with infinite values (R14)."""
@@ -193,20 +198,50 @@ class Distribution:
 
     def _infinities(self) -> float:
         """The sum of the infinite values; 0.0 if there are none."""
-        if not self._ordered:
-            return 0.0
-        most, least = self._ordered[-1], self._ordered[0]
-        return (most if most == inf else 0.0) + (least if least == -inf else 0.0)
+        most, least = self.max(), self.min()
+        return (inf if most == inf else 0.0) + (-inf if least == -inf else 0.0)
 
-    def _insert(self, values: array[float]) -> None:
-        """Put values that are in order, none of them NaN, in their places."""
+    def _at(self, rank: int) -> float:
+        """The value of that rank, from 0."""
+        for block in self._blocks:
+            if rank < len(block):
+                return block[rank]
+            rank -= len(block)
+        raise IndexError(rank)
+
+    def _joined(self) -> NDArray[np.float64]:
+        """A copy of the values in order."""
+        return _concatenated(self._blocks)
+
+    def _insert(self, parts: list[array[float]]) -> None:
+        """Put values in their places, whatever their order; none of them is NaN."""
         self._said = None
-        if not self._ordered:
-            self._ordered = values
-        elif len(values) <= _ONE_BY_ONE:
-            for value in values:
-                insort_right(self._ordered, value)
-        else:
-            both = np.concatenate((np.frombuffer(self._ordered), np.frombuffer(values)))
-            both.sort(kind="stable")  # which merges what is in order already
-            self._ordered = array("d", both.tobytes())
+        count = sum(map(len, parts))
+        if count > _ONE_BY_ONE:
+            every = _concatenated([*self._blocks, *parts])
+            every.sort(kind="stable")  # which merges what is in order already
+            self._hold(every)
+            return
+        for value in list(chain.from_iterable(parts)):
+            self._insert_one(value)
+
+    def _insert_one(self, value: float) -> None:
+        if not self._blocks:
+            self._blocks = [array("d", (value,))]
+            return
+        tops = [block[-1] for block in self._blocks]
+        number = min(bisect_left(tops, value), len(tops) - 1)
+        block = self._blocks[number]
+        insort_right(block, value)
+        if len(block) > 2 * _BLOCK:
+            self._blocks[number : number + 1] = block[:_BLOCK], block[_BLOCK:]
+
+    def _hold(self, ordered: NDArray[np.float64]) -> None:
+        """Hold these values, which are in order, and no others."""
+        starts = range(0, len(ordered), _BLOCK)
+        self._blocks = [array("d", ordered[start : start + _BLOCK].tobytes()) for start in starts]
+        self._said = None
+
+
+def _concatenated(parts: list[array[float]]) -> NDArray[np.float64]:
+    return np.concatenate(list(map(np.frombuffer, parts))) if parts else np.empty(0)

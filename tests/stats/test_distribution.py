@@ -137,9 +137,13 @@ def test_infinity_can_be_the_mode() -> None:
     assert distribution(inf, 1.0, inf).mode() == inf
 
 
+@pytest.mark.parametrize("block", [4, 1024])
 @pytest.mark.parametrize("spread", [3, 40, 1000])
-def test_a_long_walk_of_parts_that_come_and_go_equals_the_oracle(spread: int) -> None:
+def test_a_long_walk_of_parts_that_come_and_go_equals_the_oracle(
+    monkeypatch: pytest.MonkeyPatch, spread: int, block: int
+) -> None:
     """Single values and parts of up to 40, so that they are put in one by one and merged in together."""
+    monkeypatch.setattr("streamer.stats.distribution._BLOCK", block)
     choice = random.Random(spread)
     held, parts = Distribution(), list[list[float]]()
     for growing in (0.8, 0.3, 0.7, 0.1):
@@ -183,4 +187,4 @@ def test_a_value_takes_eight_bytes() -> None:
     held = Distribution.of(choice.random() for _ in range(20_000))
     for _ in range(500):
         held.add(choice.random())
-    assert held._ordered.__sizeof__() < 10 * held.count
+    assert sum(block.__sizeof__() for block in held._blocks) < 10 * held.count
