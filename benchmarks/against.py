@@ -47,7 +47,7 @@ COMMAND = "from streamer.cli import main; main()"
 
 @dataclass
 class Tree:
-    """A version of the code, and what was measured of it, turn by turn."""
+    """A version of the code, and its measurements, turn by turn."""
 
     name: str
     path: str

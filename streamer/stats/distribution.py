@@ -214,7 +214,7 @@ class Distribution:
         return _concatenated(self._blocks)
 
     def _insert(self, parts: list[array[float]]) -> None:
-        """Put values in their places, whatever their order; none of them is NaN."""
+        """Put values in their places, whatever their order, and no NaN."""
         self._said = None
         count = sum(map(len, parts))
         if count > _ONE_BY_ONE:
