@@ -48,11 +48,13 @@ class Distribution:
     0.33333333333333337
     """
 
-    __slots__ = ("_blocks", "_said", "finite", "nans")
+    __slots__ = ("_blocks", "_said", "count", "finite", "nans")
 
     def __init__(self) -> None:
         self._blocks: list[array[float]] = []  # none of them empty
         self._said: tuple[int, dict[str, Any]] | None = None
+        self.count = 0
+        """Values held, infinite ones included, NaN not."""
         self.finite = ExactSum()
         """The exact sums of the finite values, to be read only."""
         self.nans = 0
@@ -68,11 +70,6 @@ class Distribution:
         held = cls()
         held.extend(values)
         return held
-
-    @property
-    def count(self) -> int:
-        """Values held, infinite ones included, NaN not."""
-        return sum(map(len, self._blocks))
 
     def ascending(self) -> list[float]:
         """The values in ascending order, infinite ones included, NaN not."""
@@ -158,7 +155,7 @@ class Distribution:
         if not self._blocks:
             return None
         values = self._joined()
-        last = np.flatnonzero(values[1:] != values[:-1])  # where each value stands for the last time
+        (last,) = (values[1:] != values[:-1]).nonzero()  # where each value stands for the last time
         if len(last) == len(values) - 1:
             return self.min()
         ends = np.concatenate(([-1], last, [len(values) - 1]))
@@ -198,7 +195,11 @@ class Distribution:
 
     def _infinities(self) -> float:
         """The sum of the infinite values; 0.0 if there are none."""
-        most, least = self.max(), self.min()
+        if not self._blocks:
+            return 0.0
+        least, most = self._blocks[0][0], self._blocks[-1][-1]
+        if -inf < least and most < inf:
+            return 0.0
         return (inf if most == inf else 0.0) + (-inf if least == -inf else 0.0)
 
     def _at(self, rank: int) -> float:
@@ -224,6 +225,7 @@ class Distribution:
             return
         for value in list(chain.from_iterable(parts)):
             self._insert_one(value)
+        self.count += count
 
     def _insert_one(self, value: float) -> None:
         if not self._blocks:
@@ -240,6 +242,7 @@ class Distribution:
         """Hold these values, which are in order, and no others."""
         starts = range(0, len(ordered), _BLOCK)
         self._blocks = [array("d", ordered[start : start + _BLOCK].tobytes()) for start in starts]
+        self.count = len(ordered)
         self._said = None
 
 
