@@ -113,9 +113,11 @@ class GroupState:
             held.extend(_known(scores, metric))
         for metric, total in group.sums.items():
             total.extend(_known(scores, metric))
+        named: dict[str, list[float]] = {}
         for measured in _known(scores, "metrics"):
             for name, value in measured.items():
-                group.named.setdefault(name, Distribution()).add(value)
+                named.setdefault(name, []).append(value)
+        group.named = {name: Distribution.of(values) for name, values in named.items()}
         group.pass_at_k = PassAtK.of((key.task_id, scored.resolved is True) for key, scored in trials)
         group.formulacode = FormulaCodeSums.of(
             _known(scores, "formulacode"),
