@@ -56,7 +56,7 @@ _COVERED = ("impl_rate", "duration_seconds", "trajectory_length")
 
 
 class RunTotals:
-    """What the run summary counts. Every `count_*` with the sign -1 is the inverse of itself.
+    """What the run summary counts. With the sign -1, every `count_*` takes back what it counts with 1.
 
     Attributes:
         owners: trials by agent, model and tier, those of several agents under :data:`SEVERAL`; without

@@ -147,7 +147,7 @@ def formulacode_body(
         nop: the agent is nop, which never counts as failed.
     """
     missing = missing or MissingTrials()
-    unmeasured = 0 if nop else group.trials - group.passes - group.formulacode.failures
+    unmeasured = 0 if nop else group.failures - group.formulacode.failures
     trials = group.trials + missing.sums.trials
     sums = group.formulacode.plus(missing.sums, unmeasured)
     body = sums.body(

@@ -130,7 +130,11 @@ class GroupState:
         self._change(other, 1)
 
     def unmerge(self, other: GroupState) -> None:
-        """Undo one `merge` of the other; raises StatsError if a trial is not there."""
+        """Undo one `merge` of the other.
+
+        Raises:
+            StatsError: a trial is not there; the group is then of no use any more.
+        """
         self._change(other, -1)
 
     def _change(self, other: GroupState, sign: int) -> None:
@@ -142,10 +146,11 @@ class GroupState:
             if held.count or held.nans:
                 change(self.distributions[metric], held, sign)
         for metric, total in other.sums.items():
-            change(self.sums[metric], total, sign)
-        for name, held in other.named.items():
+            if total.count:
+                change(self.sums[metric], total, sign)
+        for name, held in list(other.named.items()):
             change(self.named.setdefault(name, Distribution()), held, sign)
-            if not self.named[name].count:
+            if not (self.named[name].count or self.named[name].nans):
                 del self.named[name]
         change(self.pass_at_k, other.pass_at_k, sign)
         if other.formulacode.trials:
@@ -211,16 +216,16 @@ def change(held: S, part: S, sign: int) -> None:
         held.unmerge(part)
 
 
-def count(counter: Counter[T], item: T, change: int) -> None:
-    """Count an item up, or down where the change is negative; nothing is kept at zero."""
-    counter[item] += change
+def count(counter: Counter[T], item: T, times: int) -> None:
+    """Count an item so many times more, or fewer where that is negative; nothing is kept at zero."""
+    counter[item] += times
     if not counter[item]:
         del counter[item]
 
 
 def count_all(counter: Counter[T], others: Counter[T], sign: int) -> None:
     """Count in what another counter has (`sign` 1), or take it back (-1); nothing is kept at zero."""
-    for item, times in others.items():
+    for item, times in list(others.items()):
         count(counter, item, sign * times)
 
 

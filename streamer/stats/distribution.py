@@ -18,7 +18,7 @@ from streamer.stats.exact_sum import ExactSum
 from streamer.stats.rounding import middle_of
 
 _ONE_BY_ONE = 8
-"""Up to so many values are put in their places one by one; more are merged in together."""
+"""Up to so many values, and a share of a large distribution, are put in one by one; more are merged."""
 
 _BLOCK = 1024
 """Values of a block, 8 KiB, when it is made; at twice that it is split.
@@ -92,10 +92,11 @@ class Distribution:
 
     def merge(self, *others: Distribution) -> None:
         """Count in all that the others hold; they stay as they are."""
-        for other in others:
-            self.nans += other.nans
-            self.finite.merge(other.finite)
-            self._insert(list(other._blocks))
+        parts = [block for other in others for block in other._blocks]
+        nans = sum(other.nans for other in others)
+        self.finite.merge(*(other.finite for other in others))
+        self.nans += nans
+        self._insert(parts)
 
     def remove(self, value: float) -> None:
         """Undo one `add` of the value; raises StatsError if it is not there."""
@@ -107,13 +108,13 @@ class Distribution:
         gone.merge(*others)
         if gone.nans > self.nans:
             raise StatsError.absent("Distribution", nan)
-        held, leaving = self._joined(), gone._joined()
-        places = held.searchsorted(leaving) + np.arange(len(leaving)) - leaving.searchsorted(leaving)
-        if len(places) and (places[-1] >= len(held) or (held[places] != leaving).any()):
-            raise StatsError.absent("Distribution", leaving.tolist())
+        if self._are_few(gone.count):
+            self._take_out_few(gone.ascending())
+        else:
+            self._take_out_many(gone._joined())
         self.finite.unmerge(gone.finite)
         self.nans -= gone.nans
-        self._hold(np.delete(held, places))
+        self._said = None
 
     def total(self) -> float:
         """The sum, correctly rounded: 0.0 of nothing, infinite or NaN with infinite values."""
@@ -214,36 +215,73 @@ class Distribution:
         """A copy of the values in order."""
         return _concatenated(self._blocks)
 
+    def _are_few(self, changes: int) -> bool:
+        """Whether so many values are put in, or taken out, faster one by one than by merging all again."""
+        return changes <= max(_ONE_BY_ONE, self.count // _BLOCK)
+
     def _insert(self, parts: list[array[float]]) -> None:
         """Put values in their places, whatever their order, and no NaN."""
         self._said = None
         count = sum(map(len, parts))
-        if count > _ONE_BY_ONE:
-            every = _concatenated([*self._blocks, *parts])
-            every.sort(kind="stable")  # which merges what is in order already
-            self._hold(every)
+        if self._are_few(count):
+            for value in list(chain.from_iterable(parts)):
+                self._insert_one(value)
             return
-        for value in list(chain.from_iterable(parts)):
-            self._insert_one(value)
-        self.count += count
+        every = _concatenated([*self._blocks, *parts])
+        every.sort(kind="stable")  # which merges what is in order already
+        self._hold(every)
 
     def _insert_one(self, value: float) -> None:
+        self.count += 1
         if not self._blocks:
             self._blocks = [array("d", (value,))]
             return
-        tops = [block[-1] for block in self._blocks]
-        number = min(bisect_left(tops, value), len(tops) - 1)
+        number = min(self._number_of(value), len(self._blocks) - 1)
         block = self._blocks[number]
         insort_right(block, value)
         if len(block) > 2 * _BLOCK:
             self._blocks[number : number + 1] = block[:_BLOCK], block[_BLOCK:]
+
+    def _take_out_few(self, values: list[float]) -> None:
+        for done, value in enumerate(values):
+            if not self._take_out_one(value):
+                for taken in values[:done]:
+                    self._insert_one(taken)
+                raise StatsError.absent("Distribution", value)
+
+    def _take_out_one(self, value: float) -> bool:
+        """False: it is not there."""
+        number = self._number_of(value)
+        if number == len(self._blocks):
+            return False
+        block = self._blocks[number]
+        place = bisect_left(block, value)
+        if block[place] != value:
+            return False
+        del block[place]
+        if not block:
+            del self._blocks[number]
+        self.count -= 1
+        return True
+
+    def _take_out_many(self, leaving: NDArray[np.float64]) -> None:
+        held = self._joined()
+        places = held.searchsorted(leaving) + np.arange(len(leaving)) - leaving.searchsorted(leaving)
+        absent = places >= len(held)
+        absent[~absent] = held[places[~absent]] != leaving[~absent]
+        if absent.any():
+            raise StatsError.absent("Distribution", float(leaving[absent][0]))
+        self._hold(np.delete(held, places))
+
+    def _number_of(self, value: float) -> int:
+        """Number of the first block that reaches up to the value; of none, how many blocks there are."""
+        return bisect_left([block[-1] for block in self._blocks], value)
 
     def _hold(self, ordered: NDArray[np.float64]) -> None:
         """Hold these values, which are in order, and no others."""
         starts = range(0, len(ordered), _BLOCK)
         self._blocks = [array("d", ordered[start : start + _BLOCK].tobytes()) for start in starts]
         self.count = len(ordered)
-        self._said = None
 
 
 def _concatenated(parts: list[array[float]]) -> NDArray[np.float64]:

@@ -70,9 +70,13 @@ class ExactSum:
 
     def extend(self, values: Sequence[float]) -> None:
         """Count several finite values in; raises StatsError for an infinite one or NaN."""
-        if not self._extend_in_units(values):
-            for value in values:
-                self._extend_with_one(value)
+        if self._extend_in_units(values):
+            return
+        for value in values:
+            if not isfinite(value):
+                raise StatsError.unfit("ExactSum", value, "finite floats")
+        for value in values:
+            self._extend_with_one(value)
 
     def remove(self, value: float) -> None:
         """Undo one `add` of the value.
@@ -84,12 +88,12 @@ class ExactSum:
 
     def merge(self, *others: ExactSum) -> None:
         """Count in all that the others hold; they stay as they are."""
-        for other in others:
-            self._refine(other._shift)
-            finer = self._shift - other._shift
-            self._sum += other._sum << finer
-            self._squares += other._squares << 2 * finer
-            self.count += other.count
+        for total, squares, shift, count in [(o._sum, o._squares, o._shift, o.count) for o in others]:
+            self._refine(shift)
+            finer = self._shift - shift
+            self._sum += total << finer
+            self._squares += squares << 2 * finer
+            self.count += count
 
     def unmerge(self, *others: ExactSum) -> None:
         """Undo one `merge` of the others; raises StatsError where `remove` of their values would."""
@@ -156,8 +160,6 @@ class ExactSum:
         return numerator, self.count * (self.count - ddof) << 2 * self._shift
 
     def _extend_with_one(self, value: float) -> None:
-        if not isfinite(value):
-            raise StatsError.unfit("ExactSum", value, "finite floats")
         numerator, denominator = float(value).as_integer_ratio()
         shift = denominator.bit_length() - 1
         self._refine(shift)

@@ -64,9 +64,8 @@ class PassAtK:
             self._count(attempts)
 
     def unmerge(self, *others: PassAtK) -> None:
-        """Undo one `merge` of the others; raises StatsError at the first task that has no such attempts."""
-        for attempts in [list(other._tasks.items()) for other in others]:
-            self._take_back(attempts)
+        """Undo one `merge` of the others; raises StatsError if a task does not have their attempts."""
+        self._take_back([held for other in others for held in other._tasks.items()])
 
     def summary(
         self, planned_attempts: int | None = None, planned_tasks: int | None = None
@@ -102,16 +101,19 @@ class PassAtK:
             tasks[task] = before(task, 0) + more
 
     def _take_back(self, attempts: Iterable[tuple[Hashable, int]]) -> None:
-        self._counts = None
+        left: dict[Hashable, int] = {}
         for task, gone in attempts:
-            before = self._tasks.get(task, 0)
+            before = left.get(task, self._tasks.get(task, 0))
             (tried, passed), (less, fewer) = divmod(before, _ATTEMPT), divmod(gone, _ATTEMPT)
             if not 0 <= passed - fewer <= tried - less:
                 raise StatsError.absent("PassAtK", (task, {"attempts": less, "passes": fewer}))
-            if tried == less:
-                del self._tasks[task]
+            left[task] = before - gone
+        self._counts = None
+        for task, after in left.items():
+            if after:
+                self._tasks[task] = after
             else:
-                self._tasks[task] = before - gone
+                del self._tasks[task]
 
 
 Counts = Iterable[tuple[int, int, int]]

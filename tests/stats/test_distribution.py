@@ -188,3 +188,12 @@ def test_a_value_takes_eight_bytes() -> None:
     for _ in range(500):
         held.add(choice.random())
     assert sum(block.__sizeof__() for block in held._blocks) < 10 * held.count
+
+
+def test_part_of_a_part_that_is_held_is_not_taken_out() -> None:
+    few, many = Distribution.of([1.0, 3.0]), Distribution.of([float(n) for n in range(100)])
+    for held, gone in ((few, [1.0, 1.0, 1.0, 3.0]), (many, [float(n) for n in range(40)] + [5.0] * 3)):
+        before = held.ascending()
+        with pytest.raises(StatsError, match="does not hold"):
+            held.unmerge(Distribution.of(gone))
+        assert (held.ascending(), held.count) == (before, len(before))

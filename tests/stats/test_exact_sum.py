@@ -164,8 +164,10 @@ def test_many_integers_at_once_are_the_same_as_one_by_one(count: int) -> None:
 
 @pytest.mark.parametrize("stranger", [inf, -inf, nan])
 def test_many_with_one_that_is_not_finite_are_refused(stranger: float) -> None:
+    held = sum_of(0.25)
     with pytest.raises(StatsError, match="takes finite floats"):
-        ExactSum().extend([0.5] * 100 + [stranger])
+        held.extend([0.5] * 100 + [stranger])
+    assert held.summary() == sum_of(0.25).summary()
 
 
 def test_many_of_the_largest_whole_numbers_are_exact() -> None:

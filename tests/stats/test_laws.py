@@ -218,9 +218,10 @@ def test_taking_back_what_was_never_merged_is_an_error_and_changes_nothing(case:
     held = case.of([case.known])
     before = says(held)
     for times in (1, 40):
-        with pytest.raises(StatsError, match="does not hold"):
-            held.unmerge(case.of([case.stranger] * times))
-        assert says(held) == before
+        for strangers in ([case.stranger] * times, [case.known, *[case.stranger] * times], [case.known] * 2):
+            with pytest.raises(StatsError, match="does not hold"):
+                held.unmerge(case.of(strangers))
+            assert says(held) == before
 
 
 @every_statistic
@@ -231,6 +232,8 @@ def test_merged_with_itself_it_counts_twice(case: Case) -> None:
         statistic = case.of(items)
         statistic.merge(statistic)
         assert says(statistic) == expected(case, items * 2)
+        statistic.merge(statistic, statistic)
+        assert says(statistic) == expected(case, items * 6)
 
     law()
 
