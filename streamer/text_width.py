@@ -3,8 +3,8 @@ r"""How many columns of a terminal text takes; text cut, filled and folded to co
 Text must have been made visible (`streamer.text`): it holds nothing that acts on a terminal.
 
 The widths come from Python's own Unicode data. Characters of East Asia and emoji take two columns. Marks join
-the character before them. Everything else takes one. Terminals differ where a sign makes the symbol before it an
-emoji. Here such a symbol takes two columns, as newer terminals draw it.
+the character before them. Everything else takes one. Terminals differ where a sign makes the symbol before it
+an emoji. Here such a symbol takes two columns, as newer terminals draw it.
 """
 
 from __future__ import annotations

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 
+from streamer.cli.folded_lines import NARROW_GAP, WIDE_GAP
 from streamer.text import UNSEEN
 from streamer.text_width import padded, text_width
 from streamer.views.columns import Column
 from streamer.views.tables import Table
 from streamer.watch.columns import BoardColumn, fit
-
-WIDE_GAP, NARROW_GAP = 3, 1
-"""Spaces between columns where all of them fit, and where they do not."""
 
 
 def board_lines(table: Table, width: int) -> Iterator[str]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from itertools import zip_longest
 
-from streamer.cli.board_lines import NARROW_GAP, WIDE_GAP
 from streamer.text_width import folded, padded, text_width
+
+WIDE_GAP, NARROW_GAP = 3, 1
+"""Spaces between columns where all of them fit, and where they do not."""
 
 NARROWEST = 2
 """Columns that every character fits into."""

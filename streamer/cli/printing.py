@@ -100,11 +100,11 @@ def print_table(
         left: which columns, from 0, are aligned to the left; the others are to the right.
         note: lines below it; "": none.
     """
-    from streamer.cli.folded_lines import folded_lines
-
     texts = [[shown(value) for value in row] for row in rows]
     if not texts:
         return
+    from streamer.cli.folded_lines import folded_lines
+
     print_line(title)
     for line in folded_lines(list(map(visible, columns)), texts, left, width_of_output()):
         print_line(line)
