@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 
-from rich.cells import cell_len
-
+from streamer.cli.folded_lines import NARROW_GAP, WIDE_GAP
 from streamer.text import UNSEEN
+from streamer.text_width import padded, text_width
 from streamer.views.columns import Column
 from streamer.views.tables import Table
-from streamer.watch.columns import BoardColumn, fit, padded
-
-WIDE_GAP, NARROW_GAP = 3, 1
-"""Spaces between columns where all of them fit, and where they do not."""
+from streamer.watch.columns import BoardColumn, fit
 
 
 def board_lines(table: Table, width: int) -> Iterator[str]:
@@ -84,7 +81,7 @@ def left_out(table: Table, width: int) -> str:
 def _fitted(table: Table, width: int) -> tuple[int, list[tuple[BoardColumn[Sequence[str]], int]], str]:
     """The gap, the columns that fit with their widths, and the space between two."""
     columns = [_column(at, column) for at, column in enumerate(table.columns)]
-    widest = {c.key: max(map(cell_len, [c.head, *map(c.text, table.rows)])) for c in columns}
+    widest = {c.key: max(map(text_width, [c.head, *map(c.text, table.rows)])) for c in columns}
     room_for_all = sum(widest.values()) + WIDE_GAP * (len(columns) - 1) <= width
     gap = WIDE_GAP if room_for_all else NARROW_GAP
     fitted = fit(columns, widest, width, gap=gap)

@@ -16,6 +16,7 @@ PACKAGES = {
             "genai_prices",
             "numpy",
             "prometheus_client",
+            "rich",
             "segno",
             "sse_starlette",
             "starlette",

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
+import shutil
 import sys
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
-from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import click
 
 from streamer.text import ACTING, UNSEEN, dollars, percent, shown, visible
+from streamer.text_width import folded
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from streamer.views.tables import Table
 
 __all__ = [
     "UNSEEN",
-    "console",
     "dollars",
     "harmless_json",
     "percent",
@@ -32,6 +29,7 @@ __all__ = [
     "say",
     "shown",
     "visible",
+    "width_of_output",
 ]
 
 DELETE = "\x7f"
@@ -39,8 +37,11 @@ DELETE = "\x7f"
 WIDE = "streamer.wide"
 """Whether --wide was given, in the context of the command."""
 
-WIDTH_OF_FILES = 1000
-"""Columns where the output is no terminal: nothing is cut or wrapped there."""
+WIDTH_OF_FILES = sys.maxsize
+"""Columns where the output is no terminal: nothing is cut or folded there."""
+
+WIDTH_OF_TERMINALS = 80
+"""Columns of a terminal that does not say how many it has."""
 
 
 def say(line: str) -> None:
@@ -76,13 +77,10 @@ def _escaped(character: str) -> str:
     return r"\u007f" if character == DELETE else json.dumps(character)[1:-1]
 
 
-def console() -> Console:
-    """Console on stdout: no markup, no highlighting; NO_COLOR and COLUMNS respected."""
-    from rich.console import Console
-
-    plain = not sys.stdout.isatty()
-    width = WIDTH_OF_FILES if plain and not os.environ.get("COLUMNS") else None
-    return Console(file=sys.stdout, markup=False, highlight=False, emoji=False, width=width)
+def width_of_output() -> int:
+    """Columns of stdout: COLUMNS if that is set, else those of the terminal."""
+    unknown = WIDTH_OF_TERMINALS if sys.stdout.isatty() else WIDTH_OF_FILES
+    return shutil.get_terminal_size((unknown, 0)).columns
 
 
 def print_table(
@@ -102,20 +100,14 @@ def print_table(
         left: which columns, from 0, are aligned to the left; the others are to the right.
         note: lines below it; "": none.
     """
-    from rich import box
-    from rich.table import Table as Lines
-    from rich.text import Text
-
-    held = list(rows)
-    if not held:
+    texts = [[shown(value) for value in row] for row in rows]
+    if not texts:
         return
+    from streamer.cli.folded_lines import folded_lines
+
     print_line(title)
-    table = Lines(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for index, column in enumerate(columns):
-        table.add_column(Text(column), justify="left" if index in left else "right", overflow="fold")
-    for row in held:
-        table.add_row(*(Text(shown(value)) for value in row))
-    console().print(table)
+    for line in folded_lines(list(map(visible, columns)), texts, left, width_of_output()):
+        print_line(line)
     for line in note.splitlines():
         print_line(line)
     print_line()
@@ -132,13 +124,13 @@ def print_board(*tables: Table, empty: str = "") -> None:
 
     context = click.get_current_context(silent=True)
     wide = context is not None and context.meta.get(WIDE, False)
-    width = WIDTH_OF_FILES if wide else console().width
+    width = WIDTH_OF_FILES if wide else width_of_output()
     for table in map(lists_below, tables):
         if table.rows:
             for line in (table.title, *board_lines(table, width)):
                 print_line(line)
-            for note in (left_out(table, width), *table.note.splitlines()):
-                for line in wrap(visible(note), width, break_on_hyphens=False):
+            for note in filter(None, (left_out(table, width), *table.note.splitlines())):
+                for line in folded(visible(note), width):
                     print_line(line)
             print_line()
     if empty and not any(table.rows for table in tables):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sys
+import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
 
 import click
 
@@ -15,13 +16,14 @@ from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.options import with_settings
 from streamer.cli.printing import say, shown
 from streamer.cli.source import file_argument, open_records
+from streamer.cli.status_line import StatusLine
 from streamer.publish.publisher import Outgoing, ThreadedPublisher
 from streamer.schemas.decode import Reason, decode
 from streamer.settings import Settings
 from streamer.text import counted
 
-if TYPE_CHECKING:
-    from rich.progress import Task
+SHOWN_SECONDS = 0.1
+"""How often the progress is shown."""
 
 UNKNOWN_SHOWN = 10
 """Names of unknown fields in the report."""
@@ -44,21 +46,21 @@ def command(file: Path, raw: bool, settings: Settings) -> None:
     with (
         open_records(file) as records,
         ThreadedPublisher(settings) as publisher,
-        _progress(file, publisher) as progress,
+        _shown(progress := _Progress(file, publisher)) as line,
     ):
         for record in records:
             value = record.value or b""
             event = decode(value)
             if isinstance(event, Reason):
                 bad += 1
-                say(f"line {record.offset + 1}: {event.code}: {event.message}")
+                line.say(f"line {record.offset + 1}: {event.code}: {event.message}")
             else:
                 unknown.update(list(event.model_extra or ()))  # a mapping would be added up
             if raw or not isinstance(event, Reason):
                 key = None if isinstance(event, Reason) else event.run_id.encode()
                 publisher.send(Outgoing(key, value))
                 sent += 1
-            progress.advance(len(value) + 1)
+            progress.read += len(value) + 1
         publisher.flush()
     unsent = "" if raw or not bad else " not sent"
     say(f"{counted(sent, 'event')} sent and acknowledged; {counted(bad, 'bad line')}{unsent}")
@@ -76,38 +78,40 @@ def _named(unknown: Counter[str]) -> str:
     return shown_fields + (", ..." if len(unknown) > UNKNOWN_SHOWN else "")
 
 
-class Advancing(Protocol):
-    """Shows how far something is."""
+class _Progress:
+    """How far the command is.
 
-    def advance(self, read: int) -> None:
-        """Count so many bytes more as read."""
+    Args:
+        file: the input.
+        publisher: knows how many events are acknowledged.
+    """
 
+    def __init__(self, file: Path, publisher: ThreadedPublisher) -> None:
+        self.read = 0  # bytes
+        self._publisher = publisher
+        self._bytes = file.stat().st_size if file.is_file() and file.suffix != ".gz" else 0
+        self._begun = time.monotonic()
 
-class _Unseen:
-    def advance(self, read: int) -> None:
-        """No progress is shown."""
+    def __str__(self) -> str:
+        share = f"{min(100, 100 * self.read // self._bytes)} % read, " if self._bytes else ""
+        seconds = timedelta(seconds=int(time.monotonic() - self._begun))
+        return f"{share}{counted(self._publisher.acknowledged, 'event')} acknowledged, {seconds}"
 
 
 @contextmanager
-def _progress(file: Path, publisher: ThreadedPublisher) -> Iterator[Advancing]:
-    """A bar on stderr, if that is a terminal; it pulses where the size of the input is not known."""
-    if not sys.stderr.isatty():
-        yield _Unseen()
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, ProgressColumn, TimeElapsedColumn
-    from rich.text import Text
+def _shown(progress: _Progress) -> Iterator[StatusLine]:
+    """A line on stderr that tells of the progress several times a second, if that is a terminal."""
+    line, over = StatusLine(), threading.Event()
 
-    class Acknowledged(ProgressColumn):
-        def render(self, task: Task) -> Text:
-            return Text(f"{counted(publisher.acknowledged, 'event')} acknowledged")
+    def show() -> None:
+        while not over.wait(SHOWN_SECONDS):
+            line.show(str(progress))
 
-    plain = file.is_file() and file.suffix != ".gz"
-    with Progress(BarColumn(), Acknowledged(), TimeElapsedColumn(), console=Console(stderr=True)) as bar:
-        task = bar.add_task("publish", total=file.stat().st_size if plain else None)
-
-        class Bar:
-            def advance(self, read: int) -> None:
-                bar.advance(task, read)
-
-        yield Bar()
+    thread = threading.Thread(target=show, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield line
+    finally:
+        over.set()
+        thread.join()
+        line.end()

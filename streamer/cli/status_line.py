@@ -7,6 +7,7 @@ import sys
 import threading
 
 from streamer.cli.printing import say, visible
+from streamer.text_width import start_of
 
 _CLEAR = "\r\x1b[2K"
 
@@ -45,5 +46,5 @@ class StatusLine:
 
     def _draw(self) -> None:
         width = shutil.get_terminal_size().columns - 1
-        sys.stderr.write(_CLEAR + visible(self._text)[:width])
+        sys.stderr.write(_CLEAR + start_of(visible(self._text), width))
         sys.stderr.flush()

@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from rich.cells import cell_len, set_cell_size
-
 from streamer.text import UNSEEN
 
 Row = TypeVar("Row")
@@ -141,30 +139,3 @@ def ordered(
     known.sort(key=value, reverse=sort.descending)
     found = known + [row for row in rows if value(row) is None]
     return sorted(found, key=last) if last else found
-
-
-def clipped(text: str, width: int) -> str:
-    """Text cut in its middle, where names differ least.
-
-    >>> clipped("claude-code:anthropic/claude-opus-4-5", 20), clipped("short", 20), clipped("ab", 1)
-    ('claude…aude-opus-4-5', 'short', '…')
-    """
-    if cell_len(text) <= width:
-        return text
-    head = (width - 1) // 3
-    tail = width - 1 - head
-    reverse = set_cell_size(text[::-1], tail).rstrip()[::-1] if tail > 0 else ""
-    return f"{set_cell_size(text, head).rstrip()}…{reverse}"
-
-
-def padded(text: str, width: int, *, right: bool, prose: bool = False) -> str:
-    """Text of exactly this width: cut (in its middle, or as prose at its end), or filled with spaces.
-
-    >>> padded("12", 5, right=True), padded("ab", 4, right=False), padded("abcdef", 4, right=True, prose=True)
-    ('   12', 'ab  ', 'abc…')
-    """
-    cut = clipped(text, width)
-    if prose and cell_len(text) > width:
-        cut = f"{set_cell_size(text, width - 1)}…"
-    space = " " * (width - cell_len(cut))
-    return space + cut if right else cut + space

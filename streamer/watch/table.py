@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rich.cells import cell_len
 from rich.text import Text
 from textual import events
 from textual.widgets import DataTable
 
-from streamer.watch.columns import MARKS, BoardColumn, Fitted, Sort, fit, gap_of, next_sort, ordered, padded
+from streamer.text_width import padded, text_width
+from streamer.watch.columns import MARKS, BoardColumn, Fitted, Sort, fit, gap_of, next_sort, ordered
 
 SCROLLBAR = 1
 """Columns left free for the scrollbar, so that nothing moves when it appears."""
@@ -123,7 +123,7 @@ class BoardTable(DataTable[Text]):
             rows = ordered(rows, columns, self.sorting, self._last)
         cells = {column.key: [column.text(row) for row in rows] for column in columns}
         heads = {column.key: self._head(column) for column in columns}
-        widest = {key: max(map(cell_len, [heads[key], *texts])) for key, texts in cells.items()}
+        widest = {key: max(map(text_width, [heads[key], *texts])) for key, texts in cells.items()}
         sorted_by = frozenset([self.sorting.key] if self.sorting else [])
         fitted = fit(columns, widest, width, sorted_by)
         by_key = {column.key: column for column in columns}

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import orjson
 import pytest
 
+from streamer.cli.publish import _Progress, _shown
 from tests.cli.calling import SECONDS, a_run, call, lines, ndjson, settled
 from tests.support.cli import COMMAND, streamer
 from tests.support.events import a_trial
@@ -82,3 +87,35 @@ def test_lines_of_a_pipe_are_sent_as_they_come(stack: Online) -> None:
         wait_for(lambda: call(stack, "query", "run", "live").returncode == 0, "the run is there", SECONDS)
         process.stdin.close()
         assert process.wait(SECONDS) == 0
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("events.ndjson", "25 % read, 3 events acknowledged, 0:00:0"),
+        ("e.ndjson.gz", "3 events acknowledged, 0:00:0"),
+    ],
+)
+def test_a_terminal_sees_the_share_that_is_read_if_it_is_known_the_acknowledged_events_and_the_time(
+    name: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "80")
+    file = tmp_path / name
+    file.write_bytes(b"x" * 400)
+    publisher: Any = SimpleNamespace(acknowledged=3)
+    progress = _Progress(file, publisher)
+    progress.read = 100
+    with _shown(progress) as line:
+        wait_for(terminal.getvalue, "the line")
+        line.say("line 1: not_json")
+    _, first, *_ = terminal.getvalue().split("\r\x1b[2K")
+    assert first.startswith(shown)
+    assert "line 1: not_json\n" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r\x1b[2K")

@@ -58,12 +58,12 @@ REDIS = EVENTS | {"redis"}
 STARTS = [
     Start("--help", frozenset(), 145),
     Start("shuffle tasks.txt --seed nightly", EVENTS, 400),
-    Start("fold events.ndjson", FOLD | {"rich"}, 630),
-    Start("fold events.ndjson --json", FOLD, 580),
+    Start("fold events.ndjson", FOLD, 545),
+    Start("fold events.ndjson --json", FOLD, 540),
     Start("query runs --redis {redis}", REDIS, 505, code=1),
     Start("query run r --redis {redis}", REDIS, 505, code=1),
     Start("subscribe run --bootstrap {kafka}", KAFKA, 500, code=1),
-    Start("status --bootstrap {kafka} --redis {redis}", KAFKA | REDIS | {"rich"}, 640, code=1),
+    Start("status --bootstrap {kafka} --redis {redis}", KAFKA | REDIS, 565, code=1),
     Start("up --data . --port {taken}", KAFKA | REDIS, 700, code=1),
 ]
 

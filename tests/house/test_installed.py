@@ -21,8 +21,8 @@ from tests.support.worker_process import wait_for
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow, pytest.mark.timeout(600)]
 
-MOST_PACKAGES_OF_THE_BASE = 23
-MOST_MEGABYTES_OF_THE_BASE = 35
+MOST_PACKAGES_OF_THE_BASE = 19
+MOST_MEGABYTES_OF_THE_BASE = 28
 START_SECONDS = 60
 
 EVENTS = [

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.cells import cell_len
 
-from streamer.watch.columns import BoardColumn, Sort, clipped, fit, gap_of, next_sort, ordered, padded
+from streamer.watch.columns import BoardColumn, Sort, fit, gap_of, next_sort, ordered
 
 columns = st.lists(
     st.builds(
@@ -61,16 +60,6 @@ def test_a_name_gets_the_room_that_is_left_and_no_more_than_it_needs() -> None:
     columns = table(("name", 0, 8), ("cost", 1, 0))
     assert [one.width for one in fit(columns, {"name": 30, "cost": 8}, 30)] == [21, 8]
     assert [one.width for one in fit(columns, {"name": 30, "cost": 8}, 90)] == [30, 8]
-
-
-@given(st.text(), st.integers(1, 60))
-def test_clipped_text_fits(text: str, width: int) -> None:
-    assert cell_len(clipped(text, width)) <= width
-    assert cell_len(padded(text, width, right=True)) == cell_len(padded(text, width, right=False)) == width
-
-
-def test_wide_characters_count_as_two() -> None:
-    assert clipped("日本語日本語日本語", 8) == "日…本語"
 
 
 def test_unknown_values_come_last_in_both_directions_and_baselines_after_them() -> None:
