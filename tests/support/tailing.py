@@ -44,7 +44,7 @@ def converted_digests(root: Path, options: ConvertOptions | None = None) -> dict
 def wait_for_digests(
     events: Callable[[], list[Event]], wanted: dict[str, str], seconds: float = WAIT_SECONDS
 ) -> None:
-    """Wait until the events fold to the digests that are wanted; they are folded when there are more of them."""
+    """Wait until the events fold to the wanted digests. They are folded again only when there are more."""
     folded, found = -1, dict[str, str]()
 
     def agree() -> bool:
