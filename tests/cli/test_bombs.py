@@ -53,6 +53,7 @@ def test_a_sparse_result_of_6_gb_is_named_and_the_other_trials_are_converted(tmp
     assert "results.json: too large: 6,442,450,944 bytes" in said
 
 
+@pytest.mark.slow
 def test_an_agent_log_at_the_limit_that_is_all_brackets_is_read_within_2_gib(tmp_path: Path) -> None:
     """No JSON takes more memory for its size."""
     run, trial = a_run_with_two_trials(tmp_path)

@@ -89,14 +89,16 @@ def test_close_waits_no_longer_than_its_limit_and_says_what_to_do(
 
 LATE = """
 import sys, threading
-from streamer.hooks.background import Background
+from streamer.hooks import background
+
+background.CLOSE_SECONDS = 1.0
 
 def late(publish):
     threading.main_thread().join()
     for number in range(2_000):
         publish({"type": "trial_result", "run_id": "r", "task_id": str(number), "resolved": True})
 
-hook, begun = Background("test"), threading.Event()
+hook, begun = background.Background("test"), threading.Event()
 hook.hand_over(lambda publish: begun.set())
 hook.hand_over(late)
 begun.wait()

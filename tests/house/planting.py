@@ -27,26 +27,49 @@ class Plant:
     path: str
     line: str
 
+    @property
+    def module(self) -> str:
+        """The name of the file as Python imports it."""
+        return self.path.removesuffix(".py").replace("/", ".")
+
 
 class ScratchCopy:
     """The product and its pyproject.toml in a folder of their own."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._untouched: dict[Path, bytes | None] = {}
         for path in tracked_files():
             name = path.relative_to(ROOT)
             if name.parts[0] == "streamer" or str(name) == "pyproject.toml":
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, folder / name)
 
-    def plant(self, path: str, text: str) -> None:
-        """Append text to a file; a new folder becomes a package."""
+    def plant(self, path: str, text: str) -> int:
+        """Append text to a file, and say in which line it begins; a new folder becomes a package."""
         file = self.folder / path
         if not file.parent.exists():
             file.parent.mkdir(parents=True)
-            (file.parent / "__init__.py").write_text('"""Planted."""\n')
-        with file.open("a", encoding="utf-8") as opened:
-            opened.write(f"\n{text}\n")
+            self._write(file.parent / "__init__.py", b'"""Planted."""\n')
+        before = file.read_bytes() if file.exists() else b""
+        self._write(file, before + f"\n{text}\n".encode())
+        return before.count(b"\n") + 2
+
+    def restore(self) -> None:
+        """Take out everything that was planted."""
+        for file, contents in self._untouched.items():
+            if contents is None:
+                file.unlink()
+            else:
+                file.write_bytes(contents)
+        for folder in {file.parent for file in self._untouched}:
+            if not any(folder.iterdir()):
+                folder.rmdir()
+        self._untouched.clear()
+
+    def _write(self, file: Path, contents: bytes) -> None:
+        self._untouched.setdefault(file, file.read_bytes() if file.exists() else None)
+        file.write_bytes(contents)
 
     def lint_imports(self) -> str:
         """What `lint-imports` prints on the copy, its lines joined; empty if all contracts hold."""

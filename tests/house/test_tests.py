@@ -67,12 +67,15 @@ def needs_tests(module: Path) -> bool:
     return decisions(source) > FEW_DECISIONS and not has_doctest(source)
 
 
-@pytest.mark.parametrize("module", MODULES, ids=name_of)
-def test_a_modules_tests_stand_under_its_name(module: Path) -> None:
-    if name_of(module) in SHOWN_ELSEWHERE or not needs_tests(module):
-        return
-    allowed = " or ".join(name_of(place) for place in places(module))
-    assert any(place.exists() for place in places(module)), f"write {allowed}, or a doctest"
+def test_a_modules_tests_stand_under_its_name() -> None:
+    missing = {
+        name_of(module): [name_of(place) for place in places(module)]
+        for module in MODULES
+        if name_of(module) not in SHOWN_ELSEWHERE
+        and not any(place.exists() for place in places(module))
+        and needs_tests(module)
+    }
+    assert missing == {}, "write one of the files that are named for each module, or a doctest"
 
 
 @pytest.mark.parametrize(("module", "tests"), SHOWN_ELSEWHERE.items())

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from streamer.cli import cli
 from streamer.simulate import simulate_run
 from streamer.sources.agent_keys import ConfiguredAgent, container_key, spelled_for_files
+from streamer.tail import follow
 from tests.sources.builders import Event, a_run, a_trial_file, converted, trials_of, write_json
 from tests.sources.fc_eval_runs import agents_of, container_keys, rekeyed, run_level_only
 from tests.support.events import summarised
@@ -147,8 +148,11 @@ def test_convert_says_nothing_where_every_agent_is_found_or_nothing_was_measured
     assert not converted(run)[1].remarks
 
 
-def test_tail_says_once_per_run_which_keys_were_there(tmp_path: Path) -> None:
+def test_tail_says_once_per_run_which_keys_were_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also while more such trials come: the run is said of once, whatever it says of how many."""
+    monkeypatch.setattr(follow, "CALM_SECONDS", 0.1)
     strange = {"openhands:x": SPEEDUPS}
     run = a_run_of_two_models(tmp_path, {GPT: strange, QWEN: strange})
     with followed(run) as following:

@@ -15,10 +15,10 @@ from streamer.cli import main
 DEADLINE_SECONDS = 120
 COMMAND = (sys.executable, "-c", "from streamer.cli import main; main()")
 
+STARTS_SERVERS = {"up", "demo", "live", "worker"}
+_PRELOADED = ("compare", "convert", "fold", "gate", "query", "report", "why")
 _LOADED = get_context("forkserver")
-_LOADED.set_forkserver_preload(
-    [__name__, *(f"streamer.cli.{name}" for name in ("compare", "convert", "fold", "gate", "report", "why"))]
-)
+_LOADED.set_forkserver_preload([__name__, *(f"streamer.cli.{name}" for name in _PRELOADED)])
 _STREAMS = ("stdin", "stdout", "stderr")
 
 
@@ -27,13 +27,14 @@ def streamer(
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a command to its end; `environment` is added to this process's, STREAMER_* of which are dropped.
 
-    Without an `environment` the process is forked from one that has loaded the modules already, which takes
-    most of the second that a command needs.
+    The process is forked from one that has loaded the modules already, which takes most of the second that a
+    command needs. It is a new one if a variable is not ours, which may matter to Python itself, and if the
+    command starts servers, which `tests.support.layers` must see.
     """
     clean = {name: value for name, value in os.environ.items() if not name.startswith("STREAMER_")}
     words = tuple(map(str, arguments))
-    if not environment:
-        return _forked(words, stdin, cwd or Path.cwd(), clean)
+    if STARTS_SERVERS.isdisjoint(words[:1]) and all(name.startswith("STREAMER_") for name in environment):
+        return _forked(words, stdin, cwd or Path.cwd(), clean | dict(environment))
     return subprocess.run(
         [*COMMAND, *words],
         input=stdin,

@@ -7,7 +7,7 @@ import random
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,26 @@ def converted_digests(root: Path, options: ConvertOptions | None = None) -> dict
     return digests_of(list(convert([root], options or ConvertOptions(), ConvertReport())))
 
 
+def wait_for_digests(
+    events: Callable[[], list[Event]], wanted: dict[str, str], seconds: float = WAIT_SECONDS
+) -> None:
+    """Wait until the events fold to the wanted digests. They are folded again only when there are more."""
+    folded, found = -1, dict[str, str]()
+
+    def agree() -> bool:
+        nonlocal folded, found
+        now = events()
+        if len(now) != folded:
+            folded, found = len(now), digests_of(now)
+        return found == wanted
+
+    try:
+        wait_for(agree, "the digests of convert", seconds)
+    except AssertionError:
+        print({key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key)})
+        raise
+
+
 class Followed:
     """A directory that is being followed in a thread; what would be published is kept in `events`."""
 
@@ -69,13 +89,7 @@ class Followed:
 
     def wait_until_converted(self, seconds: float = WAIT_SECONDS) -> None:
         """Wait until what was published says what `convert` says of the directory as it is."""
-        wanted = converted_digests(self.root, self.options)
-        try:
-            wait_for(lambda: self.digests == wanted, "the digests of convert", seconds)
-        except AssertionError:
-            found = self.digests
-            print({key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key)})
-            raise
+        wait_for_digests(lambda: list(self.events), converted_digests(self.root, self.options), seconds)
 
 
 @contextmanager

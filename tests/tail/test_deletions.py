@@ -77,13 +77,13 @@ def test_what_may_not_be_looked_at_is_not_gone(tmp_path: Path) -> None:
     """A disk that fails, say: only a file that is known not to exist is deleted."""
     run = a_run(tmp_path / "run1", [a_result(), a_result("b")], lock=LOCK)
     loop = run / "oom"
-    with followed(run, gone_seconds=3.0) as following:
+    with followed(run, gone_seconds=1.0) as following:
         wait_for(lambda: len(following.trials) == 2, "both results")
         shutil.rmtree(loop)
         os.symlink(loop, loop)
         a_trial_file(run, a_result("c"))
         wait_for(lambda: len(following.trials) == 3, "another result")
-        deadline = time.monotonic() + 4.0
+        deadline = time.monotonic() + 2.0
         while time.monotonic() < deadline:
             assert following.follower.status.withdrawn == 0
             time.sleep(POLL_SECONDS)

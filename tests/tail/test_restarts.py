@@ -13,7 +13,7 @@ import pytest
 from streamer.simulate import LAYOUTS, simulate_run
 from streamer.tail.ledger import Ledger
 from tests.sources.builders import a_result, a_run, write_json
-from tests.support.tailing import Followed, converted_digests, digests_of, followed
+from tests.support.tailing import Followed, converted_digests, followed, wait_for_digests
 from tests.support.worker_process import wait_for
 from tests.tail.followed_runs import LOCK, START
 
@@ -41,8 +41,7 @@ def test_a_restart_knows_what_was_published_and_is_gone(tmp_path: Path) -> None:
     shutil.rmtree(run / "b")
     write_json(run / "tb.lock", LOCK)
     with followed(run, restarted(before)) as after:
-        wanted = converted_digests(run)
-        wait_for(lambda: digests_of(before.events + after.events) == wanted, "the digests of convert")
+        wait_for_digests(lambda: before.events + after.events, converted_digests(run))
 
 
 def test_a_withdrawal_that_was_noted_and_not_published_is_made_up_for(tmp_path: Path) -> None:
@@ -53,8 +52,7 @@ def test_a_withdrawal_that_was_noted_and_not_published_is_made_up_for(tmp_path: 
         wait_for(lambda: before.follower.status.withdrawn == 1, "the withdrawal")
     published = [event for event in before.events if event["type"] != "trial_retracted"]
     with followed(run, restarted(before)) as after:
-        wanted = converted_digests(run)
-        wait_for(lambda: digests_of(published + after.events) == wanted, "the digests of convert")
+        wait_for_digests(lambda: published + after.events, converted_digests(run))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -76,5 +74,4 @@ def test_any_number_of_restarts_during_a_run_end_as_convert_has_it(tmp_path: Pat
         for line in lines:
             ledger.restore(line)
     with followed(run, ledger) as following:
-        wanted = converted_digests(run)
-        wait_for(lambda: digests_of([*published, *following.events]) == wanted, "the digests of convert")
+        wait_for_digests(lambda: [*published, *following.events], converted_digests(run))

@@ -5,9 +5,12 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import pytest
+
 from streamer.embedded.probe import free_port
 from streamer.settings import Settings
 from streamer.sources.base import ConvertOptions
+from streamer.tail import session
 from streamer.tail.session import tail
 from tests.publish.publishing import events, make_topics, settings_of
 from tests.sources.builders import a_result, a_run
@@ -26,7 +29,10 @@ def test_what_is_there_is_published_once_and_all_of_it_has_arrived_at_the_end(
     assert sorted(event["task_id"] for event in trials) == ["a", "b"]
 
 
-def test_what_the_broker_does_not_take_is_kept_and_said(tmp_path: Path) -> None:
+def test_what_the_broker_does_not_take_is_kept_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "CLOSE_SECONDS", 1.0)
     away = Settings(bootstrap=f"127.0.0.1:{free_port()}", data_dir=tmp_path / "data")
     run = a_run(tmp_path / "run1", [a_result("a"), a_result("b")])
     stop = threading.Event()
