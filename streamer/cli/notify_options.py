@@ -6,12 +6,14 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from streamer.cli.options import FiniteRange
-from streamer.notifications.decide import Rules
+
+if TYPE_CHECKING:
+    from streamer.notifications.decide import Rules
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 URLS = "STREAMER_NOTIFY"
@@ -91,9 +93,13 @@ def notify_options(command: Command) -> Command:
             raise click.UsageError(
                 f"--budget, --stalled-after, --rejection-rate and --target need --notify URL, or {URLS}"
             )
+        if not urls:
+            return command(*args, asked=None, **kwargs)
+        from streamer.notifications.decide import Rules
+
         silence = None if stalled_after is None else timedelta(minutes=stalled_after)
         rules = Rules(budget, silence, rejection_rate, target)
-        return command(*args, asked=Asked(urls, rules, stalled_after) if urls else None, **kwargs)
+        return command(*args, asked=Asked(urls, rules, stalled_after), **kwargs)
 
     return wrapped  # type: ignore[return-value]
 

@@ -15,6 +15,6 @@ def command(settings: Settings) -> None:
 
     Start several to spread the runs over processes or machines.
     """
-    from streamer.worker import run_worker
+    from streamer.worker.app import run_worker
 
     raise click.exceptions.Exit(run_worker(settings))

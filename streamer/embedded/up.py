@@ -7,17 +7,15 @@ next start the worker computes the same digests from them. While the disk is ful
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
 
 from streamer.discovery import discovery_path, read_discovery, remove_discovery, write_discovery
 from streamer.embedded.broker import broker_binary
@@ -32,9 +30,6 @@ from streamer.embedded.signals import Stopped, stopped_by_signals
 from streamer.embedded.supervisor import Supervisor
 from streamer.embedded.valkey import Valkey, valkey_binary
 from streamer.embedded.web_access import WebAccess
-from streamer.redis.connect import sync_client
-from streamer.redis.errors import RedisError
-from streamer.redis.keys import Keys
 from streamer.settings import Settings
 from streamer.text import counted
 
@@ -46,7 +41,7 @@ START_LOOK_SECONDS = 0.05
 """At the start the user waits."""
 
 MEMORY_LOOK_SECONDS = 5.0
-REDIS_SECONDS = PROBLEM_SECONDS = 1.0
+PROBLEM_SECONDS = 1.0
 
 
 def run_up(
@@ -186,8 +181,10 @@ class Up:
         self._broker.start()
         for keeper in self._keepers:
             keeper.start(time.monotonic())
+        from streamer.embedded.stack_state import worker_is_current  # while the worker loads its own
+
         deadline = time.monotonic() + REPORT_SECONDS
-        while not self._worker_is_current():
+        while not worker_is_current(self._settings):
             if time.monotonic() > deadline:
                 self._echo(
                     f"The worker has not folded everything within {REPORT_SECONDS:g} s: results are not "
@@ -237,23 +234,14 @@ class Up:
                 self._echo(f"{error} It is done without.")
                 self._extras.remove(extra)
 
-    def _worker_is_current(self) -> bool:
-        """True once a worker owns the partitions and has folded what the journal brought."""
-        try:
-            with sync_client(self._redis.url, {}, REDIS_SECONDS) as client:
-                told = client.hvals(Keys(self._settings.namespace).workers)
-        except RedisError:
-            return False
-        return any(_is_current(json.loads(report)) for report in cast(list[bytes], told))
-
     def _tell_problem(self, now: float) -> None:
-        """For `streamer status`. In Redis, since a disk that is full takes no file."""
+        """For `streamer status`, again and again."""
         if self._broker.problem is None or now < self._problem_due:
             return
+        from streamer.embedded.stack_state import tell_problem
+
         self._problem_due = now + PROBLEM_SECONDS
-        with suppress(RedisError), sync_client(self._redis.url, {}, REDIS_SECONDS) as client:
-            key = Keys(self._settings.namespace).stack_problem
-            client.set(key, self._broker.problem, px=int(3_000 * PROBLEM_SECONDS))
+        tell_problem(self._settings, self._broker.problem)
 
     def _check_memory(self) -> None:
         size = resident_bytes(self._broker.broker_pid)
@@ -293,8 +281,3 @@ class Up:
         self._echo(f"  Found by   {discovery_path()}")
         self._echo("Ctrl-C ends everything.")
         self._announced = True
-
-
-def _is_current(report: dict[str, Any]) -> bool:
-    """True for the heartbeat of a worker that owns partitions and lags behind in none."""
-    return bool(report.get("partitions")) and not report["catching_up"] and not any(report["lag"].values())

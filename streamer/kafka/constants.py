@@ -9,10 +9,13 @@ FETCH_WAIT_MS = 500
 """How long a broker may hold an empty fetch. Apache Kafka answers at once when data come."""
 
 SHORT_WAIT_MS = 20
-"""The same where nothing may come: at the end of a partition, and always on the embedded broker.
+"""The same on the embedded broker: it holds an empty fetch for the whole time, whatever comes.
 
-That broker holds an empty fetch for the whole time, whatever comes: this is the latency of its followers.
+This is the latency of its followers.
 """
+
+END_WAIT_MS = 5
+"""The same for a reader that only asks where a partition ends, and reads up to there."""
 
 REQUEST_MS = 15_000
 """How long a request of a reader or of an admin client may take, for a person who waits."""

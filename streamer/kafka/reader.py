@@ -14,6 +14,7 @@ from typing import Any, Self, TypeAlias
 from aiokafka import TopicPartition
 
 from streamer.kafka.constants import (
+    END_WAIT_MS,
     FETCH_WAIT_MS,
     MAX_MESSAGE_BYTES,
     PATIENCE_SECONDS,
@@ -61,7 +62,7 @@ class PartitionReader:
         settings: Settings,
         places: Iterable[PartitionId],
         *,
-        wait_ms: int = SHORT_WAIT_MS,
+        wait_ms: int = END_WAIT_MS,
         group: str | None = None,
     ) -> None:
         self._places = [TopicPartition(*place) for place in places]

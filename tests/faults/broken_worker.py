@@ -17,7 +17,7 @@ from streamer.aggregate import run_state
 from streamer.aggregate.keys import SlotKey, slot_key
 from streamer.redis import script
 from streamer.settings import Settings
-from streamer.worker import run_worker
+from streamer.worker.app import run_worker
 
 GUARD = "local function refused(suffix, version)\n"
 FOLLOWS = "local follows, mark, mode = ARGV[2], ARGV[3], ARGV[4]\n"

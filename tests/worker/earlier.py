@@ -17,7 +17,7 @@ def main() -> int:
 
     from streamer.aggregate.group import GroupState
     from streamer.settings import Settings
-    from streamer.worker import run_worker
+    from streamer.worker.app import run_worker
 
     def median_pass_rate(self: GroupState, judged: bool | None) -> float | None:
         return self.distributions["pass_rate"].median()

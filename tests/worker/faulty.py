@@ -16,7 +16,7 @@ import sys
 from typing import Any
 
 from streamer.settings import Settings
-from streamer.worker import run_worker
+from streamer.worker.app import run_worker
 from streamer.worker.faust.tables import StateTable
 from streamer.worker.process.watchdog import Watchdog
 from streamer.worker.processing.changelog_checkpoint import is_page

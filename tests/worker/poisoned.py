@@ -15,7 +15,8 @@ from streamer.aggregate.pages import PageBook
 from streamer.aggregate.plan import Denominators
 from streamer.aggregate.run_state import RunState
 from streamer.settings import Settings
-from streamer.worker import constants, run_worker
+from streamer.worker import constants
+from streamer.worker.app import run_worker
 
 POISON = "poison"
 TASK = os.environ.get("POISON_TASK", POISON)

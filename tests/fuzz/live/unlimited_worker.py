@@ -22,7 +22,7 @@ def main() -> int:
     from streamer.aggregate import plan, run_summary
     from streamer.pipeline import Pipeline
     from streamer.settings import Settings
-    from streamer.worker import run_worker
+    from streamer.worker.app import run_worker
 
     plan.MAX_COUNT = FAR**3  # type: ignore[attr-defined]
     for name in ("MAX_FAILURE_MODES", "_COST_BYTES", "_LABEL_BYTES", "_TIER_BYTES"):
