@@ -75,21 +75,22 @@ def folded(text: str, width: int) -> list[str]:
     >>> folded("a line of words", 9), folded("abcdefgh i", 3), folded("", 5)
     (['a line of', 'words'], ['abc', 'def', 'gh', 'i'], [''])
     """
-    lines = [""]
+    lines, used = [""], 0
     for word in _WORD.findall(text):
-        if text_width(lines[-1] + word) <= width:
+        if used + text_width(word) <= width:
             lines[-1] += word
+            used += text_width(word)
             continue
         rest = word.lstrip() if lines[-1] else word
         if lines[-1] and rest:
             lines.append("")
-        while text_width(rest) > width:
-            part = start_of(rest, width) or rest[0]
-            rest = rest.removeprefix(part)
-            lines[-1] = part
-            if rest:
+            used = 0
+        for piece, columns in _pieces(rest):
+            if lines[-1] and used + columns > width:
                 lines.append("")
-        lines[-1] += rest
+                used = 0
+            lines[-1] += piece
+            used += columns
     return lines
 
 

@@ -51,7 +51,7 @@ class Watcher:
             return found
         try:
             return next(self._changes, set()) | found
-        except (OSError, RuntimeError) as error:  # too many directories; watchfiles' own is a RuntimeError
+        except (OSError, RuntimeError) as error:  # too many directories, one unreadable, watchfiles' own
             self.problem = " ".join(str(error).split())
             self._changes = None
             return {self._root}
@@ -73,7 +73,7 @@ class Watcher:
             yield_on_timeout=True,
             stop_event=self._stop,
             raise_interrupt=False,
-            ignore_permission_denied=True,
+            ignore_permission_denied=False,  # else it also keeps quiet about too many directories
         ):
             yield {Path(path) for _, path in found}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,8 +17,12 @@ from tests.tail.followed_runs import LOCK
 def test_the_system_that_tells_of_no_changes_is_made_up_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(28, "OS file watch limit reached")
+    def refuse(*_: object, ignore_permission_denied: bool, **__: object) -> Iterator[set[Path]]:
+        if not ignore_permission_denied:  # with it, watchfiles ignores every refusal
+            raise OSError(28, "OS file watch limit reached")
+        while True:
+            time.sleep(0.1)
+            yield set()
 
     monkeypatch.setattr("streamer.tail.file_watcher.watch", refuse)
     run = a_run(tmp_path / "run1", [a_result()], lock=LOCK)
