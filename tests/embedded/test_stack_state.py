@@ -1,0 +1,52 @@
+"""What `up` reads from its Redis, and writes there."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import redis
+
+from streamer.embedded.probe import free_port
+from streamer.embedded.stack_state import tell_problem, worker_is_current
+from streamer.redis.keys import Keys
+from streamer.settings import Settings
+from tests.support.servers import RedisServer
+
+KEYS = Keys("team")
+CURRENT: dict[str, Any] = {"partitions": [0, 1], "catching_up": [], "lag": {"0": 0, "1": 0}}
+
+
+@pytest.mark.parametrize(
+    ("reports", "expected"),
+    [
+        ([], False),
+        ([CURRENT], True),
+        ([CURRENT | {"partitions": []}], False),
+        ([CURRENT | {"catching_up": [1]}], False),
+        ([CURRENT | {"lag": {"0": 0, "1": 7}}], False),
+        ([CURRENT | {"lag": {"0": 0, "1": 7}}, CURRENT], True),
+    ],
+    ids=["no worker", "current", "without partitions", "catching up", "behind", "one of two"],
+)
+def test_a_worker_is_current_once_it_has_folded_all_of_its_partitions(
+    redis_server: RedisServer, reports: list[dict[str, Any]], expected: bool
+) -> None:
+    with redis.Redis.from_url(redis_server.url) as client:
+        for number, report in enumerate(reports):
+            client.hset(KEYS.workers, str(number), json.dumps(report))
+    assert worker_is_current(Settings(redis=redis_server.url, namespace="team")) is expected
+
+
+def test_a_problem_stands_for_some_seconds(redis_server: RedisServer) -> None:
+    tell_problem(Settings(redis=redis_server.url, namespace="team"), "The disk is full.")
+    with redis.Redis.from_url(redis_server.url) as client:
+        assert client.get(KEYS.stack_problem) == b"The disk is full."
+        assert 0 < int(client.pttl(KEYS.stack_problem)) <= 3_000
+
+
+def test_without_redis_no_worker_is_current_and_nothing_is_raised() -> None:
+    settings = Settings(redis=f"redis://127.0.0.1:{free_port()}/0")
+    assert not worker_is_current(settings)
+    tell_problem(settings, "The disk is full.")
