@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 from streamer.text_width import folded, padded, text_width
@@ -20,7 +20,7 @@ def folded_lines(
     """The heads, a line, and the rows; a row takes as many lines as its longest cell.
 
     Args:
-        heads: of the columns.
+        heads: of the columns; each may have several lines.
         rows: texts that are safe to print, as many in each as there are heads.
         left: which columns, from 0, are aligned to the left; the others are to the right.
         width: of the terminal, in columns.
@@ -31,21 +31,27 @@ def folded_lines(
     too_large It has 12
               MB.
     """
-    texts = [heads, *rows]
-    widest = [max(map(text_width, column)) for column in zip(*texts, strict=True)]
+    columns = list(zip(heads, *rows, strict=True))
+    widest = [max(text_width(line) for text in column for line in text.split("\n")) for column in columns]
+    words = [max(text_width(word) for text in column for word in text.split() or [""]) for column in columns]
     gap = WIDE_GAP if sum(widest) + WIDE_GAP * (len(widest) - 1) <= width else NARROW_GAP
-    words = [
-        max(text_width(w) for text in column for w in text.split() or [""])
-        for column in zip(*texts, strict=True)
-    ]
     widths = _narrowed(widest, words, width - gap * (len(widest) - 1))
-    for number, row in enumerate(texts):
-        cells = [folded(text, columns) for text, columns in zip(row, widths, strict=True)]
+
+    def lines_of(cells: Iterable[Iterable[str]]) -> Iterator[str]:
         for line in zip_longest(*cells, fillvalue=""):
             parts = (padded(text, widths[at], right=at not in left) for at, text in enumerate(line))
             yield (" " * gap).join(parts).rstrip()
-        if number == 0:
-            yield "─" * (sum(widths) + gap * (len(widths) - 1))
+
+    upside_down = lines_of(reversed(_cell(head, size)) for head, size in zip(heads, widths, strict=True))
+    yield from reversed(list(upside_down))  # so all heads end just above the line
+    yield "─" * (sum(widths) + gap * (len(widths) - 1))
+    for row in rows:
+        yield from lines_of(_cell(text, size) for text, size in zip(row, widths, strict=True))
+
+
+def _cell(text: str, width: int) -> list[str]:
+    """The lines of a cell."""
+    return [part for line in text.split("\n") for part in folded(line, width)]
 
 
 def _narrowed(widest: Sequence[int], words: Sequence[int], room: int) -> list[int]:

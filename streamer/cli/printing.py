@@ -78,7 +78,7 @@ def _escaped(character: str) -> str:
 
 
 def width_of_output() -> int:
-    """Columns of stdout: COLUMNS if that is set, else those of the terminal."""
+    """Columns of stdout: the number in COLUMNS, else the width of the terminal."""
     unknown = WIDTH_OF_TERMINALS if sys.stdout.isatty() else WIDTH_OF_FILES
     return shutil.get_terminal_size((unknown, 0)).columns
 
@@ -95,7 +95,7 @@ def print_table(
 
     Args:
         title: stands above it.
-        columns: their heads.
+        columns: their heads, of one line or more.
         rows: values as they are; unknown ones (None) become a dash.
         left: which columns, from 0, are aligned to the left; the others are to the right.
         note: lines below it; "": none.
@@ -106,7 +106,7 @@ def print_table(
     from streamer.cli.folded_lines import folded_lines
 
     print_line(title)
-    for line in folded_lines(list(map(visible, columns)), texts, left, width_of_output()):
+    for line in folded_lines(columns, texts, left, width_of_output()):
         print_line(line)
     for line in note.splitlines():
         print_line(line)
