@@ -32,4 +32,4 @@ BROKER_PATIENCE_SECONDS = 300.0
 """How long a request to the broker may take. Long: a request given up on may still take effect later."""
 
 EMBEDDED_SESSION_TIMEOUT_SECONDS = 3.0
-"""The embedded broker waits half the session timeout at each join."""
+"""The embedded broker waits half the session timeout at each join, rounded up to whole seconds."""

@@ -228,11 +228,10 @@ class Consumer(driver.Consumer):
 
     async def highwaters(self, *partitions: Any) -> Mapping[Any, int]:
         """Ends of the partitions; on the embedded broker as fetches report them (`streamer.kafka.reader`)."""
+        if self.transport.settings.embedded:
+            return await ends_of(self.transport.settings, partitions)
         reported: Mapping[Any, int] = await super().highwaters(*partitions)
-        if not self.transport.settings.embedded:
-            return reported
-        known = [tp for tp, end in reported.items() if end is not None]
-        return {**reported, **await ends_of(self.transport.settings, known)}
+        return reported
 
 
 class Transport(driver.Transport):
