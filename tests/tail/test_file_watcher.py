@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 
 import pytest
 
+from streamer.tail.file_watcher import TICK_SECONDS
 from tests.sources.builders import a_result, a_run, a_trial_file
 from tests.support.tailing import followed
 from tests.support.worker_process import wait_for
@@ -17,11 +18,12 @@ from tests.tail.followed_runs import LOCK
 def test_the_system_that_tells_of_no_changes_is_made_up_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object, ignore_permission_denied: bool, **__: object) -> Iterator[set[Path]]:
+    def refuse(
+        *_: object, ignore_permission_denied: bool, stop_event: Event, **__: object
+    ) -> Iterator[set[Path]]:
         if not ignore_permission_denied:  # with it, watchfiles ignores every refusal
             raise OSError(28, "OS file watch limit reached")
-        while True:
-            time.sleep(0.1)
+        while not stop_event.wait(TICK_SECONDS):
             yield set()
 
     monkeypatch.setattr("streamer.tail.file_watcher.watch", refuse)
