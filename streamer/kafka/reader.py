@@ -96,19 +96,29 @@ class PartitionReader:
     async def ends(self, patience_seconds: float = PATIENCE_SECONDS) -> dict[PartitionId, int]:
         """Where each partition ends now; what transactions hold open is left out. Ask before reading.
 
+        A reader that has fetched before may still have a fetch on its way, whose answer is older than this
+        question. So it waits for a second answer.
+
         Raises:
             TopicUnreadable: the broker answers no fetch for so long.
             KafkaError: it cannot say, or refuses.
         """
+        answers = 2 if self._consumer.assignment() else 1
         reported: Mapping[PartitionId, int] = await self._consumer.end_offsets(self._places)
         left, ends = self._assigned(reported), dict[PartitionId, int]()
+        heard = {place: [self._consumer.last_poll_timestamp(place)] for place in left}
         clock = asyncio.get_running_loop().time
         deadline = clock() + patience_seconds
         while left:
             if clock() > deadline:
                 raise TopicUnreadable(left, patience_seconds)
             await self._fetched(left)
-            ends |= {place: end for place in left if (end := stable_end(self._consumer, place)) is not None}
+            for place in left:
+                if (at := self._consumer.last_poll_timestamp(place)) != heard[place][-1]:
+                    heard[place].append(at)
+                end = stable_end(self._consumer, place)
+                if end is not None and len(heard[place]) > answers:
+                    ends[place] = end
             left = self._without(left, ends)
         return ends
 

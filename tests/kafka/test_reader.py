@@ -59,6 +59,17 @@ async def test_a_reader_that_has_nothing_to_read_can_be_closed_at_once(
             assert await offsets(reader.read({place: 3}, ends)) == {}
 
 
+async def test_each_question_for_the_end_is_answered_by_a_fetch_of_its_own(
+    settings: Settings, namespace: str
+) -> None:
+    place = (namespace, 0)
+    await create_and_fill(settings, namespace, [(0, 1)])
+    async with PartitionReader(settings, [place]) as reader:
+        for number in range(1, 20):
+            assert await reader.ends() == {place: number}
+            await append(settings, namespace, [(0, 1)])
+
+
 async def test_one_reader_reads_again_and_then_follows(settings: Settings, namespace: str) -> None:
     place = (namespace, 0)
     await create_and_fill(settings, namespace, [(0, 5)])
