@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from streamer.settings import Settings
 from tests.support.events import a_trial
 from tests.support.simulated import TIERED_RUN
-from tests.web.browsing import WebProcess, live, publish
+from tests.web.browsing import WebProcess, live, publish, trials
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -30,6 +30,30 @@ def test_columns_sort_by_keyboard_and_say_so(page: Page, web: WebProcess, simula
     assert costs == sorted(costs)
     page.keyboard.press("Enter")
     expect(heading).to_have_attribute("aria-sort", "descending")
+
+
+def test_focus_stays_where_it_is_when_a_column_appears(page: Page, web: WebProcess, stack: Settings) -> None:
+    publish(stack, trials("columns", 0, 3))
+    page.goto(f"{web.url}/#/run/columns")
+    sorting = page.get_by_role("columnheader", name="Cost", exact=True).get_by_role("button")
+    opening = (
+        page.locator("tbody tr")
+        .first.get_by_role("button")
+        .or_(page.locator("tbody tr").first.get_by_role("link"))
+        .first
+    )
+    for focused, number in ((sorting, 3), (opening, 4)):
+        name = f"named-{number}"
+        focused.focus()
+        publish(stack, trials("columns", number, number + 1, metrics={name: 1.0}))
+        expect(page.get_by_role("columnheader", name=name)).to_be_visible()
+        expect(focused).to_be_focused()
+    sorting.focus()
+    for order in ("ascending", "descending"):
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("columnheader", name="Cost", exact=True)).to_have_attribute(
+            "aria-sort", order
+        )
 
 
 def test_colours_follow_the_system_until_somebody_chooses(

@@ -35,9 +35,10 @@ export class Table {
     const same = this.columns !== undefined && heads(this.columns) === heads(columns);
     this.columns = columns;
     if (same) return;
-    this.elements.clear();
-    this.body.replaceChildren();
+    this.drawn = columns;
+    const focused = focusedIn(this.head)?.dataset.id;
     this.head.replaceChildren(...columns.map((column) => this.heading(column)));
+    [...this.head.children].find((cell) => cell.dataset.id === focused)?.querySelector("button")?.focus();
     this.markSort();
   }
 
@@ -119,7 +120,7 @@ export class Table {
 
   rowElement(key, row) {
     const held = this.elements.get(key);
-    if (held?.row === row) return held.element;
+    if (held?.row === row && held.drawn === this.drawn) return held.element;
     const element = held?.element ?? h("tr", { role: "row" });
     element.className = this.options.rowClass?.(row) ?? "";
     const cells = this.columns.map((column, at) => {
@@ -129,10 +130,15 @@ export class Table {
       const attributes = { class: classes.filter(Boolean).join(" ") || null, scope: at === 0 ? "row" : null, role: at === 0 ? "rowheader" : "cell", "data-label": visible(column.title) };
       return h(tag, attributes, content);
     });
-    const focused = [...element.children].findIndex((cell) => cell.contains(document.activeElement));
+    const focused = held?.drawn[[...element.children].indexOf(focusedIn(element))]?.id;
     element.replaceChildren(...cells);
-    if (focused >= 0) cells[focused].querySelector("button, a")?.focus();
-    this.elements.set(key, { row, element });
+    cells[this.columns.findIndex((column) => column.id === focused)]?.querySelector("button, a")?.focus();
+    this.elements.set(key, { row, element, drawn: this.drawn });
     return element;
   }
+}
+
+// The cell of a row whose button or link has the focus.
+function focusedIn(row) {
+  return [...row.children].find((cell) => cell.contains(document.activeElement));
 }
