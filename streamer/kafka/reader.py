@@ -106,7 +106,7 @@ class PartitionReader:
         answers = 2 if self._consumer.assignment() else 1
         reported: Mapping[PartitionId, int] = await self._consumer.end_offsets(self._places)
         left, ends = self._assigned(reported), dict[PartitionId, int]()
-        heard = {place: [self._consumer.last_poll_timestamp(place)] for place in left}
+        heard = {place: {self._consumer.last_poll_timestamp(place)} for place in left}
         clock = asyncio.get_running_loop().time
         deadline = clock() + patience_seconds
         while left:
@@ -114,8 +114,7 @@ class PartitionReader:
                 raise TopicUnreadable(left, patience_seconds)
             await self._fetched(left)
             for place in left:
-                if (at := self._consumer.last_poll_timestamp(place)) != heard[place][-1]:
-                    heard[place].append(at)
+                heard[place].add(self._consumer.last_poll_timestamp(place))
                 end = stable_end(self._consumer, place)
                 if end is not None and len(heard[place]) > answers:
                     ends[place] = end

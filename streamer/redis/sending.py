@@ -63,8 +63,11 @@ class Sending:
         await self._rewrite()
 
     def _waiting(self, runs: Collection[str]) -> Iterator[Write]:
-        """The writes of the unsent values; values of runs that went to other workers are forgotten."""
-        for run_id in list(runs):
+        """The writes of the unsent values; values of runs that went to other workers are forgotten.
+
+        The runs of which least waits come first: one that is too large for Redis delays no other.
+        """
+        for run_id in sorted(runs, key=lambda run_id: len(self._unsent.of(run_id))):
             if run_id in self._unsent.incomplete:
                 self._writes.forget(run_id)
             entries = self._unsent.of(run_id)
@@ -135,12 +138,12 @@ class Sending:
 
 
 def _batches(writes: Iterable[Write]) -> Iterator[list[Write]]:
-    """As many as fit a round trip, asked for only when their turn comes."""
+    """As many as fit a round trip; one that does not fit goes alone. Asked for when their turn comes."""
     batch: list[Write] = []
     for write in writes:
-        batch.append(write)
-        if sum(len(one.entries) for one in batch) >= ENTRIES_PER_ROUND_TRIP:
+        if batch and sum(len(one.entries) for one in (*batch, write)) > ENTRIES_PER_ROUND_TRIP:
             yield batch
             batch = []
+        batch.append(write)
     if batch:
         yield batch

@@ -48,7 +48,7 @@ class Unsent:
                 del self._runs[entry.run_id]
 
     def runs(self) -> list[str]:
-        """Runs of which something waits, the longest first."""
+        """Runs of which something waits, in the order in which they came."""
         return list(self._runs)
 
     def of(self, run_id: str) -> list[KeyState]:

@@ -134,6 +134,28 @@ async def test_a_redis_that_refuses_writes_counts_as_away(
     await converged(client, owner)
 
 
+async def test_a_run_too_large_for_redis_does_not_keep_back_the_others(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    sink = make_sink()
+    tiers = [a_tier_change("large", f"T{number}") for number in range(600)]
+    too_large = a_run_change("large", display_name="x" * 2**21)
+    limit = client.config_get("proto-max-bulk-len")["proto-max-bulk-len"]
+    client.config_set("proto-max-bulk-len", 2**20)
+    try:
+        await sink.write([an_update(*tiers, too_large), an_update(a_run_change("small"))])
+        assert sink.away
+        assert sink.unsent == 601
+        assert client.hget(KEYS.versions("small"), "run") == "1:0"
+        await sink.write([an_update(a_run_change("small", version=1))])
+        await eventually(lambda: client.hget(KEYS.versions("small"), "run") == "1:1", "the small run goes on")
+        assert not client.exists(KEYS.versions("large"))
+    finally:
+        client.config_set("proto-max-bulk-len", limit)
+    await eventually(lambda: sink.settled, "Redis has the large run")
+    assert client.hlen(KEYS.versions("large")) >= 601
+
+
 async def test_a_foreign_key_in_one_run_does_not_keep_back_the_others(
     make_sink: MakeSink, client: redis.Redis
 ) -> None:

@@ -30,6 +30,7 @@ export class Table {
     this.setColumns(columns);
   }
 
+  // The rows get their cells of these columns with the next update; the focus stays where it was.
   setColumns(columns) {
     const heads = (some) => JSON.stringify(some.map(({ id, title, hint }) => [id, title, hint]));
     const same = this.columns !== undefined && heads(this.columns) === heads(columns);
