@@ -13,7 +13,7 @@ from tests.worker.deployment import Deployment
 
 SLOTS = 500
 EVENTS = 40_000
-EVENT_BYTES = 1_500
+EVENT_BYTES = 3_000
 
 
 def revisions(first: int, count: int) -> Iterator[bytes]:
