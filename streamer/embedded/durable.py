@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from streamer.embedded.broker import Broker
@@ -43,8 +43,8 @@ class DurableBroker:
         self, settings: Settings, journal: Path | None, log: Path, forwarder: str, echo: Callable[[str], None]
     ) -> None:
         self.port = int(settings.bootstrap.rpartition(":")[2])
-        self.loaded = 0
-        """Events that the journal held at the start."""
+        self.loaded: Mapping[int, int] = {}
+        """Events that the journal held at the start, by partition."""
         self.problem: str | None = None
         """Why it takes no events now; None while all is well."""
         self._settings = settings

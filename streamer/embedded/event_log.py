@@ -8,6 +8,7 @@ are the same after a restart, except behind copies of misplaced records, which t
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -98,20 +99,22 @@ class EventLog:
 
 async def load(
     topic: str, partitions: int, frames: Iterable[Frame], broker: Connection, compression: str
-) -> int:
-    """Append the journal's frames to the fresh topic, small batches packed into larger ones; how many events.
+) -> Counter[int]:
+    """Append the journal's frames to the fresh topic, small batches packed into larger ones.
+
+    Returns how many events each partition got.
 
     A frame of a partition beyond the count lies in another one; the worker forwards its events.
     """
     packers = [Packer(compression) for _ in range(partitions)]
     ready: list[tuple[int, bytes]] = []
-    size = events = 0
+    size, events = 0, Counter[int]()
     for frame in frames:
         partition = frame.partition % partitions
         for batch in packers[partition].add(RecordBatch(frame.events, frame.batch)):
             ready.append((partition, batch.data))
             size += len(batch.data)
-        events += frame.events
+        events[partition] += frame.events
         if size >= LOAD_BYTES:
             await broker.append(topic, ready)
             ready, size = [], 0

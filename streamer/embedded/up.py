@@ -181,10 +181,10 @@ class Up:
         self._broker.start()
         for keeper in self._keepers:
             keeper.start(time.monotonic())
-        from streamer.embedded.stack_state import worker_is_current  # while the worker loads its own
+        from streamer.embedded.stack_state import worker_is_up_to  # while the worker loads its own
 
         deadline = time.monotonic() + REPORT_SECONDS
-        while not worker_is_current(self._settings):
+        while not worker_is_up_to(self._broker.loaded, self._settings):
             if time.monotonic() > deadline:
                 self._echo(
                     f"The worker has not folded everything within {REPORT_SECONDS:g} s: results are not "
@@ -276,7 +276,7 @@ class Up:
         self._echo(f"  Namespace  {settings.namespace or '(none)'}")
         self._echo(f"  Kept in    {kept or 'memory only; nothing is kept'}")
         if kept:
-            self._echo(f"  Loaded     {counted(self._broker.loaded, 'event')} from the journal")
+            self._echo(f"  Loaded     {counted(sum(self._broker.loaded.values()), 'event')} from the journal")
         self._echo(f"  Logs       {self._directory.logs}")
         self._echo(f"  Found by   {discovery_path()}")
         self._echo("Ctrl-C ends everything.")

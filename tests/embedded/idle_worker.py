@@ -16,6 +16,9 @@ from urllib.parse import urlsplit
 
 from streamer.redis.keys import Keys
 
+FOLDED = 10**9
+"""Whatever the journal brings."""
+
 if __name__ == "__main__":
     if sys.argv[1:]:
         given = {name: value for name, value in os.environ.items() if name.startswith("STREAMER_")}
@@ -25,7 +28,8 @@ if __name__ == "__main__":
         key = Keys(os.environ["STREAMER_NAMESPACE"]).workers
         at = datetime.now(UTC).isoformat()
         report = json.dumps(
-            {"at": at, "partitions": [0], "catching_up": [], "lag": {}}, separators=(",", ":")
+            {"at": at, "partitions": [0], "catching_up": [], "folded_to": {"0": FOLDED}},
+            separators=(",", ":"),
         )
         connection.sendall(f"HSET {key} stand-in '{report}'\r\n".encode())
         connection.recv(64)

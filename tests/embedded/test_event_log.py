@@ -88,8 +88,8 @@ def test_a_full_disk_stops_acknowledging_until_there_is_room(tmp_path: Path) -> 
             assert broker.problem is None
             assert said[1:] == ["The journal can be written again: events are accepted."]
         with durable(disk, said) as broker:
-            assert broker.loaded == len(acknowledged)
-            assert values(broker, broker.loaded) == acknowledged
+            assert sum(broker.loaded.values()) == len(acknowledged)
+            assert values(broker, sum(broker.loaded.values())) == acknowledged
 
 
 def test_many_small_batches_are_loaded_as_few_large_ones_in_order(
@@ -134,5 +134,5 @@ def test_a_journal_of_the_version_before_is_loaded_and_continued(tmp_path: Path)
     (tmp_path / "journal" / recorded.name).write_bytes(recorded.read_bytes())
     for start in range(2):
         with durable(tmp_path) as broker:
-            assert broker.loaded == 24 + start
+            assert sum(broker.loaded.values()) == 24 + start
             assert asyncio.run(send(broker, b"new", partition=0)) == [7 + start]

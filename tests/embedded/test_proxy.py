@@ -49,7 +49,7 @@ def test_topics_beside_the_events_pass_through_in_the_same_request(tmp_path: Pat
     with durable(tmp_path) as broker:
         assert asyncio.run(publish(broker)) == {"other": [(1, 0, 2)], TOPIC: [(0, 0, 3), (2, 0, 1)]}
     with durable(tmp_path) as broker:
-        assert broker.loaded == 8
+        assert sum(broker.loaded.values()) == 8
 
 
 async def test_a_reader_skips_nothing_while_many_write_to_one_partition(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_only_the_workers_copies_are_not_kept_whatever_headers_a_client_sets(tmp
         assert asyncio.run(send(broker, b"copy", partition=1, headers=forwarded, client_id=WORKER)) == [1]
         assert values(broker, 2) == {(1, 0): b"client", (1, 1): b"copy"}
     with durable(tmp_path) as broker:
-        assert broker.loaded == 1
+        assert sum(broker.loaded.values()) == 1
         assert values(broker, 1) == {(1, 0): b"client"}
 
 

@@ -65,6 +65,7 @@ def quarantined(*runs: str) -> Any:
     return SimpleNamespace(
         quarantined=held,
         lag=0,
+        position=7,
         caught_up=False,
         published=False,
         pipeline=SimpleNamespace(runs=list),
@@ -81,6 +82,7 @@ async def test_the_heartbeat_says_how_the_partitions_stand() -> None:
     await given.bench.processor.handle(given.bench.batch(0, 40))
     status = given.housekeeping.status()
     assert (status["partitions"], status["catching_up"], status["waits"]) == ([0], [], None)
+    assert (status["folded_to"], status["lag"]) == ({"0": 40}, {"0": 0})
     assert (status["open_runs"], status["closed_runs"]) == (len(given.bench.partition.run_ids()), 0)
     assert (status["unsent"], status["made_with"], status["quarantined"]) == (3, "0123", {})
 

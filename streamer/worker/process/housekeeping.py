@@ -123,8 +123,9 @@ class Housekeeping:
     def status(self) -> dict[str, Any]:
         """Assigned partitions, lag per partition in events, keys that Redis lacks, runs in memory and not.
 
-        Per partition, up to which offset all that follows from the events is published. While anything waits
-        to be published, or Redis lacks something, the partition is left out.
+        Per partition, up to which offset the events are folded, and up to which all that follows from them is
+        published. While anything waits to be published, or Redis lacks something, `published_to` leaves the
+        partition out.
 
         Also the first runs in quarantine with the reason, and the outcome of the latest repairs. Then the
         fingerprint of the configuration, and why the worker waits, if it does.
@@ -139,6 +140,9 @@ class Housekeeping:
             "partitions": sorted(partitions),
             "lag": {str(number): partition.lag for number, partition in sorted(partitions.items())},
             "catching_up": sorted(n for n, partition in partitions.items() if not partition.caught_up),
+            "folded_to": {
+                str(number): partition.position for number, partition in sorted(partitions.items())
+            },
             "published_to": self._published_to(),
             "unsent": self._sink.unsent,
             "open_runs": sum(len(partition.pipeline.runs()) for partition in partitions.values()),
