@@ -187,7 +187,7 @@ class Up:
         while not worker_is_up_to(self._broker.loaded, self._settings):
             if time.monotonic() > deadline:
                 self._echo(
-                    f"The worker has not folded everything within {REPORT_SECONDS:g} s: results are not "
+                    f"The worker has not folded the journal within {REPORT_SECONDS:g} s: results are not "
                     f"complete yet (`streamer status` tells), or see {self._worker.log}."
                 )
                 break
