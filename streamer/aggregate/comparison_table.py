@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from streamer.aggregate.keys import GroupId
 from streamer.aggregate.pair_counts import Numbers, PairCounts, common_pairs, known_pairs, pair_counts
-from streamer.aggregate.plan import Denominators
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.tasks import TaskTable
 from streamer.inference.comparisons import DIFFERENCE_PREFIXES, FinalDifference, difference_of
@@ -25,16 +24,6 @@ MOST_CELLS = 50_000
 
 MOST_RANKED_TASKS = 10_000
 """Tasks of the largest plan whose agents are ranked."""
-
-
-def read_trials(run: RunState, agents: list[GroupId]) -> tuple[TaskTable, int | None, bool]:
-    """The trials of agents, the planned pairs (None: unknown), and whether there are more than planned."""
-    declared = Denominators(run.plan, run.groups, run.scores.is_baseline).declared(agents[0])
-    attempts = run.plan.attempts if declared else None
-    trials = TaskTable(run, agents, attempts)
-    if declared is not None and len(trials.pairings) > declared:
-        return TaskTable(run, agents, None), None, True
-    return trials, declared if attempts else None, False
 
 
 class ComparisonTable:
@@ -51,7 +40,8 @@ class ComparisonTable:
     ) -> None:
         self._agents = agents
         self._final_missing = [final_missing.get(agent, FinalMissing.NOTHING_YET) for agent in agents]
-        self.trials, self.planned, self.exceeded = read_trials(run, agents)
+        self.trials = TaskTable(run, agents)
+        self.planned, self.exceeded = self.trials.planned, self.trials.exceeded
         self._attempts = (run.plan.attempts or 1) if self.planned else 1
         self._by_pair = self.trials.by_pair()
         columns = len(self.trials.pairings)

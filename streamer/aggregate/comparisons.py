@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streamer.aggregate.changes import SummaryChange, TasksChange, packed
-from streamer.aggregate.comparison_table import MOST_CELLS, ComparisonTable, read_trials
+from streamer.aggregate.comparison_table import MOST_CELLS, ComparisonTable
 from streamer.aggregate.keys import COMPARISON, GroupId, SummaryKind
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.summarise import Summaries, sealed
@@ -106,7 +106,7 @@ def compared(
     if sum(len(run.scores.roster.lineup(group).states) for group in agents) > MOST_CELLS:
         return body | _without(ComparisonMissing.TOO_MANY_TRIALS), None
     if len(agents) < 2:
-        return None, read_trials(run, agents)[0]
+        return None, TaskTable(run, agents)
     table = ComparisonTable(run, agents, final_missing)
     ranks, rank_missing = table.ranks(labels)
     for agent, label in zip(body["agents"], labels, strict=True):

@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 
 from streamer.aggregate.group import GroupState
 from streamer.aggregate.keys import GroupId, SlotKey
+from streamer.aggregate.plan import Denominators
 from streamer.aggregate.run_state import RunState
 from streamer.aggregate.uncertainty import Evidence
 from streamer.inference.order import with_gaps
 from streamer.inference.shuffle import digest
 from streamer.schemas.canonical import canonical_json
-from streamer.schemas.comparison import task_key
+from streamer.schemas.identity import task_key
 
 Task = tuple[str | None, str | None, str]
 """Tier, subtest and task id."""
@@ -66,18 +67,19 @@ class TaskTable:
 
     Args:
         run: the run.
-        agents: agent:models of it.
-        attempts: planned attempts at each task; None: not planned, so only trials that were seen count.
+        agents: agent:models of it, at least one.
 
     Attributes:
+        planned: pairs of every two agents; None: not planned, so only trials that were seen count.
+        exceeded: more pairs were seen than planned, so the plan counts for nothing.
         pairings: columns of the pairs.
         tasks: columns of the tasks.
         positions: for each agent the pairing and the position of its trials; None: a trial has no position.
         others: for each agent the positions of all other trials in the run's one queue.
     """
 
-    def __init__(self, run: RunState, agents: Sequence[GroupId], attempts: int | None) -> None:
-        self._run, self._attempts = run, attempts
+    def __init__(self, run: RunState, agents: Sequence[GroupId]) -> None:
+        self._run = run
         self._labels = [group.agent_model or "" for group in agents]
         self._columns: dict[Pairing, int] = {}
         self._sharded: set[Pairing] = set()
@@ -85,6 +87,10 @@ class TaskTable:
         self.others: list[set[int]] = []
         rows = [self._row(group) for group in agents]
         self.pairings = list(self._columns)
+        declared = Denominators(run.plan, run.groups, run.scores.is_baseline).declared(agents[0])
+        self.exceeded = declared is not None and len(self.pairings) > declared
+        self._attempts = None if self.exceeded or not declared else run.plan.attempts
+        self.planned = declared if self._attempts else None
         self.tasks = list(dict.fromkeys(pairing.task for pairing in self.pairings))
         numbers = {task: number for number, task in enumerate(self.tasks)}
         self._task_of = np.array([numbers[one.task] for one in self.pairings], np.intp)

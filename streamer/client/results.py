@@ -44,7 +44,7 @@ class ComparedRun:
     Attributes:
         run: the run itself.
         comparison: every two agents, and their ranks; None: fewer than two agents.
-        tasks: task, as :func:`~streamer.schemas.comparison.task_key` writes it, to the trials of each
+        tasks: task, as :func:`~streamer.schemas.identity.task_key` writes it, to the trials of each
             agent:model: known, passed, unknown.
     """
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
 from streamer.schemas.base import Message
-from streamer.schemas.identity import encode_id
 from streamer.schemas.summary_fields import Agent, AgentModel, Model, Published, kind
 from streamer.schemas.uncertainty import FinalMissing, Level, OrderKind
 
@@ -77,15 +75,3 @@ TaskOutcomes = dict[str, tuple[Trials, Trials, Trials]]
 """The trials at one task: agent:model to how many are known, how many passed, how many are unknown."""
 
 TASK_OUTCOMES: TypeAdapter[TaskOutcomes] = TypeAdapter(TaskOutcomes)
-
-
-@lru_cache(maxsize=16_384)
-def task_key(tier: str | None, subtest: str | None, task_id: str) -> str:
-    """How a task is named: TASK, or TIER|SUBTEST|TASK where there is a tier; percent-encoded.
-
-    >>> task_key(None, None, "a/b"), task_key("T0", None, "a")
-    ('a%2Fb', 'T0||a')
-    """
-    if tier is None and subtest is None:
-        return encode_id(task_id)
-    return "|".join(map(encode_id, (tier or "", subtest or "", task_id)))

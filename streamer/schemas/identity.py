@@ -1,4 +1,4 @@
-"""Names and keys: the agent:model label, percent-encoding, topic keys.
+"""Names and keys: the agent:model label, percent-encoding, topic keys, tasks.
 
 >>> agent_model_label("terminus", "openai/gpt-5")
 'terminus:openai/gpt-5'
@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from urllib.parse import unquote
 
 _RESERVED = {ord(c): f"%{ord(c):02X}" for c in "%|:{}/"}
@@ -58,3 +59,15 @@ def split_label(label: str) -> tuple[str, str]:
 def agent_model_key(agent: str, model: str) -> str:
     """The label with both parts percent-encoded, as it stands in topic and Redis keys."""
     return f"{encode_id(agent)}:{encode_id(model)}"
+
+
+@lru_cache(maxsize=16_384)
+def task_key(tier: str | None, subtest: str | None, task_id: str) -> str:
+    """How a task is named: TASK, or TIER|SUBTEST|TASK where there is a tier; percent-encoded.
+
+    >>> task_key(None, None, "a/b"), task_key("T0", None, "a")
+    ('a%2Fb', 'T0||a')
+    """
+    if tier is None and subtest is None:
+        return encode_id(task_id)
+    return "|".join(map(encode_id, (tier or "", subtest or "", task_id)))

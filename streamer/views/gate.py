@@ -24,8 +24,8 @@ from streamer.inference.finite_population import ALPHA
 from streamer.inference.gates import ability, ends_by_task, ends_of, mean_ability, reaches, together
 from streamer.inference.order import OrderKind
 from streamer.inference.paired import mean_differences, paired
-from streamer.schemas.comparison import task_key
 from streamer.schemas.details import NAMED
+from streamer.schemas.identity import task_key
 from streamer.schemas.metrics import PRIMARY_METRIC
 from streamer.views.gate_verdict import (
     AbilityAnswer,
