@@ -41,7 +41,7 @@ from streamer.inference.comparisons import (
 )
 from streamer.inference.finite_population import ALPHA, Outcome, at_prefixes, final_of_prefixes, prefixes
 from streamer.inference.gates import ability
-from streamer.inference.paired import Attempts, Paired, TaskPair, paired
+from streamer.inference.paired import Attempts, Paired, PairedTask, paired
 from tests.house.repository import ROOT
 
 PAGE = ROOT / "docs" / "inference.md"
@@ -148,7 +148,7 @@ def judged(plan: Plan, runs: TwoRuns) -> Judged:
     )
 
 
-def task_pairs(plan: Plan, runs: TwoRuns) -> list[TaskPair]:
+def task_pairs(plan: Plan, runs: TwoRuns) -> list[PairedTask]:
     """The tasks, in the order of their first pairs, as they stand after the last result.
 
     More results only add evidence, so no earlier look has more of it.
@@ -159,7 +159,7 @@ def task_pairs(plan: Plan, runs: TwoRuns) -> list[TaskPair]:
         held = sides.setdefault(task, ([], []))
         held[0].append(one)
         held[1].append(other)
-    return [TaskPair(_attempts(*one), _attempts(*other)) for one, other in sides.values()]
+    return [PairedTask(_attempts(*one), _attempts(*other)) for one, other in sides.values()]
 
 
 @lru_cache
@@ -168,13 +168,13 @@ def _attempts(*outcomes: Outcome) -> Attempts:
     return Attempts(len(outcomes) - unknown, outcomes.count(True), unknown)
 
 
-def at_end(tasks: Sequence[TaskPair]) -> Paired:
+def at_end(tasks: Sequence[PairedTask]) -> Paired:
     """What the end says of them; the order of the tasks does not matter."""
     return _at_end(tuple(sorted(Counter(tasks).items())))
 
 
 @lru_cache(maxsize=1 << 14)
-def _at_end(counts: tuple[tuple[TaskPair, int], ...]) -> Paired:
+def _at_end(counts: tuple[tuple[PairedTask, int], ...]) -> Paired:
     return paired([pair for pair, times in counts for _ in range(times)])
 
 

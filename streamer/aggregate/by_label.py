@@ -43,7 +43,7 @@ def by_label(run: RunState, label: str) -> list[dict[str, Any]]:
     groups = broken_down(run, lambda key, slot: _places(run, label, key, slot))
     if all(value is None for value, _, _ in groups):
         raise UnknownLabel(run, label)
-    return [_body(run, groups[place], label, place) for place in sorted(groups, key=_order)]
+    return [_label_body(run, groups[place], label, place) for place in sorted(groups, key=_label_order)]
 
 
 def _labels(slot: Slot) -> dict[str, str]:
@@ -57,7 +57,7 @@ def _places(run: RunState, label: str, key: SlotKey, slot: Slot) -> Iterator[Lab
         yield (value, *_OF_EVERYBODY)
 
 
-def _body(run: RunState, group: GroupState, label: str, place: LabelId) -> dict[str, Any]:
+def _label_body(run: RunState, group: GroupState, label: str, place: LabelId) -> dict[str, Any]:
     value, agent, model = place
     return group_body(run, group, run.denominators().of_group(None)) | {
         "type": "label_summary",
@@ -71,6 +71,6 @@ def _body(run: RunState, group: GroupState, label: str, place: LabelId) -> dict[
     }
 
 
-def _order(place: LabelId) -> tuple[bool, str, str, str]:
+def _label_order(place: LabelId) -> tuple[bool, str, str, str]:
     value, agent, model = place
     return (value is None, value or "", agent or "", model or "")

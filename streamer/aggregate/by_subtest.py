@@ -31,7 +31,10 @@ def by_subtest(run: RunState) -> list[dict[str, Any]]:
     run.count()
     planned = run.denominators()
     groups = _groups(run)
-    return [_body(run, groups[group_id], group_id, planned) for group_id in sorted(groups, key=_order)]
+    return [
+        _subtest_body(run, groups[group_id], group_id, planned)
+        for group_id in sorted(groups, key=_subtest_order)
+    ]
 
 
 def _groups(run: RunState) -> dict[SubtestId, GroupState]:
@@ -43,7 +46,9 @@ def _groups(run: RunState) -> dict[SubtestId, GroupState]:
     return broken_down(run, places)
 
 
-def _body(run: RunState, group: GroupState, group_id: SubtestId, planned: Denominators) -> dict[str, Any]:
+def _subtest_body(
+    run: RunState, group: GroupState, group_id: SubtestId, planned: Denominators
+) -> dict[str, Any]:
     tier, subtest, agent, model = group_id
     baseline_tier = run.plan.baseline_tier
     baseline = run.groups.get(GroupId(baseline_tier, agent, model)) if tier != baseline_tier else None
@@ -64,6 +69,6 @@ def _body(run: RunState, group: GroupState, group_id: SubtestId, planned: Denomi
     }
 
 
-def _order(group_id: SubtestId) -> tuple[str, str, str, str]:
+def _subtest_order(group_id: SubtestId) -> tuple[str, str, str, str]:
     tier, subtest, agent, model = group_id
     return (tier, subtest or "", agent or "", model or "")

@@ -11,7 +11,7 @@ from streamer.schemas.formulacode import ADVANTAGES
 from streamer.score import FormulaCodeScore
 from streamer.stats.exact_sum import ExactSum
 
-_COUNTS = (
+_FORMULACODE_COUNTS = (
     "trials",
     "failures",
     "fallbacks",
@@ -74,14 +74,14 @@ class FormulaCodeSums:
 
     def merge(self, other: FormulaCodeSums) -> None:
         """Count in all trials of the other, which stays as it is."""
-        for name in _COUNTS:
+        for name in _FORMULACODE_COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for mine, theirs in self._sums(other):
             mine.merge(theirs)
 
     def unmerge(self, other: FormulaCodeSums) -> None:
         """Undo one `merge` of the other."""
-        for name in _COUNTS:
+        for name in _FORMULACODE_COUNTS:
             setattr(self, name, getattr(self, name) - getattr(other, name))
         for mine, theirs in self._sums(other):
             mine.unmerge(theirs)

@@ -42,7 +42,7 @@ DISTRIBUTED = (
 SUMMED = ("cache_read_tokens", "cache_write_tokens", "trajectory_length")
 """Numbers of which only sum and count are kept."""
 
-_COUNTS = ("trials", "resolved", "no_verdict", "infrastructure_failures", "passes_with_cost")
+_GROUP_COUNTS = ("trials", "resolved", "no_verdict", "infrastructure_failures", "passes_with_cost")
 
 _COUNTERS = ("failure_modes", "subtests", "owners")
 
@@ -68,7 +68,7 @@ class GroupState:
     """
 
     __slots__ = (
-        *_COUNTS,
+        *_GROUP_COUNTS,
         *_COUNTERS,
         "conflicts",
         "distributions",
@@ -138,7 +138,7 @@ class GroupState:
         self._change(other, -1)
 
     def _change(self, other: GroupState, sign: int) -> None:
-        for name in _COUNTS:
+        for name in _GROUP_COUNTS:
             setattr(self, name, getattr(self, name) + sign * getattr(other, name))
         for name in _COUNTERS:
             count_all(getattr(self, name), getattr(other, name), sign)

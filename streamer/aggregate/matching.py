@@ -16,7 +16,7 @@ from streamer.aggregate.tasks import Pairing, Task
 from streamer.inference.comparisons import Pair
 from streamer.inference.conclusion import FinalMissing
 from streamer.inference.order import OrderKind
-from streamer.inference.paired import Attempts, TaskPair
+from streamer.inference.paired import Attempts, PairedTask
 
 
 class Unmatched(StrEnum):
@@ -56,10 +56,10 @@ class Matched:
     ordered: list[Pair] | None
     kind: OrderKind
     order_missing: FinalMissing | None
-    tasks: dict[Task, TaskPair]
+    tasks: dict[Task, PairedTask]
     planned_tasks: int
     attempts: int
-    ordered_tasks: list[TaskPair] | None
+    ordered_tasks: list[PairedTask] | None
     only_ours: list[Task]
     only_theirs: list[Task]
     unmatched: Unmatched | None
@@ -76,11 +76,11 @@ class Matched:
         """Whether one side has more attempts at some task. Equal agents then do not win it equally often."""
         return any(ours.planned != theirs.planned for ours, theirs in self.tasks.values())
 
-    def every_task(self) -> list[TaskPair]:
+    def every_task(self) -> list[PairedTask]:
         """All `planned_tasks`; unknown ones come last."""
         unseen = Attempts(0, 0, self.attempts)
         missing = self.planned_tasks - len(self.tasks)
-        return [*self.tasks.values(), *[TaskPair(unseen, unseen)] * missing]
+        return [*self.tasks.values(), *[PairedTask(unseen, unseen)] * missing]
 
 
 def match(ours: Contestant, theirs: Contestant) -> Matched:
@@ -93,7 +93,7 @@ def match(ours: Contestant, theirs: Contestant) -> Matched:
     unseen = 0 if shared else _unseen(ours, theirs, common)
     unmatched = _unmatched(ours, theirs, common, wanted, unseen, shared=shared)
     planned = max(len(wanted), ours.declared or 0) if shared else len(wanted) + unseen * attempts
-    tasks = {task: TaskPair(*_attempts(task, ours, theirs, shared=shared)) for task in common}
+    tasks = {task: PairedTask(*_attempts(task, ours, theirs, shared=shared)) for task in common}
     later, other = _by_start(ours, theirs)
     places = None if unmatched or unseen or not wanted else later.ordered(wanted, planned)
     sides = (later, other) if same_run else (later,)
@@ -186,12 +186,12 @@ def _pair(pairing: Pairing | None, ours: Contestant, theirs: Contestant) -> Pair
     return Pair(ours.outcomes.get(pairing), theirs.outcomes.get(pairing))
 
 
-def _first_of_each(places: Iterable[Pairing | None], tasks: dict[Task, TaskPair]) -> list[TaskPair]:
+def _first_of_each(places: Iterable[Pairing | None], tasks: dict[Task, PairedTask]) -> list[PairedTask]:
     """The tasks in the order of their first pairs; an unknown pair may be of a task of its own."""
-    found: dict[Task | int, TaskPair] = {}
+    found: dict[Task | int, PairedTask] = {}
     for place, one in enumerate(places):
         if one is None:
-            found[place] = TaskPair(Attempts(0, 0, 1), Attempts(0, 0, 1))
+            found[place] = PairedTask(Attempts(0, 0, 1), Attempts(0, 0, 1))
         else:
             found.setdefault(one.task, tasks[one.task])
     return list(found.values())

@@ -25,7 +25,7 @@ _NOT_PLAN = frozenset({"type", "schema_version", "run_id", "revision", "labels"}
 _GROWING = frozenset({"tasks", "attempts"})
 """Fields of which the first value counts too: trials that join later are no part of the first plan."""
 
-Standing = tuple[int, str]
+PlanRank = tuple[int, str]
 """(revision, fingerprint) of the event that set a field; the greater decides."""
 
 
@@ -36,10 +36,10 @@ class Plan:
     """
 
     def __init__(self) -> None:
-        self._fields: dict[str, tuple[Standing, Any]] = {}
-        self._labels: dict[str, tuple[Standing, str]] = {}
-        self._first: dict[str, tuple[Standing, Any]] = {}
-        self._finished: tuple[Standing, RunFinished] | None = None
+        self._fields: dict[str, tuple[PlanRank, Any]] = {}
+        self._labels: dict[str, tuple[PlanRank, str]] = {}
+        self._first: dict[str, tuple[PlanRank, Any]] = {}
+        self._finished: tuple[PlanRank, RunFinished] | None = None
 
     def __bool__(self) -> bool:
         return bool(self._fields or self._labels or self._finished)
@@ -76,7 +76,7 @@ class Plan:
         entry = self._first.get(name)
         return entry[1] if entry else self.get(name)
 
-    def standings(self) -> set[Standing]:
+    def standings(self) -> set[PlanRank]:
         """Standings of the events that still decide something."""
         set_by = (*self._fields.values(), *self._labels.values(), *self._first.values())
         held = {standing for standing, _ in set_by}
@@ -288,7 +288,7 @@ class Denominators:
         return len(pooled.subtests) if pooled else 0
 
 
-def _join(fields: dict[str, Any], name: str, standing: Standing, value: Any, first: bool = False) -> bool:
+def _join(fields: dict[str, Any], name: str, standing: PlanRank, value: Any, first: bool = False) -> bool:
     held = fields.get(name)
     if held and (held[0] <= standing if first else held[0] >= standing):
         return False

@@ -20,7 +20,7 @@ from streamer.schemas.plain import AnyTrial, plain_trial
 if TYPE_CHECKING:
     from streamer.score import Scored
 
-Standing = tuple[int, int, str]
+SlotRank = tuple[int, int, str]
 """(revision, finished_at in microseconds, fingerprint); the greatest wins (R17)."""
 
 Place = tuple[int, int]
@@ -192,7 +192,7 @@ class Slot(Struct, gc=False, eq=False):
         self.page, self._raw = None, self.raw
 
     @property
-    def winner(self) -> Standing | None:
+    def winner(self) -> SlotRank | None:
         """Standing of the result that counts, None while the slot is empty."""
         return None if self.revision is None else (self.revision, *self._finished_at_and_fingerprint())
 
@@ -224,7 +224,7 @@ class Slot(Struct, gc=False, eq=False):
         """Let this result stand here."""
         self.revision, self.raw, self.agent_index = revision, raw, agent_index
 
-    def offer(self, standing: Standing, raw: bytes, agent_index: int | None) -> bool:
+    def offer(self, standing: SlotRank, raw: bytes, agent_index: int | None) -> bool:
         """Offer a result; True if it changed anything that the slot knows, even the revision alone."""
         if self.floor is not None and standing[0] <= self.floor:
             return False
@@ -242,7 +242,7 @@ class Slot(Struct, gc=False, eq=False):
         rare.rest = standing[1:]
         return True
 
-    def lose(self, standing: Standing) -> bool:
+    def lose(self, standing: SlotRank) -> bool:
         """Note a content that does not win; True if that was news."""
         if self.floor is not None and standing[0] <= self.floor:
             return False
@@ -276,5 +276,5 @@ class Slot(Struct, gc=False, eq=False):
             self.revision, self.raw, rare.agent_index, rare.rest = None, b"", None, None
         return True
 
-    def _note(self, loser: Standing) -> None:
+    def _note(self, loser: SlotRank) -> None:
         self._own().losers[loser[2]] = loser[:2]

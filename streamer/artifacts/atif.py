@@ -30,7 +30,7 @@ MAX_PARTS = 200
 """The parts that are shown of one message."""
 
 
-def steps_of(content: Any) -> tuple[list[Step], int]:
+def atif_steps(content: Any) -> tuple[list[Step], int]:
     """The steps, and how many more there are.
 
     Raises:
@@ -40,14 +40,14 @@ def steps_of(content: Any) -> tuple[list[Step], int]:
         raise NotThisFormat
     if not str(content.get("schema_version", "")).startswith("ATIF"):
         raise NotThisFormat
-    return numbered([step for step in content["steps"] if isinstance(step, dict)], _fields)
+    return numbered([step for step in content["steps"] if isinstance(step, dict)], _atif_fields)
 
 
-def _fields(step: Mapping[str, Any]) -> dict[str, Any]:
+def _atif_fields(step: Mapping[str, Any]) -> dict[str, Any]:
     source = step.get("source")
     metrics = object_of(step.get("metrics"))
-    calls, rest = _calls(step)
-    said = _text(step.get("message"))
+    calls, rest = _atif_calls(step)
+    said = _atif_text(step.get("message"))
     return {
         "source": cast(Source, source if source in SOURCES else "environment"),
         "text": trimmed("\n".join(filter(None, (said, rest)))),
@@ -59,7 +59,7 @@ def _fields(step: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _calls(step: Mapping[str, Any]) -> tuple[list[ToolCall], str]:
+def _atif_calls(step: Mapping[str, Any]) -> tuple[list[ToolCall], str]:
     """The calls with their outputs, and the outputs that belong to no call.
 
     Of several calls with one id, the first has the outputs.
@@ -76,14 +76,14 @@ def _calls(step: Mapping[str, Any]) -> tuple[list[ToolCall], str]:
         elif len(calls) == 1:
             outputs.setdefault(str(calls[0].get("tool_call_id")), []).append(result)
         else:
-            rest.append(_text(result.get("content")))
+            rest.append(_atif_text(result.get("content")))
     made = [_call(call, outputs.pop(str(call.get("tool_call_id")), [])) for call in calls[:MAX_CALLS]]
     rest.append(left_out(len(calls) - MAX_CALLS, "calls"))
     return made, "\n".join(filter(None, rest))
 
 
 def _call(call: Mapping[str, Any], results: list[Mapping[str, Any]]) -> ToolCall:
-    output = "\n".join(filter(None, (_text(result.get("content")) for result in results)))
+    output = "\n".join(filter(None, (_atif_text(result.get("content")) for result in results)))
     flags = (object_of(result.get("extra")).get("is_error") for result in results)
     return ToolCall(
         name=trimmed(call.get("function_name")) or "tool",
@@ -93,7 +93,7 @@ def _call(call: Mapping[str, Any], results: list[Mapping[str, Any]]) -> ToolCall
     )
 
 
-def _text(value: Any) -> str:
+def _atif_text(value: Any) -> str:
     """A message: text, or parts of which some are pictures."""
     if isinstance(value, list):
         more = left_out(len(value) - MAX_PARTS, "parts")

@@ -19,10 +19,10 @@ from streamer.artifacts.steps import (
 SAID = ("message", "system", "finish", "think")
 """Actions that are words, not calls of a tool."""
 
-_WORDS = ("content", "thought", "final_thought", "message")
+_OPENHANDS_WORDS = ("content", "thought", "final_thought", "message")
 
 
-def steps_of(content: Any) -> tuple[list[Step], int]:
+def openhands_steps(content: Any) -> tuple[list[Step], int]:
     """The steps, and how many more there are. An observation belongs to the action that caused it.
 
     Raises:
@@ -38,7 +38,7 @@ def steps_of(content: Any) -> tuple[list[Step], int]:
     for event in events:
         cause = event.get("cause")
         step = by_id.get(cause) if isinstance(cause, int | str) else None
-        if "observation" in event and step is not None and _calls(step[0]):
+        if "observation" in event and step is not None and _is_call(step[0]):
             step[1:] = [event]
             continue
         steps.append([event])
@@ -49,23 +49,23 @@ def steps_of(content: Any) -> tuple[list[Step], int]:
 
 def _step(events: list[Mapping[str, Any]]) -> dict[str, Any]:
     """The fields of an event, and of the last observation that it caused."""
-    fields = _fields(events[0])
+    fields = _openhands_fields(events[0])
     for event in events[1:]:
         fields["calls"][0] = _with_output(fields["calls"][0], event)
     return fields
 
 
-def _calls(event: Mapping[str, Any]) -> bool:
+def _is_call(event: Mapping[str, Any]) -> bool:
     """Whether an event calls a tool, or is what a call gave."""
     action = event.get("action")
     return "observation" in event or (isinstance(action, str) and action not in SAID)
 
 
-def _fields(event: Mapping[str, Any]) -> dict[str, Any]:
+def _openhands_fields(event: Mapping[str, Any]) -> dict[str, Any]:
     arguments = object_of(event.get("args"))
     action = event.get("action")
     source = event.get("source")
-    words = next((text for name in _WORDS if (text := _said(arguments, name))), "")
+    words = next((text for name in _OPENHANDS_WORDS if (text := _said(arguments, name))), "")
     calls: list[ToolCall] = []
     if isinstance(action, str) and action not in SAID:
         given = {name: value for name, value in arguments.items() if name != "thought" and value is not None}

@@ -25,9 +25,9 @@ MAX_CAST_BYTES = 16 << 20
 Kind = Literal["steps", "log", "diff", "cast"]
 
 READERS: tuple[Callable[[Any], tuple[list[Step], int]], ...] = (
-    atif.steps_of,
-    openhands.steps_of,
-    terminus.steps_of,
+    atif.atif_steps,
+    openhands.openhands_steps,
+    terminus.terminus_steps,
 )
 _STEPS, _DIFFS, _CASTS = (".json",), (".diff", ".patch"), (".cast",)
 _ANSWERS = ("response.txt", "response.json")
@@ -59,7 +59,7 @@ def view_of(home: Path, path: str, name: str) -> ArtifactView:
         if found is not None:
             return found
     part = read_below(home, path, MAX_LOG_BYTES, from_end=True)
-    lines, before = lines_of(_text(part, path))
+    lines, before = lines_of(_text_view(part, path))
     kind: Kind = "diff" if suffix in _DIFFS else "log"
     return ArtifactView(
         kind=kind, name=name, size=part.size, lines=lines, left_out=_left_out(part.left_out, before)
@@ -74,7 +74,7 @@ def recording(home: Path, path: str) -> str:
     """
     if PurePosixPath(path).suffix.lower() not in _CASTS:
         raise CannotBeOpened(f"{path!r} is no recording: only files that end in .cast are played")
-    return _text(read_below(home, path, MAX_CAST_BYTES), path)
+    return _text_view(read_below(home, path, MAX_CAST_BYTES), path)
 
 
 def _steps(home: Path, path: str, name: str) -> ArtifactView | None:
@@ -96,7 +96,7 @@ def _steps(home: Path, path: str, name: str) -> ArtifactView | None:
     return None
 
 
-def _text(part: FilePart, path: str) -> str:
+def _text_view(part: FilePart, path: str) -> str:
     if b"\0" in part.content[:8192]:
         raise CannotBeOpened(f"{path!r} is not text. Open it on its machine")
     return part.content.decode("utf-8", "replace")

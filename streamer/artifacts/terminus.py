@@ -11,11 +11,11 @@ from typing import Any
 
 from streamer.artifacts.steps import MAX_CALLS, NotThisFormat, Step, ToolCall, left_out, numbered, trimmed
 
-_WORDS = ("state_analysis", "analysis", "explanation", "plan")
+_TERMINUS_WORDS = ("state_analysis", "analysis", "explanation", "plan")
 _DONE = ("is_task_complete", "task_complete")
 
 
-def steps_of(content: Any) -> tuple[list[Step], int]:
+def terminus_steps(content: Any) -> tuple[list[Step], int]:
     """The steps of one answer, or of a list of them, and how many more there are.
 
     Raises:
@@ -24,7 +24,7 @@ def steps_of(content: Any) -> tuple[list[Step], int]:
     answers = content if isinstance(content, list) else [content]
     if not answers or not all(_is_answer(answer) for answer in answers):
         raise NotThisFormat
-    return numbered(answers, _fields)
+    return numbered(answers, _terminus_fields)
 
 
 def _is_answer(value: Any) -> bool:
@@ -32,8 +32,8 @@ def _is_answer(value: Any) -> bool:
     return isinstance(commands, list) and all(isinstance(c, dict) and "keystrokes" in c for c in commands)
 
 
-def _fields(answer: Mapping[str, Any]) -> dict[str, Any]:
-    words = [answer[name] for name in _WORDS if isinstance(answer.get(name), str) and answer[name]]
+def _terminus_fields(answer: Mapping[str, Any]) -> dict[str, Any]:
+    words = [answer[name] for name in _TERMINUS_WORDS if isinstance(answer.get(name), str) and answer[name]]
     if any(answer.get(name) is True for name in _DONE):
         words.append("It says that the task is complete.")
     commands = answer["commands"]

@@ -1,6 +1,6 @@
 """The command line. Each command is one module here, named as in COMMANDS, and is loaded when it is called.
 
-To add a command: a module `streamer/cli/NAME.py` whose click command is called `command`, and a line below.
+To add a command: a module `streamer/cli/NAME.py` with the click command `NAME_command`, and a line below.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class LazyGroup(click.Group):
             return None
         check_installed(cmd_name)
         try:
-            command: click.Command = import_module(f"{__name__}.{cmd_name}").command
+            command: click.Command = getattr(import_module(f"{__name__}.{cmd_name}"), f"{cmd_name}_command")
         except ModuleNotFoundError as error:
             if extra := extra_of(error):
                 raise ExtraMissing(cmd_name, extra) from error

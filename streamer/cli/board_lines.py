@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 
+import click
+
 from streamer.cli.folded_lines import NARROW_GAP, WIDE_GAP
-from streamer.text import UNSEEN
-from streamer.text_width import padded, text_width
+from streamer.cli.printing import WIDE_OPTION, WIDTH_OF_FILES, print_line, width_of_output
+from streamer.text import UNSEEN, visible
+from streamer.text_width import folded, padded, text_width
 from streamer.views.columns import Column
 from streamer.views.tables import Table
 from streamer.watch.columns import BoardColumn, fit
@@ -93,3 +96,25 @@ def _column(at: int, column: Column) -> BoardColumn[Sequence[str]]:
     return BoardColumn(
         str(at), column.title, itemgetter(at), column.rank if at else 0, least=column.least, left=column.left
     )
+
+
+def print_board(*tables: Table, empty: str = "") -> None:
+    """Tables of summaries on stdout, as wide as the terminal at most; with --wide as wide as they are.
+
+    Args:
+        tables: those without rows are left out.
+        empty: a line if no table has rows; "": none.
+    """
+    context = click.get_current_context(silent=True)
+    wide = context is not None and context.meta.get(WIDE_OPTION, False)
+    width = WIDTH_OF_FILES if wide else width_of_output()
+    for table in map(lists_below, tables):
+        if table.rows:
+            for line in (table.title, *board_lines(table, width)):
+                print_line(line)
+            for note in filter(None, (left_out(table, width), *table.note.splitlines())):
+                for line in folded(visible(note), width):
+                    print_line(line)
+            print_line()
+    if empty and not any(table.rows for table in tables):
+        print_line(empty)

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import click
 
+from streamer.cli.board_lines import print_board
 from streamer.cli.errors import FOUND_WRONG, UNVERIFIABLE, explain
 from streamer.cli.options import FiniteRange, json_option, wide_option, with_settings
 from streamer.cli.out import write
 from streamer.cli.price_tables import price_table
-from streamer.cli.printing import print_board, print_json, print_line, say
+from streamer.cli.printing import print_json, print_line, say
 from streamer.cli.source import open_records, report_rejected
 from streamer.fold import NoSuchRun
 from streamer.report.as_markdown import document_as_markdown
@@ -23,7 +24,7 @@ from streamer.schemas.details import NAMED
 from streamer.schemas.metrics import can_have_board
 from streamer.schemas.summaries import AgentModelSummary
 from streamer.settings import Settings
-from streamer.views.compare import METRICS, ComparedSide, compare_sides, worse_by
+from streamer.views.compare import COMPARED_METRICS, ComparedSide, compare_sides, worse_by
 from streamer.views.comparison_document import column_of, comparison_document, interval_of, moved
 from streamer.views.models import Comparison
 from streamer.views.ordered_words import with_order
@@ -35,9 +36,9 @@ SHOWN = 20
 FORMATS = ("text", "json", "md", "html")
 
 
-def _metric(_: click.Context, __: click.Parameter, value: str) -> str:
-    if value not in METRICS and not (value.startswith(NAMED) and can_have_board(value)):
-        raise click.BadParameter(f"{value!r} is none of {', '.join(METRICS)}, and no {NAMED}NAME")
+def _compared_metric(_: click.Context, __: click.Parameter, value: str) -> str:
+    if value not in COMPARED_METRICS and not (value.startswith(NAMED) and can_have_board(value)):
+        raise click.BadParameter(f"{value!r} is none of {', '.join(COMPARED_METRICS)}, and no {NAMED}NAME")
     return value
 
 
@@ -53,11 +54,11 @@ def _metric(_: click.Context, __: click.Parameter, value: str) -> str:
 @click.option("--b-run", metavar="RUN", help="With --files: which run of B.")
 @click.option(
     "--metric",
-    callback=_metric,
+    callback=_compared_metric,
     default="pass_rate",
     show_default=True,
     metavar="METRIC",
-    help=f"What decides: {', '.join(METRICS)}, or {NAMED}NAME of a named one.",
+    help=f"What decides: {', '.join(COMPARED_METRICS)}, or {NAMED}NAME of a named one.",
 )
 @click.option(
     "--tolerance",
@@ -80,7 +81,7 @@ def _metric(_: click.Context, __: click.Parameter, value: str) -> str:
 @json_option
 @wide_option
 @with_settings
-def command(
+def compare_command(
     a: str,
     b: str,
     a_agent: str | None,
@@ -207,7 +208,7 @@ def _verdict(found: Comparison, metric: str, tolerance: float, significance: flo
 def _write(found: Comparison, form: str, out: Path | None) -> None:
     document = comparison_document(found)
     if form == "text":
-        _print(document)
+        _print_comparison(document)
     elif form == "html":
         write(one_file(document), out)
     elif form == "md":
@@ -217,7 +218,7 @@ def _write(found: Comparison, form: str, out: Path | None) -> None:
         print_json(content) if out is None else write(content + b"\n", out)
 
 
-def _print(document: Document) -> None:
+def _print_comparison(document: Document) -> None:
     for line in (*document.facts, *document.lines):
         print_line(line)
     print_line()

@@ -16,7 +16,7 @@ from streamer.settings import Settings
 
 
 @click.group()
-def command() -> None:
+def config_command() -> None:
     """One configuration for all workers: their prices, grading profiles and formulas.
 
     Each summary names, as `made_with`, the fingerprint of the configuration behind its numbers. Workers
@@ -24,10 +24,10 @@ def command() -> None:
     """
 
 
-@command.command("show")
+@config_command.command("show")
 @json_option
 @with_settings
-def show(as_json: bool, settings: Settings) -> None:
+def show_configuration(as_json: bool, settings: Settings) -> None:
     """Show which configuration is current, which the workers have, and which this command has."""
     found, own = read_configurations(settings), made_with(price_table(settings.prices_file))
     if as_json:
@@ -38,7 +38,7 @@ def show(as_json: bool, settings: Settings) -> None:
     print_table("Configurations", ("of", "fingerprint"), rows, left=range(2))
 
 
-@command.command("adopt")
+@config_command.command("adopt")
 @click.argument("fingerprint", required=False)
 @with_settings
 def adopt_(fingerprint: str | None, settings: Settings) -> None:

@@ -29,7 +29,7 @@ from streamer.text import counted
 @click.option("--trial-files-only", is_flag=True, help="Leave out trials that stand only in run-level files.")
 @click.option("--explain", is_flag=True, help="Say of each trial where its tokens, cost and length are from.")
 @with_settings
-def command(
+def convert_command(
     paths: tuple[Path, ...],
     harness: str,
     run_id: str | None,

@@ -25,7 +25,7 @@ POLL_SECONDS = 0.1
 @click.argument("run")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @with_settings
-def command(run: str, yes: bool, settings: Settings) -> None:
+def delete_command(run: str, yes: bool, settings: Settings) -> None:
     """Delete RUN: its summaries, scores and boards vanish from the topics and from Redis.
 
     Its events stay in the log. Every result whose revision is not later than this moment is ignored from now

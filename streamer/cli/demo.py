@@ -15,7 +15,7 @@ from typing import Any
 import click
 import orjson
 
-from streamer.cli.board_lines import board_lines
+from streamer.cli.board_lines import board_lines, print_board
 from streamer.cli.boards import Messages
 from streamer.cli.convert import lines_of
 from streamer.cli.demo_benchmark import RUN
@@ -24,10 +24,10 @@ from streamer.cli.demo_stack import DemoStack, demo_stack
 from streamer.cli.demo_view import COLUMNS, show
 from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.options import with_settings
-from streamer.cli.printing import print_board, print_line, say
+from streamer.cli.printing import print_line, say
 from streamer.cli.tables import print_run
 from streamer.cli.verify import exit_code, verdicts_of
-from streamer.cli.verify import show as show_verdict
+from streamer.cli.verify import print_verdict as show_verdict
 from streamer.client.reader import StateReader
 from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
@@ -68,7 +68,7 @@ Summary = dict[str, Any]
     help="Where the simulated run directory, the events and the final summaries are written.",
 )
 @with_settings
-def command(data: Path | None, fast: bool, browser: bool, out: Path, settings: Settings) -> None:
+def demo_command(data: Path | None, fast: bool, browser: bool, out: Path, settings: Settings) -> None:
     """Start broker, Redis, worker and page, follow a simulated benchmark for a minute, verify, stop.
 
     A simulated harness writes a run directory, `streamer tail` follows it, and a judge scores the trials. On
@@ -93,7 +93,7 @@ def command(data: Path | None, fast: bool, browser: bool, out: Path, settings: S
         _print_rejections(stack.settings)
         lines = lines or _sent(stack.settings)
     _print_verdicts(verdicts)
-    _write(out, lines, summaries)
+    _write_results(out, lines, summaries)
     raise click.exceptions.Exit(exit_code(verdicts))
 
 
@@ -203,7 +203,7 @@ def _print_verdicts(verdicts: Sequence[Verdict]) -> None:
         show_verdict(verdict)
 
 
-def _write(out: Path, lines: Sequence[bytes], summaries: Sequence[Summary]) -> None:
+def _write_results(out: Path, lines: Sequence[bytes], summaries: Sequence[Summary]) -> None:
     events, results = out / "events.ndjson", out / "summaries.json"
     events.write_bytes(b"".join(line + b"\n" for line in lines))
     results.write_bytes(canonical_json(summaries) + b"\n")

@@ -16,7 +16,7 @@ from urllib.request import ProxyHandler, build_opener
 PAGE_SECONDS = 30.0
 """So long the page has to begin."""
 
-LOOK_SECONDS = 0.1
+BROWSER_POLL_SECONDS = 0.1
 
 
 def has_display(environment: Mapping[str, str], platform: str) -> bool:
@@ -55,7 +55,7 @@ def open_page(address: str, given_up: threading.Event, opens: Callable[[str], ob
             return
         opens = open_quietly
     deadline = time.monotonic() + PAGE_SECONDS
-    while time.monotonic() < deadline and not given_up.wait(LOOK_SECONDS):
+    while time.monotonic() < deadline and not given_up.wait(BROWSER_POLL_SECONDS):
         if _answers(address):
             opens(address)
             return

@@ -49,7 +49,7 @@ def run_benchmark(
         judging = threads.submit(judge, settings, published, hurry)
         try:
             _send_broken(settings)
-            _write(root / RUN, stop, fast=fast)
+            _write_benchmark(root / RUN, stop, fast=fast)
         finally:
             written.set()
             if fast or stop.is_set():
@@ -65,7 +65,7 @@ def run_benchmark(
     return outcome
 
 
-def _write(directory: Path, stop: threading.Event, *, fast: bool) -> None:
+def _write_benchmark(directory: Path, stop: threading.Event, *, fast: bool) -> None:
     """Write the benchmark, by a clock: what other work of this machine costs is made good."""
     due = time.monotonic()
 

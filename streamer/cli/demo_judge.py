@@ -22,7 +22,7 @@ from streamer.settings import Settings
 JUDGE_SECONDS = 4.0
 """How long after its result a trial is judged."""
 
-LOOK_SECONDS = 0.2
+JUDGE_POLL_SECONDS = 0.2
 
 Event = dict[str, Any]
 
@@ -87,4 +87,4 @@ async def _judge(settings: Settings, ending: threading.Event, hurry: threading.E
                     number += 1
                 if is_last and not waiting:
                     return number
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(JUDGE_POLL_SECONDS)

@@ -24,7 +24,7 @@ _SUGGESTED = 5
 @click.argument("run")
 @click.option("--json", is_flag=True, expose_value=False, help="What is printed anyway; for symmetry.")
 @with_settings
-def command(run: str, settings: Settings) -> None:
+def events_command(run: str, settings: Settings) -> None:
     """Print the events of RUN from the log, one JSON object per line, as they were received.
 
     Everything up to the present end of the log is printed, corrections, duplicates and retractions included.

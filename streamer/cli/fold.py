@@ -11,11 +11,12 @@ import orjson
 
 from streamer.aggregate.by_label import UnknownLabel, by_label
 from streamer.aggregate.by_subtest import by_subtest
+from streamer.cli.board_lines import print_board
 from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.labels import SUBTEST, part
 from streamer.cli.options import as_of_option, json_option, wide_option, with_settings
 from streamer.cli.price_tables import price_table, prices_option
-from streamer.cli.printing import print_board, print_json, print_line, say, visible
+from streamer.cli.printing import print_json, print_line, say, visible
 from streamer.cli.source import file_argument, open_records, report_rejected
 from streamer.cli.tables import print_run
 from streamer.fold import Folding, fold_records
@@ -39,7 +40,7 @@ from streamer.views.tables import labels_table
 @prices_option
 @as_of_option
 @with_settings
-def command(
+def fold_command(
     file: Path, as_json: bool, by: str | None, prices: Path | None, as_of: Position | None, settings: Settings
 ) -> None:
     """Fold the events in FILE (or on stdin) into summaries; no broker is needed.

@@ -62,7 +62,7 @@ class Exact(click.ParamType):
         return found
 
 
-def _metric(ctx: click.Context, param: click.Parameter, value: str) -> str:
+def _gated_metric(ctx: click.Context, param: click.Parameter, value: str) -> str:
     if value in GATED or (value.startswith(NAMED) and can_have_board(value)):
         return value
     raise click.BadParameter(
@@ -98,7 +98,7 @@ def _metric(ctx: click.Context, param: click.Parameter, value: str) -> str:
 )
 @click.option(
     "--metric",
-    callback=_metric,
+    callback=_gated_metric,
     default=PRIMARY_METRIC,
     show_default=True,
     help=f"{', '.join(GATED)}, or metrics/NAME. All but pass_rate are judged at the end only.",
@@ -125,7 +125,7 @@ def _metric(ctx: click.Context, param: click.Parameter, value: str) -> str:
 )
 @json_option
 @with_settings
-def command(
+def gate_command(
     candidate: str,
     against: str | None,
     max_drop: Fraction,
@@ -182,7 +182,7 @@ def _show(result: GateResult, verdict: bytes, *, as_json: bool) -> None:
         if as_json:
             print_json(verdict)
         else:
-            _print(result)
+            _print_gate(result)
         sys.stdout.flush()
     except BrokenPipeError:
         raise
@@ -192,7 +192,7 @@ def _show(result: GateResult, verdict: bytes, *, as_json: bool) -> None:
         raise click.exceptions.Exit(UNVERIFIABLE) from error
 
 
-def _print(result: GateResult) -> None:
+def _print_gate(result: GateResult) -> None:
     print_line(verdict_line(result))
     for line in (*result.words, counts(result), *not_common(result)):
         print_line(f"  {line}")

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from streamer.cli.board_lines import print_board
 from streamer.cli.options import json_option, label_of, position_option, wide_option, with_settings
 from streamer.cli.out import write
-from streamer.cli.printing import print_board, print_json, say
+from streamer.cli.printing import print_json, say
 from streamer.client.queries import MOST_BOARD_RUNS
 from streamer.client.reader import StateReader
 from streamer.client.results import UnknownMetric
@@ -76,7 +77,7 @@ def leaderboard(
         raise click.UsageError("--by-run pools nothing: leave --html and --all-benchmarks out")
     if metric is not None and not can_have_board(metric):
         raise click.UsageError(str(UnknownMetric(metric)))
-    with _standing(settings, as_of, run_id) as (reader, now):
+    with _leaderboard_of(settings, as_of, run_id) as (reader, now):
         metric = metric or (reader.run(run_id).primary_metric if run_id else PRIMARY_METRIC)
         if by_run:
             _print_by_run(reader, metric, run_id, benchmark, wanted, limit, as_json)
@@ -95,7 +96,7 @@ def leaderboard(
 
 
 @contextmanager
-def _standing(
+def _leaderboard_of(
     settings: Settings, as_of: Position | None, run_id: str | None
 ) -> Iterator[tuple[StateReader | PastRuns, datetime]]:
     """The runs in Redis, or in the log as of a position; and the time at which states are determined."""

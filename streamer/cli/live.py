@@ -36,7 +36,7 @@ from streamer.tail.session import TailResult, tail
 @click.option("--ephemeral", is_flag=True, help="If a stack is started: it keeps nothing.")
 @notify_options
 @with_settings
-def command(
+def live_command(
     run_dir: Path,
     options: ConvertOptions,
     keep_deleted: bool,
@@ -53,7 +53,7 @@ def command(
         check_urls(asked)
     with stopping() as stop, _stack(settings, ephemeral) as stack:
         say(f"following {run_dir}; Ctrl-C ends it")
-        outcome = _watch(stack, run_dir, options, stop, keep_deleted, asked)
+        outcome = _watch_directory(stack, run_dir, options, stop, keep_deleted, asked)
     say(summary_of(outcome))
     if outcome.pending:
         raise click.exceptions.Exit(FOUND_WRONG)
@@ -79,7 +79,7 @@ class _FollowedRuns(StateReader):
         return next(iter(self.wanted)) if len(self.wanted) == 1 else None
 
 
-def _watch(
+def _watch_directory(
     stack: Settings,
     run_dir: Path,
     options: ConvertOptions,

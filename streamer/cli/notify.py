@@ -18,7 +18,7 @@ from streamer.settings import Settings
 @click.option("--all", "every", is_flag=True, help="All runs, those to come too.")
 @notify_options
 @with_settings
-def command(run_ids: tuple[str, ...], every: bool, asked: Asked | None, settings: Settings) -> None:
+def notify_command(run_ids: tuple[str, ...], every: bool, asked: Asked | None, settings: Settings) -> None:
     """Send notices of some runs, or of all, until Ctrl-C.
 
     There are notices of the start, the end with the board, every change of a grade, and an agent that can no
@@ -30,10 +30,10 @@ def command(run_ids: tuple[str, ...], every: bool, asked: Asked | None, settings
     if bool(run_ids) == every:
         raise click.UsageError("name the runs to watch, or say --all")
     check_urls(asked)
-    asyncio.run(_watch(settings, asked, frozenset(run_ids)))
+    asyncio.run(_send_notices(settings, asked, frozenset(run_ids)))
 
 
-async def _watch(settings: Settings, asked: Asked, run_ids: frozenset[str]) -> None:
+async def _send_notices(settings: Settings, asked: Asked, run_ids: frozenset[str]) -> None:
     from streamer.notifications.watch import Watch
 
     stop = asyncio.Event()

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 from pydantic import ValidationError
 
-from streamer.cli.printing import WIDE
+from streamer.cli.printing import WIDE_OPTION
 from streamer.records import BadPosition, Position
 from streamer.settings import BadConfigurationFile, Settings, what_is_wrong
 
@@ -88,7 +88,7 @@ def wait_option(seconds: float, text: str) -> Callable[[Command], Command]:
 
 
 def _remember_wide(context: click.Context, _: click.Parameter, wide: bool) -> None:
-    context.meta[WIDE] = wide
+    context.meta[WIDE_OPTION] = wide
 
 
 wide_option = click.option(

@@ -28,7 +28,7 @@ PriceRow = dict[str, Any]
 @json_option
 @prices_option
 @with_settings
-def command(model: str | None, as_json: bool, prices: Path | None, settings: Settings) -> None:
+def prices_command(model: str | None, as_json: bool, prices: Path | None, settings: Settings) -> None:
     """Say which price applies to MODEL, in USD per 1 million tokens, and from where it comes.
 
     Searched in this order: your table (--prices, or the setting prices_file), the built-in one (the
@@ -41,17 +41,17 @@ def command(model: str | None, as_json: bool, prices: Path | None, settings: Set
     if model is None:
         _list(table, file, as_json)
         return
-    row = _row(table, model)
+    row = _price_row(table, model)
     if as_json:
         print_json(canonical_json(row))
     elif row["known"]:
-        _show(row, file)
+        _print_price(row, file)
     if not row["known"]:
         say(_unknown(table, model))
         raise click.exceptions.Exit(FOUND_WRONG)
 
 
-def _row(table: PriceTable, model: str) -> PriceRow:
+def _price_row(table: PriceTable, model: str) -> PriceRow:
     price = table.price(model)
     return {
         "model": model,
@@ -78,7 +78,7 @@ def _per_million(rate: Fraction | None) -> float | None:
     return None if rate is None else float(rate * TOKENS)
 
 
-def _show(row: PriceRow, file: Path | None) -> None:
+def _print_price(row: PriceRow, file: Path | None) -> None:
     print_line(f"{row['model']}: {_origin(row['origin'], file)}; source: {row['source']}")
     for name, rate in row["usd_per_1m_tokens"].items():
         print_line(f"  {name.replace('_', ' '):<12} {_dollars(rate)}")
@@ -108,7 +108,9 @@ def _digits(rate: float) -> str:
 
 
 def _list(table: PriceTable, file: Path | None, as_json: bool) -> None:
-    rows = [{**_row(table, entry.names[0]), "aliases": list(entry.names[1:])} for entry in table.entries()]
+    rows = [
+        {**_price_row(table, entry.names[0]), "aliases": list(entry.names[1:])} for entry in table.entries()
+    ]
     if as_json:
         for row in rows:
             print_json(canonical_json(row))

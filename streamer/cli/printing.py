@@ -7,22 +7,17 @@ import shutil
 import sys
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import click
 
+from streamer.cli.folded_lines import folded_lines
 from streamer.text import ACTING, UNSEEN, dollars, percent, shown, visible
-from streamer.text_width import folded
-
-if TYPE_CHECKING:
-    from streamer.views.tables import Table
 
 __all__ = [
     "UNSEEN",
     "dollars",
     "harmless_json",
     "percent",
-    "print_board",
     "print_json",
     "print_line",
     "print_table",
@@ -34,7 +29,7 @@ __all__ = [
 
 DELETE = "\x7f"
 
-WIDE = "streamer.wide"
+WIDE_OPTION = "streamer.wide"
 """Whether --wide was given, in the context of the command."""
 
 WIDTH_OF_FILES = sys.maxsize
@@ -103,38 +98,12 @@ def print_table(
     texts = [[shown(value) for value in row] for row in rows]
     if not texts:
         return
-    from streamer.cli.folded_lines import folded_lines
-
     print_line(title)
     for line in folded_lines(columns, texts, left, width_of_output()):
         print_line(line)
     for line in note.splitlines():
         print_line(line)
     print_line()
-
-
-def print_board(*tables: Table, empty: str = "") -> None:
-    """Tables of summaries on stdout, as wide as the terminal at most; with --wide as wide as they are.
-
-    Args:
-        tables: those without rows are left out.
-        empty: a line if no table has rows; "": none.
-    """
-    from streamer.cli.board_lines import board_lines, left_out, lists_below
-
-    context = click.get_current_context(silent=True)
-    wide = context is not None and context.meta.get(WIDE, False)
-    width = WIDTH_OF_FILES if wide else width_of_output()
-    for table in map(lists_below, tables):
-        if table.rows:
-            for line in (table.title, *board_lines(table, width)):
-                print_line(line)
-            for note in filter(None, (left_out(table, width), *table.note.splitlines())):
-                for line in folded(visible(note), width):
-                    print_line(line)
-            print_line()
-    if empty and not any(table.rows for table in tables):
-        print_line(empty)
 
 
 def print_line(text: str = "") -> None:

@@ -33,7 +33,7 @@ UNKNOWN_SHOWN = 10
 @file_argument
 @click.option("--raw", is_flag=True, help="Also send lines that are no events, as they are.")
 @with_settings
-def command(file: Path, raw: bool, settings: Settings) -> None:
+def publish_command(file: Path, raw: bool, settings: Settings) -> None:
     """Publish the events in FILE (or on stdin), one JSON object per line, plain or gzip.
 
     Each line is checked first; one that is no event is reported with its number and reason, is not

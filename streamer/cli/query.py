@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
+from streamer.cli.board_lines import print_board
 from streamer.cli.budget import budget_forecast, budget_outlook
 from streamer.cli.known_run import scored_of
 from streamer.cli.labels import label_option, labels_of
@@ -21,7 +22,7 @@ from streamer.cli.options import (
     wide_option,
     with_settings,
 )
-from streamer.cli.printing import print_board, print_json, print_line, say, visible
+from streamer.cli.printing import print_json, print_line, say, visible
 from streamer.cli.tables import print_run
 from streamer.cli.tables_formulacode import print_payload
 from streamer.client.lifecycle import with_state
@@ -53,11 +54,11 @@ run_argument = click.argument("run_id", metavar="RUN")
 
 
 @click.group()
-def command() -> None:
+def query_command() -> None:
     """Ask for current state: runs, agents, tiers, trials, leaderboards."""
 
 
-@command.command()
+@query_command.command()
 @as_of_time_option
 @json_option
 @wide_option
@@ -77,7 +78,7 @@ def runs(as_of: Position | None, as_json: bool, settings: Settings) -> None:
         print_board(runs_table(_dumped(found), now), empty="No runs yet.")
 
 
-@command.command()
+@query_command.command()
 @run_argument
 @label_option
 @budget_option
@@ -112,7 +113,7 @@ def run(
         told = budget_outlook(found, now, budget).budget
         _print_json([with_state(summary, now) | {"budget": told and told.model_dump()}])
     else:
-        found, compared, now = _standing(settings, run_id, as_of)
+        found, compared, now = _run_now_or_then(settings, run_id, as_of)
         summary = found.run
         rows = _dumped([summary, *found.agents, *found.tiers])
         print_run(rows, now, places=places_of(compared.comparison))
@@ -125,7 +126,7 @@ def run(
         )
 
 
-@command.command()
+@query_command.command()
 @run_argument
 @as_of_option
 @json_option
@@ -133,7 +134,7 @@ def run(
 @with_settings
 def agents(run_id: str, as_of: Position | None, as_json: bool, settings: Settings) -> None:
     """The agents of a run."""
-    found, compared, _ = _standing(settings, run_id, as_of)
+    found, compared, _ = _run_now_or_then(settings, run_id, as_of)
     if as_json:
         _print_json(_published(found.agents))
     else:
@@ -141,7 +142,7 @@ def agents(run_id: str, as_of: Position | None, as_json: bool, settings: Setting
         print_board(agents_table(_dumped(found.agents), found.run.primary_metric, places))
 
 
-@command.command()
+@query_command.command()
 @run_argument
 @click.option("--by", type=click.Choice(["subtest"]), help="Break the tiers down; folds the run's log again.")
 @as_of_option
@@ -162,7 +163,7 @@ def tiers(run_id: str, by: str | None, as_of: Position | None, as_json: bool, se
     print_board(*tiers_tables(_dumped(found)), subtests_table(broken_down), empty="This run has no tiers.")
 
 
-@command.command()
+@query_command.command()
 @run_argument
 @as_of_option
 @json_option
@@ -181,7 +182,7 @@ def comparisons(run_id: str, as_of: Position | None, as_json: bool, settings: Se
     print_board(*comparison_tables(found), empty="This run has fewer than two agents to compare.")
 
 
-@command.command()
+@query_command.command()
 @run_argument
 @click.option("--task", help="Only this task.")
 @click.option("--tier", help="Only this tier.")
@@ -224,7 +225,7 @@ def trials(
         print_payload(trial)
 
 
-command.add_command(leaderboard)
+query_command.add_command(leaderboard)
 
 
 def _summary(settings: Settings, run_id: str, as_of: Position | None) -> tuple[RunSummary, datetime]:
@@ -246,7 +247,7 @@ def _snapshot(settings: Settings, run_id: str, as_of: Position | None) -> tuple[
         return reader.snapshot(run_id), now
 
 
-def _standing(
+def _run_now_or_then(
     settings: Settings, run_id: str, as_of: Position | None
 ) -> tuple[RunSnapshot, ComparedRun, datetime]:
     """The same with the comparison of the run's agents."""

@@ -11,7 +11,7 @@ from streamer.cli.errors import FOUND_WRONG, UNVERIFIABLE, explain
 from streamer.cli.options import json_option, wait_option, with_settings
 from streamer.cli.price_tables import price_table
 from streamer.cli.printing import print_json, print_line, say
-from streamer.cli.verify import CANNOT, exit_code, show
+from streamer.cli.verify import CANNOT, exit_code, print_verdict
 from streamer.ops.rebuild import CannotSwitch, Switch
 from streamer.ops.verify import Verdict, Verification
 from streamer.schemas.canonical import canonical_json
@@ -26,7 +26,7 @@ from streamer.text import counted
 @wait_option(15.0, "How long to wait for results in flight, and for workers that are leaving.")
 @json_option
 @with_settings
-def command(switch: bool, wait: float, as_json: bool, settings: Settings) -> None:
+def rebuild_command(switch: bool, wait: float, as_json: bool, settings: Settings) -> None:
     """Fold the whole event log again, compare with the topics and Redis, and replace what stands there.
 
     To replace it, stop all workers first. The next worker to start folds the log from its beginning and
@@ -44,7 +44,7 @@ def command(switch: bool, wait: float, as_json: bool, settings: Settings) -> Non
     except CANNOT as error:
         say(f"streamer: cannot be rebuilt: {explain(error, settings)}")
         raise click.exceptions.Exit(UNVERIFIABLE) from error
-    _show(verdicts, as_json)
+    _print_rebuilt(verdicts, as_json)
     if verification.truncated:
         raise click.exceptions.Exit(UNVERIFIABLE)
     if not switch and not _wanted(verdicts):
@@ -63,12 +63,12 @@ def command(switch: bool, wait: float, as_json: bool, settings: Settings) -> Non
     )
 
 
-def _show(verdicts: list[Verdict], as_json: bool) -> None:
+def _print_rebuilt(verdicts: list[Verdict], as_json: bool) -> None:
     for verdict in verdicts:
         if as_json:
             print_json(canonical_json(asdict(verdict)))
         elif verdict.outcome != "equal":
-            show(verdict)
+            print_verdict(verdict)
     equal = sum(verdict.outcome == "equal" for verdict in verdicts)
     if not as_json:
         print_line(f"{equal:,} of {len(verdicts):,} runs are as the log says")

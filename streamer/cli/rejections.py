@@ -105,14 +105,14 @@ def with_filters(command: Command) -> Command:
 
 
 @click.group()
-def command() -> None:
+def rejections_command() -> None:
     """Show records that the workers rejected, and publish them again.
 
     A rejection is named by its place in the topic trial-rejections, PARTITION:OFFSET.
     """
 
 
-@command.command("list")
+@rejections_command.command("list")
 @with_filters
 @json_option
 @with_settings
@@ -129,7 +129,7 @@ def list_(chosen: Chosen, as_json: bool, settings: Settings) -> None:
         say("no rejections" if chosen.all else "no such rejections")
 
 
-@command.command()
+@rejections_command.command()
 @click.argument("place", metavar="ID", type=PlaceParameter())
 @click.option("--raw", is_flag=True, help="Write the original bytes, and nothing else, as they are.")
 @json_option
@@ -146,10 +146,10 @@ def show(place: LogPosition, raw: bool, as_json: bool, settings: Settings) -> No
     elif as_json:
         print_json(canonical_json(_as_json(rejected)))
     else:
-        _print(rejected)
+        _print_rejection(rejected)
 
 
-@command.command("requeue")
+@rejections_command.command("requeue")
 @click.argument("place", metavar="[ID]", type=PlaceParameter(), required=False)
 @click.option("--all", "everything", is_flag=True, help="Every rejection, or those that --code ... choose.")
 @click.option(
@@ -247,7 +247,7 @@ def _as_json(rejected: StoredRejection) -> dict[str, Any]:
     return found | rejected.message.model_dump(mode="json")
 
 
-def _print(rejected: StoredRejection) -> None:
+def _print_rejection(rejected: StoredRejection) -> None:
     message = rejected.message
     source = f"{message.source_topic}/{message.source_partition}@{message.source_offset}"
     for name, value in (

@@ -39,7 +39,7 @@ from streamer.settings import Settings
 )
 @as_of_option
 @with_settings
-def command(
+def report_command(
     run_id: str | None,
     chosen: str | None,
     out: Path | None,

@@ -14,11 +14,11 @@ from streamer.settings import Settings
 
 
 @click.group()
-def command() -> None:
+def runs_command() -> None:
     """Name and label runs; fold one again that is in quarantine."""
 
 
-@command.command("set")
+@runs_command.command("set")
 @click.argument("run")
 @click.option("--name", help="Name for people.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label; may be repeated.")
@@ -35,7 +35,7 @@ def set_(run: str, name: str | None, labels: tuple[str, ...], settings: Settings
     say(f"{run}: published; the summaries follow as soon as a worker has seen it")
 
 
-@command.command("repair")
+@runs_command.command("repair")
 @click.argument("run")
 @wait_option(60.0, "How long to wait for the worker.")
 @with_settings

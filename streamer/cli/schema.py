@@ -17,7 +17,7 @@ from streamer.settings import Settings
     "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Directory to write to."
 )
 @with_settings
-def command(out: Path, settings: Settings) -> None:
+def schema_command(out: Path, settings: Settings) -> None:
     """Write the JSON Schema of each message and one AsyncAPI document of all topics into a directory."""
     out.mkdir(parents=True, exist_ok=True)
     for name, text in documents().items():

@@ -41,7 +41,7 @@ from streamer.settings import Settings
     help="Directory of a run, or above some: the page shows logs and trajectories in it. Repeatable.",
 )
 @with_settings
-def command(
+def serve_command(
     host: str,
     port: int | None,
     token: str | None,

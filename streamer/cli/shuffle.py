@@ -43,7 +43,7 @@ SEED_BYTES = 4
     help="Print it as this harness takes it.",
 )
 @with_settings
-def command(
+def shuffle_command(
     source: str | None, seed: str, attempts: int, as_json: bool, harness: str | None, settings: Settings
 ) -> None:
     """Print TASKS in a random order, one a line; the same seed gives the same order.

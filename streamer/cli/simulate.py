@@ -36,7 +36,7 @@ from streamer.text import counted
 )
 @click.option("--shuffle", is_flag=True, help=f"Start the tasks in a random order; for {SHUFFLES} only.")
 @with_settings
-def command(
+def simulate_command(
     layout: str,
     out: Path,
     trials: int,

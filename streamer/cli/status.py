@@ -18,7 +18,7 @@ from streamer.settings import Settings
 @click.command()
 @json_option
 @with_settings
-def command(as_json: bool, settings: Settings) -> None:
+def status_command(as_json: bool, settings: Settings) -> None:
     """Show whether broker, Redis and workers are there, how far they are behind, which runs they set apart.
 
     The exit code is 1 if something is wrong; each problem is a line on stderr. Lag alone is no problem.
@@ -28,14 +28,14 @@ def command(as_json: bool, settings: Settings) -> None:
     if as_json:
         print_json(canonical_json(health.as_json(now)))
     else:
-        _print(health, now)
+        _print_health(health, now)
     for problem in health.problems:
         say(f"streamer: {problem}")
     if health.problems:
         raise click.exceptions.Exit(FOUND_WRONG)
 
 
-def _print(health: DeploymentHealth, now: datetime) -> None:
+def _print_health(health: DeploymentHealth, now: datetime) -> None:
     topics = f", {len(health.topics)} topics" if health.broker_answers else ""
     print_line(f"Broker  {health.broker}  {_answers(health.broker_answers)}{topics}")
     print_line(f"Redis   {health.redis}  {_answers(health.redis_answers)}")

@@ -30,7 +30,7 @@ MessageFields = dict[str, Any]
 @click.option("--limit", type=click.IntRange(min=1), help="End after so many.")
 @json_option
 @with_settings
-def command(
+def subscribe_command(
     feed: Feed, from_beginning: bool, run_id: str | None, limit: int | None, as_json: bool, settings: Settings
 ) -> None:
     """Follow a topic until Ctrl-C. FEED is agent-model, tier, run, comparison, grades, rejections or trials.

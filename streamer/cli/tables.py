@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from streamer.cli.printing import print_board, print_line
+from streamer.cli.board_lines import print_board
+from streamer.cli.printing import print_line
 from streamer.cli.tables_formulacode import print_formulacode
 from streamer.client.lifecycle import state_of
 from streamer.views.tables import (

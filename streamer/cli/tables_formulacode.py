@@ -6,16 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from streamer.cli.printing import (
-    UNSEEN,
-    dollars,
-    percent,
-    print_board,
-    print_line,
-    print_table,
-    shown,
-    visible,
-)
+from streamer.cli.board_lines import print_board
+from streamer.cli.printing import UNSEEN, dollars, percent, print_line, print_table, shown, visible
 from streamer.text import counted, ratio
 from streamer.views.tables import failures_table
 
@@ -23,7 +15,7 @@ Summary = Mapping[str, Any]
 
 AGENTS_ABREAST = 3
 """So many agents stand beside one another: more do not fit in 80 columns."""
-NAME_WIDTH = 15
+AGENT_WIDTH = 15
 """Columns of an agent's name; longer ones take several lines."""
 FALLBACKS_SHOWN = 20
 """So many fallbacks of a run are listed; the count names them all."""
@@ -221,15 +213,15 @@ def _place(trial: Summary) -> str:
 
 
 def _name(agent: Summary) -> str:
-    """An agent's name in lines of at most NAME_WIDTH, broken after `:` and `/` where that helps."""
+    """An agent's name in lines of at most AGENT_WIDTH, broken after `:` and `/` where that helps."""
     label = visible(agent["agent_model"]) + (" (baseline)" if agent["baseline"] else "")
     lines = [""]
     for piece in re.findall(r"[^:/ -]*[:/ -]?", label):
-        if len(lines[-1] + piece) > NAME_WIDTH:
+        if len(lines[-1] + piece) > AGENT_WIDTH:
             lines.append("")
         lines[-1] += piece
     return "\n".join(cut for line in lines for cut in _cut(line.strip()) if cut)
 
 
 def _cut(line: str) -> list[str]:
-    return [line[at : at + NAME_WIDTH] for at in range(0, len(line), NAME_WIDTH)]
+    return [line[at : at + AGENT_WIDTH] for at in range(0, len(line), AGENT_WIDTH)]

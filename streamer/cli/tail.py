@@ -93,7 +93,7 @@ def tail_options(command: Command) -> Command:
     help="Declare how difficult tasks are: their share of failures in RUN.",
 )
 @with_settings
-def command(
+def tail_command(
     run_dir: Path,
     options: ConvertOptions,
     keep_deleted: bool,

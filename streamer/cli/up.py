@@ -44,7 +44,7 @@ port_type = click.IntRange(1, 65535)
 )
 @notify_options
 @with_settings
-def command(
+def up_command(
     data: Path | None,
     ephemeral: bool,
     port: int | None,

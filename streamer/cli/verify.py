@@ -41,7 +41,7 @@ SUMMARIES = "summary", "summaries"
 @wait_option(10.0, "How long to wait for results that are in flight.")
 @json_option
 @with_settings
-def command(
+def verify_command(
     run: str | None, every: bool, topics: bool, wait: float, as_json: bool, settings: Settings
 ) -> None:
     """Fold the event topic again and compare each digest of RUN with what Redis holds.
@@ -58,7 +58,7 @@ def command(
         if as_json:
             print_json(canonical_json(asdict(verdict)))
         else:
-            show(verdict)
+            print_verdict(verdict)
     if not verdicts:
         say("streamer: cannot be verified: the log and Redis hold no runs")
     raise click.exceptions.Exit(exit_code(verdicts))
@@ -77,7 +77,7 @@ def verdicts_of(
         raise click.exceptions.Exit(UNVERIFIABLE) from error
 
 
-def show(verdict: Verdict) -> None:
+def print_verdict(verdict: Verdict) -> None:
     """One line, and a table of what differs."""
     match verdict.outcome:
         case "equal":
@@ -97,7 +97,10 @@ def show(verdict: Verdict) -> None:
         if reason:
             print_line(f"{verdict.run_id}: {reason}")
     print_table(
-        "Differences", columns, (_row(difference) for difference in verdict.differences), left=range(5)
+        "Differences",
+        columns,
+        (_difference_row(difference) for difference in verdict.differences),
+        left=range(5),
     )
 
 
@@ -109,7 +112,7 @@ def exit_code(verdicts: Iterable[Verdict]) -> int:
     return 0 if outcomes == {"equal"} else UNVERIFIABLE
 
 
-def _row(difference: Mismatch) -> list[str]:
+def _difference_row(difference: Mismatch) -> list[str]:
     log, found = (_short(digest) for digest in (difference.log, difference.found))
     where = difference.topic or "Redis"
     return [where, difference.key, log, found, ", ".join(difference.fields) or UNSEEN]

@@ -15,7 +15,7 @@ from streamer.settings import Settings
 @click.argument("run_id", metavar="[RUN]", required=False)
 @budget_option
 @with_settings
-def command(run_id: str | None, budget: float | None, settings: Settings) -> None:
+def watch_command(run_id: str | None, budget: float | None, settings: Settings) -> None:
     """Show live boards in this terminal: all runs, or RUN, which need not exist yet; `?` tells the keys.
 
     State comes from Redis as it changes; newest trials and rejections from the broker. It only reads.

@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 
 from streamer.cli.as_of import say_if_truncated
+from streamer.cli.board_lines import print_board
 from streamer.cli.errors import FOUND_WRONG
 from streamer.cli.known_run import known_run
 from streamer.cli.options import as_of_option, json_option, position_option, wide_option, with_settings
 from streamer.cli.price_tables import price_table
-from streamer.cli.printing import print_board, print_json, print_line
+from streamer.cli.printing import print_json, print_line
 from streamer.cli.source import from_option, open_records, report_rejected
 from streamer.client.moves import Question, UnknownAgent
 from streamer.client.results import UnknownMetric
@@ -42,7 +43,7 @@ SHOWN = 20
 @json_option
 @wide_option
 @with_settings
-def command(
+def why_command(
     run_id: str | None,
     agent: str | None,
     metric: str,

@@ -10,7 +10,7 @@ from streamer.settings import Settings
 
 @click.command()
 @with_settings
-def command(settings: Settings) -> None:
+def worker_command(settings: Settings) -> None:
     """Run a worker until SIGTERM or Ctrl-C: it folds events and publishes summaries to Kafka and Redis.
 
     Start several to spread the runs over processes or machines.

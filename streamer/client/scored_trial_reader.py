@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from streamer.kafka.reader import ConsumerRecord
+from streamer.kafka.reader import LogRecord
 from streamer.schemas.identity import encode_id
 from streamer.versions import Guard, Version, version_of
 
@@ -55,7 +55,7 @@ class ScoredTrialReader:
         self._prefix = f"{encode_id(run_id)}|".encode()
         self._guard = Guard()
 
-    def change(self, record: ConsumerRecord) -> TrialChange | None:
+    def change(self, record: LogRecord) -> TrialChange | None:
         """The change that a record brings; None if it is about another run, or out of date."""
         if record.key is None or not record.key.startswith(self._prefix):
             return None

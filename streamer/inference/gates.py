@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from streamer.inference.ability import Clusters, Interval
 from streamer.inference.comparisons import Ends, GateVerdict, no_further_behind
-from streamer.inference.paired import Attempts, TaskPair, rate_differences
+from streamer.inference.paired import Attempts, PairedTask, rate_differences
 
 
 def ends_of(values: Clusters) -> Ends | None:
@@ -25,7 +25,7 @@ def ends_of(values: Clusters) -> Ends | None:
     return Ends(mean, mean)
 
 
-def ends_by_task(tasks: Sequence[TaskPair]) -> Ends | None:
+def ends_by_task(tasks: Sequence[PairedTask]) -> Ends | None:
     """The final difference of pass rates that the missing trials leave, with no assumption; None of nothing.
 
     It is over all trials where each task has equal attempts on both sides; else each task counts once.
@@ -33,11 +33,12 @@ def ends_by_task(tasks: Sequence[TaskPair]) -> Ends | None:
     Args:
         tasks: both sides of each task, with at least one trial each.
 
-    >>> ends_by_task([TaskPair(Attempts(1, 1), Attempts(1, 0)), TaskPair(Attempts(0, 0, 1), Attempts(1, 1))])
+    >>> one, other = PairedTask(Attempts(1, 1), Attempts(1, 0)), PairedTask(Attempts(0, 0, 1), Attempts(1, 1))
+    >>> ends_by_task([one, other])
     Ends(low=Fraction(0, 1), high=Fraction(1, 2))
     """
-    lowest = [TaskPair(_finally(a, passed=False), _finally(b, passed=True)) for a, b in tasks]
-    highest = [TaskPair(_finally(a, passed=True), _finally(b, passed=False)) for a, b in tasks]
+    lowest = [PairedTask(_finally(a, passed=False), _finally(b, passed=True)) for a, b in tasks]
+    highest = [PairedTask(_finally(a, passed=True), _finally(b, passed=False)) for a, b in tasks]
     low, high = ends_of(rate_differences(lowest)), ends_of(rate_differences(highest))
     return None if low is None or high is None else Ends(low.low, high.high)
 

@@ -39,7 +39,7 @@ class Attempts(NamedTuple):
         return self.known + self.unknown
 
 
-class TaskPair(NamedTuple):
+class PairedTask(NamedTuple):
     """The trials of both sides at the same task."""
 
     ours: Attempts
@@ -56,7 +56,9 @@ class TaskPair(NamedTuple):
         With unequal attempts one of two equal sides is favoured. At a pass rate of 20 % one trial of ours
         beats five of theirs in 20 % of cases, and loses in 54 %. So neither side wins such a task: False.
 
-        >>> TaskPair(Attempts(1, 1), Attempts(1, 0)).won(), TaskPair(Attempts(1, 1), Attempts(0, 0, 1)).won()
+        >>> one = PairedTask(Attempts(1, 1), Attempts(1, 0))
+        >>> other = PairedTask(Attempts(1, 1), Attempts(0, 0, 1))
+        >>> one.won(), other.won()
         (True, None)
         """
         ours, theirs = self
@@ -66,7 +68,7 @@ class TaskPair(NamedTuple):
 
     def lost(self) -> bool | None:
         """Whether they do."""
-        return TaskPair(self.theirs, self.ours).won()
+        return PairedTask(self.theirs, self.ours).won()
 
 
 class Totals(NamedTuple):
@@ -128,7 +130,7 @@ class Paired:
         return self.p_value is not None and self.p_value <= ALPHA and self.agrees
 
 
-def paired(pairs: Sequence[TaskPair], alpha: Fraction = ALPHA, *, complete: bool = True) -> Paired:
+def paired(pairs: Sequence[PairedTask], alpha: Fraction = ALPHA, *, complete: bool = True) -> Paired:
     """Compare two sides over their common tasks.
 
     Args:
@@ -138,11 +140,11 @@ def paired(pairs: Sequence[TaskPair], alpha: Fraction = ALPHA, *, complete: bool
 
     Both sides of three tasks, where the last one is still running on our side:
 
-    >>> done = [TaskPair(Attempts(1, 1), Attempts(1, 0)), TaskPair(Attempts(1, 1), Attempts(1, 1))]
-    >>> running = paired([*done, TaskPair(Attempts(0, 0, 1), Attempts(1, 1))])
+    >>> done = [PairedTask(Attempts(1, 1), Attempts(1, 0)), PairedTask(Attempts(1, 1), Attempts(1, 1))]
+    >>> running = paired([*done, PairedTask(Attempts(0, 0, 1), Attempts(1, 1))])
     >>> running.ahead, running.equal, running.open, running.difference, running.ended, running.p_value
     (1, 1, 1, 0.5, False, None)
-    >>> ended = paired([*done, TaskPair(Attempts(1, 0), Attempts(1, 1))])
+    >>> ended = paired([*done, PairedTask(Attempts(1, 0), Attempts(1, 1))])
     >>> ended.difference, ended.p_value, ended.interval
     (0.0, 1.0, Interval(low=-1.0, high=1.0))
     """
@@ -169,7 +171,7 @@ def paired(pairs: Sequence[TaskPair], alpha: Fraction = ALPHA, *, complete: bool
     )
 
 
-def rate_differences(pairs: Sequence[TaskPair]) -> Clusters:
+def rate_differences(pairs: Sequence[PairedTask]) -> Clusters:
     """The paired differences of pass rates, over the tasks where both sides have results."""
     known = [(ours, theirs) for ours, theirs in pairs if ours.known and theirs.known]
     return _differences(
@@ -196,7 +198,7 @@ def _differences(tasks: Sequence[tuple[Totals, Totals]]) -> Clusters:
     return Clusters.of_sums((1, a.total / a.trials - b.total / b.trials) for a, b in tasks)
 
 
-def _reachable(pairs: Sequence[TaskPair]) -> tuple[float, float] | None:
+def _reachable(pairs: Sequence[PairedTask]) -> tuple[float, float] | None:
     """Both ends of the difference; None without tasks, or where a side plans no trial."""
     sides = list(zip(*pairs, strict=True))
     if not sides or not all(sum(one.planned for one in side) for side in sides):

@@ -23,7 +23,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from streamer.inference.finite_population import ALPHA
-from streamer.inference.paired import Attempts, TaskPair
+from streamer.inference.paired import Attempts, PairedTask
 
 Direction = tuple[str, str]
 """Two agents: the first is worse than the second."""
@@ -107,7 +107,7 @@ def places_at_end(
         found = (_of_equal_attempts(pools[one][task], pools[other][task]) for task in common)
         pairs = Counter(pair for pair in found if pair is not None)
         counts[one, other] = _possible_wins(pairs), _sure_losses(pairs)
-        turned = Counter({TaskPair(pair.theirs, pair.ours): times for pair, times in pairs.items()})
+        turned = Counter({PairedTask(pair.theirs, pair.ours): times for pair, times in pairs.items()})
         counts[other, one] = _possible_wins(turned), _sure_losses(turned)
     most = max((sum(found) for found in counts.values()), default=0)
 
@@ -127,17 +127,17 @@ def _pools(runs: Iterable[Attempts]) -> dict[int, Attempts]:
     return found
 
 
-def _of_equal_attempts(ours: Mapping[int, Attempts], theirs: dict[int, Attempts]) -> TaskPair | None:
+def _of_equal_attempts(ours: Mapping[int, Attempts], theirs: dict[int, Attempts]) -> PairedTask | None:
     """The largest pools of both sides with equally many trials; None: there are none."""
     planned = next((planned for planned in reversed(theirs) if planned in ours), None)
-    return None if planned is None else TaskPair(ours[planned], theirs[planned])
+    return None if planned is None else PairedTask(ours[planned], theirs[planned])
 
 
-def _possible_wins(pairs: Mapping[TaskPair, int]) -> int:
+def _possible_wins(pairs: Mapping[PairedTask, int]) -> int:
     return sum(times for pair, times in pairs.items() if pair.won() is not False)
 
 
-def _sure_losses(pairs: Mapping[TaskPair, int]) -> int:
+def _sure_losses(pairs: Mapping[PairedTask, int]) -> int:
     return sum(times for pair, times in pairs.items() if pair.lost() is True)
 
 

@@ -7,13 +7,13 @@ from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator
 
 from streamer.kafka.partitioner import partition_of
 from streamer.kafka.partitions import partitions_of
-from streamer.kafka.reader import ConsumerRecord, PartitionId, PartitionReader
+from streamer.kafka.reader import LogRecord, PartitionId, PartitionReader
 from streamer.settings import Settings
 
 
 def read_topic(
     settings: Settings, topic: str, partitions: Collection[int] | None = None, *, run_id: str | None = None
-) -> Iterator[ConsumerRecord]:
+) -> Iterator[LogRecord]:
     """Every record of a topic up to its present end; in offset order within a partition.
 
     Args:
@@ -29,7 +29,7 @@ def read_topic(
     """
     batches = read_batches(settings, topic, partitions, run_id=run_id)
 
-    async def following() -> list[ConsumerRecord]:
+    async def following() -> list[LogRecord]:
         return await anext(batches, [])
 
     with asyncio.Runner() as runner:
@@ -47,7 +47,7 @@ async def read_batches(
     *,
     run_id: str | None = None,
     start: int = 0,
-) -> AsyncIterator[list[ConsumerRecord]]:
+) -> AsyncIterator[list[LogRecord]]:
     """As :func:`read_topic`, in batches as fetched, none of them empty.
 
     Args:
@@ -65,7 +65,7 @@ async def read_batches(
             yield batch
 
 
-async def read_partition(settings: Settings, place: PartitionId) -> list[ConsumerRecord]:
+async def read_partition(settings: Settings, place: PartitionId) -> list[LogRecord]:
     """All records of one partition that exists, up to its present end; for small topics."""
     async with PartitionReader(settings, [place]) as reader:
         ends = await reader.ends()
@@ -74,7 +74,7 @@ async def read_partition(settings: Settings, place: PartitionId) -> list[Consume
 
 async def records_between(
     settings: Settings, place: PartitionId, start: int | None, stop: int
-) -> AsyncGenerator[list[ConsumerRecord]]:
+) -> AsyncGenerator[list[LogRecord]]:
     """Batches of the records with `start` <= offset < `stop`; `start` None: the first one.
 
     Waits for a broker that is away, however long.

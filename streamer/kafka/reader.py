@@ -25,7 +25,7 @@ from streamer.kafka.consumer import AIOKafkaConsumer
 from streamer.kafka.errors import TopicUnreadable
 from streamer.settings import Settings
 
-ConsumerRecord: TypeAlias = Any
+LogRecord: TypeAlias = Any
 """aiokafka's record: topic, partition, offset, timestamp (Unix ms), key, value (bytes or None), headers."""
 
 PartitionId: TypeAlias = tuple[str, int]
@@ -127,7 +127,7 @@ class PartitionReader:
         stop: Mapping[PartitionId, int] | None,
         *,
         patience_seconds: float | None = PATIENCE_SECONDS,
-    ) -> AsyncIterator[list[ConsumerRecord]]:
+    ) -> AsyncIterator[list[LogRecord]]:
         """Records with `start` <= offset < `stop`, in batches as fetched: each of one partition, not empty.
 
         Records come in offset order within a partition.
@@ -182,8 +182,8 @@ class PartitionReader:
             self._consumer.seek(place, start[place])
         return set(self._places)
 
-    async def _fetched(self, left: Collection[TopicPartition]) -> dict[TopicPartition, list[ConsumerRecord]]:
-        found: dict[TopicPartition, list[ConsumerRecord]] = await self._consumer.getmany(
+    async def _fetched(self, left: Collection[TopicPartition]) -> dict[TopicPartition, list[LogRecord]]:
+        found: dict[TopicPartition, list[LogRecord]] = await self._consumer.getmany(
             *left, timeout_ms=self._wait_ms
         )
         return found

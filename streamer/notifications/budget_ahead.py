@@ -6,7 +6,8 @@ from streamer.notifications.notification import Json
 from streamer.schemas.summaries import RunSummary
 from streamer.views.budget import budget_of
 from streamer.views.estimate import usd_words
-from streamer.views.eta import eta_of, finite
+from streamer.views.eta import eta_of
+from streamer.views.formatting import finite
 
 
 def budget_ahead(run: Json, usd: float) -> str | None:

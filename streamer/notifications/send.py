@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 from streamer.notifications.notification import Notification
 
-RETRY_SECONDS = (1.0, 5.0, 25.0)
+SEND_PAUSES_SECONDS = (1.0, 5.0, 25.0)
 """Pauses between attempts; after the last one a notice is given up."""
 
 MAX_WAITING = 1000
@@ -60,7 +60,7 @@ class Service:
         url: str,
         number: int,
         say: Callable[[str], None],
-        retry_seconds: Sequence[float] = RETRY_SECONDS,
+        retry_seconds: Sequence[float] = SEND_PAUSES_SECONDS,
     ) -> None:
         try:
             import apprise

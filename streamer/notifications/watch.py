@@ -19,7 +19,7 @@ from streamer.notifications.send import Service, watch_name
 from streamer.settings import Settings
 
 TICK_SECONDS = 1.0
-RETRY_SECONDS = 5.0
+RESUME_SECONDS = 5.0
 CLOSE_SECONDS = 10.0
 """So long an ending watch waits for services to take what is on its way."""
 
@@ -132,7 +132,7 @@ class Watch:
                 if not failing:
                     self._say(f"rejections cannot be followed ({error}); trying again")
                 failing = True
-            await asyncio.sleep(RETRY_SECONDS)
+            await asyncio.sleep(RESUME_SECONDS)
 
     async def _rejected(self, rate: RejectionRate, message: Json) -> None:
         run_id = message.get("run_id")

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from streamer.kafka.log import read_batches, read_topic
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of_key
-from streamer.kafka.reader import ConsumerRecord
+from streamer.kafka.reader import LogRecord
 from streamer.publish.publisher import Publisher
 from streamer.records import Record
 from streamer.schemas.decode import Reason, decode
@@ -211,7 +211,7 @@ async def _read_one(settings: Settings, place: LogPosition) -> StoredRejection |
     return None
 
 
-def _rejected(record: ConsumerRecord) -> StoredRejection | None:
+def _rejected(record: LogRecord) -> StoredRejection | None:
     try:
         message = Rejection.model_validate_json(record.value or b"")
     except ValidationError:

@@ -70,8 +70,8 @@ class RunComparison(Published):
     rank_missing: ComparisonMissing | None = Field(description="Why no agent is ranked; null: they are.")
 
 
-Trials = Annotated[int, Field(ge=0)]
-TaskOutcomes = dict[str, tuple[Trials, Trials, Trials]]
+PairTrials = Annotated[int, Field(ge=0)]
+TaskOutcomes = dict[str, tuple[PairTrials, PairTrials, PairTrials]]
 """The trials at one task: agent:model to how many are known, how many passed, how many are unknown."""
 
 TASK_OUTCOMES: TypeAdapter[TaskOutcomes] = TypeAdapter(TaskOutcomes)

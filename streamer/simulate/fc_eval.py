@@ -33,14 +33,18 @@ def write_fc_eval(disk: Disk, trials: int, seed: int, start: datetime, concurren
     tasks = [f"repo_project_{number}" for number in range(1, trials // attempts + 1)]
     run_uuid = fate.new_id()
     disk.make()
-    disk.json(disk.root / "fc.lock", _lock(start, tasks, attempts, concurrency))
+    disk.json(disk.root / "fc.lock", _fc_eval_lock(start, tasks, attempts, concurrency))
     metadata = metadata_of(disk.name, run_uuid, start, tasks, attempts) | {"agent_name": "multi-agent"}
     run_and_resume(
-        disk, fate, metadata, concurrency, lambda trial, file: _run(disk, file, fate, trial, attempts)
+        disk,
+        fate,
+        metadata,
+        concurrency,
+        lambda trial, file: _fc_eval_trial(disk, file, fate, trial, attempts),
     )
 
 
-def _run(disk: Disk, run_file: RunFile, fate: Fate, trial: SimulatedTrial, attempts: int) -> Steps:
+def _fc_eval_trial(disk: Disk, run_file: RunFile, fate: Fate, trial: SimulatedTrial, attempts: int) -> Steps:
     """The agents one after the other, then the trial as a whole; a crash prevents the last two (D16)."""
     name = trial_name(disk, trial, attempts)
     home = trial_directory(disk, trial.task, name)
@@ -172,7 +176,7 @@ def _trajectory(trial: SimulatedTrial, steps: int) -> list[ResultFields]:
     return [*({"role": "user", "text": "go on"} for _ in range(steps - 1)), last]
 
 
-def _lock(start: datetime, tasks: list[str], attempts: int, concurrency: int) -> ResultFields:
+def _fc_eval_lock(start: datetime, tasks: list[str], attempts: int, concurrency: int) -> ResultFields:
     agents = [
         {"agent_id": f"agent-{index}", "agent_name": name, "model_name": model}
         for index, (name, model) in enumerate(AGENTS, 1)

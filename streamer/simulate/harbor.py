@@ -99,11 +99,11 @@ def write_harbor(
     job.write()
 
     def run(task: str, agent: HarborAgent, name: str) -> Steps:
-        if (yield from _run(disk, fate.trial(task, 1, skill=agent.skill), agent, name)):
+        if (yield from _harbor_trial(disk, fate.trial(task, 1, skill=agent.skill), agent, name)):
             yield HOOKS_SECONDS / speed
             shutil.rmtree(disk.root / name)
             job.retries += 1
-            yield from _run(disk, fate.trial(task, 1, skill=agent.skill, crashes=False), agent, name)
+            yield from _harbor_trial(disk, fate.trial(task, 1, skill=agent.skill, crashes=False), agent, name)
         job.done += 1
         job.write()
 
@@ -141,7 +141,9 @@ class _Job:
         self._disk.json(self._disk.root / "result.json", result)
 
 
-def _run(disk: Disk, trial: SimulatedTrial, agent: HarborAgent, name: str) -> Generator[float, None, bool]:
+def _harbor_trial(
+    disk: Disk, trial: SimulatedTrial, agent: HarborAgent, name: str
+) -> Generator[float, None, bool]:
     """One trial, from its configuration to its result; whether it crashed."""
     home = disk.make(name)
     disk.text(home / "trial.log", "")
@@ -152,7 +154,7 @@ def _run(disk: Disk, trial: SimulatedTrial, agent: HarborAgent, name: str) -> Ge
     yield trial.seconds * 0.3
     if trial.resolved is not None:
         disk.text(home / "verifier" / "reward.txt", str(int(trial.resolved)))
-    disk.json(home / "result.json", _result(disk, trial, agent, name))
+    disk.json(home / "result.json", _harbor_result(disk, trial, agent, name))
     return trial.crashed
 
 
@@ -189,7 +191,7 @@ def _trial_config(disk: Disk, trial: SimulatedTrial, agent: HarborAgent, name: s
     }
 
 
-def _result(disk: Disk, trial: SimulatedTrial, agent: HarborAgent, name: str) -> Json:
+def _harbor_result(disk: Disk, trial: SimulatedTrial, agent: HarborAgent, name: str) -> Json:
     exception = EXCEPTIONS.get(trial.failure)
     tokens_in, tokens_out = trial.tokens
     return {

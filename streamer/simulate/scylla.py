@@ -44,7 +44,7 @@ def write_scylla(disk: Disk, trials: int, seed: int, start: datetime, concurrenc
     again: list[CellAttempt] = []
 
     def run(place: CellAttempt, *, crashes: bool) -> Steps:
-        crashed = yield from _run(disk, fate, place, crashes=crashes)
+        crashed = yield from _scylla_run(disk, fate, place, crashes=crashes)
         again.extend([place] if crashed else [])
         checkpoint.add(place)
 
@@ -85,7 +85,7 @@ class _CheckpointFile:
         )
 
 
-def _run(disk: Disk, fate: Fate, place: CellAttempt, *, crashes: bool) -> Generator[float, None, bool]:
+def _scylla_run(disk: Disk, fate: Fate, place: CellAttempt, *, crashes: bool) -> Generator[float, None, bool]:
     """Agent, judges and result of one run, written in in_progress/, then moved; whether the agent crashed."""
     tier, subtest, number = place
     trial = fate.trial(f"{tier}/{subtest}", number, crashes=crashes)
@@ -105,7 +105,7 @@ def _run(disk: Disk, fate: Fate, place: CellAttempt, *, crashes: bool) -> Genera
         {"judge_duration_seconds": seconds * 0.4, "measured_at": trial.ended.isoformat()},
     )
     yield seconds * 0.4
-    disk.json(home / "run_result.json", _result(trial, seconds, judged))
+    disk.json(home / "run_result.json", _scylla_result(trial, seconds, judged))
     target = disk.make("completed", tier, subtest)
     home.rename(target / name)
     return trial.crashed
@@ -125,7 +125,7 @@ def _judged(fate: Fate, trial: SimulatedTrial) -> dict[str, Any]:
     return {"judge_score": sum(scores) / len(scores), "judge_passed": passed, "judges": judges}
 
 
-def _result(trial: SimulatedTrial, seconds: float, judged: dict[str, Any]) -> dict[str, Any]:
+def _scylla_result(trial: SimulatedTrial, seconds: float, judged: dict[str, Any]) -> dict[str, Any]:
     tokens_in, tokens_out = trial.tokens
     exit_code = 1 if trial.crashed else 124 if trial.failure == AGENT_TIMEOUT else 0
     return {

@@ -60,12 +60,18 @@ def write_terminal_bench(disk: Disk, trials: int, seed: int, start: datetime, co
     tasks = [f"task-{number:04}" for number in range(1, trials // attempts + 1)]
     run_uuid = fate.new_id()
     disk.make()
-    disk.json(disk.root / "tb.lock", _lock(start, tasks, attempts, concurrency))
+    disk.json(disk.root / "tb.lock", _terminal_bench_lock(start, tasks, attempts, concurrency))
     metadata = metadata_of(disk.name, run_uuid, start, tasks, attempts) | {
         "agent_name": AGENT,
         "model_name": MODEL,
     }
-    run_and_resume(disk, fate, metadata, concurrency, lambda trial, file: _run(disk, file, trial, attempts))
+    run_and_resume(
+        disk,
+        fate,
+        metadata,
+        concurrency,
+        lambda trial, file: _terminal_bench_trial(disk, file, trial, attempts),
+    )
 
 
 def run_and_resume(
@@ -143,7 +149,7 @@ def recording(trial: SimulatedTrial) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _run(disk: Disk, run_file: RunFile, trial: SimulatedTrial, attempts: int) -> Steps:
+def _terminal_bench_trial(disk: Disk, run_file: RunFile, trial: SimulatedTrial, attempts: int) -> Steps:
     result = _result(disk, trial, attempts)
     home = trial_directory(disk, trial.task, result["trial_name"])
     disk.text(home / "sessions" / "agent.cast", recording(trial))
@@ -171,7 +177,9 @@ def _result(disk: Disk, trial: SimulatedTrial, attempts: int) -> dict[str, Any]:
     }
 
 
-def _lock(start: datetime, tasks: list[str], attempts: int, concurrency: int) -> dict[str, Any]:
+def _terminal_bench_lock(
+    start: datetime, tasks: list[str], attempts: int, concurrency: int
+) -> dict[str, Any]:
     return {
         "lockfile_version": "1.0",
         "created_at": start.isoformat(),

@@ -54,7 +54,7 @@ def with_short_names(event: dict[str, Any]) -> tuple[dict[str, Any], dict[str, s
     if isinstance(labels := event.get("agent_models"), list):
         short["agent_models"] = [_short_label(label) for label in labels]
     if isinstance(labels := event.get("labels"), dict):
-        short["labels"] = {_short(key): value for key, value in labels.items()}
+        short["labels"] = {_short_name(key): value for key, value in labels.items()}
     cut = {
         name: f"longer than {MAX_NAME_CHARACTERS} characters; a digest of the whole name is at its end"
         for name, value in short.items()
@@ -65,13 +65,13 @@ def with_short_names(event: dict[str, Any]) -> tuple[dict[str, Any], dict[str, s
 
 def _shortened(value: Any) -> Any:
     if isinstance(value, list):
-        return [_short(item) for item in value]
+        return [_short_name(item) for item in value]
     if isinstance(value, dict):
-        return {_short(key): item for key, item in value.items()}
-    return _short(value)
+        return {_short_name(key): item for key, item in value.items()}
+    return _short_name(value)
 
 
-def _short(name: Any) -> Any:
+def _short_name(name: Any) -> Any:
     """The name, cut if it is too long; what is no text stays as it is."""
     if not isinstance(name, str) or len(name) <= MAX_NAME_CHARACTERS:
         return name
@@ -86,4 +86,4 @@ def _short_label(label: Any) -> Any:
     whole = decode_id(agent)
     if max(len(whole), len(model)) <= MAX_NAME_CHARACTERS and len(label) <= MAX_AGENT_MODEL_CHARACTERS:
         return label
-    return agent_model_label(_short(whole), _short(model))
+    return agent_model_label(_short_name(whole), _short_name(model))

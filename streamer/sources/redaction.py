@@ -114,7 +114,7 @@ def safe_texts(event: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]
     """
     safe, reasons = dict(event), {}
     if isinstance(message := event.get("message"), str):
-        if short := _short(without_secrets(message[:READ_CHARACTERS]).strip(), len(message)):
+        if short := _short_message(without_secrets(message[:READ_CHARACTERS]).strip(), len(message)):
             safe["message"] = short
         else:
             del safe["message"]
@@ -132,7 +132,7 @@ def safe_texts(event: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]
     return safe, reasons
 
 
-def _short(message: str, whole: int) -> str:
+def _short_message(message: str, whole: int) -> str:
     """The message, cut at its limit with a remark on how long it was."""
     if len(message) <= MAX_MESSAGE_CHARACTERS and whole <= READ_CHARACTERS:
         return message

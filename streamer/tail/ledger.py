@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streamer.aggregate.keys import SlotKey, fingerprint, microseconds, slot_key
-from streamer.aggregate.slots import Slot, Standing
+from streamer.aggregate.slots import Slot, SlotRank
 from streamer.schemas.canonical import canonical_json
 from streamer.schemas.events import EVENT, TrialResult, TrialStarted
 
@@ -36,7 +36,7 @@ class Wanted:
     """
 
     key: ResultKey
-    standing: Standing
+    standing: SlotRank
     event: EventFields
     path: str
 
@@ -223,7 +223,7 @@ class Ledger:
             if held.slot.winner is not None:
                 yield {"key": _flat(key), "standing": list(held.slot.winner), "path": held.path}
 
-    def _note(self, new: Wanted, standing: Standing) -> None:
+    def _note(self, new: Wanted, standing: SlotRank) -> None:
         self.lines.append({"key": _flat(new.key), "standing": list(standing), "path": new.path})
 
 

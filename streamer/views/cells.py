@@ -12,9 +12,17 @@ from typing import Any
 from streamer.client.lifecycle import PLAN_INCOMPLETE, plan_words
 from streamer.text import UNSEEN, dollars, percent, ratio, shown, visible
 from streamer.views.columns import Column, found
-from streamer.views.eta import finite, share_of
 from streamer.views.failures import stated_mode
-from streamer.views.formatting import age, largest_k, minute, of_planned, share_of_pass, span
+from streamer.views.formatting import (
+    age,
+    finite,
+    largest_k,
+    minute,
+    of_planned,
+    share_of,
+    share_of_pass,
+    span,
+)
 from streamer.views.uncertainty import decided, pass_rate, short_pass_rate
 from streamer.views.wording import GRADES, OUTCOMES, basis, grade, marked_grade, pass_at_ends
 

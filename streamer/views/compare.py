@@ -27,7 +27,7 @@ from streamer.views.named_columns import read_as
 Named = tuple[str, str | None]
 """Run id, and agent:model or None."""
 
-METRICS = {column.name: column.sort == "greatest" for column in COMPARED.columns}
+COMPARED_METRICS = {column.name: column.sort == "greatest" for column in COMPARED.columns}
 """The compared metrics -> whether higher is better."""
 
 
@@ -117,10 +117,12 @@ def compare(
     """
     first, second = _by_task(a), _by_task(b)
     both = [task for task in first if task in second]
-    pairs = [TaskPair(task_id=t[0], tier=t[1], a=_side(first[t]), b=_side(second[t])) for t in both]
+    pairs = [TaskPair(task_id=t[0], tier=t[1], a=_side_of(first[t]), b=_side_of(second[t])) for t in both]
     pairs.sort(key=lambda pair: (-abs(pair.a.pass_rate - pair.b.pass_rate), pair.task_id, pair.tier or ""))
     of_names = _named_metrics(pairs, readings or {})
-    differences = {metric: _difference(metric, high, pairs, ended) for metric, high in METRICS.items()}
+    differences = {
+        metric: _difference(metric, high, pairs, ended) for metric, high in COMPARED_METRICS.items()
+    }
     for metric, of in of_names.items():
         says = {"unit": None if of.unit == "1" else of.unit, "label": of.label}
         plain = _difference(metric, of.higher_is_better, pairs, ended)
@@ -195,8 +197,12 @@ def _by_task(trials: Iterable[TrialRow]) -> Rows:
     return found
 
 
-def _side(trials: Sequence[TrialRow]) -> Side:
-    means = {metric: _mean(getattr(t, metric) for t in trials) for metric in METRICS if metric != "pass_rate"}
+def _side_of(trials: Sequence[TrialRow]) -> Side:
+    means = {
+        metric: _mean(getattr(t, metric) for t in trials)
+        for metric in COMPARED_METRICS
+        if metric != "pass_rate"
+    }
     names = {name for trial in trials for name in trial.metrics}
     return Side(
         trials=len(trials),
@@ -239,7 +245,7 @@ def _interval(moved: Sequence[float]) -> Ends | None:
 def _totals(
     name: Named, pairs: Sequence[TaskPair], which: int, only_here: int, named: Iterable[str]
 ) -> SideTotals:
-    means = {metric: _mean(values[which] for values in _known(metric, pairs)) for metric in METRICS}
+    means = {metric: _mean(values[which] for values in _known(metric, pairs)) for metric in COMPARED_METRICS}
     return SideTotals(
         run=name[0],
         agent_model=name[1],

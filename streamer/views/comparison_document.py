@@ -18,7 +18,7 @@ from streamer.views.tables import Document, Table, table_of
 
 OF_INTERVAL = "Of the mean difference on tasks like these, clustered by task."
 
-METRICS = Board(
+COMPARED_BOARD = Board(
     "Metrics",
     (
         Column("metric", "mean over tasks", "name", ("metric",)),
@@ -45,7 +45,7 @@ FLIPS = Board(
         Column("tasks", "which", "list", ("tasks",)),
     ),
 )
-PAIRS = Board(
+COMPARED_TASKS = Board(
     "Tasks with different pass rates, the most different first",
     (
         Column("task", "task", "name", ("task",)),
@@ -80,7 +80,7 @@ def comparison_document(found: Comparison) -> Document:
     """The whole comparison; of tasks those that it lists."""
     return Document(
         title="Two sides on their common tasks",
-        facts=[f"A  {_side(found.a)}", f"B  {_side(found.b)}"],
+        facts=[f"A  {_side_words(found.a)}", f"B  {_side_words(found.b)}"],
         lines=[found.in_common, *found.words],
         tables=[_metrics(found), _flips(found), _pairs(found), _not_common(found)],
     )
@@ -108,7 +108,7 @@ def moved(column: Column, by: float | None) -> str:
     """
     if by is None or column.format == "percent":
         return points(by)
-    return f"{'+' if by > 0 else ''}{_signed(column, by)}"
+    return f"{'+' if by > 0 else ''}{_signed_difference(column, by)}"
 
 
 def interval_of(column: Column, difference: Difference) -> str:
@@ -118,17 +118,17 @@ def interval_of(column: Column, difference: Difference) -> str:
         return ""
     if column.format == "percent":
         return ends_in_points(ends.low, ends.high)
-    return f"[{_signed(column, ends.low)}, {_signed(column, ends.high)}]"
+    return f"[{_signed_difference(column, ends.low)}, {_signed_difference(column, ends.high)}]"
 
 
-def _signed(column: Column, by: float) -> str:
+def _signed_difference(column: Column, by: float) -> str:
     """The minus stands before the sign of a currency."""
     return f"{'-' if by < 0 else ''}{written(column, abs(by))}"
 
 
 def _metrics(found: Comparison) -> Table:
     rows = list(_metric_rows(found))
-    return table_of(METRICS, rows)._replace(note=METHODS if found.ended else STILL_OPEN)
+    return table_of(COMPARED_BOARD, rows)._replace(note=METHODS if found.ended else STILL_OPEN)
 
 
 def _metric_rows(found: Comparison) -> Iterable[dict[str, Any]]:
@@ -162,7 +162,7 @@ def _pairs(found: Comparison) -> Table:
     differing = [pair for pair in found.pairs if pair.a.pass_rate != pair.b.pass_rate]
     left = found.a_better + found.b_better - len(differing)
     rows = [{"task": pair.task_id, "tier": pair.tier, "a": pair.a, "b": pair.b} for pair in differing]
-    return table_of(PAIRS, rows)._replace(note=f"and {left:,} more (--limit)" if left else "")
+    return table_of(COMPARED_TASKS, rows)._replace(note=f"and {left:,} more (--limit)" if left else "")
 
 
 def _not_common(found: Comparison) -> Table:
@@ -180,6 +180,6 @@ def _listed(tasks: list[str], count: int) -> str:
     return ", ".join([*tasks, *more])
 
 
-def _side(side: SideTotals) -> str:
+def _side_words(side: SideTotals) -> str:
     whose = "all but baselines" if side.agent_model is None else side.agent_model
     return f"{side.run}: {whose}, {counted(side.trials, 'trial')} of the common tasks"

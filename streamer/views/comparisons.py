@@ -12,7 +12,7 @@ from pydantic import Field
 
 from streamer.client.results import ComparedRun
 from streamer.inference.finite_population import ALPHA
-from streamer.inference.paired import Attempts, Paired, TaskPair, paired
+from streamer.inference.paired import Attempts, Paired, PairedTask, paired
 from streamer.schemas.base import Message
 from streamer.schemas.comparison import ComparedPair, ComparisonMissing, RunComparison, TaskOutcomes
 from streamer.stats.rounding import quotient
@@ -28,7 +28,7 @@ RANKS = Board(
         Column("rank", "place", "state", ("rank",)),
     ),
 )
-PAIRS = Board(
+AGENT_PAIRS = Board(
     "Every two agents",
     (
         Column("a", "a", "name", ("a",)),
@@ -132,13 +132,13 @@ def pair_standing(
         uneven=found.uneven,
         difference=found.difference,
         final=final,
-        reachable=_range(found.reachable),
+        reachable=_range_of(found.reachable),
         better=found.better,
         worse=found.worse,
         ended=found.ended,
-        interval=_range(found.interval),
+        interval=_range_of(found.interval),
         p_value=found.p_value,
-        words=list(_words(a, b, found, final, shuffled=comparison.order_kind == "shuffled")),
+        words=list(_pair_words(a, b, found, final, shuffled=comparison.order_kind == "shuffled")),
     )
 
 
@@ -163,7 +163,7 @@ def between(
         return next((pair.words for pair in pair_standings(a) if {pair.a, pair.b} == labels), [])
     found = paired(task_pairs(a.tasks, b.tasks, ours, theirs, None), complete=ended)
     names = (f"{ours} of {a.run.run_id}", f"{theirs} of {b.run.run_id}")
-    return list(_words(*names, found, None, shuffled=False, about=" on tasks like these"))
+    return list(_pair_words(*names, found, None, shuffled=False, about=" on tasks like these"))
 
 
 def _only_agent(run: ComparedRun) -> str | None:
@@ -185,12 +185,12 @@ def comparison_tables(found: ComparedRun) -> list[Table]:
         for one in pair_standings(found)
     ]
     ranks = table_of(RANKS, ranked)._replace(note=_rank_note(comparison))
-    return [ranks, table_of(PAIRS, pairs)] if pairs else [ranks]
+    return [ranks, table_of(AGENT_PAIRS, pairs)] if pairs else [ranks]
 
 
 def task_pairs(
     tasks: Mapping[str, TaskOutcomes], other: Mapping[str, TaskOutcomes], a: str, b: str, planned: int | None
-) -> list[TaskPair]:
+) -> list[PairedTask]:
     """The common tasks of two agents; with a plan also the ones without any trial yet.
 
     Args:
@@ -200,17 +200,17 @@ def task_pairs(
     ours = {task: Attempts(*held[a]) for task, held in tasks.items() if a in held}
     theirs = {task: Attempts(*held[b]) for task, held in other.items() if b in held}
     if planned is None:
-        return [TaskPair(ours[task], theirs[task]) for task in ours if task in theirs]
+        return [PairedTask(ours[task], theirs[task]) for task in ours if task in theirs]
     every = {**ours, **theirs}
     attempts = max((one.planned for one in every.values()), default=1)
     none = Attempts(0, 0, attempts)
     unseen = max(0, planned // attempts - len(every))
     awaited = {task: Attempts(0, 0, one.planned) for task, one in every.items()}  # as many as of the other
-    found = [TaskPair(ours.get(task, one), theirs.get(task, one)) for task, one in awaited.items()]
-    return found + [TaskPair(none, none)] * unseen
+    found = [PairedTask(ours.get(task, one), theirs.get(task, one)) for task, one in awaited.items()]
+    return found + [PairedTask(none, none)] * unseen
 
 
-def _words(
+def _pair_words(
     a: str, b: str, found: Paired, final: Range | None, *, shuffled: bool, about: str = ""
 ) -> Iterable[str]:
     """The sentences that hold, strongest first; of nothing: one that says so, and what it is about."""
@@ -220,8 +220,8 @@ def _words(
     ]
     if final is not None and not shuffled and not found.ended:
         said.append(
-            f"{_signed(found.difference)} so far, {_ends(final)} in the end, if the order has nothing to do "
-            "with difficulty"
+            f"{_in_points(found.difference)} so far, {_ends(final)} in the end, if the order has nothing "
+            "to do with difficulty"
         )
     said = said or [f"{NOTHING} {a} and {b}{about} yet" if not found.ended else f"{a} and {b}: no difference"]
     if found.uneven:
@@ -238,7 +238,7 @@ def _of_run(a: str, b: str, found: Paired, final: Range | None) -> Iterable[str]
         if final is not None and not found.ended and min(sign * final.low, sign * final.high) > 0:
             ends = sorted((sign * final.low, sign * final.high))
             yield (
-                f"{ahead} ahead in this run's final pass rate: {_signed(_times(found.difference, sign))} "
+                f"{ahead} ahead in this run's final pass rate: {_in_points(_times(found.difference, sign))} "
                 f"so far, {_ends(Range(low=ends[0], high=ends[1]))} in the end; 95 %, however often you look"
             )
 
@@ -256,8 +256,8 @@ def _of_ability(a: str, b: str, found: Paired) -> Iterable[str]:
             ahead = a if found.ahead > found.behind else b
             yield f"{ahead} ahead on tasks like these: sign test p = {found.p_value:.3g}"
         yield (
-            f"{a} minus {b}: {_signed(found.difference)} {_ends(_range(found.interval))}; 95 %, about tasks "
-            "like these"
+            f"{a} minus {b}: {_in_points(found.difference)} {_ends(_range_of(found.interval))}; 95 %, "
+            "about tasks like these"
         )
 
 
@@ -265,7 +265,7 @@ def _times(value: float | None, sign: int) -> float | None:
     return None if value is None else sign * value
 
 
-def _signed(value: float | None) -> str:
+def _in_points(value: float | None) -> str:
     return "no common result" if value is None else points(value)
 
 
@@ -273,7 +273,7 @@ def _ends(found: Range | None) -> str:
     return "" if found is None else ends_in_points(found.low, found.high)
 
 
-def _range(ends: tuple[float, float] | None) -> Range | None:
+def _range_of(ends: tuple[float, float] | None) -> Range | None:
     return None if ends is None else Range(low=ends[0], high=ends[1])
 
 

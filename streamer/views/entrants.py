@@ -75,7 +75,7 @@ def _agent(source: str, run: RunState, label: str, *, fixed: bool) -> GroupId | 
         names = [group.agent_model or "" for group in agents]
         raise NoSuchSide(
             f"{visible(source)} has {len(agents)} agents that are no baselines"
-            + (f"; name one: {source}/AGENT:MODEL, of {_listed(names)}" if names else "")
+            + (f"; name one: {source}/AGENT:MODEL, of {_listed_names(names)}" if names else "")
         )
     return agents[0] if agents else None
 
@@ -88,19 +88,20 @@ def _every_agent(run: RunState) -> set[GroupId]:
 
 def _no_agent(source: str, run: RunState, label: str, known: Collection[str]) -> str:
     close = get_close_matches(label, known, n=SHOWN, cutoff=0.4)
-    hint = f"Did you mean {_listed(close)}?" if close else f"It has {_listed(sorted(known)) or 'none'}."
+    known_names = _listed_names(sorted(known)) or "none"
+    hint = f"Did you mean {_listed_names(close)}?" if close else f"It has {known_names}."
     return f"run {run.run_id!r} of {source} has no agent {label!r}. {hint}"
 
 
 def _no_run(source: str, text: str, runs: Mapping[str, RunState]) -> str:
     known = sorted(runs)
     if text:
-        return f"{source} holds no run or agent {text!r}. Its runs: {_listed(known) or 'none'}"
+        return f"{source} holds no run or agent {text!r}. Its runs: {_listed_names(known) or 'none'}"
     if not known:
         return f"{source} holds no run. `streamer fold {source}` says what is wrong with its lines"
-    return f"{source} holds {len(known)} runs; name one: {source}/RUN, of {_listed(known)}"
+    return f"{source} holds {len(known)} runs; name one: {source}/RUN, of {_listed_names(known)}"
 
 
-def _listed(names: Collection[str]) -> str:
+def _listed_names(names: Collection[str]) -> str:
     shown = ", ".join(list(names)[:SHOWN])
     return shown if len(names) <= SHOWN else f"{shown}, ..."

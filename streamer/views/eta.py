@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from streamer.schemas.base import Number
 from streamer.schemas.identity import agent_model_label
 from streamer.schemas.in_flight import TrialInFlight
 from streamer.schemas.summaries import AgentModelSummary, RunSummary
 from streamer.schemas.summary_fields import Statistics
 from streamer.views.estimate import Estimate
+from streamer.views.formatting import finite, share_of
 
 UNSURE = 1.0
 """Spread of durations and costs over their mean, where fewer than two are known."""
@@ -141,24 +141,6 @@ def seconds_between(start: Observation, now: Observation) -> float | None:
         return None
     seconds = (now.at - start.at).total_seconds()
     return seconds if seconds > 0 else None
-
-
-def share_of(done: int, planned: int | None) -> float | None:
-    """Filled part of the plan, at most 1; None: no plan, or one of nothing.
-
-    >>> share_of(3, 4), share_of(5, 4), share_of(3, None), share_of(0, 0)
-    (0.75, 1.0, None, None)
-    """
-    return min(1.0, done / planned) if planned else None
-
-
-def finite(value: Number | None) -> float | None:
-    """A number of a summary to calculate with; None: unknown, infinite or NaN (R14).
-
-    >>> finite(0.5), finite("Infinity"), finite(None)
-    (0.5, None, None)
-    """
-    return None if value is None or not math.isfinite(float(value)) else float(value)
 
 
 def _open_trials(run: RunSummary) -> int | None:

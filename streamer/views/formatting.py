@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Context
 
+from streamer.schemas.base import Number
 from streamer.schemas.comparison import Rank
 from streamer.schemas.summary_fields import PassAtK
 from streamer.text import UNSEEN, percent
@@ -128,3 +130,21 @@ def share_of_pass(pass_at_k: Mapping[str, PassAtK] | None, k: str | None) -> str
     """pass@k; `*` while not every planned task supports it (R11)."""
     found = (pass_at_k or {}).get(k) if k else None
     return UNSEEN if found is None or found.value is None else percent(found.value) + "*" * found.partial
+
+
+def share_of(done: int, planned: int | None) -> float | None:
+    """Filled part of the plan, at most 1; None: no plan, or one of nothing.
+
+    >>> share_of(3, 4), share_of(5, 4), share_of(3, None), share_of(0, 0)
+    (0.75, 1.0, None, None)
+    """
+    return min(1.0, done / planned) if planned else None
+
+
+def finite(value: Number | None) -> float | None:
+    """A number of a summary to calculate with; None: unknown, infinite or NaN (R14).
+
+    >>> finite(0.5), finite("Infinity"), finite(None)
+    (0.5, None, None)
+    """
+    return None if value is None or not math.isfinite(float(value)) else float(value)

@@ -88,10 +88,10 @@ def judge(candidate: Entrant, baseline: Entrant | None, terms: Terms) -> GateRes
     final = ability_ = None
     if matched is not None and ours and theirs:
         if terms.metric == PRIMARY_METRIC:
-            final, ability_ = _final(matched, terms), _ability(matched, terms)
+            final, ability_ = _final_of(matched, terms), _ability_answer(matched, terms)
         else:
             final, ability_ = _of_mean(matched, ours, theirs, terms, higher=higher)
-    target = _target(ours, terms) if ours else None
+    target = _target_answer(ours, terms) if ours else None
     chosen = final if terms.question == "final" else ability_
     wanted = ([chosen] if baseline else []) + ([target] if terms.target is not None else [])
     verdict = together(part.verdict if part else GateVerdict.UNDECIDED for part in wanted)
@@ -115,7 +115,7 @@ def judge(candidate: Entrant, baseline: Entrant | None, terms: Terms) -> GateRes
     return result.model_copy(update={"words": words(result)})
 
 
-def _final(matched: Matched, terms: Terms) -> FinalAnswer:
+def _final_of(matched: Matched, terms: Terms) -> FinalAnswer:
     """The pass rates that this run ends with."""
     if matched.ended or (matched.over and matched.unmatched):
         ends = ends_by_task(matched.every_task())
@@ -146,7 +146,7 @@ def _final_answer(
     )
 
 
-def _ability(matched: Matched, terms: Terms) -> AbilityAnswer:
+def _ability_answer(matched: Matched, terms: Terms) -> AbilityAnswer:
     """The pass rate on tasks like these."""
     found = paired(matched.every_task(), terms.alpha, complete=matched.over)
     worse = None
@@ -213,7 +213,7 @@ def _uncovered(matched: Matched, ours: Values, theirs: Values, metric: str) -> s
     )
 
 
-def _target(ours: Contestant, terms: Terms) -> TargetAnswer | None:
+def _target_answer(ours: Contestant, terms: Terms) -> TargetAnswer | None:
     if terms.target is None:
         return None
     reach = ours.reach()

@@ -69,7 +69,7 @@ def not_common(result: GateResult) -> list[str]:
     if result.pairs is None:
         return []
     sides = (("candidate", result.pairs.only_candidate), ("baseline", result.pairs.only_baseline))
-    return [f"only in the {side}: {_listed(tasks)}" for side, tasks in sides if tasks]
+    return [f"only in the {side}: {_listed_tasks(tasks)}" for side, tasks in sides if tasks]
 
 
 def saved_line(result: GateResult) -> str | None:
@@ -84,14 +84,14 @@ def saved_line(result: GateResult) -> str | None:
 def _answers(result: GateResult) -> Iterable[str]:
     level = f"{100 * result.level:g} %"
     if result.final is not None:
-        yield f"final: {_final(result.final, result.metric, level)}"
+        yield f"final: {_final_words(result.final, result.metric, level)}"
     if result.ability is not None:
-        yield f"ability: {_ability(result.ability, result.metric, level)}"
+        yield f"ability: {_ability_words(result.ability, result.metric, level)}"
     if result.target is not None:
-        yield f"target: {_target(result.target)}"
+        yield f"target: {_target_words(result.target)}"
 
 
-def _final(answer: FinalAnswer, metric: str, level: str) -> str:
+def _final_words(answer: FinalAnswer, metric: str, level: str) -> str:
     ends, why = answer.ends, answer.missing
     if ends is None:
         return f"{answer.verdict}, {why}"
@@ -108,7 +108,7 @@ def _final(answer: FinalAnswer, metric: str, level: str) -> str:
     return f"{answer.verdict}, candidate minus baseline {told}"
 
 
-def _ability(answer: AbilityAnswer, metric: str, level: str) -> str:
+def _ability_words(answer: AbilityAnswer, metric: str, level: str) -> str:
     told = []
     if answer.interval is not None:
         told.append(f"candidate minus baseline {_range(answer.interval, metric)}, {level}")
@@ -121,7 +121,7 @@ def _ability(answer: AbilityAnswer, metric: str, level: str) -> str:
     )
 
 
-def _target(answer: TargetAnswer) -> str:
+def _target_words(answer: TargetAnswer) -> str:
     if answer.low is None or answer.high is None:
         return f"{answer.verdict}, no plan says what is still possible"
     if answer.verdict is not GateVerdict.UNDECIDED and answer.low == answer.high:
@@ -137,7 +137,7 @@ def _not_begun(result: GateResult) -> list[str]:
     return [side.source for side in sides if side and side.agent_model is None]
 
 
-def _listed(tasks: Sequence[str]) -> str:
+def _listed_tasks(tasks: Sequence[str]) -> str:
     left = len(tasks) - LISTED
     return ", ".join(tasks[:LISTED]) + (f" and {left:,} more" if left > 0 else "")
 

@@ -45,17 +45,17 @@ def ordered_words(a: RunState, b: RunState, a_agent: str | None, b_agent: str | 
     if a.run_id == b.run_id:
         return []
     try:
-        ours, theirs = _side(a, a_agent), _side(b, b_agent)
+        ours, theirs = _entrant_of(a, a_agent), _entrant_of(b, b_agent)
     except NoSuchSide:
         return []
     result = judge(ours, theirs, Terms(max_drop=Fraction()))
     final, other = result.final, result.baseline
     if other is None or final is None or final.basis == "exact" or final.ends is None:
         return []
-    return _words(_name(result.candidate), _name(other), final, final.ends)
+    return _order_words(_name(result.candidate), _name(other), final, final.ends)
 
 
-def _side(run: RunState, agent_model: str | None) -> Entrant:
+def _entrant_of(run: RunState, agent_model: str | None) -> Entrant:
     text = f"{run.run_id}/{agent_model}" if agent_model else run.run_id
     return entrant(run.run_id, text, {run.run_id: run}, fixed=False)
 
@@ -64,22 +64,22 @@ def _name(side: GateSide) -> str:
     return f"{side.agent_model} of {side.run_id}"
 
 
-def _words(a: str, b: str, final: FinalAnswer, ends: GateEnds) -> list[str]:
+def _order_words(a: str, b: str, final: FinalAnswer, ends: GateEnds) -> list[str]:
     ahead, behind = (a, b) if ends.low > 0 else (b, a)
     apart = ends.low > 0 or ends.high < 0
     low, high = (ends.low, ends.high) if ahead == a else (-ends.high, -ends.low)
     if final.basis == "interval":
         whose = f"{ahead} ahead of {behind} in the final pass rate" if apart else f"{a} minus {b}"
         shown = (low, high) if apart else (ends.low, ends.high)
-        return [f"{whose}: {_range(*shown)} in the end; 95 %, however often you look"]
+        return [f"{whose}: {_range_words(*shown)} in the end; 95 %, however often you look"]
     said = [f"{ahead} can no longer be overtaken by {behind}, unless results are corrected"] if apart else []
     if final.unrelated is not None:
         said.append(
-            f"{a} minus {b}: {_range(final.unrelated.low, final.unrelated.high)} in the end, if the order "
-            "has nothing to do with difficulty"
+            f"{a} minus {b}: {_range_words(final.unrelated.low, final.unrelated.high)} in the end, if the "
+            "order has nothing to do with difficulty"
         )
     return said
 
 
-def _range(low: float, high: float) -> str:
+def _range_words(low: float, high: float) -> str:
     return f"{ends_in_points(low, high)} points"

@@ -17,8 +17,8 @@ from streamer.schemas.summaries import AgentModelSummary, RunSummary
 from streamer.views.budget import BudgetOutlook, budget_of
 from streamer.views.comparisons import MISSING, pair_standing
 from streamer.views.estimate import Estimate
-from streamer.views.eta import Eta, eta_of, finite
-from streamer.views.formatting import event_time_note, place
+from streamer.views.eta import Eta, eta_of
+from streamer.views.formatting import event_time_note, finite, place
 from streamer.views.models import Label
 from streamer.views.wording import best_first, primary_of
 

@@ -31,7 +31,7 @@ from streamer.views.wording import MIXED, accuracy, accuracy_name, best_first, p
 Summary = Mapping[str, Any]
 
 
-MOST_NAMED = 3
+NOTED_RUNS = 3
 """So many runs are named in a note below the runs."""
 
 
@@ -85,8 +85,8 @@ def runs_table(runs: Iterable[Summary], now: datetime) -> Table:
     """Several runs, one line each, in the given order; their states are determined at `now`."""
     rows = [{**run, "state": state_of(run, now)} for run in runs]
     ahead = [row["run_id"] for row in rows if event_time_note(row["last_event_at"], now)]
-    more = f" and {len(ahead) - MOST_NAMED:,} more" if len(ahead) > MOST_NAMED else ""
-    note = f"{EVENT_TIME} ({', '.join(ahead[:MOST_NAMED])}{more})" if ahead else ""
+    more = f" and {len(ahead) - NOTED_RUNS:,} more" if len(ahead) > NOTED_RUNS else ""
+    note = f"{EVENT_TIME} ({', '.join(ahead[:NOTED_RUNS])}{more})" if ahead else ""
     return table_of(RUNS, rows)._replace(note=note)
 
 

@@ -14,7 +14,7 @@ from streamer.schemas.scored_trial import ScoredTrial
 from streamer.views.models import outcome_of
 from streamer.views.named_columns import foremost
 
-MOST_NAMED = 64
+NAMED_METRIC_COLUMNS = 64
 """Named metrics that have a column."""
 
 _NAMED_FIELD = "metrics"
@@ -128,7 +128,7 @@ def columns_of(
     counts = Counter(name for trial in trials for name in trial.get(_NAMED_FIELD) or ())
     named = (
         TrialColumn(NAMED + name, "number", reading.get(name, {}).get("unit") or "", (_NAMED_FIELD, name))
-        for name in sorted(foremost(counts, reading, MOST_NAMED))
+        for name in sorted(foremost(counts, reading, NAMED_METRIC_COLUMNS))
     )
     return (*COLUMNS, *named)
 

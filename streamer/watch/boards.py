@@ -46,7 +46,7 @@ def board_columns(board: Board, now: datetime, head: str = "") -> list[BoardColu
     return [_on_screen(first, now, head or first.title), *(_on_screen(c, now, c.title) for c in others)]
 
 
-def counted(board: Board, count: int) -> str:
+def heading(board: Board, count: int) -> str:
     """The head of a table that stands below others: what it is, and how many rows it has."""
     return f"{board.title.lower()} ({count})"
 

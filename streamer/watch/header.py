@@ -7,8 +7,8 @@ from streamer.schemas.summaries import RunSummary
 from streamer.text import counted, dollars, percent, visible
 from streamer.views.budget import budget_of, budget_words
 from streamer.views.estimate import end_words, usd_words
-from streamer.views.eta import Eta, finite
-from streamer.views.formatting import bar, largest_k, of_planned, share_of_pass
+from streamer.views.eta import Eta
+from streamer.views.formatting import bar, finite, largest_k, of_planned, share_of_pass
 from streamer.views.wording import accuracy, accuracy_name
 from streamer.watch.boards import name_of
 

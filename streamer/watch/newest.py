@@ -8,7 +8,7 @@ from streamer.client.scored_trial_reader import ScoredTrialReader
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
 from streamer.kafka.partitions import partitions_of
-from streamer.kafka.reader import ConsumerRecord, PartitionId, PartitionReader, following_wait_ms
+from streamer.kafka.reader import LogRecord, PartitionId, PartitionReader, following_wait_ms
 from streamer.settings import Settings
 from streamer.versions import Version, version_of
 from streamer.views.models import TrialRow
@@ -43,7 +43,7 @@ class Newest:
         by_age = sorted(self._held.values(), key=lambda held: held[:2], reverse=True)
         return [row for _, _, row in by_age]
 
-    def take(self, record: ConsumerRecord) -> bool:
+    def take(self, record: LogRecord) -> bool:
         """Take a record; False if it is about another run, or older than what is held."""
         change = self._reader.change(record)
         if change is None:

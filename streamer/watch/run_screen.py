@@ -22,7 +22,7 @@ from streamer.views.formatting import event_time_note
 from streamer.views.models import AgentNow, TrialRow
 from streamer.views.named_columns import with_named
 from streamer.views.outlook import Outlook
-from streamer.watch.boards import board_columns, counted, first_sort, rejection_columns
+from streamer.watch.boards import board_columns, first_sort, heading, rejection_columns
 from streamer.watch.columns import Sort
 from streamer.watch.context import WatchContext
 from streamer.watch.following import follow_outlook, follow_state
@@ -104,14 +104,14 @@ class RunScreen(LiveScreen):
         agents = [AgentNow.of(agent, places.get(agent.agent_model)) for agent in wanted]
         self._sort_first(agents)
         self.query_one("#agents", BoardTable).show_rows(
-            board_columns(with_named(AGENTS, agents), self.now, counted(AGENTS, len(agents))),
+            board_columns(with_named(AGENTS, agents), self.now, heading(AGENTS, len(agents))),
             agents,
             lambda agent: agent.agent_model,
             lambda agent: agent.baseline,
         )
         tiers = sorted(self.model.tiers.values(), key=lambda tier: tier.tier)
         self.query_one("#tiers").display = bool(tiers)
-        columns = board_columns(with_named(TIERS, tiers), self.now, counted(TIERS, len(tiers)))
+        columns = board_columns(with_named(TIERS, tiers), self.now, heading(TIERS, len(tiers)))
         self.query_one("#tiers", BoardTable).show_rows(columns, tiers, lambda tier: tier.tier)
         self._draw_outlook()
         self._draw_trials()
@@ -159,7 +159,7 @@ class RunScreen(LiveScreen):
         running = outlook.running[:MOST_RUNNING] if outlook else []
         table = self.query_one("#running", BoardTable)
         table.set_class(not running, "-none")
-        columns = board_columns(RUNNING, self.now, counted(RUNNING, outlook.in_flight if outlook else 0))
+        columns = board_columns(RUNNING, self.now, heading(RUNNING, outlook.in_flight if outlook else 0))
         table.show_rows(
             columns, running, lambda one: str((one.agent_model, one.task, one.attempt, one.tier, one.subtest))
         )

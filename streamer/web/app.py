@@ -136,7 +136,7 @@ def _endpoint(web: Web, operation: Operation) -> Any:
         except Exception as error:
             return _explained(web, error)
         if operation.file_name is not None:
-            return _file(body, operation.media, operation.file_name)
+            return _file_response(body, operation.media, operation.file_name)
         return _json(body)
 
     return answer
@@ -191,7 +191,7 @@ def _json(body: bytes) -> Response:
     return Response(body, media_type="application/json", headers={"cache-control": "no-store"})
 
 
-def _file(content: bytes, media: str, name: str) -> Response:
+def _file_response(content: bytes, media: str, name: str) -> Response:
     as_file = {"cache-control": "no-store", "content-disposition": f'attachment; filename="{name}"'}
     return Response(content, media_type=media, headers=as_file)
 

@@ -12,7 +12,7 @@ from streamer.schemas.metrics import BOARD_METRICS
 from streamer.views import budget, named_columns
 from streamer.views.boards import AGENTS, COMPARED, RUNNING, RUNS, TIERS, TRIALS
 from streamer.views.columns import Board
-from streamer.views.comparison_document import FLIPS, METHODS, METRICS, STILL_OPEN
+from streamer.views.comparison_document import COMPARED_BOARD, FLIPS, METHODS, STILL_OPEN
 from streamer.views.failures import NO_FAILURE
 from streamer.views.formatting import EVENT_TIME
 from streamer.views.leaderboard_document import POOLED
@@ -35,7 +35,7 @@ def _for_page() -> dict[str, Any]:
         "trials": TRIALS,
         "leaders": POOLED,
         "compared": COMPARED,
-        "comparison": METRICS,
+        "comparison": COMPARED_BOARD,
         "flips": FLIPS,
         "running": RUNNING,
     }

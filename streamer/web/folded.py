@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from streamer.client.folded_run import FoldedRun, fold_run
 from streamer.client.moves import Question
-from streamer.client.results import ComparedRun, RunSnapshot
+from streamer.client.results import ComparedRun
+from streamer.client.results import RunSnapshot as StoredSnapshot
 from streamer.client.run_log import RunLog
 from streamer.client.trials import NotInLog
 from streamer.client.why import metric_of, why
@@ -26,9 +27,9 @@ from streamer.web.resources import Web
 T = TypeVar("T")
 
 
-async def snapshot_as_of(web: Web, run_id: str, as_of: str) -> tuple[RunSnapshot, datetime | None]:
+async def snapshot_as_of(web: Web, run_id: str, as_of: str) -> tuple[StoredSnapshot, datetime | None]:
     """The run as of a position, and the time of that; None: not known."""
-    return await answer_as_of(web, "snapshot", run_id, as_of, _snapshot)
+    return await answer_as_of(web, "snapshot", run_id, as_of, _folded_snapshot)
 
 
 async def comparison_as_of(web: Web, run_id: str, as_of: str) -> ComparedRun:
@@ -96,7 +97,7 @@ async def in_order(web: Web, found: Comparison) -> Comparison:
         return found
 
 
-def _snapshot(found: FoldedRun) -> tuple[RunSnapshot, datetime | None]:
+def _folded_snapshot(found: FoldedRun) -> tuple[StoredSnapshot, datetime | None]:
     return found.snapshot(), found.log.moment
 
 

@@ -16,7 +16,7 @@ from streamer.views.tables import Document
 from streamer.web.models import LeaderboardsQuery
 from streamer.web.runs_as_of import RunsAsOf
 
-FRESH_SECONDS = 4.0
+FRESH_BOARDS_SECONDS = 4.0
 """Boards that were read so recently are not read again."""
 
 MAX_BOARDS = 16
@@ -51,7 +51,7 @@ class Leaderboards:
         key = query.model_dump_json()
         read_at, reading = self._held.pop(key, (float("-inf"), None))
         now = self._clock()
-        if reading is None or now - read_at >= FRESH_SECONDS:
+        if reading is None or now - read_at >= FRESH_BOARDS_SECONDS:
             read_at, reading = now, asyncio.create_task(self._read(query, labels))
         self._held[key] = read_at, reading
         while len(self._held) > MAX_BOARDS:

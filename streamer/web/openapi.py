@@ -61,7 +61,7 @@ def openapi() -> dict[str, Any]:
     named = {model: reference for (model, _), reference in references.items()}
     paths = {operation.path: {"get": _get(operation, named[operation.model])} for operation in OPERATIONS}
     paths |= {path: {"get": _stream(path, summary)} for path, summary in STREAMS.items()}
-    paths |= {path: {"get": _file(path, ending)} for path, ending in DOWNLOADS.items()}
+    paths |= {path: {"get": _file_operation(path, ending)} for path, ending in DOWNLOADS.items()}
     paths[EVENTS_PATH] = {"post": _post(named[PublishedEvents])}
     return {
         "openapi": "3.1.0",
@@ -155,7 +155,7 @@ def _stream(path: str, summary: str) -> dict[str, Any]:
     }
 
 
-def _file(path: str, ending: str) -> dict[str, Any]:
+def _file_operation(path: str, ending: str) -> dict[str, Any]:
     media_type = WRITERS[ending][1].partition(";")[0]
     return {
         "operationId": _id(path),

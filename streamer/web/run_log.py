@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from streamer.kafka.log import read_batches
-from streamer.kafka.reader import ConsumerRecord
+from streamer.kafka.reader import LogRecord
 from streamer.settings import Settings
 from streamer.web.problems import Refused
 
 MAX_TRIALS = 200_000
 """So many trials are held in all; about 1 KiB each."""
 
-FRESH_SECONDS = 2.0
+FRESH_LOG_SECONDS = 2.0
 """A log that was read so recently is not read again."""
 
 AT_ONCE = 200
@@ -42,7 +42,7 @@ class Reading(Protocol):
         """One for each trial."""
         ...
 
-    def take(self, record: ConsumerRecord) -> None:
+    def take(self, record: LogRecord) -> None:
         """One record of the topic's partition; it may be about another run."""
         ...
 
@@ -58,7 +58,7 @@ class _Run(Generic[R]):
     read_at: float = float("-inf")
 
 
-class RunLog(Generic[R]):
+class CachedRunLog(Generic[R]):
     """Reads one topic for each run that is asked for, and forgets the runs whose last request is oldest.
 
     Args:
@@ -92,7 +92,7 @@ class RunLog(Generic[R]):
         run = self._runs.pop(run_id, None) or _Run(self._start(run_id), asyncio.Lock())
         self._runs[run_id] = run  # the last one in the order of eviction
         async with run.lock:
-            if self._clock() - run.read_at >= FRESH_SECONDS:
+            if self._clock() - run.read_at >= FRESH_LOG_SECONDS:
                 await self._read_on(run_id, run)
                 run.read_at = self._clock()
         return run.reading
@@ -102,7 +102,7 @@ class RunLog(Generic[R]):
         if run_id in self._runs:
             self._runs[run_id].read_at = float("-inf")
 
-    async def record_at(self, run_id: str, offset: int) -> ConsumerRecord | None:
+    async def record_at(self, run_id: str, offset: int) -> LogRecord | None:
         """The record at an offset of the run's partition; None: it is not there any more."""
         batches = read_batches(self._settings, self._topic, run_id=run_id, start=offset)
         try:

@@ -12,17 +12,17 @@ from datetime import datetime
 from sys import intern
 
 from streamer.aggregate.keys import fingerprint, microseconds, slot_in_run, slot_key
-from streamer.aggregate.slots import Standing
+from streamer.aggregate.slots import SlotRank
 from streamer.kafka.errors import TopicAuthorizationFailedError, TopicMissing
 from streamer.kafka.names import Names
-from streamer.kafka.reader import ConsumerRecord
+from streamer.kafka.reader import LogRecord
 from streamer.records import may_name
 from streamer.schemas.decode import decode
 from streamer.schemas.events import TrialResult
 from streamer.settings import Settings
 from streamer.views.failures import kind_of, telling_line
 from streamer.web.problems import Refused
-from streamer.web.run_log import RunLog
+from streamer.web.run_log import CachedRunLog
 from streamer.web.trial_log import HeldTrial, TrialMoved
 
 
@@ -51,7 +51,7 @@ class EventFacts:
         kind: of its message, for groups of failures; "" without one.
     """
 
-    standing: Standing
+    standing: SlotRank
     offset: int
     finished_at: datetime | None
     trial_name: str | None
@@ -75,7 +75,7 @@ class _EventsOfRun:
         self.held: dict[str, EventFacts] = {}
         self._run_id = run_id
 
-    def take(self, record: ConsumerRecord) -> None:
+    def take(self, record: LogRecord) -> None:
         """Keep the facts of a result of this run."""
         if not may_name(self._run_id, record.value):
             return
@@ -107,7 +107,7 @@ class TrialEvents:
 
     def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
         self._topic = Names(settings.namespace).trial_events
-        self._log = RunLog(settings, self._topic, _EventsOfRun, clock)
+        self._log = CachedRunLog(settings, self._topic, _EventsOfRun, clock)
 
     async def facts(self, run_id: str) -> Mapping[str, EventFacts]:
         """The facts about the result that wins each slot of a run, by slot.

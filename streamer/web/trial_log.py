@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from streamer.client.scored_trial_reader import ScoredTrialReader
 from streamer.kafka.names import Names
-from streamer.kafka.reader import ConsumerRecord
+from streamer.kafka.reader import LogRecord
 from streamer.settings import Settings
 from streamer.views.models import TrialRow
 from streamer.web.problems import Refused
-from streamer.web.run_log import RunLog
+from streamer.web.run_log import CachedRunLog
 
 
 class TrialMoved(Refused):
@@ -57,7 +57,7 @@ class _TrialsOfRun:
         self.held: dict[str, HeldTrial] = {}
         self._reader = ScoredTrialReader(run_id)
 
-    def take(self, record: ConsumerRecord) -> None:
+    def take(self, record: LogRecord) -> None:
         """What changed last stands at the end."""
         if (change := self._reader.change(record)) is None:
             return
@@ -77,7 +77,7 @@ class TrialLog:
     """
 
     def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
-        self._log = RunLog(settings, Names(settings.namespace).scored_trials, _TrialsOfRun, clock)
+        self._log = CachedRunLog(settings, Names(settings.namespace).scored_trials, _TrialsOfRun, clock)
 
     async def trials(self, run_id: str) -> dict[str, HeldTrial]:
         """Trial id to trial, the one that changed last at the end; not to be changed.

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.inference.comparisons import Pair, evidence_worse, final_difference
-from streamer.inference.paired import Attempts, TaskPair, paired
+from streamer.inference.paired import Attempts, PairedTask, paired
 from streamer.inference.ranks import places
 from tests.aggregate.compared import (
     AGENTS,
@@ -141,7 +141,7 @@ def test_with_several_attempts_the_task_is_the_unit(both: list[tuple[list[bool],
         for number, passed in enumerate(side, 1)
     ]
     found = the_comparison([plan, *done])
-    pairs = [TaskPair(Attempts(3, sum(ours)), Attempts(3, sum(theirs))) for ours, theirs in both]
+    pairs = [PairedTask(Attempts(3, sum(ours)), Attempts(3, sum(theirs))) for ours, theirs in both]
     oracle = paired(pairs)
     assert found["pairs"][0]["wins"] - found["pairs"][0]["losses"] == round((oracle.difference or 0) * 36)
     assert found["ended"]

@@ -17,7 +17,7 @@ def test_every_agent_log_of_fc_eval_that_is_a_list_of_actions_becomes_steps() ->
     for file in sorted((shared_data() / "formulacode" / "logs").glob("*/agent-logs/*.json")):
         try:
             content = json.loads(file.read_bytes())
-            steps, _ = openhands.steps_of(content)
+            steps, _ = openhands.openhands_steps(content)
         except (ValueError, NotThisFormat):
             continue
         read += 1
@@ -37,7 +37,7 @@ def test_an_observation_of_openhands_stands_at_the_action_that_caused_it() -> No
         {"id": 4, "source": "agent", "action": "finish", "args": {"final_thought": "done"}},
         "not an event",
     ]
-    steps, _ = openhands.steps_of(events)
+    steps, _ = openhands.openhands_steps(events)
     assert [(step.source, step.text) for step in steps] == [
         ("user", "fix it"),
         ("agent", "try"),

@@ -28,7 +28,7 @@ from benchmarks.rank_study import (
 )
 from benchmarks.two_agents import PLANS, Plan
 from streamer.inference.comparisons import evidence_worse
-from streamer.inference.paired import Attempts, TaskPair
+from streamer.inference.paired import Attempts, PairedTask
 from streamer.inference.ranks import Direction, Place, places
 
 [TABLE] = re.findall(
@@ -58,7 +58,7 @@ def test_the_places_are_those_of_the_pure_functions(plan: Plan) -> None:
 
     evidence = {
         (str(a), str(b)): evidence_worse(
-            [TaskPair(attempts(task, a), attempts(task, b)) for task in range(plan.tasks)], plan.tasks
+            [PairedTask(attempts(task, a), attempts(task, b)) for task in range(plan.tasks)], plan.tasks
         )
         for a, b in permutations(range(3), 2)
     }

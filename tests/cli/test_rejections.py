@@ -14,7 +14,7 @@ import orjson
 import pytest
 from click.testing import CliRunner
 
-from streamer.cli.rejections import command
+from streamer.cli.rejections import rejections_command
 from streamer.client.reader import StateReader
 from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
@@ -182,5 +182,5 @@ def test_an_id_that_names_nothing_is_one_line(stack: Online) -> None:
     ],
 )
 def test_wrong_use_is_refused(arguments: list[str], says: str) -> None:
-    done = CliRunner().invoke(command, arguments)
+    done = CliRunner().invoke(rejections_command, arguments)
     assert (done.exit_code, says in done.output) == (2, True), done.output

@@ -16,7 +16,7 @@ from streamer.client.past_runs import PastRuns
 from streamer.kafka.log import read_topic
 from streamer.kafka.names import Names
 from streamer.kafka.partitioner import partition_of
-from streamer.kafka.reader import ConsumerRecord
+from streamer.kafka.reader import LogRecord
 from streamer.records import BadPosition, Position
 from streamer.score import PriceTable
 from streamer.settings import Settings
@@ -100,7 +100,7 @@ def test_what_loses_its_beginning_while_it_is_read_is_named(
     """Folding many partitions takes a while, and what is deleted meanwhile is missing."""
     read: list[int] = []
 
-    def reading(settings: Settings, topic: str, partitions: list[int]) -> Iterator[ConsumerRecord]:
+    def reading(settings: Settings, topic: str, partitions: list[int]) -> Iterator[LogRecord]:
         read.extend(partitions)
         return read_topic(settings, topic, partitions)
 

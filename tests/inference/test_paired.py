@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.inference.comparisons import e_value
-from streamer.inference.paired import Attempts, Paired, TaskPair, paired
+from streamer.inference.paired import Attempts, Paired, PairedTask, paired
 from tests.support.examples import examples
 
 PASSED, FAILED, RUNNING = Attempts(1, 1), Attempts(1, 0), Attempts(0, 0, 1)
-WIN, LOSS, TIE = TaskPair(PASSED, FAILED), TaskPair(FAILED, PASSED), TaskPair(PASSED, PASSED)
+WIN, LOSS, TIE = PairedTask(PASSED, FAILED), PairedTask(FAILED, PASSED), PairedTask(PASSED, PASSED)
 
 
 @st.composite
@@ -47,8 +47,8 @@ def test_the_interval_is_the_t_interval_of_the_differences_by_task() -> None:
 
 def test_with_several_attempts_signs_and_means_may_disagree() -> None:
     """Two tasks are won by one of three attempts each, one task is lost by all three."""
-    narrow = TaskPair(Attempts(3, 1), Attempts(3, 0))
-    found = paired([narrow, narrow, TaskPair(Attempts(3, 0), Attempts(3, 3))])
+    narrow = PairedTask(Attempts(3, 1), Attempts(3, 0))
+    found = paired([narrow, narrow, PairedTask(Attempts(3, 0), Attempts(3, 3))])
     assert (found.ahead, found.behind) == (2, 1)
     assert found.difference == pytest.approx(-1 / 9)
     assert not found.agrees
@@ -56,12 +56,12 @@ def test_with_several_attempts_signs_and_means_may_disagree() -> None:
 
 
 def test_unequal_attempts_have_a_difference_and_are_no_evidence() -> None:
-    uneven = TaskPair(Attempts(5, 5), Attempts(1, 0))
+    uneven = PairedTask(Attempts(5, 5), Attempts(1, 0))
     found = paired([uneven] * 20)
     assert (found.difference, found.interval, found.ended) == (1.0, (1.0, 1.0), True)
     assert (found.p_value, found.better, found.worse, found.certain) == (None, 1.0, 1.0, False)
     assert (found.tasks, found.uneven) == (20, 20)
-    mixed = paired([WIN] * 6 + [uneven] * 20 + [TaskPair(Attempts(1, 1), Attempts(0, 0, 2))])
+    mixed = paired([WIN] * 6 + [uneven] * 20 + [PairedTask(Attempts(1, 1), Attempts(0, 0, 2))])
     alone = paired([WIN] * 6)
     assert (mixed.ahead, mixed.behind, mixed.equal, mixed.open, mixed.uneven) == (6, 0, 0, 0, 21)
     assert (mixed.better, mixed.worse) == (alone.better, alone.worse)
@@ -77,13 +77,13 @@ def test_equal_agents_with_unequal_attempts_are_never_told_apart_too_often() -> 
 
     looks = 200
     for theirs in ([5] * 89, [1, 5] * 44 + [1]):
-        found = [paired([TaskPair(side(1), side(trials)) for trials in theirs]) for _ in range(looks)]
+        found = [paired([PairedTask(side(1), side(trials)) for trials in theirs]) for _ in range(looks)]
         assert sum(one.certain for one in found) <= looks * 0.05
         assert sum(max(one.worse, one.better) >= 40 for one in found) <= looks * 0.05
 
 
 def test_open_tasks_speak_against_either_claim() -> None:
-    found = paired([LOSS] * 7 + [TaskPair(RUNNING, RUNNING)] * 2 + [TaskPair(RUNNING, PASSED)])
+    found = paired([LOSS] * 7 + [PairedTask(RUNNING, RUNNING)] * 2 + [PairedTask(RUNNING, PASSED)])
     assert found.worse == e_value(2, 7)
     assert found.better == e_value(10, 0)
     assert (found.ended, found.p_value, found.interval) == (False, None, None)
@@ -101,9 +101,9 @@ def test_an_incomplete_list_of_tasks_never_ends() -> None:
 
 
 @examples(200)
-@given(st.lists(st.builds(TaskPair, attempts(), attempts()), min_size=1, max_size=8), st.data())
+@given(st.lists(st.builds(PairedTask, attempts(), attempts()), min_size=1, max_size=8), st.data())
 def test_results_only_narrow_what_is_reachable_and_add_evidence(
-    pairs: list[TaskPair], data: st.DataObject
+    pairs: list[PairedTask], data: st.DataObject
 ) -> None:
     def finished(side: Attempts) -> Attempts:
         more = data.draw(st.integers(0, side.unknown))
@@ -111,7 +111,7 @@ def test_results_only_narrow_what_is_reachable_and_add_evidence(
         return Attempts(side.known + more, side.passed + passed, side.unknown - more)
 
     before = paired(pairs)
-    after = paired([TaskPair(finished(pair.ours), finished(pair.theirs)) for pair in pairs])
+    after = paired([PairedTask(finished(pair.ours), finished(pair.theirs)) for pair in pairs])
     assert before.reachable is not None
     assert after.reachable is not None
     assert before.reachable[0] <= after.reachable[0] <= after.reachable[1] <= before.reachable[1]
@@ -121,9 +121,9 @@ def test_results_only_narrow_what_is_reachable_and_add_evidence(
 
 
 @examples(100)
-@given(st.lists(st.builds(TaskPair, attempts(), attempts()), max_size=8))
-def test_the_other_side_sees_the_mirror_image(pairs: list[TaskPair]) -> None:
-    ours, theirs = paired(pairs), paired([TaskPair(theirs, ours) for ours, theirs in pairs])
+@given(st.lists(st.builds(PairedTask, attempts(), attempts()), max_size=8))
+def test_the_other_side_sees_the_mirror_image(pairs: list[PairedTask]) -> None:
+    ours, theirs = paired(pairs), paired([PairedTask(theirs, ours) for ours, theirs in pairs])
     assert (ours.ahead, ours.behind, ours.equal, ours.open) == (
         theirs.behind,
         theirs.ahead,
@@ -140,6 +140,6 @@ def _negated(found: Paired) -> float | None:
 
 @pytest.mark.parametrize(("ours", "theirs"), list(product((PASSED, FAILED, RUNNING), repeat=2)))
 def test_a_task_with_one_attempt_is_a_pair(ours: Attempts, theirs: Attempts) -> None:
-    pair = TaskPair(ours, theirs)
+    pair = PairedTask(ours, theirs)
     can_win = {PASSED: True, FAILED: False, RUNNING: True}[ours] and theirs != PASSED
     assert pair.won() is (True if (ours, theirs) == (PASSED, FAILED) else None if can_win else False)

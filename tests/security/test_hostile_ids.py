@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from streamer.aggregate.keys import slot_topic_key
 from streamer.aggregate.page_format import page_key, run_of_page
-from streamer.cli.demo import _write
-from streamer.cli.fold import command as fold
+from streamer.cli.demo import _write_results
+from streamer.cli.fold import fold_command as fold
 from streamer.cli.printing import harmless_json
 from streamer.pipeline import Pipeline
 from streamer.publish.spill import spill_dir
@@ -177,7 +177,7 @@ def test_files_have_names_of_ours_whatever_the_ids(tmp_path: Path, run: str, age
     home = tmp_path / "home"
     home.mkdir(exist_ok=True)
     event = orjson.dumps(a_trial(run_id=run, agent=agent))
-    _write(home, [event], [])
+    _write_results(home, [event], [])
     assert {path.name for path in home.iterdir()} == {"events.ndjson", "summaries.json"}
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
     given = Settings(data_dir=home, namespace="..")

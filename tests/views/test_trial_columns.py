@@ -6,7 +6,7 @@ from typing import Any
 
 from streamer.schemas.formulacode import FormulaCodePayload
 from streamer.schemas.scored_trial import ScoredTrial
-from streamer.views.trial_columns import COLUMNS, MOST_NAMED, columns_of, rows
+from streamer.views.trial_columns import COLUMNS, NAMED_METRIC_COLUMNS, columns_of, rows
 
 
 def test_every_plain_field_of_a_scored_trial_is_a_column() -> None:
@@ -38,10 +38,12 @@ def test_each_named_metric_that_a_trial_has_is_a_column_by_name() -> None:
 
 def test_of_too_many_named_metrics_planned_and_frequent_ones_are_kept() -> None:
     trials = scored(
-        {f"m{n:03}": 1.0 for n in range(MOST_NAMED)}, {"z-planned": 1.0}, {"y-rare": 1.0, "m063": 1.0}
+        {f"m{n:03}": 1.0 for n in range(NAMED_METRIC_COLUMNS)},
+        {"z-planned": 1.0},
+        {"y-rare": 1.0, "m063": 1.0},
     )
     named = [column.name for column in columns_of(trials, {"z-planned": {}})[len(COLUMNS) :]]
-    assert len(named) == MOST_NAMED
+    assert len(named) == NAMED_METRIC_COLUMNS
     assert named[-1] == "metrics/z-planned"
     assert "metrics/m063" in named
     assert {"metrics/y-rare", "metrics/m062"}.isdisjoint(named)

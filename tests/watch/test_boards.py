@@ -8,7 +8,7 @@ from typing import Any
 from streamer.schemas.summaries import AgentModelSummary, RunSummary
 from streamer.views.boards import AGENTS, RUNS
 from streamer.views.models import RunNow
-from streamer.watch.boards import board_columns, counted, first_sort
+from streamer.watch.boards import board_columns, first_sort, heading
 from streamer.watch.columns import BoardColumn, Sort
 from tests.support.builders import a_formulacode_summary, a_run_change, an_agent_model_change, statistics_of
 
@@ -29,7 +29,7 @@ def style(column: BoardColumn[Any], row: object) -> str:
 
 
 def test_the_first_head_counts_the_rows_and_the_others_are_the_titles() -> None:
-    heads = [column.head for column in board_columns(AGENTS, NOW, counted(AGENTS, 3))]
+    heads = [column.head for column in board_columns(AGENTS, NOW, heading(AGENTS, 3))]
     assert heads[:2] == ["agents (3)", "pass rate"]
     assert board_columns(AGENTS, NOW)[0].head == "agent:model"
 

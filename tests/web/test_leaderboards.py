@@ -11,7 +11,7 @@ from streamer.client.results import UnknownMetric, UnknownRun
 from streamer.score import PriceTable
 from streamer.settings import Settings
 from streamer.web.folds import Folds
-from streamer.web.leaderboards import FRESH_SECONDS, MAX_BOARDS, Leaderboards
+from streamer.web.leaderboards import FRESH_BOARDS_SECONDS, MAX_BOARDS, Leaderboards
 from streamer.web.models import LeaderboardsQuery
 from streamer.web.runs_as_of import RunsAsOf
 from tests.support.board_runs import a_night
@@ -40,7 +40,7 @@ async def test_boards_are_the_same_for_some_seconds_and_then_read_again(
         assert first[0].notes[0].startswith("The value is of all finished runs together")
         await feed.take(a_night("n2", 2, {"a": "-" * 6}))
         assert (await boards.boards(query, {}))[0].rows[0].runs == ["n1"]
-        times[0] += FRESH_SECONDS
+        times[0] += FRESH_BOARDS_SECONDS
         assert (await boards.boards(query, {}))[0].rows[0].runs == ["n2", "n1"]
 
 
@@ -52,7 +52,7 @@ async def test_an_error_is_told_and_does_not_stay(feed: Feed, settings: Settings
         with pytest.raises(UnknownRun):
             await boards.boards(LeaderboardsQuery(run="n1"), {})
         await feed.take(a_night("n1", 1, {"a": "+" * 6}))
-        times[0] += FRESH_SECONDS
+        times[0] += FRESH_BOARDS_SECONDS
         assert len(await boards.boards(LeaderboardsQuery(run="n1"), {})) == 1
 
 

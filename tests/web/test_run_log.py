@@ -55,7 +55,7 @@ async def test_only_what_is_new_is_read_again_and_not_all_the_time(
     assert len(await log.trials("run-1")) == 2
     await logging_feed.take([a_trial(task_id="task-3", resolved=False)])
     assert len(await log.trials("run-1")) == 2
-    clock.now += run_log.FRESH_SECONDS
+    clock.now += run_log.FRESH_LOG_SECONDS
     found = list((await log.trials("run-1")).values())
     assert [trial.row.task_id for trial in found] == ["task-1", "task-2", "task-3"]
     assert starts == [0, 2]
@@ -71,7 +71,7 @@ async def test_memory_is_bounded_the_run_asked_for_last_stays(
         assert len(await log.trials(run)) == 4
     assert set(log._log.runs) == {"b", "c"}
     await logging_feed.take(a_trial(run_id="c", task_id=f"u{number}") for number in range(7))
-    clock.now += run_log.FRESH_SECONDS
+    clock.now += run_log.FRESH_LOG_SECONDS
     with pytest.raises(TooManyTrials, match="query trials"):
         await log.trials("c")
     assert set(log._log.runs) == {"b"}

@@ -45,7 +45,7 @@ async def test_a_correction_replaces_and_a_retraction_removes(
     await logging_feed.take([a_trial(resolved=False), a_trial(task_id="task-2")])
     await log.trials("run-1")
     await logging_feed.take([a_trial(revision=1), a_retraction(task_id="task-2", revision=5)])
-    clock.now += run_log.FRESH_SECONDS
+    clock.now += run_log.FRESH_LOG_SECONDS
     [trial] = (await log.trials("run-1")).values()
     assert (trial.row.task_id, trial.row.outcome) == ("task-1", "passed")
 

@@ -130,7 +130,7 @@ async def at_work(given: Given) -> AsyncIterator[None]:
 
 async def test_news_are_told_at_once_and_all_else_every_few_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TICKS_PER_HEARTBEAT", 1_000_000)
-    monkeypatch.setattr(module, "TICK_SECONDS", 0.0)
+    monkeypatch.setattr(module, "HOUSEKEEPING_TICK_SECONDS", 0.0)
     given = Given()
     async with at_work(given):
         await eventually(lambda: bool(given.sink.told), "the first heartbeat")
@@ -143,7 +143,7 @@ async def test_news_are_told_at_once_and_all_else_every_few_ticks(monkeypatch: p
 async def test_partitions_that_are_ready_are_told_without_waiting_for_the_next_tick(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "TICK_SECONDS", 1_000_000.0)
+    monkeypatch.setattr(module, "HOUSEKEEPING_TICK_SECONDS", 1_000_000.0)
     given = Given()
     async with at_work(given):
         await eventually(lambda: bool(given.sink.told), "the first heartbeat")

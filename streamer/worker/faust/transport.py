@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 import faust
-from aiokafka import TopicPartition
+from aiokafka import TopicPartition as KafkaPartition
 from aiokafka.errors import IllegalStateError
 from aiokafka.structs import OffsetAndMetadata
 from faust.transport.drivers import aiokafka as driver
@@ -57,7 +57,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         consumer._isolation_level = READ_COMMITTED
         commit = consumer.commit
 
-        async def commit_as_worker(offsets: Mapping[TopicPartition, Any]) -> None:
+        async def commit_as_worker(offsets: Mapping[KafkaPartition, Any]) -> None:
             await commit({tp: OffsetAndMetadata(to.offset, BY_WORKER) for tp, to in offsets.items()})
 
         consumer.commit = commit_as_worker
@@ -121,7 +121,7 @@ class Consumer(driver.Consumer):
         self._fetched.clear()
         if dropped:
             with suppress(IllegalStateError):  # revoked this moment: read again by its next owner
-                await self._thread.seek_wait({TopicPartition(*tp): first for tp, first in dropped.items()})
+                await self._thread.seek_wait({KafkaPartition(*tp): first for tp, first in dropped.items()})
 
     async def _wait_until_ebb(self, seconds: float) -> None:
         deadline = self.loop.time() + seconds
@@ -197,7 +197,7 @@ class Consumer(driver.Consumer):
         for tp in self.refolded:
             self._read_offset[tp] = None
         fresh = [
-            TopicPartition(*tp) for tp in assigned if not self._committed_offset[tp] or tp in self.refolded
+            KafkaPartition(*tp) for tp in assigned if not self._committed_offset[tp] or tp in self.refolded
         ]
         if fresh:
             await self._thread.seek_to_beginning(*fresh)
@@ -216,7 +216,7 @@ class Consumer(driver.Consumer):
 
     async def committed(self, tp: TP) -> Committed:
         """The group's committed offset of a partition, and who committed it."""
-        place = TopicPartition(tp.topic, tp.partition)
+        place = KafkaPartition(tp.topic, tp.partition)
         coordinator = self._thread._ensure_consumer()._coordinator
         found = await self._thread.call_thread(coordinator.fetch_committed_offsets, [place])
         if place not in found or found[place].offset < 0:

@@ -24,7 +24,7 @@ from streamer.worker.recovery.repair import Repairs
 
 log = logging.getLogger(__name__)
 
-TICK_SECONDS = 0.5
+HOUSEKEEPING_TICK_SECONDS = 0.5
 TICKS_PER_HEARTBEAT = 4
 TICKS_PER_CHECK = 10
 TICKS_PER_NOTE = 40
@@ -102,7 +102,7 @@ class Housekeeping:
 
     async def _rest(self) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(TICK_SECONDS):
+            async with asyncio.timeout(HOUSEKEEPING_TICK_SECONDS):
                 await self._hurry.wait()
         self._hurry.clear()
 

@@ -18,7 +18,7 @@ from streamer.worker.clock import clock
 
 log = logging.getLogger(__name__)
 
-TICK_SECONDS = 0.2
+WATCHDOG_TICK_SECONDS = 0.2
 EXIT_CODE = 75
 """EX_TEMPFAIL: start it again."""
 
@@ -78,7 +78,7 @@ class Watchdog:
             self._expire(gap)
 
     def _note_time(self) -> None:
-        while not self._stopped.wait(TICK_SECONDS):
+        while not self._stopped.wait(WATCHDOG_TICK_SECONDS):
             self.check()
             self._last = self._now()
 
